@@ -1,7 +1,7 @@
 //! How long one level takes to share among N services, beside Parley's Table 2.
 //!
-//! Demands are random and the load is close to the capacity, as §6.2 describes; every run starts from
-//! scratch: the same call that the brokers make. `cargo bench -p weir-alloc` prints the table.
+//! Demands are random and the load is close to the capacity, as §6.2 describes; every run starts
+//! from scratch: the same call that the brokers make. `cargo bench -p weir-alloc` prints the table.
 
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Weight};
 
-/// N, what Parley's Table 2 prints for it in µs, and how often to repeat.
+/// N, Parley's value for it in Table 2 in µs, and the number of repetitions.
 const ROWS: [(usize, Option<f64>, usize); 5] = [
     (100, Some(2.0), 20_000),
     (1_000, Some(12.0), 5_000),

@@ -1,10 +1,11 @@
-//! Why a share is what it is.
+//! The reason of a share.
 //!
-//! Problem: "when a service does not get its bandwidth", an operator wants to see which constraint decided
-//! (Parley §3.1 gives this as a reason for hierarchical policies). Approach: the sharing is kept with every
-//! node's demand and share; an explanation walks from each root to the instance and lays out, at each
-//! split on the way, who took part and what each got. The last round's trees are shown: where rounds were
-//! repeated, an instance that the rack holds stands in its machine's tree with the demand the rack left it.
+//! Problem: "when a service does not get its bandwidth", an operator wants to see which constraint
+//! decided (Parley §3.1 gives this as a reason for hierarchical policies). Approach: the sharing is
+//! kept with every node's demand and share; an explanation walks from each root to the instance and
+//! lists, at each split on the way, the children and the share of each. The last round's trees are
+//! shown: where rounds were repeated, an instance that the rack limits has in its machine's tree
+//! the demand after the rack's limit.
 //!
 //! Worked example: see `weir explain --help`.
 
@@ -18,11 +19,11 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, Servi
 /// All splits on the way to one instance, from its machine up to the fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What it asked for.
+    /// Its demand.
     pub demand: Bandwidth,
-    /// What it got.
+    /// Its share.
     pub share: Bandwidth,
-    /// What decided it.
+    /// The constraint that decided it.
     pub decided_by: Constraint,
     /// The splits, point by point, each from the root to the instance.
     pub steps: Vec<Step>,
@@ -31,17 +32,17 @@ pub struct Explanation {
 /// One node's bandwidth among its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Where.
+    /// The contention point.
     pub point: ContentionPoint,
-    /// The machine, the rack or `fabric`, in words.
+    /// The name of the machine, the rack or `fabric`.
     pub place: String,
-    /// The service that is split; none for everything at this place.
+    /// The service that is split; none for everything at this point.
     pub service: Option<ServiceId>,
-    /// What there is to share.
+    /// The capacity to share.
     pub available: Bandwidth,
-    /// By which rule.
+    /// The sharing rule.
     pub sharing: Sharing,
-    /// Who took part.
+    /// The children.
     pub rows: Vec<StepRow>,
 }
 
@@ -54,11 +55,11 @@ pub struct StepRow {
     pub chosen: bool,
     /// Its guarantee, limit and weight here.
     pub share: Share,
-    /// What it asked for here.
+    /// Its demand here.
     pub demand: Bandwidth,
-    /// What it got here.
+    /// Its share here.
     pub got: Bandwidth,
-    /// What decided that.
+    /// The constraint that decided it.
     pub decision: Decision,
 }
 
@@ -114,7 +115,8 @@ pub fn explain(
 }
 
 impl NetworkShares {
-    /// What an instance could take of its rack at once, for display (Parley Fig 6); `None` if not a leaf.
+    /// The bandwidth of its rack that an instance could take at once, for display (Parley Fig 6);
+    /// `None` if not a leaf.
     pub fn headroom(
         &self,
         policy: &Policy,

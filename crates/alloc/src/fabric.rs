@@ -1,16 +1,16 @@
 //! The whole network in one shot: machines, racks and the fabric.
 //!
-//! Problem: a service may be held over all racks together (Parley §3.2.3): caps, guarantees and weights
-//! over (rack, service).
+//! Problem: a policy may limit a service over all racks together (Parley §3.2.3): caps, guarantees
+//! and weights over (rack, service).
 //!
-//! Approach: the same two passes one level up. Each rack is shared as if there were no fabric; what a
-//! service gets at a rack is its demand at the fabric. The fabric's tree is shared among services and each
-//! service's part among racks. A (rack, service) that the fabric holds back is a limit with which that rack
-//! is shared again. Where no service and no cap speaks of the fabric, and the uplinks are its only bound,
-//! the fabric holds nobody and is skipped.
+//! Approach: the same two passes one level up. Each rack is shared as if there were no fabric; a
+//! service's share at a rack is its demand at the fabric. The fabric's tree is shared among
+//! services and each service's part among racks. A (rack, service) that the fabric limits is a
+//! limit with which that rack is shared again. If the policy sets no service limit and no cap at
+//! the fabric, and the uplinks are its only bound, the fabric limits no service and is skipped.
 //!
-//! Worked example: two racks whose services `a` could each send 8, fabric maximum of `a` 10: 5 and 5; each
-//! rack shares its uplink again with `a` at most 5.
+//! Worked example: two racks whose services `a` could each send 8, fabric maximum of `a` 10: 5 and
+//! 5; each rack shares its uplink again with `a` at most 5.
 
 use crate::rack::{Constraint, FabricLimit, ROUNDS, RackAllocator, RackShares, WORTH_A_ROUND};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_policy::{Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
 
-/// What one machine's part of a service gets in one direction.
+/// The share of one machine's part of a service in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     /// The machine.
@@ -27,27 +27,27 @@ pub struct Allocation {
     pub service: ServiceId,
     /// Transmit or receive.
     pub direction: Direction,
-    /// What it asked for.
+    /// Its demand.
     pub demand: Bandwidth,
-    /// What it gets, at most the demand.
+    /// Its share, at most the demand.
     pub allocation: Bandwidth,
-    /// What decided it; a limit is needed unless it is its own demand.
+    /// The constraint that decided it; a limit is needed unless it is its own demand.
     pub decided_by: Constraint,
 }
 
-/// The allocation of a whole network, kept with what led to it.
+/// The allocation of a whole network, with the sharing that led to it.
 #[derive(Debug)]
 pub struct NetworkShares {
     pub(crate) allocators: Vec<RackAllocator>,
     /// By rack, in both directions.
     pub(crate) racks: Vec<[RackShares; 2]>,
-    /// The fabric's tree and its sharing, in both directions, where the policy speaks of the fabric.
+    /// The fabric's tree and its sharing, in both directions, if the policy limits the fabric.
     pub(crate) fabric: Option<[(ShareTree, TreeShares); 2]>,
-    /// In order of machine, service, direction; only instances that asked for something.
+    /// In order of machine, service, direction; only instances with a demand.
     pub allocations: Vec<Allocation>,
 }
 
-/// Shares the whole network once. `demand` is asked for every machine, leaf service and direction.
+/// Shares the whole network once. `demand` is called for every machine, leaf service and direction.
 pub fn allocate(policy: &Arc<Policy>, demand: impl Fn(MachineId, ServiceId, Direction) -> Bandwidth) -> NetworkShares {
     let racks = policy.network().racks().len();
     let allocators: Vec<_> = (0..racks).map(|rack| RackAllocator::new(policy, RackId(rack as u32))).collect();
@@ -99,7 +99,8 @@ fn rack_demands(
     leaves.flat_map(|service| machines.iter().map(|machine| demand(*machine, *service, direction))).collect()
 }
 
-/// Whether anything but the uplinks themselves bounds the fabric: only then is there work for a fabric broker.
+/// Whether anything but the uplinks themselves bounds the fabric: only then is there work for a
+/// fabric broker.
 pub fn speaks_of_fabric(policy: &Policy) -> bool {
     let point = ContentionPoint::Fabric;
     let caps = Direction::ALL.iter().any(|direction| !policy.caps()[point][*direction].is_unlimited());
@@ -108,8 +109,8 @@ pub fn speaks_of_fabric(policy: &Policy) -> bool {
     caps || Direction::ALL.iter().any(shares)
 }
 
-/// Shares the fabric by what the racks offer, and those racks again that it holds back, until it holds
-/// nobody below what its rack offers. The racks' first shares, without the fabric, are in `shares`.
+/// Shares the fabric by the racks' offers, and again those racks that it limits, until it limits no
+/// service below its rack's offer. The racks' first shares, without the fabric, are in `shares`.
 fn share_fabric(
     policy: &Arc<Policy>,
     direction: Direction,
@@ -136,7 +137,7 @@ fn share_fabric(
             .collect();
         tree.share(capacity, &offered, |_| Bandwidth::UNLIMITED, &mut result, &mut scratch);
         let reason = |leaf: usize, rack: usize| match result.holder(&tree, part(leaf, rack)) {
-            Holder::Nobody => None,
+            Holder::None => None,
             Holder::Capacity => Some(Constraint::Fabric),
             Holder::Max(held) => Some(Constraint::Max(held.unwrap_or(leaves[leaf]), ContentionPoint::Fabric)),
         };

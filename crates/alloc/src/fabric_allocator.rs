@@ -1,22 +1,24 @@
 //! The fabric's tree over very many racks.
 //!
-//! Problem: the fabric broker shares each service among 10,000 racks, for 1,000 services and both directions: 20
-//! million demands in less than a second. A node for each of them ([`ShareTree::of_services_split`]) would take
-//! gigabytes. Approach: all racks have the same share of a service (its guarantee and weight at the rack), so only
-//! the services are nodes; demands stay where the caller keeps them and are read once, service by service. A
-//! service that has all it asks for, which most have, is settled by its sum alone; only the racks of one that the
-//! fabric holds back are filled.
+//! Problem: the fabric broker shares each service among 10,000 racks, for 1,000 services and both
+//! directions: 20 million demands in less than a second. A node for each of them
+//! ([`ShareTree::of_services_split`]) would take gigabytes. Approach: all racks have the same share
+//! of a service (its guarantee and weight at the rack), so only the services are nodes; demands
+//! stay in the caller's memory and are read once, service by service. A service whose whole demand
+//! is met, the usual case, is settled by its sum alone; only the racks of a service that the fabric
+//! limits are filled.
 //!
-//! Since its racks differ in nothing but their demands, both rules come to one level: a rack gets its demand, at most
-//! the level. Guess the level as if all racks stood at it; those that ask for less keep their demand, the others
-//! share the rest, which raises the level; a few scans settle it. Guarantees only decide when they do not all fit,
-//! which is left to [`Filling`], as are demands that would take too many scans.
+//! Since its racks differ only in their demands, both rules come to one level: a rack gets its
+//! demand, at most the level. Guess the level as if all racks stood at it; those with smaller
+//! demands keep their demand, the others share the rest, which raises the level; a few scans settle
+//! it. Guarantees only decide when they do not all fit, a case for [`Filling`], as are demands that
+//! would take too many scans.
 //!
 //! The result is the one of the split tree, bit for bit (a property test compares them).
 //!
-//! Worked example: `a` at most 10 over three racks that could send 8, 8 and 1: the sum 17 is above 10, so the racks
-//! are filled: 4.5, 4.5 and 1; the third is not limited. `b` without a maximum asks for less than the fabric has:
-//! no rack is looked at.
+//! Worked example: `a` at most 10 over three racks that could send 8, 8 and 1: the sum 17 is above
+//! 10, so the racks are filled: 4.5, 4.5 and 1; the third is not limited. `b` without a maximum
+//! demands less than the fabric has: its racks are not read.
 
 use crate::fill::{Child, Decision, Filling};
 use crate::tree::{Scratch, ShareTree, TreeShares};
@@ -39,13 +41,13 @@ pub struct FabricAllocator {
     limits: Vec<Bandwidth>,
 }
 
-/// Scans after which the level is left to [`Filling`]; random demands need fewer than 10.
+/// Scans after which [`Filling`] computes the level; random demands need fewer than 10.
 const SCANS: u32 = 64;
 
 /// The limits of one service's racks.
 #[derive(Debug, Clone, Copy)]
 pub enum RackRows<'a> {
-    /// All have what they asked for: no rack is limited.
+    /// All demands are met: no rack is limited.
     Demands,
     /// By rack; [`Bandwidth::UNLIMITED`] where the demand is below the share.
     Limits(&'a [Bandwidth]),
@@ -68,11 +70,11 @@ impl FabricAllocator {
         }
     }
 
-    /// The policy that it works for.
+    /// The policy of the allocator.
     pub fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
-    /// How many racks there are.
+    /// The number of racks.
     pub fn racks(&self) -> usize {
         self.racks
     }
@@ -81,8 +83,9 @@ impl FabricAllocator {
         &self.leaves
     }
 
-    /// Shares the fabric in one direction. `demands` holds the racks' demands of the first leaf service, then of
-    /// the second and so on, in whatever form `demand` reads. `take` is told what each leaf's racks got, in order.
+    /// Shares the fabric in one direction. `demands` holds the racks' demands of the first leaf
+    /// service, then of the second and so on, in any form that `demand` reads. `take` receives each
+    /// leaf's shares by rack, in order.
     ///
     /// # Panics
     /// If there is not one demand for each leaf service and rack.
@@ -119,14 +122,14 @@ impl FabricAllocator {
     }
 }
 
-/// What each rack gets at most: `whole` bit/s, and one more each for the first `left` racks that ask for it.
+/// Each rack's limit: `whole` bit/s, and one more each for the first `left` racks that demand it.
 struct Level {
     whole: u64,
     left: u64,
 }
 
-/// The level at which equal racks with these demands take `has`, which is less than they ask for. `None` if their
-/// guarantees of `min` each do not leave anything to share, or after too many scans.
+/// The level at which equal racks with these demands take `has`, which is less than their demands.
+/// `None` if their guarantees of `min` each leave nothing to share, or after too many scans.
 fn level(has: u64, min: u64, demands: &[u64]) -> Option<Level> {
     if has == 0 || min > 0 && demands.iter().map(|demand| u128::from(min.min(*demand))).sum::<u128>() >= u128::from(has)
     {
@@ -136,11 +139,12 @@ fn level(has: u64, min: u64, demands: &[u64]) -> Option<Level> {
     for _ in 0..SCANS {
         let (rest, above) = (has - below, demands.len() as u64 - below_count);
         let whole = rest / above;
-        // Whoever is at or below the guess stays there: the level only rises. Their sum is at most `has`.
+        // A rack at or below the guess stays there: the level only rises. Their sum is at most
+        // `has`.
         let (mut sum, mut count) = (0, 0);
         for demand in demands {
             let full = u64::from(*demand <= whole);
-            // Without a branch: which demands are small falls at random.
+            // Without a branch: small demands occur at random.
             sum += demand & full.wrapping_neg();
             count += full;
         }
@@ -153,11 +157,12 @@ fn level(has: u64, min: u64, demands: &[u64]) -> Option<Level> {
 }
 
 impl Level {
-    /// Whoever asks for as much as the level, or more, is limited to it.
+    /// A rack whose demand is the level, or more, is limited to it.
     fn limit(&self, demands: &[u64], limits: &mut Vec<Bandwidth>) {
         let mut left = self.left;
         let whole = Bandwidth::from_bps(self.whole);
-        // A demand that the level just reaches is limited as well, but not one below a fraction above it.
+        // A demand that the level just reaches is limited as well, but not one below a fraction
+        // above it.
         let least = if self.left == 0 { self.whole } else { self.whole + 1 };
         limits.extend(demands.iter().map(|demand| if *demand >= least { whole } else { Bandwidth::UNLIMITED }));
         for limit in limits.iter_mut().filter(|limit| !limit.is_unlimited()) {
@@ -170,7 +175,7 @@ impl Level {
     }
 }
 
-/// The general rule, for what a level cannot say.
+/// The general rule, for the cases that a level cannot express.
 fn fill(sharing: Sharing, share: Share, has: Bandwidth, demands: &[u64], limits: &mut Vec<Bandwidth>) {
     let children: Vec<Child> = demands.iter().map(|demand| Child::new(share, Bandwidth::from_bps(*demand))).collect();
     let mut filling = Filling::default();
@@ -198,7 +203,7 @@ mod tests {
     fn worked_example() {
         let free = u64::MAX;
         assert_eq!(limits(100, &[80, 80, 10]), [45, 45, free]);
-        // One bit is left over: it goes to the first that asks for it.
+        // One bit remains: it goes to the first rack that demands it.
         assert_eq!(limits(101, &[10, 80, 80]), [free, 46, 45]);
         // A demand that the level just reaches is limited too, one below a fraction is not.
         assert_eq!(limits(135, &[45, 80, 80]), [45, 45, 45]);
@@ -207,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_level_is_what_filling_finds(
+        fn a_level_equals_the_result_of_filling(
             demands in proptest::collection::vec(prop_oneof![0u64..50, 0u64..1_000, 0u64..10_000_000_000], 1..200),
             part in 0u64..1_000,
             min in prop_oneof![2 => Just(0u64), 1 => 1u64..800],
@@ -217,7 +222,8 @@ mod tests {
             prop_assume!(has < demands.iter().sum());
             let sharing = if clip { Sharing::Fill } else { Sharing::Add };
             let min_rate = Bandwidth::from_bps(min);
-            let share = Share { min: min_rate, weight: Weight::from_thousandths(1_500).expect("in range"), ..Share::default() };
+            let weight = Weight::from_thousandths(1_500).expect("in range");
+            let share = Share { min: min_rate, weight, ..Share::default() };
             let (mut found, mut expected) = (Vec::new(), Vec::new());
             let Some(level) = level(has, min, &demands) else { return Ok(()) };
             level.limit(&demands, &mut found);

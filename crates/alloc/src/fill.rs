@@ -1,30 +1,31 @@
 //! One node's bandwidth among its children.
 //!
-//! Problem: children have a guarantee (`min`), a limit (`max`), a weight and a demand; share a capacity
-//! among them in whole bit/s.
+//! Problem: children have a guarantee (`min`), a limit (`max`), a weight and a demand; share a
+//! capacity among them in whole bit/s.
 //!
-//! Two rules exist because Parley's text and its Fig 14 differ (the text gives 15/45 there, the paper
-//! reports 30/30):
+//! Two rules exist because Parley's text and its Fig 14 differ (the text gives 15/45 there, the
+//! paper reports 30/30):
 //!
-//! - [`Sharing::Add`], §3.1: everybody first gets its guarantee `g = min(min, max, demand)`; the excess is
-//!   water-filled by weight up to `min(max, demand)`.
-//! - [`Sharing::Fill`]: one water level by weight; each gets its part of it, clipped between `g` and
-//!   `min(max, demand)`.
+//! - [`Sharing::Add`], §3.1: each child first gets its guarantee `g = min(min, max, demand)`; the
+//!   excess is water-filled by weight up to `min(max, demand)`.
+//! - [`Sharing::Fill`]: one water level by weight; each gets its part of it, clipped between `g`
+//!   and `min(max, demand)`.
 //!
-//! Both are the same picture, vessels filled to one level: `Add` pours the excess into vessels without
-//! floors that stand on top of the guarantees, `Fill` pours everything into vessels whose floors are the
-//! guarantees. If the guarantees alone exceed the capacity (admission control prevents it at the top, a
-//! tighter limit above can cause it below), they shrink in proportion.
+//! Both are the same picture, vessels filled to one level: `Add` pours the excess into vessels
+//! without floors that stand on top of the guarantees, `Fill` pours everything into vessels whose
+//! floors are the guarantees. If the guarantees alone exceed the capacity (admission control
+//! prevents it at the top, a tighter limit above can cause it below), they shrink in proportion.
 //!
-//! Parts that are not whole are rounded by largest remainder, ties to the first, so that the sum is exact.
-//! A consequence of that rule, known from dividing seats: one more bit of capacity can cost a child one bit.
+//! Fractional parts are rounded by largest remainder, ties to the first, so that the sum is exact.
+//! A consequence of that rule, known from apportionment: one more bit of capacity can cost a child
+//! one bit.
 //!
-//! A child is limited only when its demand reaches its share: at its `max`, or at the water level. Below
-//! that a limit would only delay it (Parley §3.2.2, §7).
+//! A child is limited only when its demand reaches its share: at its `max`, or at the water level.
+//! Below that a limit would only delay it (Parley §3.2.2, §7).
 //!
-//! Worked example: capacity 10, (min 2, weight 1), (max 4, weight 3), (demand 1, min 1), the first two
-//! backlogged. Guarantees 2, 0, 1 leave 7. The third asks for nothing more. The level 7/4 would give the second 5.25,
-//! above its 4, so it settles at 4 and the first takes 3 more: 5, 4, 1.
+//! Worked example: capacity 10, (min 2, weight 1), (max 4, weight 3), (demand 1, min 1), the first
+//! two backlogged. Guarantees 2, 0, 1 leave 7. The third demands nothing more. The level 7/4 would
+//! give the second 5.25, above its 4, so it settles at 4 and the first takes 3 more: 5, 4, 1.
 //!
 //! Source: Parley §3.1, §3.2.2, Figs 6 and 14.
 
@@ -32,7 +33,7 @@ use crate::water::{Level, Vessel, level};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Weight};
 
-/// A taker of bandwidth with what it asks for.
+/// A taker of bandwidth with its demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Child {
     /// The guarantee, bit/s.
@@ -41,7 +42,7 @@ pub struct Child {
     pub max: Bandwidth,
     /// The demand; [`Bandwidth::UNLIMITED`] when backlogged.
     pub demand: Bandwidth,
-    /// The part taken of what is left over.
+    /// Its weight in the excess.
     pub weight: Weight,
 }
 
@@ -54,13 +55,13 @@ impl Child {
     pub fn usable(&self) -> Bandwidth {
         self.demand.min(self.max)
     }
-    /// What it is guaranteed now: idle guarantees are clipped by the demand.
+    /// Its current guarantee: idle guarantees are clipped by the demand.
     pub fn guaranteed(&self) -> Bandwidth {
         self.min.min(self.usable())
     }
 }
 
-/// What decided a child's share.
+/// The constraint that decided a child's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decision {
     /// Its own demand, which is below its share: it needs no limit.
@@ -68,7 +69,7 @@ pub enum Decision {
     Demand,
     /// Its own maximum, which its demand reaches.
     Max,
-    /// The water level: what its parent has, shared with its siblings.
+    /// The water level: its parent's bandwidth, shared with its siblings.
     Level,
 }
 
@@ -77,15 +78,15 @@ pub enum Decision {
 pub struct Filling {
     /// Each child's bandwidth, in the order given.
     pub shares: Vec<Bandwidth>,
-    /// What decided each.
+    /// The constraint that decided each.
     pub decisions: Vec<Decision>,
     vessels: Vec<Vessel>,
     remainders: Vec<(u64, u32)>,
 }
 
 impl Filling {
-    /// Shares `capacity` among `children`. The shares add up to the lesser of the capacity and what the
-    /// children can use; both may be unlimited.
+    /// Shares `capacity` among `children`. The shares add up to the lesser of the capacity and the
+    /// children's bounds; both may be unlimited.
     pub fn fill(&mut self, sharing: Sharing, capacity: Bandwidth, children: &[Child]) {
         self.shares.clear();
         self.decisions.clear();
@@ -104,7 +105,7 @@ impl Filling {
         }
     }
 
-    /// Guarantees beyond the capacity: each gets its proportion, nobody gets more.
+    /// Guarantees beyond the capacity: each gets its proportion, and no child gets more.
     fn shrink_guarantees(&mut self, capacity: u64, guaranteed: u128, children: &[Child]) {
         // Proportions are relative to the guarantees, so this is one division each in 128 bits: a
         // guarantee and a capacity are below 2^60.
@@ -127,7 +128,7 @@ impl Filling {
     }
 
     fn pour(&mut self, sharing: Sharing, capacity: u64, (guaranteed, usable): (u128, u128), children: &[Child]) {
-        // An unlimited rim would overflow; nobody can hold more than the capacity anyway.
+        // An unlimited rim would overflow; no child can hold more than the capacity.
         let vessel = |child: &Child| {
             let (floor, rim) = (child.guaranteed().bps(), child.usable().bps().min(capacity));
             match sharing {
@@ -152,7 +153,8 @@ impl Filling {
             let Vessel { lower, upper, weight } = vessel(child);
             let (whole, remainder) = part.of(weight);
             // Whole numbers compare with level × weight as
-            // with its whole part. Bounds fall at random, so this is written without branches to mispredict.
+            // with its whole part. Bounds fall at random, so this is written without branches to
+            // mispredict.
             let poured = whole.clamp(lower, upper);
             let full = upper <= whole;
             let rises = !full & ((lower < whole) | ((lower == whole) & (remainder > 0)));
@@ -170,7 +172,7 @@ impl Filling {
         if left == 0 {
             return;
         }
-        // Only who stands strictly between its bounds has a remainder.
+        // Only a child strictly between its bounds has a remainder.
         let rises = |child: &Child, whole: u64, remainder: u64| {
             let v = vessel(child);
             v.upper > whole && (v.lower < whole || (v.lower == whole && remainder > 0))
@@ -198,7 +200,8 @@ impl Filling {
         self.hand_out(left);
     }
 
-    /// Largest remainder: the `left` bits go to the largest remainders, one each, ties to the first.
+    /// Largest remainder: the `left` bits go to the largest remainders, one each, ties to the
+    /// first.
     fn hand_out(&mut self, left: u64) {
         let left = left as usize;
         debug_assert!(left <= self.remainders.len(), "more bits left than children to take them");
@@ -215,12 +218,12 @@ impl Filling {
     }
 }
 
-/// Nobody competes: a child is held only by its own maximum.
+/// Without competition a child is limited only by its own maximum.
 fn uncontended(child: &Child) -> Decision {
     if (child.demand >= child.max) & !child.max.is_unlimited() { Decision::Max } else { Decision::Demand }
 }
 
-/// `level × weight` as whole and remainder, remembered by weight: most children share a few.
+/// `level × weight` as whole and remainder, cached by weight: most children share a few.
 struct PartOf {
     level: Level,
     /// Whole and remainder of the level itself, so that most parts need no division in 128 bits.

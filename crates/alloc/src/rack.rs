@@ -1,24 +1,25 @@
 //! One rack: machines' interfaces under the rack's uplink.
 //!
-//! Problem: a (machine, service) instance is held by two trees that cross: its machine's (all services of
-//! the machine share the interface) and its rack's (all machines of a service share the service's part of
-//! the uplink). "The most constrained policy determines the service allocation" (Parley §3.1).
+//! Problem: two crossing trees limit a (machine, service) instance: its machine's (all services of
+//! the machine share the interface) and its rack's (all machines of a service share the service's
+//! part of the uplink). "The most constrained policy determines the service allocation" (Parley
+//! §3.1).
 //!
 //! Approach, two passes as Parley §3.2.2, with the machines at the bottom:
 //!
-//! 1. Up: each machine's tree is shared by demand. What an instance gets there is all that it can bring to
-//!    the uplink: its demand at the rack.
-//! 2. Down: the rack's tree is shared among services, each service's part among its machines (with the
-//!    machine's min and weight). The result is never above the machine's.
+//! 1. Up: each machine's tree is shared by demand. An instance's share there is all that it can
+//!    send to the uplink: its demand at the rack.
+//! 2. Down: the rack's tree is shared among services, each service's part among its machines (with
+//!    the machine's min and weight). The result is never above the machine's.
 //!
-//! Where the rack holds an instance below what its machine gave it, the interface has room again for the
-//! machine's other services. The two passes are then repeated with that instance's demand lowered to what
-//! the rack left it, until nothing changes or [`ROUNDS`] are done; the result is within every capacity after
-//! any round, so stopping early wastes but never overloads.
+//! Where the rack limits an instance below its share at its machine, the interface has room again
+//! for the machine's other services. The two passes are then repeated with that instance's demand
+//! lowered to the rack's share, until nothing changes or [`ROUNDS`] are done; the result is within
+//! every capacity after any round, so stopping early wastes but never overloads.
 //!
-//! Worked example, Parley Fig 1 (10 Gb/s everywhere, rack capped at 9, VM at most 1, DFS at least 6 with
-//! weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS 8, so each
-//! machine's VM gets 0.5 and its DFS 4.
+//! Worked example, Parley Fig 1 (10 Gb/s everywhere, rack capped at 9, VM at most 1, DFS at least 6
+//! with weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS
+//! 8, so each machine's VM gets 0.5 and its DFS 4.
 
 mod room;
 
@@ -29,14 +30,15 @@ use std::sync::Arc;
 use weir_policy::{Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
-/// Repetitions after which the rest is left for the next period. Random policies need 2, rarely 3.
+/// Repetitions after which the rest waits for the next period. Random policies need 2, rarely 3.
 pub const ROUNDS: u32 = 8;
 
-/// What must be at stake for another round. Parley tracks demands to 1 Mb/s (§6.2); below this, rounding
-/// alone could keep the rounds going.
+/// The least difference that justifies another round. Parley tracks demands to 1 Mb/s (§6.2); below
+/// this, rounding alone could keep the rounds going.
 pub const WORTH_A_ROUND: Bandwidth = Bandwidth::from_bps(1_000);
 
-/// Computes the shares of all (machine, service) instances of a rack. Make one per policy and keep it.
+/// Computes the shares of all (machine, service) instances of a rack. Make one per policy and keep
+/// it.
 #[derive(Debug, Clone)]
 pub struct RackAllocator {
     policy: Arc<Policy>,
@@ -46,12 +48,13 @@ pub struct RackAllocator {
     rack_trees: PerDirection<ShareTree>,
 }
 
-/// What one instance gets.
+/// The share of one instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InstanceShare {
     /// The bandwidth, at most the demand.
     pub share: Bandwidth,
-    /// What decided it. Anything but [`Constraint::Demand`] means that a limit at `share` is needed.
+    /// The constraint that decided it. Anything but [`Constraint::Demand`] means that a limit at
+    /// `share` is needed.
     pub decided_by: Constraint,
 }
 
@@ -60,7 +63,7 @@ pub struct InstanceShare {
 pub struct FabricLimit {
     /// The most that the rack's machines may have together; [`Bandwidth::UNLIMITED`] when none.
     pub limit: Bandwidth,
-    /// What decided it at the fabric.
+    /// The constraint that decided it at the fabric.
     pub decided_by: Constraint,
 }
 
@@ -69,7 +72,7 @@ impl FabricLimit {
     pub const NONE: Self = Self { limit: Bandwidth::UNLIMITED, decided_by: Constraint::Demand };
 }
 
-/// What decided a share.
+/// The constraint that decided a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The instance's own demand: it needs no limit.
@@ -115,7 +118,7 @@ impl fmt::Display for ConstraintIn<'_> {
     }
 }
 
-/// The shares of a rack in one direction, with the trees they came from for explanations.
+/// The shares of a rack in one direction, with their trees for explanations.
 #[derive(Debug, Default)]
 pub struct RackShares {
     /// By instance number, see [`RackAllocator::instance`].
@@ -124,7 +127,7 @@ pub struct RackShares {
     pub(crate) rack: TreeShares,
     /// The last round's sharing of each machine's tree.
     pub(crate) machines: Vec<TreeShares>,
-    /// The demands that the last round's machine trees saw.
+    /// The demands of the last round's machine trees.
     pub(crate) demands: Vec<Bandwidth>,
     scratch: Scratch,
 }
@@ -135,7 +138,8 @@ impl RackAllocator {
         let machines = policy.network().rack(rack).machines().len();
         let machine_tree = |direction| ShareTree::of_services(policy, ContentionPoint::Machine, direction);
         let rack_tree = |direction| {
-            // A machine's part of its service's bandwidth. Its maximum already holds in the machine's tree.
+            // A machine's part of its service's bandwidth. Its maximum already holds in the
+            // machine's tree.
             let part = |service: ServiceId, _| {
                 let share = policy.services().get(service).share(ContentionPoint::Machine, direction);
                 Some(Share { max: Bandwidth::UNLIMITED, ..share })
@@ -151,7 +155,7 @@ impl RackAllocator {
         }
     }
 
-    /// The policy that it works for.
+    /// The policy of the allocator.
     pub fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
@@ -167,7 +171,7 @@ impl RackAllocator {
     pub fn leaves(&self) -> &[ServiceId] {
         &self.leaves
     }
-    /// How many instances the rack has.
+    /// The number of the rack's instances.
     pub fn instance_count(&self) -> usize {
         self.leaves.len() * self.machines().len()
     }
@@ -182,8 +186,8 @@ impl RackAllocator {
         &self.machine_trees[direction]
     }
 
-    /// Shares the rack in one direction. `demands` is by instance number. `fabric` limits the rack's sum of
-    /// each leaf service, by leaf; empty when the fabric sets no limits.
+    /// Shares the rack in one direction. `demands` is by instance number. `fabric` limits the
+    /// rack's sum of each leaf service, by leaf; empty when the fabric sets no limits.
     ///
     /// # Panics
     /// If there is not one demand for each instance.
@@ -203,7 +207,7 @@ impl RackAllocator {
         result
             .instances
             .resize(demands.len(), InstanceShare { share: Bandwidth::ZERO, decided_by: Constraint::Demand });
-        // What the rack left each instance in an earlier round, and by what.
+        // The rack's limit on each instance in an earlier round, and its constraint.
         let mut ceilings = vec![Constraint::Demand; demands.len()];
         for _ in 0..ROUNDS {
             let offered = self.share_machines(direction, result);
@@ -214,8 +218,9 @@ impl RackAllocator {
         }
     }
 
-    /// Lowers a leaf service's instances to `limit` together, without giving what they lose to anybody: the
-    /// end of the fabric's rounds. Those that lose something were decided by `decided_by`.
+    /// Lowers a leaf service's instances to `limit` together, without giving the difference to
+    /// other services: the end of the fabric's rounds. The constraint of those that lose something
+    /// is `decided_by`.
     pub(crate) fn trim(
         &self,
         direction: Direction,
@@ -237,7 +242,7 @@ impl RackAllocator {
         }
     }
 
-    /// Up: what each instance can bring to the uplink.
+    /// Up: the bandwidth that each instance can send to the uplink.
     fn share_machines(&self, direction: Direction, result: &mut RackShares) -> Vec<Bandwidth> {
         let machines = self.machines();
         let mut offered = vec![Bandwidth::ZERO; result.demands.len()];
@@ -256,7 +261,7 @@ impl RackAllocator {
         offered
     }
 
-    /// Down: what the rack leaves each of them.
+    /// Down: the rack's share of each of them.
     fn share_rack(
         &self,
         direction: Direction,
@@ -282,24 +287,24 @@ impl RackAllocator {
                         from_fabric(held).decided_by
                     }
                     Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Rack),
-                    // An earlier round's limit still holds: it is what made the demand this small.
-                    Holder::Nobody if ceilings[i].is_limit() => ceilings[i],
-                    Holder::Nobody => match result.machines[m].holder(&self.machine_trees[direction], leaf) {
-                        Holder::Nobody => Constraint::Demand,
+                    // An earlier round's limit still holds: it made the demand this small.
+                    Holder::None if ceilings[i].is_limit() => ceilings[i],
+                    Holder::None => match result.machines[m].holder(&self.machine_trees[direction], leaf) {
+                        Holder::None => Constraint::Demand,
                         Holder::Capacity => Constraint::Machine(*machine),
                         Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Machine),
                     },
                 };
                 result.instances[i] = InstanceShare { share: result.rack.leaf(tree, i), decided_by };
-                if result.rack.holder(tree, i) != Holder::Nobody {
+                if result.rack.holder(tree, i) != Holder::None {
                     ceilings[i] = decided_by;
                 }
             }
         }
     }
 
-    /// Lowers the demand of instances that the rack holds where that makes room for others on the machine.
-    /// Whether another round can change anything.
+    /// Lowers the demand of instances that the rack limits where that makes room for others on the
+    /// machine. Returns whether another round can change anything.
     fn lower_demands(&self, offered: &[Bandwidth], ceilings: &[Constraint], result: &mut RackShares) -> bool {
         let mut again = false;
         for m in 0..self.machines().len() {
@@ -326,7 +331,7 @@ impl RackAllocator {
 }
 
 impl RackShares {
-    /// What a leaf service has in the whole rack, over all machines.
+    /// The share of a leaf service in the whole rack, over all machines.
     pub fn of_service(&self, allocator: &RackAllocator, leaf: usize) -> Bandwidth {
         let machines = allocator.machines().len();
         self.instances[leaf * machines..(leaf + 1) * machines].iter().map(|instance| instance.share).sum()

@@ -1,28 +1,30 @@
 //! Shares over a tree, in two passes.
 //!
-//! Problem: services nest (`dfs/hbase`), and at a rack each service is split further over machines. A share
-//! must respect every node on the way to the root.
+//! Problem: services nest (`dfs/hbase`), and at a rack each service is split further over machines.
+//! A share must respect every node on the way to the root.
 //!
-//! Approach (Parley §3.2.2): one pass from the leaves up sums what each node can use, `min(demand, max)` of
-//! its children; one pass from the root down shares each node's bandwidth among its children with
-//! [`fill`](crate::fill). A node's own maximum is applied where its parent shares, so the demand that Fig 6
-//! prints for `Rest` is 11 although its maximum is 10.
+//! Approach (Parley §3.2.2): one pass from the leaves up sums each node's bound, `min(demand, max)`
+//! of its children; one pass from the root down shares each node's bandwidth among its children
+//! with [`fill`](crate::fill). A node's own maximum is applied where its parent shares, so the
+//! demand that Fig 6 prints for `Rest` is 11 although its maximum is 10.
 //!
-//! A leaf is limited when its own demand reaches its share; what decided it is found by walking up to the
-//! first node that is held by its own maximum, or to the root's capacity.
+//! A leaf is limited when its own demand reaches its share; the deciding constraint is found by
+//! walking up to the first node that its own maximum limits, or to the root's capacity.
 //!
-//! [`TreeShares::headroom`] is advice for people: what a node that is not limited could take at once. It is
-//! its guarantee where that is more than its demand, divided among its children as if they asked for all
-//! (Fig 6 shows DFS with 30, split 15 and 15, against a demand of 5).
+//! [`TreeShares::headroom`] is advice for operators: the bandwidth that an unlimited node could
+//! take at once. It is its guarantee if that is more than its demand, divided among its children as
+//! if they demanded all of it (Fig 6 shows DFS with 30, split 15 and 15, against a demand of 5).
 //!
-//! Worked example, Fig 6: capacity 50, DFS (min 30: demands 2, 3) and Rest (max 10) of VM (4, 5) and MR (2).
-//! Up: DFS 5, VM 9, MR 2, Rest 11. Down: all fits in 50, Rest is held to 10; in it VM 8, MR 2; in VM 4 and 4.
+//! Worked example, Fig 6: capacity 50, DFS (min 30: demands 2, 3) and Rest (max 10) of VM (4, 5)
+//! and MR (2). Up: DFS 5, VM 9, MR 2, Rest 11. Down: all fits in 50, Rest is limited to 10; in it
+//! VM 8, MR 2; in VM 4 and 4.
 
 use crate::fill::{Child, Decision, Filling};
 use weir_policy::{Policy, Services, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, ServiceId};
 
-/// A tree of takers at one contention point in one direction. Node 0 is the root: the capacity itself.
+/// A tree of takers at one contention point in one direction. Node 0 is the root: the capacity
+/// itself.
 #[derive(Debug, Clone)]
 pub struct ShareTree {
     /// Breadth first, so that children stand together and after their parent.
@@ -38,11 +40,12 @@ struct Node {
     parent: u32,
     /// First child and number of children.
     children: (u32, u32),
-    /// The service that the node stands for; none for the root. A leaf's split has its leaf's service.
+    /// The service that the node stands for; none for the root. A leaf's split has its leaf's
+    /// service.
     service: Option<ServiceId>,
 }
 
-/// What each node of a tree asked for and got.
+/// The demand and the share of each node of a tree.
 #[derive(Debug, Default, Clone)]
 pub struct TreeShares {
     demands: Vec<Bandwidth>,
@@ -52,26 +55,28 @@ pub struct TreeShares {
     decisions: Vec<Decision>,
 }
 
-/// What holds a leaf to its share.
+/// The limit of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Nothing: it has all it asked for.
-    Nobody,
-    /// The maximum of a service on the way to the root; none for the maximum of the leaf's own split.
+    /// None: its demand is met.
+    None,
+    /// The maximum of a service on the way to the root; none for the maximum of the leaf's own
+    /// split.
     Max(Option<ServiceId>),
     /// The root's capacity.
     Capacity,
 }
 
 impl ShareTree {
-    /// The tree of a policy's services at a point. Leaf numbers count the leaf services in id order.
+    /// The tree of a policy's services at a point. Leaf numbers count the leaf services in id
+    /// order.
     pub fn of_services(policy: &Policy, point: ContentionPoint, direction: Direction) -> Self {
         Self::of_services_split(policy, point, direction, 1, |_, _| None)
     }
 
-    /// The same with each leaf service split over `parts` equal places (machines of a rack, racks of the
-    /// fabric); `share` gives the share of a part, or `None` to leave the leaf whole. The leaf number of part `p` of
-    /// the l-th leaf service is `l × parts + p`.
+    /// The same with each leaf service split into `parts` equal parts (machines of a rack, racks
+    /// of the fabric); `share` gives the share of a part, or `None` to leave the leaf whole. The
+    /// leaf number of part `p` of the l-th leaf service is `l × parts + p`.
     pub fn of_services_split(
         policy: &Policy,
         point: ContentionPoint,
@@ -134,13 +139,13 @@ impl ShareTree {
         }
     }
 
-    /// How many leaves there are: the length of the demands.
+    /// The number of leaves: the length of the demands.
     pub fn leaf_count(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Shares `capacity` among the leaves. `tighter` may lower the maximum of a service's node (a limit
-    /// from a point above); it is asked once for each node that stands for a whole service.
+    /// Shares `capacity` among the leaves. `tighter` may lower the maximum of a service's node (a
+    /// limit from a point above); it is called once for each node that stands for a whole service.
     ///
     /// # Panics
     /// If there is not one demand for each leaf.
@@ -228,7 +233,7 @@ pub(crate) struct PathNode {
     pub(crate) node: usize,
     pub(crate) service: Option<ServiceId>,
     pub(crate) part: bool,
-    /// How its parent shares.
+    /// The sharing rule of its parent.
     pub(crate) sharing: Sharing,
 }
 
@@ -246,29 +251,29 @@ pub struct Scratch {
 }
 
 impl TreeShares {
-    /// What a leaf got.
+    /// The share of a leaf.
     pub fn leaf(&self, tree: &ShareTree, leaf: usize) -> Bandwidth {
         self.shares[tree.leaves[leaf] as usize]
     }
 
-    /// Whether a leaf must be limited to what it got, and by what.
+    /// Whether a leaf must be limited to its share, and by which limit.
     pub fn holder(&self, tree: &ShareTree, leaf: usize) -> Holder {
         let mut at = tree.leaves[leaf] as usize;
         if self.decisions[at] == Decision::Demand {
-            return Holder::Nobody;
+            return Holder::None;
         }
         loop {
             match self.decisions[at] {
                 Decision::Max if tree.is_part(at) => return Holder::Max(None),
                 Decision::Max => return Holder::Max(tree.nodes[at].service),
-                // A node that is satisfied holds nobody back; its children then compete for the capacity.
+                // A satisfied node limits no child; its children then compete for the capacity.
                 Decision::Level | Decision::Demand if tree.nodes[at].parent == 0 => return Holder::Capacity,
                 Decision::Level | Decision::Demand => at = tree.nodes[at].parent as usize,
             }
         }
     }
 
-    /// What a service as a whole got (the first node that stands for it).
+    /// The share of a service as a whole (the first node that stands for it).
     pub fn service(&self, tree: &ShareTree, service: ServiceId) -> Option<Bandwidth> {
         tree.nodes.iter().position(|node| node.service == Some(service)).map(|i| self.shares[i])
     }
@@ -282,12 +287,13 @@ impl TreeShares {
         (self.demands[node], self.shares[node], self.decisions[node])
     }
 
-    /// What each leaf could take at once, for display: see the module's doc.
+    /// The bandwidth that each leaf could take at once, for display: see the module's doc.
     pub fn headroom(&self, tree: &ShareTree, scratch: &mut Scratch) -> Vec<Bandwidth> {
         let mut headroom = self.shares.clone();
         for (i, node) in tree.nodes.iter().enumerate() {
             let (first, count) = (node.children.0 as usize, node.children.1 as usize);
-            // What the node has beyond what its children use is divided as if they asked for all of it.
+            // The node's bandwidth beyond its children's usage is divided as if they demanded all
+            // of it.
             if i != 0 && count > 0 && self.decisions[i] == Decision::Demand && headroom[i] > self.shares[i] {
                 scratch.children.clear();
                 let asking = tree.nodes[first..first + count].iter();

@@ -1,29 +1,34 @@
-//! The water level: one number that says what everybody gets.
+//! The water level: one number that determines all shares.
 //!
-//! Problem: vessels stand side by side, each with a width (its weight), a floor that is already filled (its
-//! lower bound) and a rim (its upper bound). Pour in an amount; to what level does the water rise? This is
-//! max-min fairness: nobody can have more unless somebody with less (per weight) gives it up.
+//! Problem: vessels are side by side, each with a width (its weight), a floor that is already
+//! filled (its lower bound) and a rim (its upper bound). Pour in an amount; to what level does the
+//! water rise? This is max-min fairness: no vessel can hold more unless one with less (per weight)
+//! gives it up.
 //!
-//! Approach: guess that no bound is active, which puts the level at amount / width. If the vessels then
-//! hold more than there is, the true level is lower, so every vessel whose floor stands above the guess
-//! keeps its floor; if they hold less, every vessel whose rim lies below the guess is full. Either way at
-//! least one vessel is settled and leaves; guess again with the rest. Real demands settle a large part of
-//! the vessels at each guess, so the whole costs a few linear scans. An adversary can make it one vessel at
-//! a guess, so after [`GUESSES`] the rest is solved by halving the sorted bounds: n log n whatever the input.
+//! Approach: guess that no bound is active, which puts the level at amount / width. If the vessels
+//! then hold more than the amount, the true level is lower, so every vessel whose floor is above
+//! the guess keeps its floor; if they hold less, every vessel whose rim lies below the guess is
+//! full. Either way at least one vessel is settled and leaves; guess again with the rest. Real
+//! demands settle a large part of the vessels at each guess, so the whole costs a few linear scans.
+//! An adversary can make it one vessel at a guess, so after [`GUESSES`] the rest is solved by
+//! halving the sorted bounds: n log n for any input.
 //!
-//! With many vessels even a few scans cost, so [`level`] first looks at a sample of [`SAMPLE`] of them. The
-//! sample's level, a little lower and a little higher, is a bracket: one scan settles every vessel that the
-//! whole bracket leaves full, on its floor or free, and only the few in doubt are kept. If the answer falls
-//! outside the bracket (a sample can mislead), the vessels are solved again without it.
+//! With many vessels even a few scans cost, so [`level`] first looks at a sample of [`SAMPLE`] of
+//! them. The sample's level, a little lower and a little higher, is a bracket: one scan settles
+//! every vessel that the whole bracket leaves full, on its floor or free, and only the few in doubt
+//! are kept. If the answer falls outside the bracket (a sample can mislead), the vessels are solved
+//! again without it.
 //!
-//! Levels are exact fractions (bit/s over thousandths of weight); comparisons are products in 128 bits.
+//! Levels are exact fractions (bit/s over thousandths of weight); comparisons are products in 128
+//! bits.
 //!
-//! Worked example: amount 9, demands (rims) 1, 3 and unbounded, weights 1. The first guess is 3 each; the
-//! vessels hold 1 + 3 + 3 = 7 < 9, so the rims 1 and 3 at or below the guess are full. The rest, 5, goes to
-//! the third: 1, 3, 5.
+//! Worked example: amount 9, demands (rims) 1, 3 and unbounded, weights 1. The first guess is 3
+//! each; the vessels hold 1 + 3 + 3 = 7 < 9, so the rims 1 and 3 at or below the guess are full.
+//! The rest, 5, goes to the third: 1, 3, 5.
 //!
-//! Source: Bertsekas and Gallager, Data Networks, §6.5.2, cited by Parley §3.2.2; the settle-and-repeat
-//! order is the one of Parley ("each iteration satiates the demand for one service"), many at a time.
+//! Source: Bertsekas and Gallager, Data Networks, §6.5.2, cited by Parley §3.2.2; the
+//! settle-and-repeat order is the one of Parley ("each iteration satiates the demand for one
+//! service"), many at a time.
 
 use std::cmp::Ordering;
 
@@ -47,7 +52,7 @@ pub struct Level {
     pub denominator: u64,
 }
 
-/// What a vessel holds at a level.
+/// The content of a vessel at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// Its lower bound: the level is at or below its floor.
@@ -79,21 +84,23 @@ impl Level {
     }
 }
 
-/// The fewest vessels that are looked at to guess the level of many; of more than 64 times as many, one in 64.
+/// The fewest vessels of a sample for the level of many; of more than 64 times as many, one in 64.
 pub const SAMPLE: usize = 1024;
-/// The most vessels that are looked at: enough for a bracket of two hundredths where it is widest.
+/// The most vessels of a sample: enough for a bracket of two hundredths where it is widest.
 const LARGEST_SAMPLE: usize = 8 * SAMPLE;
-/// Half the bracket's width in standard deviations of a sample's level: narrow, since a miss costs only time.
+/// Half the bracket's width in standard deviations of a sample's level: narrow, since a miss costs
+/// only time.
 const BRACKET_DEVIATIONS: f64 = 2.5;
 /// The bracket is worth its scan from this many vessels on.
 const MANY: usize = 4 * SAMPLE;
-/// Bounds of the bracket are whole bit/s per thousandth below this, so that a bound × weight fits 64 bits.
+/// Bounds of the bracket are whole bit/s per thousandth below this, so that a bound × weight fits
+/// 64 bits.
 const BRACKET_TOP: u64 = 1 << 33;
 
-/// How many guesses are made before the rest is solved by halving. Random demands need 4 to 8.
+/// The guesses before the rest is solved by halving. Random demands need 4 to 8.
 const GUESSES: u32 = 24;
 
-/// What the vessels hold at a level, by which bound holds.
+/// The content of the vessels at a level, by the bound that holds.
 #[derive(Default)]
 struct Poured {
     lower: u128,
@@ -122,7 +129,8 @@ impl Poured {
         poured
     }
 
-    /// Whether the vessels hold more (`Greater`), less or exactly `amount` at the level they were measured at.
+    /// Whether the vessels hold more (`Greater`), less or exactly `amount` at the level of the
+    /// measurement.
     fn against(&self, amount: u64, level: Level) -> Ordering {
         let bounds = self.lower + self.upper;
         let Some(rest) = u128::from(amount).checked_sub(bounds) else {
@@ -133,8 +141,9 @@ impl Poured {
     }
 }
 
-/// The level at which the vessels, seen through `vessel`, hold exactly `amount`. `lowers` and `uppers` are
-/// the sums of their bounds, which every caller has at hand. `scratch` is left in no particular state.
+/// The level at which the vessels, seen through `vessel`, hold exactly `amount`. `lowers` and
+/// `uppers` are the sums of their bounds, which every caller already has. `scratch` is left in no
+/// particular state.
 ///
 /// # Panics
 /// In tests, if `amount` is not between `lowers` and `uppers`.
@@ -159,20 +168,23 @@ pub fn level<T>(
     solve(scratch, amount, 0)
 }
 
-/// Whole levels below and above the sample's level at `part` of the way between its empty and its full.
+/// Whole levels below and above the sample's level at `part` of the way between its empty and its
+/// full.
 fn bracket<T>(takers: &[T], vessel: impl Fn(&T) -> Vessel, part: f64, scratch: &mut Vec<Vessel>) -> Option<(u64, u64)> {
     let stride = takers.len() / (takers.len() / 64).clamp(SAMPLE, LARGEST_SAMPLE);
     let sample: Vec<Vessel> = takers.iter().step_by(stride).map(vessel).collect();
     let (lower, upper) =
         sample.iter().fold((0u128, 0u128), |(l, u), v| (l + u128::from(v.lower), u + u128::from(v.upper)));
-    // A sample of m misjudges a proportion by about this much; vessels are no coins, but the bracket is checked.
+    // A sample of m misjudges a proportion by about this much; vessels are no coins, but the
+    // bracket is checked.
     let m = sample.len() as f64;
     let width = BRACKET_DEVIATIONS * (part * (1.0 - part) / m).sqrt() + 1.0 / m;
     let mut at = |part: f64| {
         let amount = lower + ((upper - lower) as f64 * part) as u128;
         scratch.clear();
         scratch.extend_from_slice(&sample);
-        // A sample's bounds may add up to more than any one amount; such demands are left to `solve`.
+        // A sample's bounds may add up to more than any one amount; such demands are left to
+        // `solve`.
         Some(solve(scratch, u64::try_from(amount.clamp(lower, upper)).ok()?, 0))
     };
     let low = if part > width { at(part - width)? } else { Level { numerator: 0, denominator: 1 } };
@@ -199,7 +211,7 @@ fn level_within<T>(
     for taker in takers {
         let v = vessel(taker);
         let (low, high) = (low * u64::from(v.weight), high * u64::from(v.weight));
-        // Which of these holds falls at random: sums of products mispredict nothing.
+        // The bound that holds is random: sums of products mispredict nothing.
         let full = v.upper <= low;
         let floored = !full & (v.lower >= high);
         let clear = !full & (v.lower <= low) & (v.upper >= high);
@@ -250,8 +262,8 @@ fn solve(vessels: &mut Vec<Vessel>, amount: u64, free: u64) -> Level {
     halve(vessels, amount, free, last)
 }
 
-/// The level by bisection over the bounds themselves: at the last bound that is still too low (or right),
-/// every vessel's state is known and the rest is one division.
+/// The level by bisection over the bounds themselves: at the last bound that is still too low (or
+/// right), every vessel's state is known and the rest is one division.
 fn halve(vessels: &[Vessel], amount: u64, free: u64, last: Level) -> Level {
     let bound = |bound: u64, v: &Vessel| Level { numerator: bound, denominator: u64::from(v.weight) };
     let mut bounds: Vec<Level> = vessels.iter().flat_map(|v| [bound(v.lower, v), bound(v.upper, v)]).collect();

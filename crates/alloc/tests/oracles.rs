@@ -1,4 +1,4 @@
-//! The allocations that Parley prints, from policies as an operator writes them.
+//! The published allocations of Parley, from policies as an operator writes them.
 
 use std::sync::Arc;
 use weir_alloc::{Allocation, NetworkShares, allocate};
@@ -89,7 +89,8 @@ fn fig_1_the_rules_agree_with_the_maximum_and_differ_without() {
         assert_eq!(table[0], "m1,dfs,tx → 8 Gb/s, rack r1");
         assert!(table[1].starts_with("m1,vm,tx → 1 Gb/s, "), "{}", table[1]);
     }
-    // Without it, and with nothing at the machine: the excess of 3 by 2:1 gives 8 and 1; a level by 2:1 gives 6 and 3.
+    // Without it, and with nothing at the machine: the excess of 3 by 2:1 gives 8 and 1; a level by
+    // 2:1 gives 6 and 3.
     let bare = FIG_1.replace("    machine: { max: 1Gb/s }\n    rack:    { max: 1Gb/s }\n", "");
     let bare = bare.replace("    machine: { min: 3Gb/s }\n", "");
     let spread = "m1,dfs,tx,unlimited\nm2,vm,tx,unlimited\n";
@@ -119,7 +120,7 @@ services:
 }
 
 #[test]
-fn fig_5_a_service_shares_what_it_is_guaranteed_with_those_nested_in_it() {
+fn fig_5_a_service_shares_its_guarantee_with_nested_services() {
     // DFS at least 30, in it VMs at most 10 and HBase at least 20; S2 at most 10; 50 in all.
     let text = r#"
 weir: 1
@@ -133,7 +134,7 @@ services:
   s2: { match: [ { protocol: tcp, port: 3 } ], rack: { max: 10Gb/s } }
 "#;
     let policy = policy(text);
-    // Everybody backlogged: S2 its maximum, DFS the other 40: in it VMs their maximum, HBase the rest.
+    // All backlogged: S2 its maximum, DFS the other 40: in it VMs their maximum, HBase the rest.
     let all = "m1,dfs/vms,tx,unlimited\nm1,dfs/hb,tx,unlimited\nm2,s2,tx,unlimited\n";
     let expected = [
         "m1,dfs/hb,tx → 30 Gb/s, rack r1",
@@ -141,12 +142,13 @@ services:
         "m2,s2,tx → 10 Gb/s, max of s2 at rack",
     ];
     assert_eq!(table(&policy, all), expected);
-    // HBase alone has all that S2 leaves; without HBase, VMs stay at their maximum and 30 are not used.
+    // HBase alone has all that S2 leaves; without HBase, VMs stay at their maximum and 30 are
+    // unused.
     let without_vms = table(&policy, "m1,dfs/hb,tx,unlimited\nm2,s2,tx,unlimited\n");
     assert_eq!(without_vms[0], "m1,dfs/hb,tx → 40 Gb/s, rack r1");
     let without_hb = table(&policy, "m1,dfs/vms,tx,unlimited\nm2,s2,tx,unlimited\n");
     assert_eq!(without_hb[0], "m1,dfs/vms,tx → 10 Gb/s, max of dfs/vms at rack");
-    // With less to share, DFS keeps its 30 and in it HBase its 20: the excess is what the others divide.
+    // With less to share, DFS keeps its 30 and in it HBase its 20: the others divide the excess.
     let tight = Arc::new(Policy::parse("policy.yaml", &text.replace("50Gb/s", "32Gb/s")).expect("valid").0);
     let tight = table(&tight, all);
     assert_eq!(tight[0], "m1,dfs/hb,tx → 25.5 Gb/s, rack r1");
@@ -169,7 +171,7 @@ caps: { rack: 9Gb/s }
     let all = "m1,a,tx,unlimited\nm1,b,tx,unlimited\nm2,c,tx,unlimited\n";
     let weighted = ["m1,a,tx → 1 Gb/s, rack r1", "m1,b,tx → 2 Gb/s, rack r1", "m2,c,tx → 6 Gb/s, rack r1"];
     assert_eq!(table(&policy, all), weighted);
-    // Below the cap nobody is limited, and one alone gets no more than the cap.
+    // Below the cap no service is limited, and one alone gets no more than the cap.
     assert_eq!(table(&policy, "m1,a,tx,4Gb/s\nm2,c,tx,6Gb/s\n")[0], "m1,a,tx → 3 Gb/s, rack r1");
     assert_eq!(table(&policy, "m1,a,tx,4Gb/s\nm2,c,tx,4Gb/s\n")[0], "m1,a,tx → 4 Gb/s, demand");
     assert_eq!(table(&policy, "m2,c,tx,unlimited\n"), ["m2,c,tx → 9 Gb/s, rack r1"]);
@@ -205,8 +207,8 @@ fn fig_6() {
 }
 
 #[test]
-fn fig_6_headroom_is_what_the_figure_shows() {
-    // DFS: min 30 against a demand of 5, split 15 and 15; VM 4 and 4, MR 2: what they got.
+fn fig_6_headroom_equals_the_figure() {
+    // DFS: min 30 against a demand of 5, split 15 and 15; VM 4 and 4, MR 2: their shares.
     let policy = policy(FIG_6);
     let shares = shares(&policy, FIG_6_DEMANDS);
     let headroom = |machine: &str, service: &str| {
@@ -221,8 +223,8 @@ fn fig_6_headroom_is_what_the_figure_shows() {
 }
 
 #[test]
-fn room_that_a_rack_leaves_on_a_machine_is_used() {
-    // Both want all of m1's 10. The rack holds `a` to 1, so `b` has 9, not the half it had at first.
+fn capacity_that_a_rack_leaves_on_a_machine_is_used() {
+    // Both demand all of m1's 10. The rack limits `a` to 1, so `b` has 9, not its first half.
     let text = r#"
 weir: 1
 network: { nic: 10Gb/s, racks: { r: { uplink: 40Gb/s, machines: [m1] } } }
@@ -245,11 +247,11 @@ services:
 "#;
 
 #[test]
-fn the_fabric_holds_a_service_over_racks() {
+fn the_fabric_limits_a_service_over_racks() {
     let all = "m1,a,tx,unlimited\nm2,a,tx,unlimited\n";
     let held = ["m1,a,tx → 5 Gb/s, max of a at fabric", "m2,a,tx → 5 Gb/s, max of a at fabric"];
     assert_eq!(table(&policy(FABRIC), all), held);
-    // What one rack does not use, the other may.
+    // Capacity that one rack does not use goes to the other.
     let uneven = table(&policy(FABRIC), "m1,a,tx,2Gb/s\nm2,a,tx,unlimited\nm2,b,tx,1Gb/s\n");
     let expected = ["m1,a,tx → 2 Gb/s, demand", "m2,a,tx → 8 Gb/s, max of a at fabric", "m2,b,tx → 1 Gb/s, demand"];
     assert_eq!(uneven, expected);

@@ -1,4 +1,4 @@
-//! What must hold of every allocation, over random networks, trees of services and demands.
+//! Invariants of every allocation, over random networks, trees of services and demands.
 
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use weir_alloc::{Constraint, FabricAllocator, NetworkShares, RackRows, Step, all
 use weir_policy::{Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
-/// A service as drawn: shares at the three points in small numbers, and children.
+/// A drawn service: shares at the three points in small numbers, and children.
 #[derive(Debug, Clone)]
 struct Drawn {
     shares: [DrawnShare; 3],
@@ -190,14 +190,15 @@ fn sum(
         .sum()
 }
 
-/// Takes away what a service is given at machines and at the fabric.
+/// Removes a service's shares at machines and at the fabric.
 fn only_at_the_rack(service: &mut Drawn) {
     let nothing = DrawnShare { min: 0, max: None, weight: 1 };
     (service.shares[0], service.shares[2]) = (nothing, nothing);
     service.children.iter_mut().for_each(only_at_the_rack);
 }
 
-/// What is used of the constraint that decided an allocation, and its size; `None` for its own demand.
+/// The used part of the constraint that decided an allocation, and its size; `None` for its own
+/// demand.
 fn used_of(policy: &Policy, shares: &NetworkShares, a: &weir_alloc::Allocation) -> Option<(Bandwidth, Bandwidth)> {
     let network = policy.network();
     let rack = network.machine(a.machine).rack();
@@ -221,7 +222,8 @@ fn used_of(policy: &Policy, shares: &NetworkShares, a: &weir_alloc::Allocation) 
     })
 }
 
-/// Whether the split is max-min fair: nobody could have more unless somebody with less per weight gave it.
+/// Whether the split is max-min fair: no child could have more unless one with less per weight gave
+/// it.
 fn check_step(step: &Step) -> Result<(), TestCaseError> {
     let usable = |row: &weir_alloc::StepRow| row.demand.min(row.share.max);
     let guaranteed = |row: &weir_alloc::StepRow| row.share.min.min(usable(row));
@@ -258,7 +260,7 @@ proptest! {
 
     /// Every capacity, cap and maximum holds, at every point.
     #[test]
-    fn nothing_is_promised_twice(drawn in drawn_policy()) {
+    fn capacities_and_maxima_hold(drawn in drawn_policy()) {
         let policy = drawn.policy(false);
         prop_assume!(policy.is_some());
         let policy = policy.expect("admitted");
@@ -270,7 +272,8 @@ proptest! {
         for direction in Direction::ALL {
             for m in 0..network.machines().len() as u32 {
                 let at = |machine| machine == MachineId(m);
-                prop_assert!(sum(&policy, &shares, direction, at, None) <= policy.machine_capacity(MachineId(m), direction));
+                let capacity = policy.machine_capacity(MachineId(m), direction);
+                prop_assert!(sum(&policy, &shares, direction, at, None) <= capacity);
                 for (id, service) in policy.services().iter() {
                     let max = service.share(ContentionPoint::Machine, direction).max;
                     prop_assert!(sum(&policy, &shares, direction, at, Some(id)) <= max);
@@ -293,9 +296,9 @@ proptest! {
         }
     }
 
-    /// Where only the rack can hold anybody, what decided a share is used up to the last bit.
+    /// Where only the rack can limit a service, the deciding constraint is used up to the last bit.
     #[test]
-    fn what_decided_is_used_up_at_one_point(drawn in drawn_policy()) {
+    fn deciding_constraints_are_used_up_at_one_point(drawn in drawn_policy()) {
         let mut drawn = drawn;
         (drawn.nic, drawn.fabric_cap) = (1_000_000, None);
         drawn.services.iter_mut().for_each(only_at_the_rack);
@@ -358,7 +361,7 @@ proptest! {
             });
             let expected: Vec<Bandwidth> = (0..demands.len())
                 .map(|part| match shares.holder(&tree, part) {
-                    Holder::Nobody => Bandwidth::UNLIMITED,
+                    Holder::None => Bandwidth::UNLIMITED,
                     _ => shares.leaf(&tree, part),
                 })
                 .collect();
@@ -366,7 +369,7 @@ proptest! {
         }
     }
 
-    /// A file sorted differently is the same policy and gives the same bits to everybody.
+    /// A file sorted differently is the same policy and gives the same shares.
     #[test]
     fn order_does_not_matter(drawn in drawn_policy()) {
         let (Some(straight), Some(reversed)) = (drawn.policy(false), drawn.policy(true)) else { return Ok(()) };
@@ -375,8 +378,8 @@ proptest! {
     }
 }
 
-/// Where machines, racks and the fabric hold crossing sets of instances, the rounds end with next to nothing
-/// unused: a ceiling set in an early round is not lifted again, and rounds are bounded.
+/// Where machines, racks and the fabric limit crossing sets of instances, the rounds end with next
+/// to nothing unused: a ceiling set in an early round is not lifted again, and rounds are bounded.
 #[test]
 fn crossing_points_waste_next_to_nothing() {
     use proptest::strategy::ValueTree;

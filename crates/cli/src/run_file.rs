@@ -200,7 +200,8 @@ impl RunFile {
     pub(crate) fn simulated(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> Self {
         let mut file = Self::new(scenario, "sim", seed, &outcome.uplink, !outcome.interrupted);
         let results = &outcome.results;
-        let service = |flow: &FlowRecord| scenario.entries().get(flow.group as usize).and_then(|entry| entry.service);
+        let service =
+            |flow: &FlowRecord| scenario.flow_groups().get(flow.group as usize).and_then(|entry| entry.service);
         let entry = |name: &String| {
             let id = scenario.policy().services().named(name);
             let flows = results.flows.iter().filter(|flow| id.is_some() && service(flow) == id);

@@ -1,15 +1,15 @@
 //! The one check of a tree against a shape.
 //!
-//! Reports unknown keys (with the nearest known one), values of the wrong kind, scalars that do not read,
-//! names that are none, and required keys that are missing: all of them, each at its place. What it lets
-//! through can be read without looking again; what it has reported, readers pass over in silence.
+//! Reports unknown keys (with the nearest known one), values of the wrong kind, scalars that do not
+//! parse, invalid names, and missing required keys: all of them, each at its position. Accepted
+//! content can be read without further checks; readers skip reported content silently.
 //!
-//! Worked example: `{ uplnik: 10Gb/s, machines: m1 }` as a rack gives two errors: `uplnik` is not a key of a
-//! rack (did you mean `uplink`?), and a list of machines is expected where a single value stands. That
-//! `uplink` is missing is not said too.
+//! Worked example: `{ uplnik: 10Gb/s, machines: m1 }` as a rack gives two errors: `uplnik` is not a
+//! key of a rack (did you mean `uplink`?), and a list of machines is expected where a single value
+//! stands. The missing `uplink` is not reported in addition.
 //!
-//! Of a choice, the variant that its tag names is checked, and a key of another variant is told where it goes;
-//! where the tag is wrong or missing, only the keys that all variants share are looked into.
+//! Of a choice, the variant of its tag is checked, and a key of another variant is reported with
+//! its owner; if the tag is wrong or missing, only the common keys of all variants are checked.
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
@@ -69,7 +69,8 @@ impl Checker<'_> {
         self.keys(node, record.what, record.keys, &|_| None);
     }
 
-    /// Checks the keys of a mapping. `elsewhere` says why a key that people may look for here is not.
+    /// Checks the keys of a mapping. `elsewhere` gives the reason why a key that people may expect
+    /// here is not.
     fn keys<'k>(
         &mut self,
         node: &Node,
@@ -78,7 +79,8 @@ impl Checker<'_> {
         elsewhere: &dyn Fn(&str) -> Option<String>,
     ) {
         let keys = keys.into_iter();
-        // Keys that an unknown one was taken for: to say that they are missing would be to say it twice.
+        // Keys that an unknown one was taken for: reporting them as missing would repeat the
+        // mistake.
         let mut misspelt = Vec::new();
         for (key, value) in node.entries() {
             if let Some(known) = keys.clone().find(|known| known.name == key.text) {
@@ -163,7 +165,7 @@ impl Checker<'_> {
                 ),
             }
         }
-        // Which other keys there may be is not known; what the common ones hold is.
+        // The other keys are not known; the values of the common ones are.
         for (key, value) in node.entries() {
             if let Some(known) = choice.common.iter().find(|known| known.name == key.text) {
                 self.node(value, &known.shape);
@@ -225,7 +227,7 @@ impl Checker<'_> {
                 }
             }
         }
-        // Which of them it is to be is not known: what all of them agree on is checked.
+        // The record is not known: the common keys of all are checked.
         for (key, value) in node.entries() {
             let mut shapes =
                 alternatives.records.iter().map(|(_, r)| r.keys.iter().find(|known| known.name == key.text));
@@ -279,7 +281,7 @@ fn fits(shape: &Shape, node: &Node) -> bool {
     }
 }
 
-/// Where a node starts: a mistake about a whole mapping does not underline all of it.
+/// The start of a node: a mistake about a whole mapping does not underline all of it.
 fn head(node: &Node) -> Span {
     match node.kind {
         Kind::Scalar { .. } => node.span,
@@ -287,7 +289,7 @@ fn head(node: &Node) -> Span {
     }
 }
 
-/// What to write, from the shape.
+/// A hint from the shape.
 fn hint(shape: &Shape) -> String {
     match shape {
         Shape::Scalar(scalar) => format!("for example `{}`", scalar.example()),

@@ -1,11 +1,11 @@
-//! Diagnostics: a place, a cause and a hint; and the list of them that a reader gathers.
+//! Diagnostics: a position, a cause and a hint; and the list of them that a reader collects.
 //!
-//! Problem: to stop at the first mistake makes people run a check as often as they have mistakes.
-//! Approach: every layer adds to one [`Problems`] and goes on with what is sound; at the end,
+//! Problem: a reader that stops at the first mistake must be run once per mistake. Approach: every
+//! layer adds to one [`Problems`] and continues with the sound part; at the end,
 //! [`Problems::finish`] gives the value or all mistakes in the order in which the file is read.
 //!
-//! Worked example: `Problems::error(span, "`10` has no unit", "write the unit, for example `10Gb/s`")` at
-//! line 3, column 8 of `policy.yaml` prints
+//! Worked example: `Problems::error(span, "`10` has no unit", "write the unit, for example
+//! `10Gb/s`")` at line 3, column 8 of `policy.yaml` prints
 //!
 //! ```text
 //! error: `10` has no unit
@@ -16,20 +16,20 @@
 //!   = help: write the unit, for example `10Gb/s`
 //! ```
 //!
-//! Causes quote what the file says. A quoted YAML string can hold any character, so control characters
-//! are written as escapes before they reach a terminal, and long texts are cut.
+//! Causes quote the file. A quoted YAML string can contain any character, so control characters are
+//! written as escapes before they reach a terminal, and long texts are cut.
 
 use crate::render;
 use crate::source::{Position, Source, Span};
 use std::fmt;
 use std::sync::Arc;
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The document is refused.
     Error,
-    /// The document is accepted, and this is worth knowing.
+    /// The document is accepted, with a remark.
     Note,
 }
 
@@ -43,7 +43,7 @@ impl Severity {
     }
 }
 
-/// One thing to tell about a document.
+/// One report about a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     source: Arc<Source>,
@@ -54,7 +54,7 @@ pub struct Diagnostic {
     label: Option<Label>,
 }
 
-/// A second place that explains the first, perhaps of another source.
+/// A second position that explains the first, perhaps of another source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Label {
     source: Arc<Source>,
@@ -62,7 +62,7 @@ struct Label {
     text: String,
 }
 
-/// No cause or hint is longer, in bytes.
+/// The longest cause or hint, in bytes.
 const MAX_TEXT: usize = 800;
 
 impl Diagnostic {
@@ -77,11 +77,11 @@ impl Diagnostic {
             label: None,
         }
     }
-    /// Something worth knowing at `span`.
+    /// A remark at `span`.
     pub fn note(source: &Arc<Source>, span: Span, cause: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { severity: Severity::Note, ..Self::error(source, span, cause, hint) }
     }
-    /// Adds a second place of the same source that explains the first.
+    /// Adds a second position of the same source that explains the first.
     #[must_use]
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.label = Some(Label { source: Arc::clone(&self.source), span, text: clean(text.into(), MAX_TEXT) });
@@ -95,27 +95,27 @@ impl Diagnostic {
     pub fn file(&self) -> &str {
         self.source.name()
     }
-    /// How bad it is.
+    /// Its severity.
     pub fn severity(&self) -> Severity {
         self.severity
     }
-    /// Where, in bytes.
+    /// Its position, in bytes.
     pub fn span(&self) -> Span {
         self.span
     }
-    /// Where it starts, for people.
+    /// Its start, for people.
     pub fn position(&self) -> Position {
         self.source.position(self.span.start)
     }
-    /// What is wrong.
+    /// The cause.
     pub fn cause(&self) -> &str {
         &self.cause
     }
-    /// What to write instead.
+    /// The hint.
     pub fn hint(&self) -> &str {
         &self.hint
     }
-    /// The second place, with its document, and what it says.
+    /// The second position, with its document and its text.
     pub fn label(&self) -> Option<(&Arc<Source>, Span, &str)> {
         self.label.as_ref().map(|label| (&label.source, label.span, label.text.as_str()))
     }
@@ -131,7 +131,7 @@ impl Diagnostic {
             "hint": self.hint,
         })
     }
-    /// For people: with the lines it speaks about. Without colour nothing is missing.
+    /// For people: with the lines of its positions. Without colour nothing is missing.
     pub fn render(&self, colour: bool) -> String {
         render::render(std::slice::from_ref(self), 0, colour)
     }
@@ -154,7 +154,7 @@ impl Diagnostics {
     pub fn all(&self) -> &[Diagnostic] {
         &self.list
     }
-    /// How many there are, kept or not; at least 1.
+    /// The number of errors, kept or not; at least 1.
     pub fn count(&self) -> usize {
         self.list.len() + self.dropped
     }
@@ -163,7 +163,7 @@ impl Diagnostics {
         self.list.extend(other.list);
         self.dropped += other.dropped;
     }
-    /// For people: the first [`Diagnostics::SHOWN`], then how many more there are.
+    /// For people: the first [`Diagnostics::SHOWN`], then the number of the others.
     pub fn render(&self, colour: bool) -> String {
         let shown = &self.list[..self.list.len().min(Self::SHOWN)];
         render::render(shown, self.count() - shown.len(), colour)
@@ -172,7 +172,7 @@ impl Diagnostics {
     pub fn to_json(&self) -> serde_json::Value {
         self.list.iter().map(Diagnostic::to_json).collect()
     }
-    /// How many are printed: a screen or two, after which people fix and run again.
+    /// The number of printed errors: a screen or two, after which people fix and run again.
     pub const SHOWN: usize = 50;
 }
 
@@ -184,22 +184,24 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Gathers what is wrong with one document.
+/// Collects the mistakes of one document.
 #[derive(Debug)]
 pub struct Problems {
     source: Arc<Source>,
     list: Vec<Diagnostic>,
     notes: Vec<Diagnostic>,
     dropped: usize,
-    /// What was set from outside, each from an offset of its own on, which lies behind the document's end.
+    /// Settings from outside, each from an offset of its own on, which lies behind the document's
+    /// end.
     settings: Vec<(u32, Arc<Source>)>,
 }
 
 impl Problems {
-    /// How many errors are kept. More are counted only, so that a hostile file cannot fill the memory.
+    /// How many errors are kept. More are counted only, so that a hostile file cannot fill the
+    /// memory.
     pub const KEPT: usize = 1_000;
 
-    /// Nothing wrong yet.
+    /// No mistake yet.
     pub fn new(source: &Arc<Source>) -> Self {
         Self { source: Arc::clone(source), list: Vec::new(), notes: Vec::new(), dropped: 0, settings: Vec::new() }
     }
@@ -215,19 +217,20 @@ impl Problems {
             self.list.push(Diagnostic::error(&self.source, span, cause, hint));
         }
     }
-    /// Makes room for a setting from outside. Its offsets count from the one given here, behind the document and the settings
-    /// before; a diagnostic there shows the setting. `None` where offsets do not suffice.
+    /// Makes room for a setting from outside. Its offsets count from the one given here, behind the
+    /// document and the settings before; a diagnostic there shows the setting. `None` if offsets do
+    /// not suffice.
     pub(crate) fn add_setting(&mut self, setting: &Arc<Source>) -> Option<u32> {
         let (start, last) = self.settings.last().map_or((0, &self.source), |(start, source)| (*start, source));
         let length = |source: &Source| u32::try_from(source.text().len()).ok();
-        // The end of a text is a place of that text.
+        // The end of a text is a position of that text.
         let start = start.checked_add(length(last)?)?.checked_add(1)?;
         start.checked_add(length(setting)?)?;
         self.settings.push((start, Arc::clone(setting)));
         Some(start)
     }
-    /// A place of a checked tree, for diagnostics that are made when all of this list is told: the document or the setting in
-    /// which it is, and where there.
+    /// A position of a checked tree, for diagnostics that are made after this list is reported: its
+    /// document or setting, and the position there.
     pub fn place(&self, span: Span) -> (Arc<Source>, Span) {
         match self.settings.iter().rev().find(|(start, _)| *start <= span.start) {
             Some((start, setting)) => {
@@ -237,7 +240,7 @@ impl Problems {
             None => (Arc::clone(&self.source), span),
         }
     }
-    /// Puts what is told about settings to where they can be seen.
+    /// Moves the reports about settings to the visible settings.
     fn placed(&self, mut diagnostic: Diagnostic) -> Diagnostic {
         (diagnostic.source, diagnostic.span) = self.place(diagnostic.span);
         if let Some(label) = &mut diagnostic.label {
@@ -245,7 +248,7 @@ impl Problems {
         }
         diagnostic
     }
-    /// Reports a mistake with a second place that explains it.
+    /// Reports a mistake with a second position that explains it.
     pub fn error_with(
         &mut self,
         span: Span,
@@ -265,7 +268,7 @@ impl Problems {
             self.notes.push(Diagnostic::note(&self.source, span, cause, hint));
         }
     }
-    /// How many errors there are.
+    /// The number of errors.
     pub fn count(&self) -> usize {
         self.list.len() + self.dropped
     }
@@ -282,8 +285,9 @@ impl Problems {
         }
         Err(self.into_diagnostics().unwrap_or_else(|| unreachable!("the list is not empty")))
     }
-    /// [`Problems::finish`] for a document that names others: the notes on all of them, or the errors in all of them, this
-    /// document's first. There is no value only where something was reported.
+    /// [`Problems::finish`] for a document that names others: the notes on all of them, or the
+    /// errors in all of them, this document's first. There is no value only if something was
+    /// reported.
     pub fn finish_with<T>(
         self,
         value: Option<T>,
@@ -314,7 +318,8 @@ impl Problems {
     }
 }
 
-/// A text of the file inside a message: in backquotes, control characters escaped, cut after 60 characters.
+/// A text of the file inside a message: in backquotes, control characters escaped, cut after 60
+/// characters.
 pub fn quote(text: &str) -> String {
     const SHOWN: usize = 60;
     let cut = text.char_indices().nth(SHOWN).map(|(i, _)| i);
@@ -324,7 +329,7 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Escapes what a terminal would act on.
+/// Escapes characters that a terminal would interpret.
 pub(crate) fn printable(text: String) -> String {
     let unsafe_char = |c: char| {
         c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -363,7 +368,9 @@ mod tests {
         assert_eq!(errors.all().len(), Problems::KEPT);
         assert_eq!(
             errors.to_json()[1],
-            serde_json::json!({"severity": "error", "file": "p.yaml", "line": 2, "column": 1, "cause": "second", "hint": "hint"})
+            serde_json::json!({
+                "severity": "error", "file": "p.yaml", "line": 2, "column": 1, "cause": "second", "hint": "hint",
+            })
         );
         assert!(errors.to_string().ends_with("error: and 1952 more\n"), "{errors}");
     }

@@ -1,16 +1,16 @@
 //! Documents that people write: YAML with positions, shapes, diagnostics and JSON Schema.
 //!
-//! Problem: a person who writes a policy needs to hear *where* it is wrong, *why*, and *what to write
-//! instead*, about everything at once; an editor needs a schema; and hostile input must not crash the
-//! program that reads it.
+//! Problem: a person who writes a policy needs to see *where* it is wrong, *why*, and *what to
+//! write instead*, about everything at once; an editor needs a schema; and hostile input must not
+//! crash the program that reads it.
 //!
-//! Approach: four small layers, each of which knows nothing of the ones after it.
+//! Approach: four small layers, each independent of the ones after it.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`source`] | reads a file within limits and turns byte offsets into lines and columns |
-//! | [`tree`] | YAML text → a tree in which every node knows its place |
-//! | [`shape`], [`scalar`], [`check`] | a static description of what may stand where; one check over a tree |
+//! | [`tree`] | YAML text → a tree in which every node has its position |
+//! | [`shape`], [`scalar`], [`check`] | a static description of allowed content; one check over a tree |
 //! | [`set()`] | values from outside, put into a tree before the check |
 //! | [`schema`], [`mod@reference`] | JSON Schema for editors and tables for people, from the same description |
 //!

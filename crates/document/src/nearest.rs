@@ -1,12 +1,13 @@
 //! The nearest known word to one that is not known.
 //!
-//! Similarity is Damerau–Levenshtein: a swapped pair of letters is one mistake. A word more than a third
-//! of its letters away is no suggestion: a wrong guess costs more than none.
+//! Similarity is Damerau–Levenshtein: a swapped pair of letters is one mistake. A word more than a
+//! third of its letters away is no suggestion: a wrong guess costs more than none.
 //!
-//! Worked example: `weigth` is one swap from `weight`, so it is suggested; `rate` is not near anything in
-//! (`min`, `max`, `weight`).
+//! Worked example: `weigth` is one swap from `weight`, so it is suggested; `rate` is not near
+//! anything in (`min`, `max`, `weight`).
 
-/// Words longer than this are never compared: nobody mistypes them, and the comparison is quadratic.
+/// Words longer than this are never compared: they are rarely typed by hand, and the comparison is
+/// quadratic.
 const LONGEST: usize = 64;
 
 /// The nearest of `known` to `word`, if one is near enough. The first wins a tie.
@@ -29,8 +30,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// [`nearest`] with a bound on all work done for one document.
 ///
-/// A file may have a hundred thousand unknown names and as many known ones; the first suggestions are
-/// worth their time, the rest nobody reads.
+/// A file may have a hundred thousand unknown names and as many known ones; the first suggestions
+/// are worth their time, the rest are never read.
 #[derive(Debug)]
 pub struct Suggester {
     comparisons_left: usize,
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suggests_what_is_near() {
+    fn suggests_near_words() {
         let keys = ["min", "max", "weight"];
         assert_eq!(nearest("weigth", keys), Some("weight"));
         assert_eq!(nearest("Max", keys), Some("max"));

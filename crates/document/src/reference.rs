@@ -1,7 +1,8 @@
-//! The reference of a format for people: tables of keys in Markdown, from the same shapes as the check.
+//! The reference of a format for people: tables of keys in Markdown, from the same shapes as the
+//! check.
 //!
-//! One table for each record and each variant of a choice, in the order in which they are first referred to; a record is
-//! printed once and linked to from wherever it may stand.
+//! One table for each record and each variant of a choice, in the order in which they are first
+//! referred to; a record is printed once and linked to from everywhere else.
 //!
 //! Worked example: the key `uplink` of a rack becomes the row
 //! `` | `uplink` | required | a rate | Its speed to the fabric. `uplink: 80Gb/s` | ``.
@@ -28,8 +29,8 @@ pub fn tables(root: impl Into<Shape>, level: usize) -> String {
 struct Tables {
     text: String,
     level: usize,
-    /// Records that have a table, and ids of choices that have. A record may be a variant of two choices, and two variants
-    /// of different choices may have the same word.
+    /// Records that have a table, and ids of choices that have. A record may be a variant of two
+    /// choices, and two variants of different choices may have the same word.
     records: Vec<&'static Record>,
     choices: Vec<&'static str>,
     next: Vec<Shape>,
@@ -70,7 +71,7 @@ impl Tables {
             self.rows(choice.common.iter());
         }
         for variant in (choice.variants)() {
-            // Two choices may share their variants; these are told once.
+            // Two choices may share their variants; these are printed once.
             if !self.is_new(variant) {
                 continue;
             }
@@ -98,7 +99,7 @@ impl Tables {
         self.text.push('\n');
     }
 
-    /// Notes what stands behind a key to be told later.
+    /// Records the shape of a key to be printed later.
     fn follow(&mut self, shape: Shape) {
         match shape {
             Shape::Record(_) | Shape::Choice(_) | Shape::Alternatives(_) => self.next.push(shape),

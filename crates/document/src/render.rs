@@ -1,8 +1,9 @@
-//! Diagnostics as text, with the lines they speak about.
+//! Diagnostics as text, with the lines of their positions.
 //!
-//! The drawing is done by `annotate-snippets`. It is handed only the one or two lines that matter, not
-//! the document, and of a long line only a window around the place: a policy written on one line of
-//! megabytes prints as readably as any other, and in time that does not depend on the file's size.
+//! The drawing is done by `annotate-snippets`. It receives only the one or two relevant lines, not
+//! the document, and of a long line only a window around the position: a policy written on one line
+//! of megabytes prints as readably as any other, and in time that does not depend on the file's
+//! size.
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::{Source, Span};
@@ -11,10 +12,10 @@ use std::fmt::Write as _;
 
 /// Lines of at most this many bytes are shown whole.
 const WHOLE: usize = 200;
-/// Characters of a longer line shown before and after the place.
+/// Characters of a longer line shown before and after the position.
 const BEFORE: usize = 60;
 const AFTER: usize = 100;
-/// Bytes between two places that are still drawn together (the lines between are folded).
+/// Bytes between two positions that are still drawn together (the lines between are folded).
 const JOINED: usize = 64 << 10;
 
 type Place = std::ops::Range<usize>;
@@ -36,8 +37,8 @@ pub(crate) fn render(list: &[Diagnostic], more: usize, colour: bool) -> String {
     out
 }
 
-/// Replaces the C1 controls of an echoed line: U+009B starts a terminal sequence as ESC [ does. The drawing
-/// replaces the other controls itself, and its own colours start with ESC.
+/// Replaces the C1 controls of an echoed line: U+009B starts a terminal sequence as ESC [ does. The
+/// drawing replaces the other controls itself, and its own colours start with ESC.
 fn without_c1(text: String) -> String {
     let c1 = |c: char| ('\u{80}'..='\u{9f}').contains(&c);
     if text.contains(c1) { text.replace(c1, "\u{fffd}") } else { text }
@@ -53,7 +54,8 @@ fn render_one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     let mut group = Group::with_title(level.primary_title(diagnostic.cause()));
     let primary = Excerpt::new(source, diagnostic.span());
     let label = diagnostic.label().and_then(|(source, span, text)| Some((source, Excerpt::new(source, span)?, text)));
-    // The drawing counts columns in what it is given, so the true place of a cut line is said apart.
+    // The drawing counts columns in its input, so the true position of a cut line is printed
+    // separately.
     if primary.as_ref().is_none_or(|primary| primary.cut) {
         group = group.element(Origin::path(source.name()).line(position.line).char_column(position.column));
     }
@@ -87,11 +89,11 @@ fn render_one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// One line, or the part of it around a place.
+/// One line, or the part of it around a position.
 struct Excerpt {
     line: usize,
     text: String,
-    /// The place in bytes of `text`.
+    /// The position in bytes of `text`.
     place: Place,
     cut: bool,
 }
@@ -129,7 +131,7 @@ impl Excerpt {
         Snippet::source(self.text.clone()).line_start(self.line).path(path)
     }
 
-    /// Both places in one drawing, where what lies between is short enough to hand over.
+    /// Both positions in one drawing, if the text between is short enough.
     fn join<'a>(&self, other: &Self, source: &'a Source) -> Option<(Snippet<'a, Annotation<'a>>, Place, Place)> {
         let (first, last) = (self.line.min(other.line), self.line.max(other.line));
         let start = source.line(first)?.0;

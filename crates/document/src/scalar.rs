@@ -1,22 +1,22 @@
-//! Kinds of scalars: what a single value may be, and reading it.
+//! Kinds of scalars: the allowed texts of a single value, and reading it.
 //!
-//! A kind is data, so that the check, the reader and the JSON Schema cannot disagree. The functions here
-//! are what readers call after the check: `scalar::rate(text, ..)` accepts exactly what [`Scalar::Rate`]
-//! lets through.
+//! A kind is data, so that the check, the reader and the JSON Schema cannot disagree. The functions
+//! here are called by readers after the check: `scalar::rate(text, ..)` accepts exactly the texts
+//! of [`Scalar::Rate`].
 //!
-//! Worked example: `Scalar::Rate { unlimited: true, zero: false }` accepts `1.5Gb/s` and `unlimited`,
-//! refuses `10` ("has no unit") and `0b/s` ("is zero"), and its schema pattern says the same.
+//! Worked example: `Scalar::Rate { unlimited: true, zero: false }` accepts `1.5Gb/s` and
+//! `unlimited`, refuses `10` ("has no unit") and `0b/s` ("is zero"), and its schema pattern agrees.
 
 use crate::diagnostic::quote;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, Duration, QuantityError, Weight};
 
-/// Why a text is not what it should be, and what to write instead.
+/// The reason why a text is refused, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// The cause.
     pub cause: String,
-    /// What to write instead.
+    /// The hint.
     pub hint: String,
 }
 
@@ -33,7 +33,7 @@ impl From<QuantityError> for Refusal {
     }
 }
 
-/// What a single value may be.
+/// The kind of a single value.
 #[derive(Debug, Clone, Copy)]
 pub enum Scalar {
     /// A rate with a unit.
@@ -74,12 +74,12 @@ pub enum Scalar {
     Percent {
         /// What it is, with an article, for messages.
         what: &'static str,
-        /// Why it cannot be the whole or more: a clause.
+        /// The reason why it cannot be the whole or more: a clause.
         too_much: &'static str,
     },
     /// One of a few words.
     Words {
-        /// What the word chooses, with an article, for messages.
+        /// The subject of the choice, with an article, for messages.
         what: &'static str,
         /// The words.
         words: &'static [&'static str],
@@ -93,11 +93,11 @@ pub enum Scalar {
     Checked {
         /// What it is, with an article, for messages.
         what: &'static str,
-        /// Refuses what is not one.
+        /// Refuses an invalid text.
         check: fn(&str) -> Result<(), Refusal>,
-        /// The same as a regular expression for the schema, as near as one comes.
+        /// The same as a regular expression for the schema, as near as possible.
         pattern: &'static str,
-        /// One that is right.
+        /// A valid example.
         example: &'static str,
     },
 }
@@ -137,7 +137,7 @@ impl Scalar {
             | Self::Checked { what, .. } => what,
         }
     }
-    /// One that is right.
+    /// A valid example.
     pub fn example(&self) -> String {
         match *self {
             Self::Rate { .. } => "10Gb/s".to_owned(),
@@ -206,7 +206,8 @@ pub fn weight(text: &str) -> Result<Weight, Refusal> {
 pub fn integer(text: &str, what: &str, min: i128, max: i128) -> Result<i128, Refusal> {
     let hint = || format!("{what} is a whole number from {min} to {max}");
     let digits = text.strip_prefix('-').unwrap_or(text);
-    // A leading zero is an octal number in YAML 1.1 and a decimal one in 1.2: neither guess is safe.
+    // A leading zero is an octal number in YAML 1.1 and a decimal one in 1.2: neither guess is
+    // safe.
     let leading_zero = digits.len() > 1 && digits.starts_with('0');
     if digits.is_empty() || leading_zero || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Refusal::new(format!("{} is not {what}", quote(text)), hint()));
@@ -217,7 +218,7 @@ pub fn integer(text: &str, what: &str, min: i128, max: i128) -> Result<i128, Ref
     }
 }
 
-/// What decimal numbers are counted in: six digits behind the point.
+/// The unit of decimal numbers: six digits behind the point.
 pub const MILLION: u64 = 1_000_000;
 
 /// A number of millionths as people write it.
@@ -240,7 +241,8 @@ fn parse_millionths(text: &str) -> Option<u64> {
     whole.checked_mul(MILLION)?.checked_add(part)
 }
 
-/// Reads a decimal number of at most six digits behind the point, in millionths, from `min` to `max`.
+/// Reads a decimal number of at most six digits behind the point, in millionths, from `min` to
+/// `max`.
 pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusal> {
     let hint = || format!("{what} is a number from {} to {}", millionths(min), millionths(max));
     match parse_millionths(text) {
@@ -252,7 +254,8 @@ pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusa
     }
 }
 
-/// Reads a percentage above zero and below 100%, such as `60%` or `62.5%`, in millionths of the whole.
+/// Reads a percentage above zero and below 100%, such as `60%` or `62.5%`, in millionths of the
+/// whole.
 pub fn percent(text: &str, what: &str, too_much: &str) -> Result<u64, Refusal> {
     let example = "for example `60%`";
     let value = text.strip_suffix('%').map(str::trim_end).and_then(parse_millionths);
@@ -279,7 +282,7 @@ pub fn percent(text: &str, what: &str, too_much: &str) -> Result<u64, Refusal> {
     Ok(value)
 }
 
-/// Reads one of `words` and gives its place among them.
+/// Reads one of `words` and returns its index among them.
 pub fn word(text: &str, what: &str, words: &[&str]) -> Result<usize, Refusal> {
     words.iter().position(|word| *word == text).ok_or_else(|| {
         let list = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");

@@ -1,11 +1,13 @@
 //! JSON Schema (2020-12) from a shape, so that editors complete and check while people type.
 //!
-//! The schema says what the shape says: keys, kinds and the syntax of scalars. It cannot say what spans
-//! several places (a machine in two racks, minima that do not fit); the program checks those. YAML reads
-//! an unquoted `1` as a number, so a scalar whose text may look like one accepts numbers too.
+//! The schema agrees with the shape: keys, kinds and the syntax of scalars. It cannot express rules
+//! that span several positions (a machine in two racks, minima that do not fit); the program checks
+//! those. YAML reads an unquoted `1` as a number, so a scalar whose text may look like one accepts
+//! numbers too.
 //!
 //! Worked example: the key `min` of a share becomes
-//! `"min": {"description": "The guarantee.", "examples": ["3Gb/s"], "type": "string", "pattern": "^[0-9]+…$"}`.
+//! `"min": {"description": "The guarantee.", "examples": ["3Gb/s"], "type": "string", "pattern":
+//! "^[0-9]+…$"}`.
 //!
 //! Source: <https://json-schema.org/draft/2020-12/schema>.
 
@@ -54,7 +56,7 @@ fn define(record: &'static Record, definitions: &mut Map<String, Value>) {
     definitions.insert(record.id.to_owned(), object);
 }
 
-/// A tag with the word that it must be and whether it must be there.
+/// A tag with its word and whether it must be there.
 type Tag = (&'static Choice, &'static str, bool);
 
 fn object(
@@ -89,7 +91,7 @@ fn object(
     Value::Object(object)
 }
 
-/// Adds a choice: one of its variants, or the word of one that needs no keys.
+/// Adds a choice: one of its variants, or the bare word of one that needs no keys.
 fn define_choice(choice: &'static Choice, definitions: &mut Map<String, Value>) {
     if definitions.contains_key(choice.id) {
         return;
@@ -204,7 +206,7 @@ fn number(value: i128) -> Value {
 mod tests {
     use super::*;
 
-    /// The unit lists above are the ones that the parsers know.
+    /// The unit lists above are those of the parsers.
     #[test]
     fn units_are_those_of_the_parsers() {
         let known = |hint: String| hint.rsplit("known units are ").next().unwrap_or_default().replace(", ", "|");

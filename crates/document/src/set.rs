@@ -1,8 +1,9 @@
 //! Setting values from outside: `--set traffic[0].load=60%`.
 //!
-//! Problem: a sweep runs one document with other values, and wants them checked as strictly as if they stood in the
-//! file. Approach: the value is put into the tree, along the shape, before the one check. What is set has places behind the
-//! end of the file ([`Problems`] knows which), so that whatever is then wrong with it is shown in the setting:
+//! Problem: a sweep runs one document with other values, and they must be checked as strictly as
+//! the file's. Approach: the value is put into the tree, along the shape, before the one check.
+//! Settings have positions behind the end of the file ([`Problems`] keeps them), so that any
+//! mistake in one is shown in the setting:
 //!
 //! ```text
 //! error: `10` has no unit
@@ -12,13 +13,15 @@
 //!   |                       ^^
 //! ```
 //!
-//! A path is keys and places of lists: `seed`, `network.host-link.rate`, `traffic[0].load`. Mappings that are missing on
-//! the way are added; of a choice that is written as its bare word, so is the mapping around the word. A value that begins
-//! with a bracket is a list or a mapping as the file would have it in one line; every other one is a scalar as it stands.
+//! A path is keys and indices of lists: `seed`, `network.host-link.rate`, `traffic[0].load`.
+//! Mappings that are missing on the way are added; a choice written as its bare word becomes the
+//! mapping around the word. A value that begins with a bracket is a list or a mapping in the file's
+//! one-line notation; every other one is a plain scalar.
 //!
-//! Worked example: `transport: dctcp` with `transport.min-rto=1ms` becomes `{ protocol: dctcp, min-rto: 1ms }`; with
-//! `transport.min-rtt=1ms` it is refused: did you mean `min-rto`? `events=[]` takes all events away, and
-//! `network.queue={discipline: ecn, mark: 97500B}` replaces the whole queue.
+//! Worked example: `transport: dctcp` with `transport.min-rto=1ms` becomes `{ protocol: dctcp,
+//! min-rto: 1ms }`; with `transport.min-rtt=1ms` it is refused: did you mean `min-rto`? `events=[]`
+//! removes all events, and `network.queue={discipline: ecn, mark: 97500B}` replaces the whole
+//! queue.
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
@@ -34,18 +37,19 @@ enum What<'a> {
     Place(usize),
 }
 
-/// A step of a path, and where it is written.
+/// A step of a path, and its position.
 struct Step<'a> {
     what: What<'a>,
     span: Span,
 }
 
-/// Puts `value` at `path` into a tree of the shape `shape`. What is wrong with the path is reported.
+/// Puts `value` at `path` into a tree of the shape `shape`. Errors of the path are reported.
 pub fn set(root: &mut Node, shape: &Shape, path: &str, value: &str, problems: &mut Problems) {
     set_by("--set ", root, shape, path, value, problems);
 }
 
-/// [`set`] for settings that are no option of a command line: `option` is what stands before the path where people see it.
+/// [`set`] for settings that are no option of a command line: `option` is the visible text before
+/// the path.
 pub fn set_by(option: &str, root: &mut Node, shape: &Shape, path: &str, value: &str, problems: &mut Problems) {
     let name = format!("{} with {option}{path}", problems.source().name());
     let setting = Source::verbatim(name, format!("{option}{path}={value}"));
@@ -56,7 +60,7 @@ pub fn set_by(option: &str, root: &mut Node, shape: &Shape, path: &str, value: &
     let end = start + setting.text().len() as u32;
     let at = Span::new(path_start, path_start + path.len() as u32);
     let Some(steps) = parse(path, path_start) else {
-        let hint = "write keys with dots and places in brackets, for example `traffic[0].load`";
+        let hint = "write keys with dots and indices in brackets, for example `traffic[0].load`";
         return problems.error(at, format!("{} is not a path", quote(path)), hint);
     };
     let value_span = Span::new(end - value.len() as u32, end);
@@ -88,28 +92,29 @@ fn parse(path: &str, start: u32) -> Option<Vec<Step<'_>>> {
     Some(steps)
 }
 
-/// Where a document that cannot take a value at all is told so.
+/// The position for a document that cannot take a value at all.
 fn head(node: &Node) -> Span {
     Span::new(node.span.start, node.span.start)
 }
 
 struct Walk<'a> {
     problems: &'a mut Problems,
-    /// Where the setting begins.
+    /// The start of the setting.
     start: u32,
     value: &'a str,
     value_span: Span,
 }
 
 impl Walk<'_> {
-    /// The value as it would be read from the file.
+    /// The value as the file's reader would parse it.
     fn value(&mut self) -> Node {
         let at = self.value_span;
         let scalar = Kind::Scalar { text: self.value.to_owned(), quoted: false };
         if !self.value.starts_with(['[', '{']) {
             return Node { span: at, kind: scalar };
         }
-        // Behind as many blanks as bytes stand before it in the setting, so that places, in messages too, are those of the setting.
+        // Behind as many blanks as bytes precede it in the setting, so that positions, in messages
+        // too, are those of the setting.
         let source = Source::verbatim("", " ".repeat((at.start - self.start) as usize) + self.value);
         let mut problems = Problems::new(&source);
         let read = tree::parse(&source, &mut problems);
@@ -135,7 +140,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes on from `node`, which may be of any of `shapes`.
+    /// Continues from `node`, which may be of any of `shapes`.
     fn walk(&mut self, node: &mut Node, shapes: Vec<Shape>, steps: &[Step<'_>]) {
         let Some((step, rest)) = steps.split_first() else {
             *node = self.value();
@@ -157,15 +162,15 @@ impl Walk<'_> {
             }
             (Some(_), Kind::Sequence(_)) => {
                 let hint = match count {
-                    0 => "write an entry into the file first".to_owned(),
-                    _ => format!("write a place from 0 to {}", count - 1),
+                    0 => "write an item into the file first".to_owned(),
+                    _ => format!("write an index from 0 to {}", count - 1),
                 };
-                self.problems.error(step.span, format!("there is no place {place} in a list of {count}"), hint);
+                self.problems.error(step.span, format!("there is no index {place} in a list of {count}"), hint);
             }
             (_, Kind::Refused) => {}
             _ => self.problems.error(
                 step.span,
-                format!("this is no list, so there is no place {place}"),
+                format!("this is no list, so there is no index {place}"),
                 "leave out the brackets",
             ),
         }
@@ -184,13 +189,13 @@ impl Walk<'_> {
                 let list = shapes.iter().any(|shape| matches!(shape, Shape::List(_)));
                 let hint = match nearest(key, names()) {
                     None if list => {
-                        "this is a list: write the place of an entry in brackets, for example `[0]`".to_owned()
+                        "this is a list: write the index of an item in brackets, for example `[0]`".to_owned()
                     }
                     Some(near) => format!("did you mean `{near}`?"),
-                    None if known.is_empty() => "there are no keys at this place".to_owned(),
+                    None if known.is_empty() => "there are no keys at this position".to_owned(),
                     None => {
                         let list = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                        format!("keys at this place are {list}")
+                        format!("keys at this position are {list}")
                     }
                 };
                 return self.problems.error(at, format!("there is no key {}", quote(key)), hint);
@@ -217,11 +222,11 @@ impl Walk<'_> {
         if let Some((_, there)) = entries.iter_mut().find(|(known, _)| known.text == key) {
             return self.walk(there, inner, rest);
         }
-        // A mapping that is missing on the way is all that the setting puts into it.
+        // A mapping that is missing on the way has only the setting in it.
         let span = Span::new(rest.first().map_or(at, |next| next.span).start, self.value_span.end);
         let mut new = Node { span, kind: Kind::Mapping(Vec::new()) };
         self.walk(&mut new, inner, rest);
-        // What could not be set is not there: the check has nothing to say about it.
+        // A value that could not be set is absent: the check ignores it.
         if self.problems.count() == before {
             entries.push((Key { text: key.to_owned(), span: at }, new));
         }
@@ -255,7 +260,7 @@ fn alternatives(shape: Shape) -> Vec<Shape> {
     }
 }
 
-/// The keys that there may be in `node`, with the shapes behind them, and what stands behind names that people choose.
+/// The possible keys of `node`, with their shapes, and the shape behind names that people choose.
 fn keys(node: &Node, shapes: &[Shape]) -> (Vec<(&'static str, Vec<Shape>)>, Option<Shape>) {
     let (mut known, mut any) = (Vec::<(&'static str, Vec<Shape>)>::new(), None);
     let mut add = |keys: &mut dyn Iterator<Item = &'static ShapeKey>| {

@@ -1,16 +1,20 @@
-//! Shapes: what a document may contain, as static data.
+//! Shapes: the allowed content of a document, as static data.
 //!
-//! Problem: the check, the schema for editors and the reference for people all describe the same format,
-//! and three descriptions drift apart. Approach: one static value of [`Shape`]; [`crate::check`] walks a
-//! tree along it and [`crate::schema`] prints it. Shapes may refer to themselves (a service holds
-//! services), since statics may refer to each other.
+//! Problem: the check, the schema for editors and the reference for people all describe the same
+//! format, and three descriptions drift apart. Approach: one static value of [`Shape`];
+//! [`crate::check`] walks a tree along it and [`crate::schema`] prints it. Shapes may refer to
+//! themselves (a service contains services), since statics may refer to each other.
 //!
 //! Worked example: a rack is
 //!
 //! ```
 //! use weir_document::{scalar::Scalar, shape::{Key, List, Record, Shape}};
 //! static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
-//! static NAMES: List = List { what: "a list of machines", item: Shape::Scalar(&Scalar::Text { what: "a machine" }), min: 1 };
+//! static NAMES: List = List {
+//!     what: "a list of machines",
+//!     item: Shape::Scalar(&Scalar::Text { what: "a machine" }),
+//!     min: 1,
+//! };
 //! static RACK: Record = Record {
 //!     id: "rack",
 //!     what: "a rack",
@@ -26,7 +30,7 @@
 use crate::scalar::{Refusal, Scalar};
 use crate::tree::Node;
 
-/// What may stand at a place.
+/// The allowed content at a position.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
     /// A single value.
@@ -39,9 +43,9 @@ pub enum Shape {
     List(&'static List),
     /// One of several. No two of them are the same kind of node, so the kind decides.
     OneOf(&'static [Shape]),
-    /// A mapping in which one key decides which others there may be.
+    /// A mapping in which one key decides the others.
     Choice(&'static Choice),
-    /// One of several mappings; the first key of one decides which.
+    /// One of several mappings; the first key of one decides.
     Alternatives(&'static Alternatives),
 }
 
@@ -60,7 +64,8 @@ impl From<&'static Alternatives> for Shape {
 /// A mapping with known keys.
 #[derive(Debug)]
 pub struct Record {
-    /// Its name in the schema, different for different records; of a variant of a [`Choice`], the word that chooses it.
+    /// Its name in the schema, different for different records; of a variant of a [`Choice`], the
+    /// word that chooses it.
     pub id: &'static str,
     /// What it is, with an article, for messages.
     pub what: &'static str,
@@ -77,11 +82,11 @@ pub struct Key {
     pub name: &'static str,
     /// Whether it must be there.
     pub required: bool,
-    /// What may stand behind it.
+    /// The shape of its value.
     pub shape: Shape,
-    /// What it is for, in one or two sentences.
+    /// Its purpose, in one or two sentences.
     pub doc: &'static str,
-    /// The key with a value that is right.
+    /// The key with a valid value.
     pub example: &'static str,
 }
 
@@ -96,11 +101,12 @@ impl Key {
     }
 }
 
-/// A mapping in which the word behind one key, the tag, chooses a variant: a record that the other keys follow.
+/// A mapping in which the word behind one key, the tag, chooses a variant: a record with the other
+/// keys.
 ///
-/// A variant all of whose keys may be left out may also be written as the bare word: `transport: dctcp` is
-/// `transport: { protocol: dctcp }`. A variant that needs a key of its own name needs no tag, since that key says which it is:
-/// `{ at: 1s, rate: 1Gb/s }` is `{ at: 1s, do: rate, rate: 1Gb/s }`.
+/// A variant without required keys may also be written as the bare word: `transport: dctcp` is
+/// `transport: { protocol: dctcp }`. A variant that needs a key of its own name needs no tag, since
+/// that key identifies it: `{ at: 1s, rate: 1Gb/s }` is `{ at: 1s, do: rate, rate: 1Gb/s }`.
 #[derive(Debug)]
 pub struct Choice {
     /// Its name in the schema, where variants are `id-word`.
@@ -111,22 +117,22 @@ pub struct Choice {
     pub doc: &'static str,
     /// The key that chooses.
     pub tag: &'static str,
-    /// What the tag chooses, with an article, for messages: `a discipline`.
+    /// The subject of the tag, with an article, for messages: `a discipline`.
     pub tag_what: &'static str,
-    /// What the tag is for, in one or two sentences.
+    /// The purpose of the tag, in one or two sentences.
     pub tag_doc: &'static str,
     /// The variant where the tag is not written; `None` where it must be.
     pub default: Option<&'static str>,
     /// Keys that every variant has.
     pub common: &'static [Key],
-    /// Keys that people may look for here, and why they are not.
+    /// Keys that people may expect here, with the reason of their absence.
     pub elsewhere: &'static [(&'static str, &'static str)],
-    /// The variants: records whose `id` is the word that chooses them, with the keys that they have beside the tag and the
+    /// The variants: records whose `id` is their keyword, with their keys beside the tag and the
     /// common ones. A function, since the list may be another crate's.
     pub variants: fn() -> &'static [&'static Record],
 }
 
-/// One of several mappings, told apart by a key that only one of them has and needs.
+/// One of several mappings, distinguished by a key that only one of them has and needs.
 #[derive(Debug)]
 pub struct Alternatives {
     /// Its name in the schema.
@@ -144,8 +150,8 @@ impl Choice {
     pub fn variant(&self, word: &str) -> Option<&'static Record> {
         (self.variants)().iter().copied().find(|variant| variant.id == word)
     }
-    /// The variant that a node chooses by its tag, as a bare word, by a key of the variant's name, or by default. `None` if
-    /// what it says is wrong.
+    /// The variant that a node chooses by its tag, as a bare word, by a key of the variant's name,
+    /// or by default. `None` if the choice is wrong.
     pub fn chosen(&self, node: &Node) -> Option<&'static Record> {
         match (node.scalar(), node.get(self.tag)) {
             (Some(word), _) => self.variant(word),
@@ -191,9 +197,9 @@ impl Alternatives {
 pub struct Map {
     /// What it is, with an article, for messages.
     pub what: &'static str,
-    /// What a name must look like: [`Scalar::Checked`] or [`Scalar::Text`].
+    /// The syntax of a name: [`Scalar::Checked`] or [`Scalar::Text`].
     pub name: &'static Scalar,
-    /// What stands behind each name.
+    /// The shape behind each name.
     pub value: Shape,
     /// The fewest entries.
     pub min: usize,
@@ -204,7 +210,7 @@ pub struct Map {
 pub struct List {
     /// What it is, with an article, for messages.
     pub what: &'static str,
-    /// What each item is.
+    /// The shape of each item.
     pub item: Shape,
     /// The fewest items.
     pub min: usize,
@@ -224,7 +230,7 @@ impl Shape {
             _ => false,
         }
     }
-    /// What may stand here, with an article, for messages.
+    /// The allowed content, with an article, for messages.
     pub fn what(&self) -> String {
         match self {
             Self::Scalar(scalar) => scalar.what().to_owned(),

@@ -1,12 +1,12 @@
 //! A text with a name: reading it within limits, and finding lines and columns in it.
 //!
-//! Problem: a file may be missing, a directory, endless (`/dev/zero`), or not text at all, and whatever is
-//! wrong with it must be reported like any other mistake. Approach: read at most one byte more than the
-//! limit, check the encoding and the control characters once, and keep the offsets of all lines so that a
-//! position is a binary search away.
+//! Problem: a file may be missing, a directory, endless (`/dev/zero`), or not text at all, and
+//! every such failure must be reported like any other mistake. Approach: read at most one byte more
+//! than the limit, check the encoding and the control characters once, and keep the offsets of all
+//! lines so that a position is a binary search away.
 //!
-//! Worked example: in `"a: é\nb: 1"` the byte offset 6 (the `b`) is line 2, column 1; the offset of the end
-//! of `é` is line 1, column 5, since columns count characters and `é` is two bytes.
+//! Worked example: in `"a: é\nb: 1"` the byte offset 6 (the `b`) is line 2, column 1; the offset of
+//! the end of `é` is line 1, column 5, since columns count characters and `é` is two bytes.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, printable};
 use std::fs::File;
@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// A place for people: both count from 1, the column in characters.
+/// A position for people: both count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line, from 1.
@@ -53,14 +53,14 @@ pub struct Source {
     line_starts: Vec<u32>,
 }
 
-/// No document may be larger than this whatever its own limit: offsets are 32 bits.
+/// The largest document, for any limit of its own: offsets are 32 bits.
 const HARD_LIMIT: u64 = 1 << 31;
 
 impl Source {
     /// A source from a text in memory. A byte order mark at its start is dropped.
     ///
-    /// Texts of more than 2 GiB are cut: callers with such texts go through [`Source::from_bytes`], which
-    /// refuses them.
+    /// Texts of more than 2 GiB are cut: callers with such texts go through [`Source::from_bytes`],
+    /// which refuses them.
     pub fn from_text(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
         let mut text: String = text.into();
         if text.starts_with('\u{FEFF}') {
@@ -77,7 +77,7 @@ impl Source {
     pub(crate) fn verbatim(name: impl Into<String>, text: String) -> Arc<Self> {
         let mut line_starts = vec![0];
         line_starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
-        // A path can hold what a terminal would act on.
+        // A path can contain characters that a terminal would interpret.
         Arc::new(Self { name: printable(name.into()), text, line_starts })
     }
 
@@ -98,7 +98,8 @@ impl Source {
                 let valid = error.utf8_error().valid_up_to();
                 let bytes = error.into_bytes();
                 let byte = bytes[valid];
-                // What comes before is text, so that the mistake has a line and a column like any other.
+                // The bytes before are text, so that the mistake has a line and a column like any
+                // other.
                 let text = String::from_utf8_lossy(&bytes[..valid]).into_owned();
                 let had_mark = text.starts_with('\u{FEFF}');
                 let source = Self::from_text(name, text);
@@ -113,7 +114,8 @@ impl Source {
         }
     }
 
-    /// Reads a file of at most `limit` bytes. Never reads more than that, so an endless file is refused too.
+    /// Reads a file of at most `limit` bytes. Never reads more than that, so an endless file is
+    /// refused too.
     pub fn read(path: &Path, limit: u64) -> Result<Arc<Self>, Diagnostics> {
         let name = path.display().to_string();
         let cannot = |error: std::io::Error| {
@@ -153,8 +155,8 @@ impl Source {
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| *next as usize - 1);
         Some((start, self.text[start as usize..end].trim_end_matches('\r')))
     }
-    /// The first control character that no document may contain, with its offset. Tabs and line ends are
-    /// allowed; everything else that a terminal would act on is not.
+    /// The first control character that no document may contain, with its offset. Tabs and line
+    /// ends are allowed; all others that a terminal would interpret are not.
     pub(crate) fn control_character(&self) -> Option<(u32, char)> {
         let bytes = self.text.as_bytes();
         // Nearly every file has none: look at bytes first, at characters only where one may start.
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_text() {
+    fn refuses_binary_content() {
         let error = Source::from_bytes("x", b"a: 1\nb: \xff".to_vec(), 100).unwrap_err();
         assert_eq!(error.all()[0].position(), Position { line: 2, column: 4 });
         assert_eq!(error.all()[0].cause(), "the file is not UTF-8: byte 0xff at offset 8");
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_file() {
+    fn refuses_missing_and_endless_files() {
         let cause = |path: &str| Source::read(Path::new(path), 100).unwrap_err().all()[0].cause().to_owned();
         assert_eq!(cause("/"), "this is a directory, not a file");
         assert!(cause("/nonexistent/policy.yaml").starts_with("cannot read the file: "));

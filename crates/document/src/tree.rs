@@ -1,17 +1,18 @@
-//! YAML text as a tree in which every node knows its place.
+//! YAML text as a tree in which every node has its position.
 //!
-//! Problem: deserializers throw positions away, stop at the first mistake and follow aliases, of which a
-//! few lines can expand to gigabytes. Approach: take the events of the YAML parser and build a small tree
-//! on an explicit stack. Only the part of YAML that a policy needs is let through: one document of
-//! mappings, lists and scalars; no anchors, aliases, tags or keys that are not plain words. What is refused
-//! is reported and leaves [`Kind::Refused`] behind, about which later checks stay silent, so that one
-//! mistake is told once.
+//! Problem: deserializers discard positions, stop at the first mistake and follow aliases, of which
+//! a few lines can expand to gigabytes. Approach: take the events of the YAML parser and build a
+//! small tree on an explicit stack. Only the part of YAML that a policy needs is accepted: one
+//! document of mappings, lists and scalars; no anchors, aliases, tags or keys that are not plain
+//! words. Refused content is reported and leaves [`Kind::Refused`] behind, which later checks skip,
+//! so that one mistake is reported once.
 //!
-//! Limits: [`MAX_DEPTH`] levels, [`MAX_NODES`] nodes, [`MAX_AHEAD`] characters for one event. The parser is pulled event by event and keeps no
-//! recursion, and a tree of bounded depth is dropped in bounded stack.
+//! Limits: [`MAX_DEPTH`] levels, [`MAX_NODES`] nodes, [`MAX_AHEAD`] characters for one event. The
+//! parser is pulled event by event and keeps no recursion, and a tree of bounded depth is dropped
+//! in bounded stack.
 //!
-//! Worked example: `rack: { min: 6Gb/s }` is a mapping with the key `rack` (bytes 0 to 4) and as its value
-//! a mapping whose key `min` has the scalar `6Gb/s` (bytes 13 to 18).
+//! Worked example: `rack: { min: 6Gb/s }` is a mapping with the key `rack` (bytes 0 to 4) and as
+//! its value a mapping whose key `min` has the scalar `6Gb/s` (bytes 13 to 18).
 //!
 //! Source: YAML 1.2.2, chapters 3 and 7.
 
@@ -22,38 +23,41 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::str::Chars;
 
-/// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded by it.
+/// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded
+/// by it.
 pub const MAX_DEPTH: usize = 64;
-/// Nodes allowed, keys included: a policy of 100,000 services has some three million, of 100 bytes each.
+/// Nodes allowed, keys included: a policy of 100,000 services has some three million, of 100 bytes
+/// each.
 pub const MAX_NODES: usize = 4_000_000;
-/// Characters that the parser may read for one event. It holds a collection in brackets that might be a
-/// key as a whole, at up to 170 bytes for each character, before it gives the first event of it.
+/// Characters that the parser may read for one event. It holds a collection in brackets that might
+/// be a key as a whole, at up to 170 bytes for each character, before it gives the first event of
+/// it.
 pub const MAX_AHEAD: usize = 2 << 20;
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it stands. Of a mapping or list written in block style: from its first to its last entry.
+    /// Its position. Of a mapping or list written in block style: from its first to its last entry.
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A word, number or text.
     Scalar {
         /// The value, escapes resolved.
         text: String,
-        /// Whether it stands in quotes or is a block scalar.
+        /// Whether it is quoted or a block scalar.
         quoted: bool,
     },
     /// A list.
     Sequence(Vec<Node>),
     /// Keys with values, in file order; no key twice.
     Mapping(Vec<(Key, Node)>),
-    /// Something that was reported while the tree was built.
+    /// A node that was reported while the tree was built.
     Refused,
 }
 
@@ -62,18 +66,19 @@ pub enum Kind {
 pub struct Key {
     /// The key.
     pub text: String,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
-/// What became of an optional value: later checks must tell "not written" from "written but wrong".
+/// The state of an optional value: later checks must distinguish "not written" from "written but
+/// wrong".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field<T> {
     /// Not written.
     Absent,
     /// Written but wrong, and reported.
     Bad,
-    /// Written and right, at this place.
+    /// Written and right, at this position.
     Value(T, Span),
 }
 
@@ -85,7 +90,7 @@ impl<T: Copy> Field<T> {
             _ => None,
         }
     }
-    /// The place, if the value is there and right.
+    /// The position, if the value is there and right.
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Value(_, span) => Some(*span),
@@ -96,7 +101,7 @@ impl<T: Copy> Field<T> {
     pub fn is_bad(&self) -> bool {
         matches!(self, Self::Bad)
     }
-    /// This one, or `other` where nothing is written.
+    /// This one, or `other` if not written.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if matches!(self, Self::Absent) { other } else { self }
@@ -129,7 +134,8 @@ impl Node {
             _ => None,
         }
     }
-    /// The value of a scalar by `read`, without reporting: [`crate::check`] has reported what is wrong.
+    /// The value of a scalar by `read`, without reporting: [`crate::check`] has reported its
+    /// mistakes.
     pub fn read<T, E>(&self, read: impl FnOnce(&str) -> Result<T, E>) -> Field<T> {
         match self.scalar().map(read) {
             Some(Ok(value)) => Field::Value(value, self.span),
@@ -140,7 +146,7 @@ impl Node {
     pub fn field<T, E>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, E>) -> Field<T> {
         self.get(key).map_or(Field::Absent, |node| node.read(read))
     }
-    /// What kind of node it is, for messages.
+    /// The kind of the node, for messages.
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             Kind::Scalar { text, quoted: false } if text.is_empty() => "nothing",
@@ -152,7 +158,7 @@ impl Node {
     }
 }
 
-/// Builds the tree of a source. `None` when there is none to speak of; the reason is then in `problems`.
+/// Builds the tree of a source. `None` without one; the reason is then in `problems`.
 pub fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
     if let Some((at, c)) = source.control_character() {
         let hint = match c {
@@ -180,7 +186,7 @@ enum Open {
     Sequence(Vec<Node>),
     Mapping {
         entries: Vec<(Key, Node)>,
-        /// The place in `entries` of each key, to find duplicates.
+        /// The index in `entries` of each key, to find duplicates.
         seen: HashMap<String, usize>,
         /// The key that waits for its value; `Err` when the value is to be dropped.
         key: Option<Result<Key, ()>>,
@@ -209,7 +215,8 @@ impl<'a> Builder<'a> {
         let mut root = None;
         while let Some(event) = parser.next_event() {
             if ahead.replace(0) >= MAX_AHEAD {
-                // The parser was told that the text ends here: whatever it says now is not about the file.
+                // The parser was given a text that ends here: its later errors are not about the
+                // file.
                 self.too_far_ahead(event.ok().map(|(_, span)| span));
                 return None;
             }
@@ -218,7 +225,8 @@ impl<'a> Builder<'a> {
                 Err(error) => {
                     let at = self.offsets.byte(error.marker());
                     if error.info() == "recursion limit exceeded" {
-                        // The parser looks ahead over brackets and gives up before this one counts them.
+                        // The parser looks ahead over brackets and gives up before this one counts
+                        // them.
                         self.too_deep(Span::new(at, at));
                         return None;
                     }
@@ -235,7 +243,7 @@ impl<'a> Builder<'a> {
                     self.problems.error(
                         span,
                         "a second document starts here",
-                        "one file holds one document: remove the `---` or use another file",
+                        "one file contains one document: remove the `---` or use another file",
                     );
                     return None;
                 }
@@ -258,7 +266,8 @@ impl<'a> Builder<'a> {
         root
     }
 
-    /// Takes one event. The outer `None` means that the tree cannot be built; `Some(Some(node))` is the root.
+    /// Takes one event. The outer `None` means that the tree cannot be built; `Some(Some(node))` is
+    /// the root.
     fn event(&mut self, event: Event<'_>, span: Span) -> Option<Option<Node>> {
         let (anchor, tag) = match &event {
             Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
@@ -300,7 +309,8 @@ impl<'a> Builder<'a> {
                         (Kind::Mapping(entries), last)
                     }
                 };
-                // In block style the parser ends a collection where the next thing starts, lines later.
+                // In block style the parser ends a collection where the next thing starts, lines
+                // later.
                 let end = if span.end > span.start { span.end } else { last.unwrap_or(span.end) };
                 self.complete(Node { span: Span::new(frame.start, end), kind })
             }
@@ -337,13 +347,13 @@ impl<'a> Builder<'a> {
         );
     }
 
-    /// Hands a finished node to what it stands in.
+    /// Passes a finished node to its parent.
     fn complete(&mut self, node: Node) -> Option<Option<Node>> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             self.problems.error(
                 node.span,
-                format!("the file holds more than {MAX_NODES} values"),
+                format!("the file contains more than {MAX_NODES} values"),
                 "split it, or write machines as ranges such as `m[1-100]`",
             );
             return None;
@@ -368,8 +378,8 @@ impl<'a> Builder<'a> {
         if self.stack.iter().any(|frame| frame.anchor == id) {
             self.problems.error(
                 span,
-                format!("{} makes a loop: it stands inside what it refers to", quote(self.source.slice(span))),
-                "write out what is meant",
+                format!("{} makes a loop: it is inside its own target", quote(self.source.slice(span))),
+                "write the value itself",
             );
         } else {
             self.problems.error(
@@ -392,7 +402,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A key must be a word and stand only once. `Err` when its value is to be dropped.
+/// A key must be a word and occur only once. `Err` when its value is to be dropped.
 fn accept_key(
     node: Node,
     entries: &[(Key, Node)],

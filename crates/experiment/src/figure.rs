@@ -1,7 +1,8 @@
-//! The lines of an experiment's figures, without a look: whoever draws adds axes and colours.
+//! The lines of an experiment's figures, without appearance: the drawing code adds axes and
+//! colours.
 //!
-//! Worked example: a figure of completion times has one line for each of its runs; a line of a million messages is thinned to
-//! [`QUANTILES`] points, which is more than a picture has columns.
+//! Worked example: a figure of completion times has one line for each of its runs; a line of a
+//! million messages is thinned to [`QUANTILES`] points, which is more than a picture has columns.
 
 use crate::measure::RunData;
 use crate::model::{Counted, PerSetting, Setting, Window};
@@ -10,33 +11,33 @@ use weir_units::Bytes;
 /// Points of a distribution, besides its ends.
 pub const QUANTILES: usize = 1_000;
 
-/// What is drawn beside the table.
+/// A drawing beside the table.
 #[derive(Debug, Clone)]
 pub struct Figure {
     /// The name of its file; unique in the experiment.
     pub id: String,
     /// Its title.
     pub title: String,
-    /// What it shows.
+    /// Its content.
     pub kind: FigureKind,
 }
 
-/// What a figure shows. Runs and values are places in the experiment.
+/// The content of a figure. Runs and values are indices into the experiment.
 #[derive(Debug, Clone)]
 pub enum FigureKind {
     /// Bandwidth over time in one run.
     OverTime {
         /// The run.
         run: usize,
-        /// Whose bandwidth.
+        /// The counted bandwidths.
         of: Vec<Counted>,
     },
     /// Distributions of completion times, one for each run.
     CompletionTimes {
         /// The runs.
         runs: Vec<usize>,
-        /// The entry of the traffic.
-        entry: String,
+        /// The flow group.
+        group: String,
         /// Of flows that start in it.
         window: PerSetting<Window>,
     },
@@ -66,15 +67,15 @@ pub struct Line {
 }
 
 impl FigureKind {
-    /// The lines that one run gives, in the order in which they are drawn; none where the run is not part of the figure.
+    /// The lines of one run, in the order of drawing; none if the run is not part of the figure.
     pub fn lines(&self, run: usize, data: &RunData<'_>, setting: Setting) -> Vec<Line> {
         match self {
             Self::OverTime { run: of_run, of } if *of_run == run => {
                 of.iter().map(|of| Line { points: data.over_time(of) }).collect()
             }
-            Self::CompletionTimes { runs, entry, window } if runs.contains(&run) => {
-                let times = data.completion_times(entry, *window.get(setting));
-                // Who did not finish is larger than all that did: the line ends below 1.
+            Self::CompletionTimes { runs, group, window } if runs.contains(&run) => {
+                let times = data.completion_times(group, *window.get(setting));
+                // Unfinished flows are larger than all finished ones: the line ends below 1.
                 let line = times.map(|(times, unknown)| distribution(&times[..times.len() - unknown], unknown));
                 vec![line.unwrap_or_default()]
             }
@@ -95,7 +96,7 @@ fn distribution(ascending: &[f64], unknown: usize) -> Line {
         count if count <= QUANTILES => (0..count).collect::<Vec<_>>(),
         count => {
             let mut places: Vec<usize> = (0..=QUANTILES).map(|part| part * (count - 1) / QUANTILES).collect();
-            // The tail is what people look at.
+            // The tail is the part of interest.
             places.extend(count.saturating_sub(QUANTILES / 10)..count);
             places.sort_unstable();
             places.dedup();
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_thinned_and_ends_where_it_is_known() {
+    fn a_distribution_is_thinned_and_ends_with_the_known_values() {
         let values: Vec<f64> = (0..100_000).map(f64::from).collect();
         let line = distribution(&values, 100_000);
         assert!(line.points.len() < 2 * QUANTILES);

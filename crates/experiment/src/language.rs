@@ -1,7 +1,7 @@
 //! The language of files under `papers/`, as one static description.
 //!
-//! The check, `schemas/paper.schema.json` and the reference in `docs/papers.md` come from [`PAPER`]; names that refer to each
-//! other, to scenarios or to policies are checked by `read`.
+//! The check, `schemas/paper.schema.json` and the reference in `docs/papers.md` come from
+//! [`PAPER`]; names that refer to each other, to scenarios or to policies are checked by `read`.
 
 use crate::unit;
 use weir_document::quote;
@@ -11,7 +11,7 @@ use weir_units::Duration;
 
 /// Bytes of a file.
 pub const MAX_FILE: u64 = 1 << 20;
-/// Seeds of a run: more runs of one thing than anybody waits for.
+/// Seeds of a run: more runs than is practical.
 pub const MAX_SEEDS: i128 = 100;
 /// Messages of a simulated queue: some ten seconds.
 pub const MAX_MESSAGES: i128 = 1_000_000_000;
@@ -91,7 +91,7 @@ static MESSAGES_BY_SETTING: Record = Record {
 static TAKES: Record = Record {
     id: "takes",
     what: "times",
-    doc: "About how long the experiment takes on two cores, for those who wait.",
+    doc: "The approximate duration of the experiment on two cores.",
     keys: &[
         Key::required("quick", Shape::Scalar(&TIME), "In the quick setting.", "quick: 20s"),
         Key::required("full", Shape::Scalar(&TIME), "In the full one.", "full: 10min"),
@@ -148,24 +148,24 @@ const WINDOW_KEY: Key = Key::required(
 );
 const SERVICE_KEY: Key =
     Key::optional("service", Shape::Scalar(&TEXT), "A service at the measured uplink, or `all`.", "service: a");
-const ENTRY_KEY: Key = Key::optional(
-    "entry",
+const GROUP_KEY: Key = Key::optional(
+    "group",
     Shape::Scalar(&TEXT),
-    "In its place an entry of the traffic: what its receivers got, counted in full frames.",
-    "entry: many",
+    "In its place a flow group: the bytes at its receivers, counted in full frames.",
+    "group: many",
 );
 const LINK_KEY: Key =
     Key::optional("link", Shape::Scalar(&TEXT), "In its place a watched link.", "link: \"switch->h0\"");
 const SENT_KEY: Key = Key::optional(
     "sent",
     Shape::Scalar(&TEXT),
-    "In its place a service: what machine shapers sent of it.",
+    "In its place a service: its frames that machine shapers sent.",
     "sent: tenant",
 );
 const RECEIVED_KEY: Key = Key::optional(
     "received",
     Shape::Scalar(&TEXT),
-    "In its place a service: what machine shapers received of it.",
+    "In its place a service: its frames that machine shapers received.",
     "received: vm",
 );
 const MACHINE_KEY: Key = Key::optional(
@@ -199,13 +199,14 @@ pub(crate) const BOUND_KEYWORDS: &[&str] = &["min", "max"];
 static BANDWIDTH: Record = Record {
     id: "bandwidth",
     what: "a mean bandwidth",
-    doc: "The mean bandwidth over a window: of a service at the measured uplink, of an entry's receivers, or of a link.",
-    keys: &[RUN_KEY, SERVICE_KEY, ENTRY_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, WINDOW_KEY],
+    doc: "The mean bandwidth over a window: of a service at the measured uplink, of a flow group's receivers, or of \
+          a link.",
+    keys: &[RUN_KEY, SERVICE_KEY, GROUP_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, WINDOW_KEY],
 };
 static METER_RATE: Record = Record {
     id: "meter-rate",
     what: "a rate of a receive meter",
-    doc: "The mean over a window of R, the rate that a receive meter tells each of its senders.",
+    doc: "The mean over a window of R, the rate that a receive meter advertises to each of its senders.",
     keys: &[
         RUN_KEY,
         Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: vm"),
@@ -216,10 +217,12 @@ static METER_RATE: Record = Record {
 static COMPLETION_TIME: Record = Record {
     id: "completion-time",
     what: "a percentile of completion times",
-    doc: "Of an entry's flows that start in the window. One that does not finish counts with its age at the end of the run, and the value is then a lower bound.",
+    doc: "Of a flow group's flows that start in the window. An unfinished flow counts with its age at the end of \
+          the run, \
+          and the value is then a lower bound.",
     keys: &[
         RUN_KEY,
-        Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
+        Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: messages"),
         PERCENTILE_KEY,
         WINDOW_KEY,
     ],
@@ -231,14 +234,14 @@ static FAIRNESS: Record = Record {
     keys: &[
         RUN_KEY,
         Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
-        Key::optional("entries", Shape::List(&NAMES), "In their place entries of the traffic.", "entries: [many, one]"),
+        Key::optional("groups", Shape::List(&NAMES), "In their place flow groups.", "groups: [many, one]"),
         WINDOW_KEY,
     ],
 };
 static QUEUE: Record = Record {
     id: "queue",
     what: "a percentile of a queue",
-    doc: "Of what waits at a watched link, over the samples of a window.",
+    doc: "The backlog of a watched link, over the samples of a window.",
     keys: &[
         RUN_KEY,
         Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
@@ -254,7 +257,7 @@ static SETTLING: Record = Record {
     keys: &[
         RUN_KEY,
         SERVICE_KEY,
-        ENTRY_KEY,
+        GROUP_KEY,
         LINK_KEY,
         SENT_KEY,
         RECEIVED_KEY,
@@ -281,7 +284,7 @@ static ALLOCATION: Record = Record {
         Key::optional(
             "of",
             Shape::Scalar(&Scalar::Words { what: "a number of an allocation", words: SHARE_KEYWORDS }),
-            "`demand`, `allocation` (where not written) or `headroom`, what it could take at once.",
+            "`demand`, `allocation` (where not written) or `headroom`, the bandwidth that it could take at once.",
             "of: headroom",
         ),
     ],
@@ -289,7 +292,7 @@ static ALLOCATION: Record = Record {
 static POLICY_SHARE: Record = Record {
     id: "policy-share",
     what: "a share of a policy",
-    doc: "What a policy says about a service, once it was read and admitted.",
+    doc: "A share of a service in a policy, after it was read and admitted.",
     keys: &[
         POLICY_KEY,
         Key::required("service", Shape::Scalar(&TEXT), "The service.", "service: dfs"),
@@ -325,7 +328,7 @@ static BOUND: Record = Record {
         Key::required(
             "convergence",
             Shape::Scalar(&TIME),
-            "How long congestion control takes: the burst is what the queue passes in this time.",
+            "The time of congestion control: the burst is the data that the queue passes in this time.",
             "convergence: 7500us",
         ),
     ],
@@ -354,7 +357,7 @@ static MM1: Record = Record {
 static MM1_QUEUE: Record = Record {
     id: "mm1-queue",
     what: "a simulated M/M/1 queue",
-    doc: "The same, of as many messages as it says, drawn with seed 1.",
+    doc: "The same, of the given number of messages, drawn with seed 1.",
     keys: &[
         CAPACITY_KEY,
         LOAD_KEY,
@@ -366,19 +369,23 @@ static MM1_QUEUE: Record = Record {
 static SHARING_TIME: Record = Record {
     id: "sharing-time",
     what: "a time of sharing",
-    doc: "The wall-clock time of sharing one level among services of random demands, at a load close to the capacity; of many times the one that a quarter of them do not exceed.",
+    doc: "The wall-clock time of sharing one level among services of random demands, at a load close to the \
+          capacity; of many times the one that a quarter of them do not exceed.",
     keys: &[Key::required("services", Shape::Scalar(&SERVICES), "Among how many.", "services: 1000")],
 };
 static REPORT_SIZE: Record = Record {
     id: "report-size",
     what: "a size of a report",
-    doc: "What a rack broker's report of services that all send and receive takes, without the headers and tags of its datagrams.",
+    doc: "What a rack broker's report of services that all send and receive takes, without the headers and tags of \
+          its datagrams.",
     keys: &[Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000")],
 };
 static RACK_REPORTS: Record = Record {
     id: "rack-reports",
     what: "a rate of rack reports",
-    doc: "What a machine sends to tell all others of its rack what its services use: datagrams as brokers encode them, with all headers.",
+    doc: "The traffic of a machine's reports of its services' usage to all others of its rack: datagrams as brokers \
+          encode them, \
+          with all headers.",
     keys: &[
         Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000"),
         Key::required("machines", Shape::Scalar(&MACHINES), "Machines of the rack.", "machines: 40"),
@@ -416,7 +423,7 @@ static MEASURES: &[&Record] = &[
     &RACK_REPORTS,
     &FABRIC_REPORTS,
 ];
-/// What gives a value's counterpart.
+/// The measure of a value.
 pub static MEASURE: Choice = Choice {
     id: "measure",
     what: "a measure",
@@ -463,7 +470,7 @@ static VALUE: Record = Record {
         Key::optional(
             "published",
             Shape::Scalar(&NUMBER),
-            "As the source prints it; left out where it prints no number.",
+            "As the source prints it; omitted if it prints no number.",
             "published: 30",
         ),
         Key::required("where", Shape::Scalar(&TEXT), "Where it stands.", "where: figure 14"),
@@ -476,7 +483,8 @@ static VALUE: Record = Record {
         Key::optional(
             "expect",
             Shape::OneOf(&[Shape::Scalar(&EXPECT_KEYWORD), Shape::Record(&EXPECT)]),
-            "When both agree: `as-printed` (equal once rounded), `at-most` or `at-least` the published value, or as below; only shown where not written.",
+            "When both agree: `as-printed` (equal once rounded), `at-most` or `at-least` the published value, or as \
+             below; only shown where not written.",
             "expect: { within: 3% }",
         ),
         Key::optional(
@@ -493,29 +501,35 @@ const FIGURE_ID_KEY: Key = Key::required("id", Shape::Scalar(&NAME), "The name o
 static OVER_TIME: Record = Record {
     id: "bandwidth",
     what: "bandwidth over time",
-    doc: "Bandwidth over time of services, entries or links; published values of the same run stand beside as dashed lines.",
+    doc: "Bandwidth over time of services, flow groups or links; published values of the same run stand beside as \
+          dashed lines.",
     keys: &[
         RUN_KEY,
         Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
-        Key::optional("entries", Shape::List(&NAMES), "Entries of the traffic.", "entries: [many, one]"),
+        Key::optional("groups", Shape::List(&NAMES), "Flow groups.", "groups: [many, one]"),
         Key::optional("links", Shape::List(&NAMES), "Watched links.", "links: [\"switch->h0\"]"),
-        Key::optional("sent", Shape::List(&NAMES), "Services, by what machine shapers sent of them.", "sent: [tenant]"),
+        Key::optional(
+            "sent",
+            Shape::List(&NAMES),
+            "Services, by the frames that machine shapers sent.",
+            "sent: [tenant]",
+        ),
     ],
 };
 static COMPLETION_TIMES: Record = Record {
     id: "completion-times",
     what: "distributions of completion times",
-    doc: "The cumulative distribution of an entry's completion times, one line for each run.",
+    doc: "The cumulative distribution of a flow group's completion times, one line for each run.",
     keys: &[
         Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [none, parley]"),
-        Key::required("entry", Shape::Scalar(&TEXT), "The entry of the traffic.", "entry: messages"),
+        Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: messages"),
         WINDOW_KEY,
     ],
 };
 static QUEUES: Record = Record {
     id: "queues",
     what: "distributions of a queue",
-    doc: "The cumulative distribution of what waits at a link, one line for each run.",
+    doc: "The cumulative distribution of a link's backlog, one line for each run.",
     keys: &[
         Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [load-50, load-90]"),
         Key::required("link", Shape::Scalar(&TEXT), "The link.", "link: \"switch->h0\""),
@@ -530,7 +544,7 @@ static BARS: Record = Record {
     keys: &[Key::required("values", Shape::List(&NAMES), "Their metrics.", "values: [A alone, B alone]")],
 };
 static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &BARS];
-/// What is drawn.
+/// A drawing.
 pub static FIGURE: Choice = Choice {
     id: "figure",
     what: "a figure",
@@ -544,11 +558,11 @@ pub static FIGURE: Choice = Choice {
     variants: || FIGURE_KINDS,
 };
 
-/// What a file under `papers/` may contain.
+/// The content of a file under `papers/`.
 pub static PAPER: Record = Record {
     id: "paper",
     what: "a published experiment",
-    doc: "What to run, what was published, and when both agree.",
+    doc: "The runs, the published values, and the criteria of agreement.",
     keys: &[
         Key::required("paper", Shape::Scalar(&VERSION), "The version of this format.", "paper: 2"),
         Key::required("id", Shape::Scalar(&ID), "The name on the command line, and of the file.", "id: parley-fig14"),
@@ -580,7 +594,7 @@ pub static PAPER: Record = Record {
         ),
         Key::required("values", Shape::List(&VALUES), "The values.", "values: [ { metric: A alone } ]"),
         Key::optional("figures", Shape::List(&FIGURES), "What is drawn.", "figures: [ { kind: bandwidth } ]"),
-        Key::optional("notes", Shape::List(&NOTES), "What a reader must know.", "notes: [ \"...\" ]"),
+        Key::optional("notes", Shape::List(&NOTES), "Remarks for the reader.", "notes: [ \"...\" ]"),
     ],
 };
 

@@ -1,24 +1,26 @@
-//! Published experiments as data: what to run, what a paper prints for it, and how the two compare.
+//! Published experiments as data: the runs, the published values, and the comparison.
 //!
-//! Problem: "reproduced" means little without the published value beside the measured one, the place where it stands, how it
-//! was measured, and when the two count as equal. Approach: a file under `papers/` names runs (a scenario with some values
-//! changed, in a quick and a full [`Setting`]) and values. A value says where it was published, what [`Measure`] gives its
-//! counterpart, and what is [`Expected`] of it. Whoever drives (the command line, a test) runs the scenarios and hands over
-//! what they gave; everything here is a pure function of that. Values that need no run are computed here: shares of a
-//! policy, latency formulas, a queue of one server, brokers' bytes.
+//! Problem: "reproduced" means little without the published value beside the measured one, its
+//! source, the method of measurement, and the criterion of equality. Approach: a file under
+//! `papers/` names runs (a scenario with some values changed, in a quick and a full [`Setting`])
+//! and values. A value gives its source, the [`Measure`] of its counterpart, and the [`Expected`]
+//! relation. The caller (the command line, a test) runs the scenarios and passes their results;
+//! everything here is a pure function of them. Values that need no run are computed here: shares of
+//! a policy, latency formulas, a queue of one server, brokers' bytes.
 //!
-//! | module | does |
+//! | module | contents |
 //! |---|---|
-//! | [`language`] | what a file may contain, as one description; the JSON Schema |
+//! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `model` | the valid [`Experiment`] |
 //! | `read` | file → experiment |
 //! | [`unit`] | the units that papers print |
 //! | `outcome` | published beside measured: difference and [`Verdict`] |
-//! | [`measure`] | what a run gives for a value |
-//! | [`compute`] | what needs no run |
+//! | [`measure`] | the measured value of a run |
+//! | [`compute`] | values that need no run |
 //! | [`figure`] | the lines of an experiment's figures |
 //!
-//! Worked example, Parley's Table 3, one bound of it: at a load of 50 % the paper prints 15.32 ms for messages of 200 kB.
+//! Worked example, Parley's Table 3, one bound of it: at a load of 50 % the paper prints 15.32 ms
+//! for messages of 200 kB.
 //!
 //! ```
 //! use weir_experiment::{Experiment, Setting, compute};

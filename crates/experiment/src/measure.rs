@@ -1,9 +1,11 @@
-//! What a run gives for a value.
+//! The measured value of a run.
 //!
-//! Samples count for a window when they end in `(from, to]`; flows when they start in `[from, to)`. A window that a run did
-//! not reach gives nothing, so an interrupted run never looks like a whole one.
+//! Samples count for a window when they end in `(from, to]`; flows when they start in `[from, to)`.
+//! A window that a run did not reach gives nothing, so an interrupted run never looks like a whole
+//! one.
 //!
-//! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten samples that end at 11 to 20 s.
+//! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten
+//! samples that end at 11 to 20 s.
 
 use crate::model::{Counted, Measure, Run, Setting, Window};
 use weir_results::record::rate;
@@ -17,12 +19,12 @@ use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId, SimTime};
 pub struct Reading {
     /// In the base unit.
     pub value: f64,
-    /// Whether it is known only that the value is at least this: it falls on something that did not end.
+    /// Whether the value is a lower bound: it depends on a flow that did not end.
     pub is_lower_bound: bool,
 }
 
 impl Reading {
-    /// A value that is known.
+    /// An exact value.
     pub const fn exact(value: f64) -> Self {
         Self { value, is_lower_bound: false }
     }
@@ -34,21 +36,22 @@ impl Reading {
     }
 }
 
-/// What a body measured in a run.
+/// The measurements of a backend in a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunData<'a> {
     /// The scenario that ran.
     pub scenario: &'a Scenario,
-    /// Services' bandwidths at the measured uplink; empty where there is no policy.
+    /// Services' bandwidths at the measured uplink; empty without a policy.
     pub services: &'a RunResult,
-    /// Flows, links and entries, where the body knows them.
+    /// Flows, links and flow groups, if the backend reports them.
     pub results: Option<&'a Results>,
-    /// How far the run came.
+    /// The end of the run.
     pub until: Duration,
 }
 
 impl RunData<'_> {
-    /// The counterpart of a value that this run gives; `None` where it does not, or did not come so far.
+    /// The counterpart of a value from this run; `None` if the run does not measure it, or ended
+    /// before.
     pub fn reading(&self, run: &Run, measure: &Measure, setting: Setting) -> Option<Reading> {
         let scale = f64::from(run.scale);
         match measure {
@@ -69,9 +72,10 @@ impl RunData<'_> {
                 let window = self.reached(*window.get(setting))?;
                 self.settling(of, limit.bps() as f64 / scale, window).map(Reading::exact)
             }
-            Measure::CompletionTime { entry, percentile, window, .. } => {
-                let (times, unknown) = self.completion_times(entry, self.reached(*window.get(setting))?)?;
-                // Whoever did not finish is in order by its age: a place among these is a lower bound.
+            Measure::CompletionTime { group, percentile, window, .. } => {
+                let (times, unknown) = self.completion_times(group, self.reached(*window.get(setting))?)?;
+                // Unfinished flows are ordered by their ages: a position among them is a lower
+                // bound.
                 let known = times.len() - unknown;
                 let value = percentile_of(&times, 0, *percentile)?;
                 let place = percentile.place(times.len())?;
@@ -100,10 +104,11 @@ impl RunData<'_> {
                 };
                 self.services.samples.iter().map(|sample| (sample.at.as_secs_f64(), of(sample))).collect()
             }
-            Counted::Entry(name) => {
+            Counted::FlowGroup(name) => {
                 let Some(results) = self.results else { return Vec::new() };
                 let group = results.groups.iter().position(|group| group.name == *name);
-                // What links carry for it, so that it compares with services: all but the last packet of a flow are full.
+                // The bytes on links for it, for comparison with services: all but the last packet
+                // of a flow are full.
                 let packets = self.scenario.graph().packets;
                 let frames = f64::from(packets.payload + packets.headers) / f64::from(packets.payload);
                 let mut last = SimTime::ZERO;
@@ -183,7 +188,8 @@ impl RunData<'_> {
         (!samples.is_empty()).then(|| sum / samples.len() as f64)
     }
 
-    /// Seconds from the window's start to the end of its last sample above `limit`; `None` if its last one is.
+    /// Seconds from the window's start to the end of its last sample above `limit`; `None` if its
+    /// last one is.
     fn settling(&self, of: &Counted, limit: f64, window: Window) -> Option<f64> {
         let samples = self.within(of, window);
         let (_, last) = samples.last()?;
@@ -194,13 +200,13 @@ impl RunData<'_> {
         Some(above.map_or(0.0, |(at, _)| (at - window.from.as_secs_f64()).max(0.0)))
     }
 
-    /// Completion times of an entry's flows that start in the window, in seconds and ascending; those of the flows that did not
-    /// finish are their ages and stand last, and how many these are.
-    pub fn completion_times(&self, entry: &str, window: Window) -> Option<(Vec<f64>, usize)> {
+    /// Completion times of the flows of a flow group that start in the window, in seconds and
+    /// ascending. The ages of unfinished flows come last, with their number.
+    pub fn completion_times(&self, group: &str, window: Window) -> Option<(Vec<f64>, usize)> {
         let results = self.results?;
-        let group = results.groups.iter().position(|group| group.name == entry)?;
+        let index = results.groups.iter().position(|known| known.name == group)?;
         let (from, to) = (SimTime::from(window.from), SimTime::from(window.to));
-        let flows = results.flows.iter().filter(|flow| flow.group as usize == group);
+        let flows = results.flows.iter().filter(|flow| flow.group as usize == index);
         let flows = flows.filter(|flow| flow.start >= from && flow.start < to);
         let seconds = |time: SimTime| time.picos() as f64 / 1e12;
         let (mut known, mut ages) = (Vec::new(), Vec::new());
@@ -219,7 +225,7 @@ impl RunData<'_> {
         Some((known, unknown))
     }
 
-    /// What waited at a link at the ends of the window's samples, in packets and ascending.
+    /// The backlog of a link at the ends of the window's samples, in packets and ascending.
     pub fn queues(&self, link: &str, window: Window, packet: Bytes) -> Option<Vec<f64>> {
         let results = self.results?;
         let link = results.links.iter().position(|known| known.name == link)?;

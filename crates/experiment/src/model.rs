@@ -10,13 +10,13 @@ use weir_results::Percentile;
 use weir_scenario::Scenario;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, RackId, ServiceId};
 
-/// How much is run: enough to see the result, or as much as the paper did where that can be borne.
+/// The size of a run: enough to see the result, or the paper's if that is practical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Setting {
     /// Ends within a minute on two cores.
     #[default]
     Quick,
-    /// What the file calls full.
+    /// The file's full size.
     Full,
 }
 
@@ -32,7 +32,7 @@ impl Setting {
     }
 }
 
-/// Something that may differ between the settings.
+/// A value that may differ between the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PerSetting<T> {
     /// In the quick setting.
@@ -56,19 +56,19 @@ impl<T> PerSetting<T> {
 pub struct Experiment {
     /// The name on the command line.
     pub id: String,
-    /// What it shows.
+    /// Its claim.
     pub title: String,
     /// Where it was published.
     pub source: String,
     /// About how long it takes on two cores.
     pub takes: PerSetting<Duration>,
-    /// What to run, in the file's order; none where all values are computed.
+    /// The runs, in the file's order; none if all values are computed.
     pub runs: Vec<Run>,
     /// The values, in the file's order; at least one.
     pub values: Vec<Value>,
-    /// What to draw.
+    /// The figures.
     pub figures: Vec<Figure>,
-    /// What a reader of the comparison must know.
+    /// Remarks that a reader of the comparison needs.
     pub notes: Vec<String>,
 }
 
@@ -86,9 +86,9 @@ pub struct Run {
     pub name: String,
     /// The scenario's file.
     pub path: PathBuf,
-    /// What is changed in it: path and value, as `weir sim --set` takes them.
+    /// The changes: path and value, as `weir sim --set` takes them.
     pub set: PerSetting<Vec<(String, String)>>,
-    /// How many seeds it is run with, from the scenario's own on; values are means over them.
+    /// The number of seeds, from the scenario's own on; values are means over them.
     pub seeds: PerSetting<u32>,
     /// Published rates are this many times the scenario's.
     pub scale: u32,
@@ -99,19 +99,19 @@ pub struct Run {
 /// A value that a paper prints, or that belongs beside one.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// What it is called; unique in the experiment.
+    /// Its name; unique in the experiment.
     pub metric: String,
     /// The unit in which it is shown.
     pub unit: Unit,
     /// As published; `None` where the source prints no number.
     pub published: Option<Published>,
-    /// Where it stands: a section, a figure, a table.
+    /// Its source: a section, a figure, a table.
     pub place: String,
-    /// What gives its counterpart.
+    /// The measure of its counterpart.
     pub measure: Measure,
-    /// What is expected of it; `None` where it is only shown.
+    /// The expectation; `None` if it is only shown.
     pub expected: Option<Expected>,
-    /// Why it differs from what was published, where it does.
+    /// The reason of a difference from the published value, if there is one.
     pub note: Option<String>,
 }
 
@@ -124,7 +124,7 @@ pub struct Published {
     pub decimals: usize,
 }
 
-/// What is expected of a measured value.
+/// The expectation of a measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
     /// The published number once it is rounded to as many digits.
@@ -159,45 +159,45 @@ pub struct Window {
     pub to: Duration,
 }
 
-/// Whose bandwidth.
+/// The subject of a bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counted {
     /// A service at the measured uplink, or all services together: frames as the link carries them.
     Service(Option<ServiceId>),
-    /// What reached the receivers of a traffic entry, by name: its bytes in full frames.
-    Entry(String),
-    /// What a watched link carried, by name: frames.
+    /// The bytes that reached the receivers of a flow group, by name, in full frames.
+    FlowGroup(String),
+    /// The frames over a watched link, by name.
     Link(String),
-    /// What machine shapers sent of a service: frames, of one machine or of all.
+    /// The frames of a service that machine shapers sent, of one machine or of all.
     Sent(ServiceId, Option<MachineId>),
-    /// What they received.
+    /// The frames of a service that they received.
     Received(ServiceId, Option<MachineId>),
 }
 
-/// What gives the counterpart of a published value. Runs are places in [`Experiment::runs`].
+/// The measure of a published value's counterpart. Runs are indices into [`Experiment::runs`].
 #[derive(Debug, Clone)]
 pub enum Measure {
     /// The mean bandwidth over a window.
     Bandwidth {
         /// The run.
         run: usize,
-        /// Whose.
+        /// The subject.
         of: Counted,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// A percentile of the completion times of an entry's flows that start in a window.
+    /// A percentile of the completion times of the flows of a flow group that start in a window.
     CompletionTime {
         /// The run.
         run: usize,
-        /// The entry of the traffic.
-        entry: String,
+        /// The flow group.
+        group: String,
         /// Which percentile.
         percentile: Percentile,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// The mean over a window of the rate R that a receive meter tells its senders.
+    /// The mean over a window of the rate R that a receive meter advertises to its senders.
     MeterRate {
         /// The run.
         run: usize,
@@ -205,16 +205,16 @@ pub enum Measure {
         service: ServiceId,
         /// The receiving machine.
         machine: MachineId,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
     /// Jain's index of mean bandwidths over a window.
     Fairness {
         /// The run.
         run: usize,
-        /// Among whom.
+        /// The subjects.
         of: Vec<Counted>,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
     /// A percentile of a link's queue over the samples of a window, in packets.
@@ -227,21 +227,22 @@ pub enum Measure {
         percentile: Percentile,
         /// The size of a packet.
         packet: Bytes,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// How long from the start of a window on until the bandwidth is at most a limit for the rest of it.
+    /// How long from the start of a window on until the bandwidth is at most a limit for the rest
+    /// of it.
     Settling {
         /// The run.
         run: usize,
-        /// Whose.
+        /// The subject.
         of: Counted,
-        /// The limit, at the scale of what was published.
+        /// The limit, at the published scale.
         limit: Bandwidth,
-        /// Over which part of the run.
+        /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// What a policy gives for demands.
+    /// The allocation of a policy for demands.
     Allocation {
         /// The policy.
         policy: Arc<Policy>,
@@ -253,23 +254,23 @@ pub enum Measure {
         machine: Option<MachineId>,
         /// The direction.
         direction: Direction,
-        /// Which number of it.
+        /// The number that is compared.
         share: Share,
     },
-    /// What a policy says about a service.
+    /// A share in a policy.
     PolicyShare {
         /// The policy.
         policy: Arc<Policy>,
         /// The service.
         service: ServiceId,
-        /// Where.
+        /// The contention point.
         point: ContentionPoint,
         /// The direction.
         direction: Direction,
         /// Its minimum; else its maximum.
         min: bool,
     },
-    /// What can pass a rack's uplink by a policy.
+    /// The capacity of a rack's uplink by a policy.
     PolicyCapacity {
         /// The policy.
         policy: Arc<Policy>,
@@ -278,7 +279,7 @@ pub enum Measure {
         /// The direction.
         direction: Direction,
     },
-    /// The completion time that holds whatever happens (Parley equation 2).
+    /// The completion time that holds in every case (Parley equation 2).
     Bound {
         /// The message and the burst.
         bound: BurstBound,
@@ -291,7 +292,7 @@ pub enum Measure {
     Burst {
         /// The queue's speed.
         capacity: Bandwidth,
-        /// How long it takes.
+        /// The time of convergence.
         convergence: Duration,
         /// The size of a packet.
         packet: Bytes,
@@ -325,33 +326,34 @@ pub enum Measure {
         /// How many services.
         services: u32,
     },
-    /// What one machine's report of its services takes, without headers.
+    /// The size of one machine's report of its services, without headers.
     ReportSize {
         /// How many services.
         services: u32,
     },
-    /// What the leaders of racks send to the fabric broker, headers included.
+    /// The traffic of racks' leaders to the fabric broker, headers included.
     FabricReports {
         /// How many services.
         services: u32,
         /// How many racks.
         racks: u32,
-        /// How often.
+        /// The period.
         period: Duration,
     },
-    /// What one machine sends to report its services to all others of its rack, headers included.
+    /// The traffic of one machine's reports of its services to all others of its rack, headers
+    /// included.
     RackReports {
         /// How many services.
         services: u32,
         /// How many machines.
         machines: u32,
-        /// How often.
+        /// The period.
         period: Duration,
     },
 }
 
 impl Measure {
-    /// What it gives.
+    /// The dimension of its value.
     pub fn dimension(&self) -> Dimension {
         match self {
             Self::Bandwidth { .. }
@@ -372,7 +374,7 @@ impl Measure {
             Self::ReportSize { .. } => Dimension::Size,
         }
     }
-    /// The run that it needs; `None` where it is computed.
+    /// The run that it needs; `None` if it is computed.
     pub fn run(&self) -> Option<usize> {
         match self {
             Self::Bandwidth { run, .. }
@@ -393,10 +395,10 @@ impl Measure {
 /// A number of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// What was asked for.
+    /// The demand.
     Demand,
-    /// What is given.
+    /// The allocation.
     Allocation,
-    /// What could be taken at once, as Parley's figure 6 shows it.
+    /// The headroom, as in Parley's figure 6.
     Headroom,
 }

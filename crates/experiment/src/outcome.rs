@@ -1,38 +1,39 @@
 //! Published beside measured: how far apart, and whether that counts as reproduced.
 //!
-//! Worked example: 29.4 Gb/s measured where 30 is published and 3 % are allowed: −2.0 %, as expected. 12.1 s of queueing for
-//! messages that the run left unfinished, where at least ten times another value of 0.9 s is expected: a lower bound is enough.
+//! Worked example: 29.4 Gb/s measured where 30 is published and 3 % are allowed: −2.0 %, as
+//! expected. 12.1 s of queueing for messages that the run left unfinished, where at least ten times
+//! another value of 0.9 s is expected: a lower bound is enough.
 
 use crate::measure::Reading;
 use crate::model::{Expected, Experiment, Published, Value, Which};
 
-/// Whether a measured value is what is expected.
+/// Whether a measured value meets its expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is expected of it.
+    /// There is no expectation.
     Shown,
-    /// It is.
+    /// It does.
     Agrees,
-    /// It is not.
+    /// It does not.
     Differs,
-    /// There is no measured value, or what is known of it does not decide.
+    /// There is no measured value, or the lower bound does not decide.
     Unknown,
 }
 
 /// One value with its measured counterpart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What was measured; `None` if nothing was.
+    /// The measured value; `None` without one.
     pub measured: Option<Reading>,
-    /// How far it is from the published value, as a fraction of it; `None` without either.
+    /// Its distance from the published value, as a fraction of it; `None` without either.
     pub difference: Option<f64>,
-    /// What is expected, in words; empty where nothing is.
+    /// The expectation as text; empty without one.
     pub expected: String,
     /// Whether it is so.
     pub verdict: Verdict,
 }
 
-/// The outcome of each value of an experiment, given what was measured for each.
+/// The outcome of each value of an experiment, given the measured value of each.
 pub fn outcomes(experiment: &Experiment, measured: &[Option<Reading>]) -> Vec<Outcome> {
     let outcome = |(value, reading): (&Value, &Option<Reading>)| {
         let published = value.published.filter(|published| published.value > 0.0);
@@ -72,10 +73,10 @@ fn verdict(value: &Value, reading: Option<Reading>, measured: &[Option<Reading>]
     }
 }
 
-/// What floats lose in a sum of exact numbers, relative to values of one.
+/// The error of floats in a sum of exact numbers, relative to values of one.
 const TINY: f64 = 1e-12;
 
-/// A value that has to be near another: a lower bound does not say.
+/// A value that has to be near another: a lower bound does not decide.
 fn near(reading: Reading, agrees: impl Fn(f64) -> bool) -> Verdict {
     match (agrees(reading.value), reading.is_lower_bound) {
         (true, false) => Verdict::Agrees,
@@ -84,7 +85,7 @@ fn near(reading: Reading, agrees: impl Fn(f64) -> bool) -> Verdict {
     }
 }
 
-/// Whether `a` is at most `b`, as far as lower bounds of them tell.
+/// Whether `a` is at most `b`, as far as their lower bounds decide.
 fn at_most(a: Reading, b: Reading) -> Verdict {
     let is = a.value <= b.value * (1.0 + TINY);
     match (is, a.is_lower_bound, b.is_lower_bound) {
@@ -95,11 +96,12 @@ fn at_most(a: Reading, b: Reading) -> Verdict {
     }
 }
 
-/// Whether a number in the value's unit, rounded as the published one is, is the published one. People round by way of one more
-/// digit, too: 9.7647 is printed as 9.76, or as 9.77 by way of 9.765.
+/// Whether a number in the value's unit, rounded as the published one is, is the published one.
+/// Authors may round by way of one more digit: 9.7647 is printed as 9.76, or as 9.77 by way of
+/// 9.765.
 fn rounds_to(value: &Value, measured: f64, printed: Published) -> bool {
     let digit = 10f64.powi(-(printed.decimals as i32)) * value.unit.factor;
-    // In last digits printed, and what floats add.
+    // In last digits printed, and the error of floats.
     let off = (measured - printed.value) / digit;
     (-0.55 - 1e-9..=0.5 + 1e-9).contains(&off)
 }

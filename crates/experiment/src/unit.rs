@@ -1,13 +1,15 @@
 //! The units in which papers print values.
 //!
-//! Inside, a value is a number in the base unit of its [`Dimension`]: bit/s, seconds, bytes, packets, or nothing. A [`Unit`]
-//! is what stands beside it in a table, so that a reader finds the paper's own figures.
+//! Inside, a value is a number in the base unit of its [`Dimension`]: bit/s, seconds, bytes,
+//! packets, or nothing. A [`Unit`] is the label beside it in a table, so that a reader finds the
+//! paper's own figures.
 //!
-//! Worked example: 30 `Gb/s` are 30,000,000,000 bit/s; a completion time of 0.03874 s is 38.74 `ms`.
+//! Worked example: 30 `Gb/s` are 30,000,000,000 bit/s; a completion time of 0.03874 s is 38.74
+//! `ms`.
 
 use std::fmt;
 
-/// What a value counts, and thereby its base unit.
+/// The dimension of a value, and thereby its base unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// bit/s.
@@ -40,7 +42,7 @@ impl Dimension {
 pub struct Unit {
     /// As it is written: a word of [`WORDS`].
     pub name: &'static str,
-    /// What it counts.
+    /// Its dimension.
     pub dimension: Dimension,
     /// Base units in one of it.
     pub factor: f64,

@@ -1,4 +1,4 @@
-//! What a run gives for values, and what is said about it: worked by hand.
+//! Measured values of a run and their verdicts, computed by hand.
 
 use std::path::Path;
 use weir_experiment::{Experiment, Outcome, Reading, RunData, Setting, Verdict, outcomes};
@@ -28,7 +28,8 @@ fn paper(values: &str) -> Experiment {
     Experiment::read(&path).unwrap_or_else(|refused| panic!("{}", refused.render(false))).0
 }
 
-/// Two samples each second of two entries and a link; four flows of `many` that start at 1, 2, 3 and 4 s.
+/// Two samples each second of two flow groups and a link; four flows of `many` that start at 1, 2,
+/// 3 and 4 s.
 fn results() -> Results {
     let second = SimTime::from_secs;
     let group = |name: &str| Group { name: name.into(), transport: "newreno".into(), flows_per_coflow: None };
@@ -79,21 +80,22 @@ const END: Duration = Duration::from_secs(10);
 #[test]
 fn bandwidths_are_means_of_the_samples_inside_at_the_published_scale() {
     let experiment = paper(
-        "  - { metric: e, unit: kb/s, where: x, measure: { kind: bandwidth, run: r, entry: many, window: 0s-2s } }\n  \
-         - { metric: l, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, link: \"switch->h0\", window: 1s-3s } }\n  \
-         - { metric: late, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, entry: one, window: 5s-6s } }\n",
+        "  - { metric: e, unit: kb/s, where: x, measure: { kind: bandwidth, run: r, group: many, window: 0s-2s } }\n  \
+         - { metric: l, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, link: \"switch->h0\", window: \
+         1s-3s } }\n  \
+         - { metric: late, unit: Mb/s, where: x, measure: { kind: bandwidth, run: r, group: one, window: 5s-6s } }\n",
     );
-    // (300 + 100) B in 2 s are 1.6 kb/s, times 10, in frames of which 1448 of 1514 B are data; (2 + 0.5) MB in 2 s are
-    // 10 Mb/s, times 10.
+    // (300 + 100) B in 2 s are 1.6 kb/s, times 10, in frames of which 1448 of 1514 B are data; (2 +
+    // 0.5) MB in 2 s are 10 Mb/s, times 10.
     let packets = experiment.runs[0].scenario.quick.graph().packets;
     assert_eq!((packets.payload, packets.headers), (1448, 66));
-    let entry = 1_600.0 * 10.0 * 1514.0 / 1448.0;
-    close(&readings(&experiment, END), &[Some(entry), Some(100e6), None]);
+    let group = 1_600.0 * 10.0 * 1514.0 / 1448.0;
+    close(&readings(&experiment, END), &[Some(group), Some(100e6), None]);
     // A run that was interrupted at 2.5 s has the first alone.
-    close(&readings(&experiment, Duration::from_millis(2_500)), &[Some(entry), None, None]);
+    close(&readings(&experiment, Duration::from_millis(2_500)), &[Some(group), None, None]);
 }
 
-/// The same values but for what floats lose.
+/// The same values within the error of floats.
 fn close(measured: &[Option<Reading>], expected: &[Option<f64>]) {
     let near = |(reading, value): (&Option<Reading>, &Option<f64>)| match (reading, value) {
         (Some(reading), Some(value)) => !reading.is_lower_bound && (reading.value - value).abs() <= 1e-9 * value.abs(),
@@ -109,13 +111,14 @@ fn close(measured: &[Option<Reading>], expected: &[Option<f64>]) {
 fn a_flow_that_does_not_finish_is_slower_than_all_others() {
     let time = |name: &str, percentile: &str, window: &str| {
         format!(
-            "  - {{ metric: {name}, unit: ms, where: x, measure: {{ kind: completion-time, run: r, entry: many, \
+            "  - {{ metric: {name}, unit: ms, where: x, measure: {{ kind: completion-time, run: r, group: many, \
              percentile: {percentile}, window: {window} }} }}\n"
         )
     };
     let experiment = paper(&[time("a", "50%", "0s-9s"), time("b", "99%", "0s-9s"), time("c", "99%", "1s-4s")].concat());
     let measured = readings(&experiment, END);
-    // 10, 20, 30 ms and one of age 6 s: the second of four; the fourth; the third of three that start before 4 s.
+    // 10, 20, 30 ms and one of age 6 s: the second of four; the fourth; the third of three that
+    // start before 4 s.
     assert_eq!(measured[0], Some(Reading::exact(0.02)));
     assert_eq!(measured[1], Some(Reading { value: 6.0, is_lower_bound: true }));
     assert_eq!(measured[2], Some(Reading::exact(0.03)));
@@ -124,14 +127,20 @@ fn a_flow_that_does_not_finish_is_slower_than_all_others() {
 #[test]
 fn fairness_queues_and_settling() {
     let experiment = paper(
-        "  - { metric: j, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], window: 0s-1s } }\n  \
-         - { metric: k, unit: 1, where: x, measure: { kind: fairness, run: r, entries: [many, one], window: 0s-2s } }\n  \
-         - { metric: q, unit: packets, where: x, measure: { kind: queue, run: r, link: \"switch->h0\", percentile: 50%, packet: 1500B, window: 0s-3s } }\n  \
-         - { metric: s, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, window: 1s-3s } }\n  \
-         - { metric: t, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: 50Mb/s, window: 0s-2s } }\n",
+        "  - { metric: j, unit: 1, where: x, measure: { kind: fairness, run: r, groups: [many, one], window: 0s-1s \
+         } }\n  \
+         - { metric: k, unit: 1, where: x, measure: { kind: fairness, run: r, groups: [many, one], window: 0s-2s } \
+         }\n  \
+         - { metric: q, unit: packets, where: x, measure: { kind: queue, run: r, link: \"switch->h0\", percentile: \
+         50%, packet: 1500B, window: 0s-3s } }\n  \
+         - { metric: s, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: \
+         50Mb/s, window: 1s-3s } }\n  \
+         - { metric: t, unit: s, where: x, measure: { kind: settling, run: r, link: \"switch->h0\", at-most: \
+         50Mb/s, window: 0s-2s } }\n",
     );
-    // 300 and 100: 400² / (2 · 100000); both 400 over two seconds; queues 0, 2, 10 packets. At 1/10 of the scale the limit is
-    // 5 Mb/s: 16 until 2 s, 4 until 3 s. Over the first two seconds it is never kept.
+    // 300 and 100: 400² / (2 · 100000); both 400 over two seconds; queues 0, 2, 10 packets. At 1/10
+    // of the scale the limit is 5 Mb/s: 16 until 2 s, 4 until 3 s. Over the first two seconds it is
+    // never kept.
     close(&readings(&experiment, END), &[Some(0.8), Some(1.0), Some(2.0), Some(1.0), None]);
 }
 
@@ -141,7 +150,7 @@ fn verdicts(values: &str, measured: &[Option<Reading>]) -> Vec<(Verdict, String)
 }
 
 #[test]
-fn what_is_expected() {
+fn expectations_have_verdicts() {
     let value = |name: &str, published: &str, expect: &str| {
         format!(
             "  - {{ metric: {name}, unit: ms, {published}where: x, measure: {{ kind: mm1, capacity: 1Gb/s, load: 50%, \
@@ -173,7 +182,8 @@ fn what_is_expected() {
     // 9.0045 is 9.01 by way of 9.005.
     assert_eq!(all(&[exact(9.0045), None, None, None, None])[0], Agrees);
     assert_eq!(all(&[exact(9.0044), None, None, None, None])[0], Differs);
-    // At least 21 is at least 20; at least 9 says nothing about at most 10 or about 10, but at least 11 does about the first.
+    // At least 21 is at least 20; at least 9 does not decide about at most 10 or about 10, but at
+    // least 11 decides about the first.
     assert_eq!(
         all(&[more(9.01), more(10.0), exact(10.0), more(21.0), None]),
         [Unknown, Unknown, Agrees, Agrees, Shown]
@@ -184,7 +194,8 @@ fn what_is_expected() {
     assert_eq!(words.collect::<Vec<_>>(), ["as printed", "within 3 %", "at most 10 ms", "at least 2 × “c”", ""]);
 }
 
-/// Parley figure 14 in the tree: at 1/100 of the speeds, service A's mean of 295 Mb/s counts as 29.5 Gb/s.
+/// Parley figure 14 in the tree: at 1/100 of the speeds, service A's mean of 295 Mb/s counts as
+/// 29.5 Gb/s.
 #[test]
 fn services_of_a_policy() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/parley-fig14.yaml");

@@ -44,7 +44,7 @@ values:
   - metric: second
     unit: ms
     where: table 1
-    measure: { kind: completion-time, run: one, entry: long, percentile: 99%, window: end }
+    measure: { kind: completion-time, run: one, group: long, percentile: 99%, window: end }
     expect: { at-least: 10, times: third }
   - metric: third
     unit: ms
@@ -62,7 +62,8 @@ figures:
 notes: [ \"A note.\" ]
 ";
 
-/// What is said about the paper with `from` replaced; positions name the file without its directory.
+/// The diagnostics of the paper with `from` replaced; positions name the file without its
+/// directory.
 fn refused(from: &str, to: &str) -> String {
     let text = PAPER.replacen(from, to, 1);
     assert_ne!(text, PAPER, "{from}");
@@ -117,10 +118,10 @@ refusals! {
     unknown_window: "service: a, window: end" => "service: a, window: ned";
     unknown_run: "run: one, service: a" => "run: two, service: a";
     unknown_service: "service: a, window" => "service: b, window";
-    unknown_entry: "entry: long" => "entry: lang";
+    unknown_flow_group: "group: long" => "group: lang";
     unwatched_link: "service: a, window" => "link: \"r1->s1\", window";
-    nobody: "service: a, window" => "window";
-    two_at_once: "service: a, window" => "service: a, entry: long, window";
+    bandwidth_without_a_subject: "service: a, window" => "window";
+    two_at_once: "service: a, window" => "service: a, group: long, window";
     unit_of_another_kind: "unit: Gb/s" => "unit: ms";
     unknown_unit: "unit: Gb/s" => "unit: Gbps";
     unknown_kind: "kind: bound" => "kind: bounds";
@@ -130,7 +131,7 @@ refusals! {
     nothing_to_compare_with: "    published: 15.32\n" => "";
     two_expectations: "{ within: 3% }" => "{ within: 3%, at-most: 4 }";
     no_expectation: "{ within: 3% }" => "{ times: second }";
-    times_of_nobody: "times: third" => "times: thrid";
+    times_of_an_unknown_run: "times: third" => "times: thrid";
     times_of_another_kind: "times: third" => "times: first";
     times_of_itself: "times: third" => "times: second";
     unknown_machine: "machine: s1" => "machine: s9";

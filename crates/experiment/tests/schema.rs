@@ -1,4 +1,5 @@
-//! The schema and the reference in the tree are those that the language gives, and the papers in the tree are what both accept.
+//! The schema and the reference in the tree are those that the language gives, and both accept the
+//! papers in the tree.
 
 #[path = "../../document/tests/support/validator.rs"]
 mod validator;
@@ -29,7 +30,8 @@ fn the_file_in_the_tree_is_current() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == text,
-        "schemas/paper.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-experiment --test schema`"
+        "schemas/paper.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
+         weir-experiment --test schema`"
     );
 }
 
@@ -47,7 +49,8 @@ fn the_reference_in_the_tree_is_current() {
     } else {
         assert!(
             found == made,
-            "docs/papers.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-experiment --test schema`"
+            "docs/papers.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-experiment \
+             --test schema`"
         );
     }
 }
@@ -72,7 +75,7 @@ fn every_paper_reads_with_its_scenarios_and_is_named_after_its_file() {
     }
 }
 
-/// What needs no run has a value in every paper. Times of a computation are left to whoever has a clock.
+/// Measures without a run have a value in every paper. Times of a computation are excluded.
 #[test]
 fn every_computed_value_can_be_computed() {
     for path in papers() {

@@ -8,9 +8,9 @@ use weir_policy::{Demands, Policy};
 
 static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(fixed_policy()));
 
-/// Reads `data` as a demands file. A refusal has its places in the text. Demands are of machines and leaf
-/// services of the policy, are the same when written and read again, and can be allocated. Returns
-/// whether they are accepted.
+/// Reads `data` as a demands file. A refusal has its positions in the text. Demands are of machines
+/// and leaf services of the policy, are the same when written and read again, and can be allocated.
+/// Returns whether they are accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.

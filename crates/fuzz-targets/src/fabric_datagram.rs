@@ -1,4 +1,4 @@
-//! Datagrams between racks and the fabric broker, and the brokers behind them.
+//! Datagrams between racks and the fabric broker, and the brokers that receive them.
 
 use crate::rack_datagram::{POLICY, SELF, datagram, key, untagged};
 use weir_control::rate::rounded;
@@ -11,8 +11,9 @@ use weir_units::{
 };
 use weir_wire::{Message, decode, encode};
 
-/// Takes `data` as a datagram and as a message that still needs its tag, as [`crate::rack_datagram()`] does; the seeds
-/// are of the kinds that speak of the fabric. Returns whether either decodes.
+/// Takes `data` as a datagram and as a message that still needs its tag, as
+/// [`crate::rack_datagram()`] does; the seeds are of the fabric's kinds. Returns whether either
+/// decodes.
 ///
 /// # Panics
 /// If something does not hold that should: a finding.
@@ -20,7 +21,8 @@ pub fn fabric_datagram(data: &[u8]) -> bool {
     datagram(data)
 }
 
-/// Hands a message about the fabric to the broker that understands it, as it is and as if it were of its policy.
+/// Passes a message about the fabric to the broker that decodes it, unchanged and with the broker's
+/// policy.
 pub(crate) fn take(message: &Message) {
     match message {
         Message::Usage(_) => {}
@@ -43,7 +45,7 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// A fabric broker receives a report twice, computes, and sends limits to the leaders that reported.
+/// A fabric broker receives a report twice, computes, and sends limits to the reporters.
 fn receive_report(report: &RackReport) {
     let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
     for received in 1..=2 {
@@ -51,19 +53,19 @@ fn receive_report(report: &RackReport) {
         let counters = broker.counters();
         let refused = counters.unknown_machine + counters.other_policy + counters.malformed;
         assert_eq!(counters.accepted + counters.replayed + refused, received, "each report is counted once");
-        assert!(counters.accepted <= 1, "a replay is news");
+        assert!(counters.accepted <= 1, "a replay counts as new");
     }
     let accepted = broker.counters().accepted == 1;
     broker.handle_input(at(10), FabricInput::Timeout);
-    let mut answered = false;
+    let mut replied = false;
     while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
-        answered = true;
-        assert_eq!(to, report.machine, "no other machine reported");
+        replied = true;
+        assert_eq!(to, report.machine, "only the reporter gets limits");
         assert_eq!(limits.rack, POLICY.network().machine(to).rack());
         let message = Message::from(limits);
         assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
     }
-    assert_eq!(answered, accepted, "an accepted report, and no other, is replied to");
+    assert_eq!(replied, accepted, "limits go to the accepted reporter alone");
     for direction in Direction::ALL {
         for (leaf, service) in broker.allocator().leaves().iter().enumerate() {
             let racks = (0..broker.allocator().racks() as u32).map(RackId);
@@ -74,7 +76,7 @@ fn receive_report(report: &RackReport) {
     }
 }
 
-/// A rack broker receives limits twice and keeps them until they expire.
+/// A rack broker receives limits twice and applies them until they are too old.
 fn receive_limits(limits: &RackLimits, age: Duration) {
     let config = RackBrokerConfig::default();
     let mut broker = RackBroker::new(&POLICY, SELF, 1, config, Instant::ZERO);
@@ -86,7 +88,7 @@ fn receive_limits(limits: &RackLimits, age: Duration) {
         let refused = c.limits_expired + c.limits_other_rack + c.limits_other_policy + c.limits_malformed;
         let counted = c.limits_accepted + c.limits_known + c.limits_replayed + refused;
         assert_eq!(counted, received, "limits are counted once: {c:?}");
-        assert!(c.limits_accepted <= 1, "a replay is news");
+        assert!(c.limits_accepted <= 1, "a replay counts as new");
     }
     let accepted = broker.counters().limits_accepted == 1;
     // Limits from the fabric broker itself are relayed once.
@@ -102,9 +104,9 @@ fn receive_limits(limits: &RackLimits, age: Duration) {
 /// The broker holds these limits, or none.
 fn check_limits(broker: &RackBroker, limits: &RackLimits, held: bool) {
     for (leaf, service) in broker.allocator().leaves().iter().enumerate() {
-        let known = held && (limits.first..=limits.last).contains(service);
-        assert_eq!(broker.fabric_stamp(leaf), known.then_some((limits.epoch, limits.round)));
-        let row = limits.rows.iter().find(|row| row.service == *service).filter(|_| known);
+        let covered = held && (limits.first..=limits.last).contains(service);
+        assert_eq!(broker.fabric_stamp(leaf), covered.then_some((limits.epoch, limits.round)));
+        let row = limits.rows.iter().find(|row| row.service == *service).filter(|_| covered);
         for direction in Direction::ALL {
             let expected = row.map_or(Bandwidth::UNLIMITED, |row| row.rates[direction]);
             assert_eq!(broker.fabric_limit(direction, leaf), expected);

@@ -1,10 +1,10 @@
-//! What the fuzz targets do with their bytes.
+//! The checks of the fuzz targets.
 //!
-//! Problem: whatever reads bytes that others wrote (files, datagrams) must refuse what is wrong with a place
-//! and a cause, and must never crash; "it did not crash" alone would miss a parser that reads the wrong
-//! thing. Approach: each function here takes any bytes, hands them to one parser, and checks what must hold
-//! of the answer: of a value its invariants and that it is the same when read again, of a refusal that its
-//! places lie within the text. A finding is a panic.
+//! Problem: code that reads foreign bytes (files, datagrams) must refuse mistakes with a position
+//! and a cause, and must never crash; "it did not crash" alone would miss a parser that reads the
+//! wrong content. Approach: each function here takes any bytes, passes them to one parser, and
+//! checks the result: of a value its invariants and that it is the same when read again, of a
+//! refusal that its positions lie within the text. A finding is a panic.
 //!
 //! | target | bytes are | module |
 //! |---|---|---|
@@ -17,11 +17,11 @@
 //! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
-//! | [`fabric_call()`] | a message between a leader and the fabric broker on a call | `fabric_call` |
+//! | [`fabric_stream()`] | a message between a leader and the fabric broker on a stream | `fabric_stream` |
 //!
-//! The functions know nothing of the fuzzing engine, so `tests/corpora.rs` replays the committed seeds with
-//! stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/` under a descriptive name and
-//! stays a test.
+//! The functions do not depend on the fuzzing engine, so `tests/corpora.rs` replays the committed
+//! seeds with stable Rust: a crash that was found and fixed is committed to `fuzz/corpus/<target>/`
+//! under a descriptive name and stays a test.
 //!
 //! Worked example, from the root of the tree:
 //!
@@ -31,8 +31,8 @@
 //! ```
 
 mod demands;
-mod fabric_call;
 mod fabric_datagram;
+mod fabric_stream;
 mod paper;
 mod policy;
 mod rack_datagram;
@@ -43,8 +43,8 @@ mod table;
 mod trace;
 
 pub use demands::demands;
-pub use fabric_call::{fabric_call, seeds as fabric_call_seeds};
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
+pub use fabric_stream::{fabric_stream, seeds as fabric_stream_seeds};
 pub use paper::paper;
 pub use policy::policy;
 pub use rack_datagram::{rack_datagram, seeds as rack_datagram_seeds};
@@ -52,7 +52,7 @@ pub use scenario::scenario;
 pub use table::{flow_list, sizes};
 pub use trace::trace;
 
-/// The policy that demands, datagrams and scenarios speak about: two racks, a nested service, every limit.
+/// The policy of demands, datagrams and scenarios: two racks, a nested service, every limit.
 const FIXED_POLICY: &str = include_str!("../../../fuzz/corpus/policy/nested-two-racks.yaml");
 
 fn fixed_policy() -> weir_policy::Policy {

@@ -14,14 +14,15 @@ use weir_scenario::{Enforcement, Scenario};
 /// Scenarios, policies and demands that a paper may name.
 static SHELF: LazyLock<&Path> = LazyLock::new(|| Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shelf")));
 
-/// Reads `data` as a paper beside the files of `shelf/`. A refusal has its places in the text. Of an experiment
-/// every value has the dimension of its unit and compares with what is there, and what a measure or a figure refers to
-/// is in its run in both settings. Returns whether it is accepted.
+/// Reads `data` as a paper beside the files of `shelf/`. A refusal has its positions in the text.
+/// Every value of an experiment has the dimension of its unit and compares with an existing one,
+/// and all references of a measure or a figure exist in its run in both settings. Returns whether
+/// it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
 pub fn paper(data: &[u8]) -> bool {
-    // Files that never end or wait for a writer are no finding.
+    // Files that never end or block are no finding.
     if data.windows(4).any(|word| word == b"/dev" || word == b"/pro") {
         return false;
     }
@@ -39,7 +40,7 @@ pub fn paper(data: &[u8]) -> bool {
             let in_order = own.map(|error| error.span().start).is_sorted();
             assert!(in_order, "not in reading order: {}", errors.render(false));
             // A scenario is read for each of its runs, and reported in their order.
-            return refusal::reported(&errors);
+            return refusal::print(&errors);
         }
     };
     assert!(!experiment.values.is_empty(), "an experiment without values");
@@ -55,13 +56,13 @@ pub fn paper(data: &[u8]) -> bool {
         computation(value);
     }
     figures(&experiment);
-    // Without any reading nothing is measured, and nothing is held to have missed what was expected.
+    // Without any reading nothing is measured, and no value misses its expectation.
     let unread = outcomes(&experiment, &vec![None; experiment.values.len()]);
     assert_eq!(unread.len(), experiment.values.len());
     true
 }
 
-/// What a value is compared with is there.
+/// The reference of a comparison exists.
 fn expectation(experiment: &Experiment, place: usize, value: &Value) {
     let names = experiment.values.iter().filter(|other| other.metric == value.metric);
     assert_eq!(names.count(), 1, "two values are called {:?}", value.metric);
@@ -95,7 +96,7 @@ fn within(experiment: &Experiment, run: usize, window: &PerSetting<Window>) {
     }
 }
 
-/// The same service and machine are meant in both settings, and both know them.
+/// Both settings have the same service and machine.
 fn counted(experiment: &Experiment, run: usize, of: &Counted) {
     let [quick, full] = scenarios(experiment, run);
     let both = [quick, full];
@@ -103,8 +104,9 @@ fn counted(experiment: &Experiment, run: usize, of: &Counted) {
     let (service, machine, meters) = match of {
         Counted::Service(service) => (*service, None, false),
         Counted::Sent(service, machine) | Counted::Received(service, machine) => (Some(*service), *machine, true),
-        Counted::Entry(name) => {
-            assert!(both.iter().all(|scenario| scenario.entries().iter().any(|entry| entry.name == *name)), "{name:?}");
+        Counted::FlowGroup(name) => {
+            let exists = |scenario: &&Scenario| scenario.flow_groups().iter().any(|group| group.name == *name);
+            assert!(both.iter().all(exists), "{name:?}");
             return;
         }
         Counted::Link(name) => return link(experiment, run, name),
@@ -113,7 +115,7 @@ fn counted(experiment: &Experiment, run: usize, of: &Counted) {
     if let Some(service) = service {
         let paths = policies.each_ref().map(|policy| policy.services().get(service).path());
         assert_eq!(paths[0], paths[1], "a service is another one in the full setting");
-        assert!(both.iter().all(|scenario| scenario.entries().iter().any(|entry| entry.service == Some(service))));
+        assert!(both.iter().all(|scenario| scenario.flow_groups().iter().any(|group| group.service == Some(service))));
     }
     if let Some(machine) = machine {
         let names =
@@ -133,16 +135,16 @@ fn link(experiment: &Experiment, run: usize, name: &str) {
     }
 }
 
-/// What a measure refers to is there.
+/// The references of a measure exist.
 fn measure(experiment: &Experiment, measure: &Measure) {
-    let entry = |run: usize, name: &str| counted(experiment, run, &Counted::Entry(name.to_owned()));
+    let flow_group = |run: usize, name: &str| counted(experiment, run, &Counted::FlowGroup(name.to_owned()));
     match measure {
         Measure::Bandwidth { run, of, window } | Measure::Settling { run, of, window, .. } => {
             counted(experiment, *run, of);
             within(experiment, *run, window);
         }
-        Measure::CompletionTime { run, entry: name, window, .. } => {
-            entry(*run, name);
+        Measure::CompletionTime { run, group: name, window, .. } => {
+            flow_group(*run, name);
             within(experiment, *run, window);
         }
         Measure::MeterRate { run, service, machine, window } => {
@@ -178,7 +180,7 @@ fn computation(value: &Value) {
     }
 }
 
-/// What a figure shows is there.
+/// The references of a figure exist.
 fn figures(experiment: &Experiment) {
     for (place, figure) in experiment.figures.iter().enumerate() {
         assert!(experiment.figures[..place].iter().all(|earlier| earlier.id != figure.id), "two are {:?}", figure.id);
@@ -187,10 +189,10 @@ fn figures(experiment: &Experiment) {
                 assert!(!of.is_empty(), "a figure of nothing");
                 of.iter().for_each(|of| counted(experiment, *run, of));
             }
-            FigureKind::CompletionTimes { runs, entry, window } => {
+            FigureKind::CompletionTimes { runs, group, window } => {
                 assert!(!runs.is_empty(), "a figure of nothing");
                 for run in runs {
-                    counted(experiment, *run, &Counted::Entry(entry.clone()));
+                    counted(experiment, *run, &Counted::FlowGroup(group.clone()));
                     within(experiment, *run, window);
                 }
             }

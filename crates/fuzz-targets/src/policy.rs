@@ -10,8 +10,9 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, Servi
 /// The limit for one file; larger ones are refused by length alone.
 const LIMIT: u64 = 1 << 20;
 
-/// Reads `data` as a policy file. A refusal has its places in the text. A policy has canonical ids, is the
-/// same when read again and when a comment is put before it, and can be allocated. Returns whether it is accepted.
+/// Reads `data` as a policy file. A refusal has its positions in the text. A policy has canonical
+/// ids, is the same when read again and when a comment is put before it, and can be allocated.
+/// Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -63,8 +64,8 @@ fn check_network(policy: &Policy) {
     assert_eq!(network.machines().len(), machines as usize);
 }
 
-/// The tree of services is one: parents before children, paths unique and built from names, filters at the
-/// leaves, and every filter in the order of classification once.
+/// The tree of services is one: parents before children, paths unique and built from names, filters
+/// at the leaves, and every filter in the order of classification once.
 fn check_services(policy: &Policy) {
     let services = policy.services();
     let mut filters = 0;
@@ -97,7 +98,7 @@ fn check_services(policy: &Policy) {
     assert_eq!(unique.len(), filters);
 }
 
-/// What the children of a service are guaranteed is within what it is guaranteed (Parley §3.1).
+/// The children's guarantees are within the service's guarantee (Parley §3.1).
 fn check_children(policy: &Policy, id: ServiceId, point: ContentionPoint, direction: Direction) {
     let service = policy.services().get(id);
     let sum: Bandwidth =

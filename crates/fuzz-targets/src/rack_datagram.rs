@@ -1,4 +1,4 @@
-//! Rack datagrams, and the broker behind them.
+//! Rack datagrams, and the broker that receives them.
 
 use crate::{fabric_datagram, fixed_policy, shares};
 use hmac::{Hmac, KeyInit, Mac};
@@ -22,8 +22,9 @@ pub(crate) fn key() -> Key {
     Key::new(KEY).expect("it is not zero")
 }
 
-/// The message with its tag, computed here from the format's description (HMAC-SHA-256, first 16 bytes) and
-/// not by the code under test: so the parser behind the tag is reached, and the tag is checked too.
+/// The message with its tag, computed here from the format's description (HMAC-SHA-256, first 16
+/// bytes) and not by the code under test: so the parser behind the tag is reached, and the tag is
+/// checked too.
 fn tagged(message: &[u8]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&KEY).expect("HMAC takes keys of any length");
     mac.update(message);
@@ -31,8 +32,9 @@ fn tagged(message: &[u8]) -> Vec<u8> {
     [message, &full[..16]].concat()
 }
 
-/// Takes `data` as a datagram and as a message that still needs its tag. What decodes encodes to the same
-/// bytes, and a broker that receives it keeps its invariants. Returns whether either decodes.
+/// Takes `data` as a datagram and as a message that still needs its tag. A decoded message encodes
+/// to the same bytes, and a broker that receives it keeps its invariants. Returns whether either
+/// decodes.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -68,19 +70,19 @@ pub(crate) fn datagram(data: &[u8]) -> bool {
     accepted
 }
 
-/// Hands a message to a broker that understands it.
+/// Passes a message to a broker that decodes it.
 fn take(message: &Message) {
     if let Message::Usage(report) = message {
         check(report);
         receive(report);
-        // Reports under another policy are ignored; so that the engine need not find the
-        // fingerprint, the same is also said under the broker's own.
+        // A report under another policy is ignored; so that the engine need not find the
+        // fingerprint, the same report is also sent under the broker's own.
         receive(&UsageReport { policy: POLICY.digest(), ..report.clone() });
     }
     fabric_datagram::take(message);
 }
 
-/// What the decoder promises of a report.
+/// The decoder's guarantees for a report.
 fn check(report: &UsageReport) {
     assert!(report.rows.len() <= ROWS_PER_PART && report.first <= report.last);
     assert!(report.rows.windows(2).all(|pair| pair[0].service < pair[1].service), "services ascend");
@@ -90,22 +92,23 @@ fn check(report: &UsageReport) {
     }
 }
 
-/// A broker receives the report twice, ends a period, and receives it again as the next round's.
+/// A broker receives the report, receives it again, has a period, and receives it anew as the next
+/// round's.
 fn receive(report: &UsageReport) {
     let mut driver = Driver::new();
     driver.period(Mode::Static);
-    let news = driver.report(report);
-    assert!(!driver.report(report), "a replay is news");
-    driver.period(if news { Mode::Runtime } else { Mode::Static });
+    let is_new = driver.report(report);
+    assert!(!driver.report(report), "a replay counts as new");
+    driver.period(if is_new { Mode::Runtime } else { Mode::Static });
     if let Some(round) = report.round.checked_add(1) {
-        assert_eq!(driver.report(&UsageReport { round, ..report.clone() }), news || older_only(report));
+        assert_eq!(driver.report(&UsageReport { round, ..report.clone() }), is_new || older_only(report));
     }
-    // Silence for longer than the timeout: on its own again.
+    // Silence for longer than the timeout: alone again.
     driver.now = driver.now + RackBrokerConfig::default().timeout;
     driver.period(Mode::Static);
 }
 
-/// Whether a report is no news merely for being of epoch 0 and round 0, which is before all others.
+/// Whether a report is stale merely because it is of epoch 0 and round 0, which precede all others.
 fn older_only(report: &UsageReport) -> bool {
     let peer = POLICY.network().machines().get(report.machine.index());
     let peer = peer.is_some_and(|machine| report.machine != SELF && machine.rack() == rack());
@@ -122,7 +125,8 @@ fn rack() -> weir_units::RackId {
     POLICY.network().machine(SELF).rack()
 }
 
-/// A broker with a machine around it that uses its interface evenly, and what must hold after each input.
+/// A broker with a machine around it that uses its interface evenly, and the invariants after each
+/// input.
 struct Driver {
     broker: RackBroker,
     now: Instant,
@@ -136,7 +140,7 @@ impl Driver {
         Self { broker, now: Instant::ZERO, bytes: 0, reports: 0 }
     }
 
-    /// Hands a report over; whether it was new.
+    /// Passes a report on; returns whether it was new.
     fn report(&mut self, report: &UsageReport) -> bool {
         let demands = |broker: &RackBroker| Direction::ALL.map(|direction| broker.demands(direction).to_vec());
         let stamps = |broker: &RackBroker| -> Vec<(u64, u64)> {
@@ -153,25 +157,25 @@ impl Driver {
             + counters.other_policy
             + counters.malformed;
         assert_eq!(counted, self.reports, "each report is counted once: {counters:?}");
-        let news = counters.accepted > accepted;
+        let is_new = counters.accepted > accepted;
         let (after, stamps_after) = (demands(&self.broker), stamps(&self.broker));
-        if !news {
+        if !is_new {
             assert!(before == after && stamps_before == stamps_after, "a refused report leaves no trace");
             return false;
         }
-        assert_eq!(report.policy, POLICY.digest(), "a report of another policy is believed");
-        assert_ne!(report.machine, SELF, "a report in the broker's own name is believed");
+        assert_eq!(report.policy, POLICY.digest(), "a report of another policy is accepted");
+        assert_ne!(report.machine, SELF, "a report in the broker's own name is accepted");
         let machines = self.broker.allocator().machines();
         for (leaf, service) in self.broker.allocator().leaves().iter().enumerate() {
             for (place, machine) in machines.iter().enumerate() {
                 let instance = self.broker.allocator().instance(leaf, place);
                 assert!(stamps_after[instance] >= stamps_before[instance], "a stamp goes back");
                 let known = after.each_ref().map(|demands| demands[instance]);
-                let covers = *machine == report.machine && (report.first..=report.last).contains(service);
-                if covers && stamps_after[instance] == (report.epoch, report.round) {
+                let covered = *machine == report.machine && (report.first..=report.last).contains(service);
+                if covered && stamps_after[instance] == (report.epoch, report.round) {
                     let row = report.rows.iter().find(|row| row.service == *service);
-                    let said = row.map_or([Bandwidth::ZERO; 2], |row| [row.tx.bandwidth(), row.rx.bandwidth()]);
-                    assert_eq!(known, said, "the broker knows what was said of {service:?}");
+                    let reported = row.map_or([Bandwidth::ZERO; 2], |row| [row.tx.bandwidth(), row.rx.bandwidth()]);
+                    assert_eq!(known, reported, "the broker stores the report of {service:?}");
                 } else {
                     assert_eq!(known, before.each_ref().map(|demands| demands[instance]), "another's demand changes");
                 }
@@ -180,7 +184,7 @@ impl Driver {
         true
     }
 
-    /// Lets a period pass, at the end of which the broker is in `mode`, and checks what it decides.
+    /// Runs a period, at the end of which the broker is in `mode`, and checks its decisions.
     fn period(&mut self, mode: Mode) {
         self.now = self.now + Duration::from_secs(1);
         self.broker.handle_input(self.now, Input::Timeout);
@@ -202,9 +206,7 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::Relay(_) | Output::ReportRack(_) => {
-                    panic!("it leads no rack and has received no limits of the fabric")
-                }
+                Output::Relay(_) | Output::ReportRack(_) => panic!("it is no leader and has no limits of the fabric"),
                 Output::SetLimits(limits) => {
                     set += 1;
                     assert_eq!(limits.len(), 2 * self.broker.allocator().leaves().len());

@@ -1,4 +1,4 @@
-//! What must hold of every diagnostic.
+//! The invariants of every diagnostic.
 
 use weir_document::{Diagnostic, Diagnostics, Span};
 
@@ -9,12 +9,12 @@ pub(crate) fn check(errors: &Diagnostics) -> bool {
         let in_order = !same_file || pair[0].span().start <= pair[1].span().start;
         assert!(in_order, "not in reading order: {}", errors.render(false));
     }
-    reported(errors)
+    print(errors)
 }
 
-/// Checks a list of errors but for their order, and that it can be printed for people and for programs. Returns `false`: not
-/// accepted.
-pub(crate) fn reported(errors: &Diagnostics) -> bool {
+/// Checks a list of errors except for their order, and that it prints for people and for programs.
+/// Returns `false`: not accepted.
+pub(crate) fn print(errors: &Diagnostics) -> bool {
     assert!(!errors.all().is_empty(), "refused without a cause");
     assert!(errors.count() >= errors.all().len());
     errors.all().iter().for_each(one);
@@ -25,8 +25,8 @@ pub(crate) fn reported(errors: &Diagnostics) -> bool {
     false
 }
 
-/// Line ends and tabs aside, what a terminal would act on: C0 and C1 control characters (U+009B begins a
-/// sequence on some) and marks that turn the direction of text.
+/// Characters other than line ends and tabs that a terminal would interpret: C0 and C1 control
+/// characters (U+009B begins a sequence on some) and marks that turn the direction of text.
 pub(crate) fn acts_on_a_terminal(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')

@@ -19,10 +19,10 @@ const LIMIT: u64 = 1 << 20;
 /// Flows above which pairs are not listed: a fuzz case should take a millisecond.
 const MOST_PAIRS: usize = 10_000;
 
-/// What the network of a case may take: some ten thousand hosts, so that a case stays short.
+/// The memory of a case's network: some ten thousand hosts, so that a case stays short.
 const MEMORY: Bytes = Bytes::new(20_000_000);
 
-/// Whatever policy is named is the fixed one; tables of sizes and of flows are short ones.
+/// Every named policy is the fixed one; tables of sizes and of flows are short ones.
 struct Shelf;
 
 impl Files for Shelf {
@@ -37,8 +37,9 @@ impl Files for Shelf {
     }
 }
 
-/// Reads `data` as a scenario file. A refusal has its places in the text. A scenario has its times in order, its
-/// machines ascending, links with rates, and no host that sends to itself. Returns whether it is accepted.
+/// Reads `data` as a scenario file. A refusal has its positions in the text. A scenario has its
+/// times in order, its machines ascending, links with rates, and no host that sends to itself.
+/// Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -61,10 +62,10 @@ pub fn scenario(data: &[u8]) -> bool {
     if scenario.governed().is_some() {
         governed(&scenario);
     }
-    assert!(!scenario.entries().is_empty(), "a scenario without traffic");
-    for entry in scenario.entries() {
-        assert!(entry.priority < 8 && entry.service.is_some() == scenario.governed().is_some());
-        let mut workload = Workload::new(&entry.spec, 1);
+    assert!(!scenario.flow_groups().is_empty(), "a scenario without traffic");
+    for group in scenario.flow_groups() {
+        assert!(group.priority < 8 && group.service.is_some() == scenario.governed().is_some());
+        let mut workload = Workload::new(&group.spec, 1);
         if let Some(flow) = workload.next().and_then(|at| workload.poll(at)) {
             assert!(flow.from != flow.to, "a machine sends to itself");
             assert!(flow.bytes > 0 && flow.from.index().max(flow.to.index()) < scenario.graph().hosts.len());
@@ -73,7 +74,7 @@ pub fn scenario(data: &[u8]) -> bool {
     true
 }
 
-/// Checks the graph, and what refers to it.
+/// Checks the graph, and the references to it.
 fn network(scenario: &Scenario) {
     let graph = scenario.graph();
     let within = |link: LinkRef| match link {
@@ -94,7 +95,7 @@ fn network(scenario: &Scenario) {
     assert!(measurement.links.iter().all(|link| within(*link)));
 }
 
-/// Checks what only policies have.
+/// Checks the part under a policy.
 fn governed(scenario: &Scenario) {
     let duration = scenario.duration();
     let (links, measure) = (scenario.links(), scenario.measure());

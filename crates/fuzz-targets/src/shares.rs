@@ -1,4 +1,4 @@
-//! Shares of a rack, whatever the demands: nothing is made up, nothing is given twice.
+//! Shares of a rack, for all demands: no bandwidth is invented or assigned twice.
 
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares};

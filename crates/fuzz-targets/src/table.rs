@@ -9,8 +9,8 @@ use weir_workload::{FlowList, Framing, SizeDistribution, Spec, TableError, Workl
 const HOSTS: u32 = 144;
 /// Bytes of a packet in that list.
 const PAYLOAD: u32 = 1460;
-/// How far apart sums of floats may be that are equal in exact arithmetic: steps of 2^−64 and sizes up to 2^64 leave
-/// some ten of the 53 bits.
+/// The largest difference of float sums that are equal in exact arithmetic: steps of 2^−64 and
+/// sizes up to 2^64 leave some ten of the 53 bits.
 const ROUNDING: f64 = 1e-3;
 
 /// Gives one byte at a time, as a slow pipe does.
@@ -23,8 +23,9 @@ impl Read for Drops<'_> {
     }
 }
 
-/// Reads `data` as a list of flows. A refusal has its lines in the text. A list gives every flow once, in the order of
-/// starts, between two hosts, and is the same when written and read again. Returns whether it is accepted.
+/// Reads `data` as a list of flows. A refusal has its lines in the text. A list gives every flow
+/// once, in the order of starts, between two hosts, and is the same when written and read again.
+/// Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -57,9 +58,9 @@ pub fn flow_list(data: &[u8]) -> bool {
     true
 }
 
-/// Reads `data` as a distribution of flow sizes. A refusal has its lines in the text. Of a distribution the sizes
-/// are one byte or more and rise with the fraction, and the mean lies between the smallest and the largest. Returns whether it is
-/// accepted.
+/// Reads `data` as a distribution of flow sizes. A refusal has its lines in the text. Of a
+/// distribution the sizes are one byte or more and rise with the fraction, and the mean lies
+/// between the smallest and the largest. Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -90,7 +91,7 @@ pub fn sizes(data: &[u8]) -> bool {
     true
 }
 
-/// Checks the report on a refused table. Returns `false`: not accepted.
+/// Checks the report of a refused table. Returns `false`: not accepted.
 fn refused(error: &TableError, data: &[u8]) -> bool {
     assert!(!error.rows.is_empty(), "refused without a cause");
     let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;

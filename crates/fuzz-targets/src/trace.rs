@@ -6,7 +6,7 @@ use weir_latency::trace::ReadError;
 use weir_latency::{Quantile, Tag, Trace, TraceError, TraceQueue};
 use weir_units::{Bandwidth, Duration};
 
-/// Services that a trace may name; a service's tag is its place.
+/// Services that a trace may name; a service's tag is its index.
 const SERVICES: [&str; 3] = ["a", "web.search", "b"];
 /// Messages above which no queue is computed: a fuzz case should take a millisecond.
 const MOST_QUEUED: usize = 1_000;
@@ -17,9 +17,9 @@ fn tag(name: &str) -> Option<Tag> {
     SERVICES.iter().position(|known| *known == name).map(|place| Tag(place as u32))
 }
 
-/// Reads `data` as a trace. A refusal has its line in the text. A trace has the messages that a second reader finds,
-/// which moves points in texts instead of counting in powers of ten, and a queue gives it times that fall as the
-/// capacity rises. Returns whether it is accepted.
+/// Reads `data` as a trace. A refusal has its line in the text. A trace has the messages that a
+/// second reader finds, which moves points in texts instead of counting in powers of ten, and a
+/// queue gives it times that fall as the capacity rises. Returns whether it is accepted.
 ///
 /// # Panics
 /// If any of that does not hold: a finding.
@@ -72,7 +72,7 @@ fn messages(text: &str) -> Option<Vec<(u64, u64, Option<Tag>)>> {
     Some(messages)
 }
 
-/// A decimal number with its point moved `places` to the right, what is then behind it cut.
+/// A decimal number with its point moved `places` to the right, cut to an integer.
 fn nanos(text: &str, places: i64) -> Option<u64> {
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -112,7 +112,7 @@ fn queue(trace: &Trace) {
     }
 }
 
-/// Checks the report on a refused trace. Returns `false`: not accepted.
+/// Checks the report of a refused trace. Returns `false`: not accepted.
 fn refused(error: &ReadError, data: &[u8]) -> bool {
     let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     match error {

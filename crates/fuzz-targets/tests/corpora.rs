@@ -1,7 +1,7 @@
 //! Every committed seed passes its target: the fuzz targets' regression check, with stable Rust.
 //!
-//! Seeds named `broken-...` are refused and all others accepted, so that a change of a language cannot turn
-//! the corpus into one of refusals unnoticed.
+//! Seeds named `broken-...` are refused and all others accepted, so that a change of a language
+//! cannot turn the corpus into one of refusals unnoticed.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -22,7 +22,7 @@ fn replay(target: &str, run: fn(&[u8]) -> bool) {
         .filter(|path| {
             let data = fs::read(path).expect("it can be read");
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // What a fuzz run left behind is named by its SHA-1: these have no descriptive name.
+            // Files left by a fuzz run are named by their SHA-1: their expected outcome is unknown.
             let unnamed = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             match catch_unwind(|| run(&data)) {
                 Ok(accepted) => !unnamed && accepted == name.starts_with("broken-"),
@@ -79,18 +79,18 @@ fn fabric_datagram() {
 }
 
 #[test]
-fn fabric_call() {
-    replay("fabric_call", weir_fuzz_targets::fabric_call);
+fn fabric_stream() {
+    replay("fabric_stream", weir_fuzz_targets::fabric_stream);
 }
 
-/// The binary seeds are what the format says today. `WEIR_WRITE_SEEDS=1` writes them anew.
+/// The binary seeds are those of the current format. `WEIR_WRITE_SEEDS=1` writes them anew.
 #[test]
 fn the_binary_seeds_are_of_this_format() {
     let write = std::env::var_os("WEIR_WRITE_SEEDS").is_some();
     let rack = weir_fuzz_targets::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
     let fabric = weir_fuzz_targets::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
-    let call = weir_fuzz_targets::fabric_call_seeds().into_iter().map(|seed| ("fabric_call", seed));
-    for (target, (name, bytes)) in rack.chain(fabric).chain(call) {
+    let stream = weir_fuzz_targets::fabric_stream_seeds().into_iter().map(|seed| ("fabric_stream", seed));
+    for (target, (name, bytes)) in rack.chain(fabric).chain(stream) {
         let path = corpus(target).join(name);
         if write {
             fs::write(&path, &bytes).expect("it can be written");

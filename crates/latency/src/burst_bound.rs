@@ -1,55 +1,60 @@
 //! The burst bound: the worst completion time of a message at a queue with bounded bursts.
 //!
-//! Problem: arrivals are bursty and of no known distribution, and an operator still wants a completion time
-//! that holds. Approach: bound the arrivals instead of modelling them. If a work-conserving queue of capacity
-//! `C` receives at most `σ + ρC·t` bytes in any time `t`, a flow of `Z` bytes finishes within
+//! Problem: arrivals are bursty and of no known distribution, and an operator still needs a
+//! completion time that holds. Approach: bound the arrivals instead of modelling them. If a
+//! work-conserving queue of capacity `C` receives at most `σ + ρC·t` bytes in any time `t`, a flow
+//! of `Z` bytes finishes within
 //!
 //! ```text
 //! FCT ≤ (σ + Z) / (C(1 − ρ))                                          (Parley equation 2)
 //! ```
 //!
-//! by counting: what arrives while the flow is there is served at most once. `ρ` is what Weir holds by its
-//! limits; `σ` is the larger of two bursts ([`Burst`]): what senders put in at line rate until congestion
-//! control has converged, `C × convergence time`, and what their shapers let through at once.
+//! by counting: arrivals during the flow are served at most once. Weir's limits enforce `ρ`; `σ` is
+//! the larger of two bursts ([`Burst`]): the data that senders transmit at line rate until
+//! congestion control has converged, `C × convergence time`, and the burst of their shapers.
 //!
-//! Worked example (Parley Table 3): C = 10 Gb/s, convergence within 15 iterations of 500 µs, so σ = 9.375 MB
-//! (7.5 ms at C). A message of 200 kB (0.16 ms at C) at a load of a half: (7.5 + 0.16) / 0.5 = 15.32 ms. To
-//! keep it within 20 ms, 1 − ρ must be at least 7.66 / 20: a load of up to 61.7 %.
+//! Worked example (Parley Table 3): C = 10 Gb/s, convergence within 15 iterations of 500 µs, so σ =
+//! 9.375 MB (7.5 ms at C). A message of 200 kB (0.16 ms at C) at a load of a half: (7.5 + 0.16) /
+//! 0.5 = 15.32 ms. To keep it within 20 ms, 1 − ρ must be at least 7.66 / 20: a load of up to 61.7
+//! %.
 //!
 //! # Limits
 //!
-//! - The printed proof counts arrivals from the flow's start on and forgets what stood in the queue by then.
-//!   The bound is safe all the same if σ and ρ describe all arrivals, the flow's included: a busy period lasts
-//!   at most σ/(C(1 − ρ)), and that has Z in it already. Adding Z is needed, and right, where σ and ρ describe
-//!   only the others. So for a flow within its envelope the bound is too high by up to Z/(C(1 − ρ)).
-//! - The flow itself must not be limited below the queue's speed: a limited flow waits at its limiter, which
-//!   the bound knows nothing of.
+//! - The printed proof counts arrivals from the flow's start on and ignores the queue at that time.
+//!   The bound is safe all the same if σ and ρ describe all arrivals, the flow's included: a busy
+//!   period lasts at most σ/(C(1 − ρ)), and that includes Z already. Adding Z is needed, and right,
+//!   where σ and ρ describe only the others. So for a flow within its envelope the bound is too
+//!   high by up to Z/(C(1 − ρ)).
+//! - The flow itself must not be limited below the queue's speed: a limited flow waits at its
+//!   limiter, which the bound does not include.
 //! - One queue. On a path of several, each adds its own, and bursts grow from hop to hop.
-//! - If congestion control needs a fixed time to converge, σ grows with C: no capacity brings the bound below
-//!   `convergence / (1 − ρ)`, and [`BurstBound::smallest_capacity`] says so.
-//! - σ is a burst as observed or promised, not a fact. Table 3 takes 15 iterations, although Parley §6.3 says
-//!   that the worst case is within 30; with these its first bound would be 17.8 ms, not 9.0.
+//! - If congestion control needs a fixed time to converge, σ grows with C: no capacity brings the
+//!   bound below `convergence / (1 − ρ)`, and [`BurstBound::smallest_capacity`] reports it.
+//! - σ is an observed or assumed burst, not a proven one. Table 3 takes 15 iterations, although
+//!   Parley §6.3 states that the worst case is within 30; with these its first bound would be 17.8
+//!   ms, not 9.0.
 //!
-//! Source: Parley §4, equations 1 and 2, with Cruz's (σ, ρ) constraint; Table 3 (§6.3). Table 3's C is one
-//! machine's interface, not the rack's uplink, and its last column is at ρ = 0.80, although 60 of 80 Gb/s
-//! is 0.75.
+//! Source: Parley §4, equations 1 and 2, with Cruz's (σ, ρ) constraint; Table 3 (§6.3). Table 3's C
+//! is one machine's interface, not the rack's uplink, and its last column is at ρ = 0.80, although
+//! 60 of 80 Gb/s is 0.75.
 
 use crate::error::{LatencyError, finite};
 use crate::fraction::{IdleTime, Load};
 use weir_units::{Bandwidth, Bytes, Duration};
 
-/// Billionths of a nanosecond in a second times bits in a byte: what `byte / (bit/s)` is in billionths of a
-/// nanosecond.
+/// Billionths of a nanosecond in a second times bits in a byte: what `byte / (bit/s)` is in
+/// billionths of a nanosecond.
 const BILLIONTHS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000_000_000_000;
 /// Billionths of a nanosecond in a nanosecond.
 const BILLIONTHS_IN_NANO: u128 = 1_000_000_000;
 
-/// σ: how much may arrive beyond the long-term load. The larger of its two parts (Parley §4).
+/// σ: the bytes that may arrive beyond the long-term load. The larger of its two parts (Parley §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Burst {
-    /// How long congestion control takes to converge; until then senders may fill the queue at its own speed.
+    /// How long congestion control takes to converge; until then senders may fill the queue at its
+    /// own speed.
     pub convergence: Duration,
-    /// What the senders' shapers let through at once, all senders together.
+    /// The burst of the senders' shapers, all senders together.
     pub shapers: Bytes,
 }
 
@@ -72,24 +77,24 @@ impl Burst {
 /// A message behind a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstBound {
-    /// σ, how much may arrive beyond the load.
+    /// σ, the bytes that may arrive beyond the load.
     pub burst: Burst,
     /// Z, the message's size.
     pub message: Bytes,
 }
 
 impl BurstBound {
-    /// The time within which the message finishes whatever happens, rounded up to a nanosecond.
+    /// The time within which the message finishes in every case, rounded up to a nanosecond.
     ///
     /// # Errors
-    /// [`LatencyError::Capacity`] if the capacity is zero or unlimited; [`LatencyError::OutOfRange`] if the
-    /// time is longer than a [`Duration`].
+    /// [`LatencyError::Capacity`] if the capacity is zero or unlimited;
+    /// [`LatencyError::OutOfRange`] if the time is longer than a [`Duration`].
     pub fn completion_time(&self, capacity: Bandwidth, load: Load) -> Result<Duration, LatencyError> {
         self.idle_time(capacity)?.at(load)
     }
 
-    /// The highest load on `capacity` at which the message finishes within `target` whatever happens: what to
-    /// limit the peak load to.
+    /// The highest load on `capacity` at which the message finishes within `target` in every case:
+    /// the limit of the peak load.
     ///
     /// # Errors
     /// [`LatencyError::NoLoad`] if burst and message alone take longer, and those of
@@ -98,12 +103,15 @@ impl BurstBound {
         self.idle_time(capacity)?.largest_load(target)
     }
 
-    /// The lowest capacity at which, under `load`, the message finishes within `target` whatever happens.
+    /// The lowest capacity at which, under `load`, the message finishes within `target` in every
+    /// case.
     ///
     /// # Errors
-    /// [`LatencyError::NoCapacity`] if convergence alone takes longer, or [`Bandwidth::MAX`] is too slow.
+    /// [`LatencyError::NoCapacity`] if convergence alone takes longer, or [`Bandwidth::MAX`] is too
+    /// slow.
     pub fn smallest_capacity(&self, load: Load, target: Duration) -> Result<Bandwidth, LatencyError> {
-        // Both parts of the burst must fit: t + Z/C ≤ target(1 − ρ) and (shapers + Z)/C ≤ target(1 − ρ).
+        // Both parts of the burst must fit: t + Z/C ≤ target(1 − ρ) and (shapers + Z)/C ≤ target(1
+        // − ρ).
         let room = u128::from(target.nanos()) * u128::from(load.headroom());
         let room_after_convergence = room.checked_sub(self.convergence());
         let bps = room_after_convergence
@@ -132,7 +140,8 @@ impl BurstBound {
     fn message_work(&self) -> u128 {
         u128::from(self.message.get()) * BILLIONTHS_FOR_BYTE_AT_1_BPS
     }
-    /// The shapers' burst and the message's time at 1 bit/s in billionths of a nanosecond; below 2^128.
+    /// The shapers' burst and the message's time at 1 bit/s in billionths of a nanosecond; below
+    /// 2^128.
     fn burst_work(&self) -> u128 {
         (u128::from(self.burst.shapers.get()) + u128::from(self.message.get())) * BILLIONTHS_FOR_BYTE_AT_1_BPS
     }
@@ -162,9 +171,9 @@ mod tests {
         Load::from_fraction(fraction).unwrap()
     }
 
-    /// All of Table 3's bounds, in nanoseconds rounded up: (7.5 + 0.16) ms / (1 − ρ) for A, (7.5 + 0.8) ms /
-    /// (1 − ρ) for B. The paper prints A 9.01, 15.32, 25.53, 38.30 and B 9.77, 16.60, 27.67 ms; it prints no
-    /// bound for B in the last column.
+    /// All of Table 3's bounds, in nanoseconds rounded up: (7.5 + 0.16) ms / (1 − ρ) for A, (7.5 +
+    /// 0.8) ms / (1 − ρ) for B. The paper prints A 9.01, 15.32, 25.53, 38.30 and B 9.77, 16.60,
+    /// 27.67 ms; it prints no bound for B in the last column.
     #[test]
     fn table_3() {
         assert_eq!(TABLE_3.size(TEN_GBPS), Bytes::new(9_375_000));
@@ -179,47 +188,49 @@ mod tests {
         }
     }
 
-    /// Other readings of the paper's text do not give Table 3: 30 iterations, the uplink's 80 Gb/s, and
-    /// 60 of 80 Gb/s as the last column's load.
+    /// Other readings of the paper's text do not give Table 3: 30 iterations, the uplink's 80 Gb/s,
+    /// and 60 of 80 Gb/s as the last column's load.
     #[test]
-    fn what_table_3_is_not() {
+    fn other_readings_of_table_3_differ() {
         let thirty = BurstBound { burst: Burst::from_convergence(Duration::from_millis(15)), ..A };
         assert_eq!(thirty.completion_time(TEN_GBPS, load(0.15)), Ok(Duration::from_nanos(17_835_295)));
         assert_eq!(A.completion_time(Bandwidth::from_gbps(80), load(0.15)), Ok(Duration::from_nanos(8_847_059)));
         assert_eq!(A.completion_time(TEN_GBPS, load(0.75)), Ok(Duration::from_nanos(30_640_000)));
     }
 
-    /// §4: "if C = 100 Mb/s and congestion control takes 10 ms to converge, the maximum burst is about 83 MTU
-    /// sized packets": 125,000 B / 1500 B = 83.3.
+    /// §4: "if C = 100 Mb/s and congestion control takes 10 ms to converge, the maximum burst is
+    /// about 83 MTU sized packets": 125,000 B / 1500 B = 83.3.
     #[test]
     fn the_burst_of_section_4() {
         let capacity = Bandwidth::from_mbps(100);
         let burst = Burst::from_convergence(Duration::from_millis(10)).size(capacity);
         assert_eq!(burst, Bytes::new(125_000));
         assert_eq!(burst.get() * 10 / 1500, 833);
-        // Fig 9: shapers of 64 kB bring queues of less than 25 packets at 90 % load, so convergence decides.
+        // Fig 9: shapers of 64 kB bring queues of less than 25 packets at 90 % load, so convergence
+        // decides.
         let both = Burst { convergence: Duration::from_millis(10), shapers: Bytes::new(25 * 1500) };
         assert_eq!(both.size(capacity), burst);
         assert_eq!(Burst { shapers: Bytes::new(125_001), ..both }.size(capacity), Bytes::new(125_001));
     }
 
-    /// The worked example, and the same turned to capacity: (0.2 · 20 ms − 7.5 ms) is no room at all; at half
-    /// the load 10 − 7.5 = 2.5 ms are left for 1.6 Mbit, 640 Mb/s.
+    /// The worked example, and the same turned to capacity: (0.2 · 20 ms − 7.5 ms) is no room at
+    /// all; at half the load 10 − 7.5 = 2.5 ms remain for 1.6 Mbit, 640 Mb/s.
     #[test]
-    fn what_keeps_a_target() {
+    fn inverses_keep_the_target() {
         let target = Duration::from_millis(20);
         assert_eq!(A.largest_load(TEN_GBPS, target), Load::from_fraction(0.617));
         assert_eq!(A.smallest_capacity(load(0.5), target), Ok(Bandwidth::from_mbps(640)));
         let least = Duration::from_nanos(37_500_001);
         assert_eq!(A.smallest_capacity(load(0.8), target), Err(LatencyError::NoCapacity { target, least }));
-        // A burst of fixed size shrinks in time as the capacity grows: 1.2 MB in 20 ms · 0.2 is 2.4 Gb/s.
+        // A burst of fixed size shrinks in time as the capacity grows: 1.2 MB in 20 ms · 0.2 is 2.4
+        // Gb/s.
         let fixed = BurstBound { burst: Burst::from_bytes(Bytes::new(1_000_000)), ..A };
         assert_eq!(fixed.smallest_capacity(load(0.8), target), Ok(Bandwidth::from_mbps(2_400)));
         assert_eq!(fixed.completion_time(Bandwidth::from_mbps(2_400), load(0.8)), Ok(target));
     }
 
     #[test]
-    fn refuses_what_has_no_answer() {
+    fn refuses_inputs_without_a_result() {
         let target = Duration::from_millis(7);
         let least = Duration::from_micros(7_660);
         assert_eq!(A.largest_load(TEN_GBPS, target), Err(LatencyError::NoLoad { target, least }));
@@ -254,7 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// The bound as Parley writes it, with σ from [`Burst::size`]: off by σ's rounding to a byte only.
+        /// The bound as Parley writes it, with σ from [`Burst::size`]: off by σ's rounding to a
+        /// byte only.
         #[test]
         fn is_equation_2(bound in bounds(), bps in 1_000_000u64..1 << 40, rho in 1u32..990_000_000) {
             let (capacity, load) = (Bandwidth::from_bps(bps), Load::from_billionths(rho).unwrap());
@@ -271,13 +283,15 @@ mod tests {
             let (low, high) = (Load::from_billionths(rho).unwrap(), Load::from_billionths(rho + 1).unwrap());
             let (slow, fast) = (Bandwidth::from_bps(bps), Bandwidth::from_bps(bps + 1));
             let larger = BurstBound { message: bound.message + Bytes::new(1), ..bound };
-            // What is too long for a `Duration` is longer than all.
-            let time = |bound: BurstBound, capacity, load| bound.completion_time(capacity, load).unwrap_or(Duration::from_nanos(u64::MAX));
+            // A time too long for a `Duration` is longer than all.
+            let longest = Duration::from_nanos(u64::MAX);
+            let time = |bound: BurstBound, capacity, load| bound.completion_time(capacity, load).unwrap_or(longest);
             prop_assert!(time(bound, slow, low) <= time(bound, slow, high));
             prop_assert!(time(bound, fast, low) <= time(bound, slow, low));
             prop_assert!(time(bound, slow, low) <= time(larger, slow, low));
         }
-        /// From a time back to its load and its capacity: these keep the target, and nothing beyond does.
+        /// From a time back to its load and its capacity: these keep the target, and nothing beyond
+        /// does.
         #[test]
         fn inverses(bound in bounds(), bps in 1_000_000u64..1 << 40, rho in 1u32..1_000_000_000) {
             prop_assume!(bound.message > Bytes::ZERO);
@@ -296,7 +310,7 @@ mod tests {
                 prop_assert!(bound.completion_time(less, load).map_or(true, |time| time > target));
             }
         }
-        /// Given any target, an answer keeps it and a refusal names a time beyond it.
+        /// For any target, a result keeps it and a refusal names a time beyond it.
         #[test]
         fn any_target(bound in bounds(), rho in 1u32..1_000_000_000, nanos in 0u64..1 << 40) {
             let (load, target) = (Load::from_billionths(rho).unwrap(), Duration::from_nanos(nanos));

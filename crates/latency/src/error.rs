@@ -1,21 +1,22 @@
-//! [`LatencyError`]: why there is no answer.
+//! [`LatencyError`]: the reason why there is no result.
 
 use weir_units::{Bandwidth, Duration};
 
-/// Why a completion time, a load or a capacity cannot be given.
+/// The reason why a completion time, a load or a capacity cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LatencyError {
-    /// A load or a quantile that is not strictly between 0 and 1, or closer to either than one billionth.
+    /// A load or a quantile that is not strictly between 0 and 1, or closer to either than one
+    /// billionth.
     #[error("{0} is not strictly between 0 and 1")]
     Fraction(f64),
-    /// A capacity of nothing, or without limit: no queue has it.
+    /// A capacity of zero, or without limit: no queue has it.
     #[error("a capacity is a finite rate above zero, not {0}")]
     Capacity(Bandwidth),
     /// A mean message size of zero bytes.
     #[error("a mean message size is above zero")]
     EmptyMessage,
-    /// The target cannot be kept, however low the load is. `least` is the time at an idle queue, to which no
-    /// load comes down.
+    /// The target cannot be kept at any load. `least` is the time at an idle queue, the limit for
+    /// low loads.
     #[error("no load keeps {target} at this capacity: an idle queue needs {least}")]
     NoLoad {
         /// The completion time to keep.
@@ -23,8 +24,8 @@ pub enum LatencyError {
         /// The completion time at an idle queue.
         least: Duration,
     },
-    /// The target cannot be kept at this load, however high the capacity is. `least` is the time at the largest
-    /// one; for the burst bound it is next to nothing but the convergence of congestion control.
+    /// The target cannot be kept at this load with any capacity. `least` is the time at the largest
+    /// one; for the burst bound it is almost only the convergence of congestion control.
     #[error("no capacity keeps {target} at this load: even {} needs {least}", Bandwidth::MAX)]
     NoCapacity {
         /// The completion time to keep.
@@ -32,7 +33,8 @@ pub enum LatencyError {
         /// The completion time at the largest capacity.
         least: Duration,
     },
-    /// The result is longer than the longest [`Duration`] (584 years), or sizes are beyond 128-bit sums.
+    /// The result is longer than the longest [`Duration`] (584 years), or sizes are beyond 128-bit
+    /// sums.
     #[error("the completion time is beyond what can be computed")]
     OutOfRange,
 }

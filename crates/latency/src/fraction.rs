@@ -1,11 +1,12 @@
 //! [`Load`] and [`Quantile`]: fractions strictly between 0 and 1, in billionths.
 //!
-//! Problem: `1/(1 − ρ)` has no value at a load of 1 and means nothing beyond it, and `ln(1/(1 − p))` has
-//! none at a quantile of 1. Approach: types that cannot hold such values, so that no formula needs to check.
-//! Integers inside make the inverse formulas exact: "the highest load" is a number, not a limit.
+//! Problem: `1/(1 − ρ)` has no value at a load of 1 and means nothing beyond it, and `ln(1/(1 −
+//! p))` has none at a quantile of 1. Approach: types that cannot hold such values, so that no
+//! formula needs to check. Integers inside make the inverse formulas exact: "the highest load" is a
+//! number, not a limit.
 //!
-//! Worked example: at a load of 80 % a queue has 1 − 0.8 = 0.2 of its capacity to spare, so whatever takes
-//! 1 ms at an idle queue is stretched to 5 ms.
+//! Worked example: at a load of 80 % a queue has 1 − 0.8 = 0.2 of its capacity free, so a work of 1
+//! ms at an idle queue takes 5 ms.
 //!
 //! Source: Parley §2.1 and §4, ρ ∈ (0, 1).
 
@@ -36,11 +37,12 @@ macro_rules! fraction {
             /// The fraction nearest to a number strictly between 0 and 1.
             ///
             /// # Errors
-            /// [`LatencyError::Fraction`] if the number is not a number, outside, or nearer than half a
-            /// billionth to either end.
+            /// [`LatencyError::Fraction`] if the number is not a number, outside, or nearer than
+            /// half a billionth to either end.
             pub fn from_fraction(fraction: f64) -> Result<Self, LatencyError> {
                 let billionths = (fraction * f64::from(BILLION)).round();
-                // `as` takes what is not a number for zero and cuts at the ends: all of it is refused.
+                // `as` maps a value that is not a number to zero and cuts at the ends: all of it is
+                // refused.
                 Self::from_billionths(billionths as u32).map_err(|_| LatencyError::Fraction(fraction))
             }
             /// The fraction in billionths.
@@ -88,7 +90,7 @@ impl Quantile {
     /// 999 of 1000 messages.
     pub const P999: Self = Self(999_000_000);
 
-    /// ln(1/(1 − p)): how many mean times the quantile of an exponential distribution is, in billionths and
+    /// ln(1/(1 − p)): the quantile of an exponential distribution in mean times, in billionths and
     /// rounded up. At least 1, and below 21 billion since 1 − p is at least a billionth.
     pub(crate) fn mean_times(self) -> u128 {
         let times = -(-self.as_f64()).ln_1p();
@@ -109,8 +111,8 @@ impl IdleTime {
         nanos(self.0.div_ceil(load.headroom().into()))
     }
 
-    /// The highest load at which the completion time is at most `target`: ⌈idle / (1 − ρ)⌉ ≤ target where
-    /// 1 − ρ ≥ idle / target.
+    /// The highest load at which the completion time is at most `target`: ⌈idle / (1 − ρ)⌉ ≤ target
+    /// where 1 − ρ ≥ idle / target.
     pub(crate) fn largest_load(self, target: Duration) -> Result<Load, LatencyError> {
         let no_load = || match nanos(self.0.div_ceil(BILLION.into())) {
             Ok(least) => LatencyError::NoLoad { target, least },
@@ -137,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_what_is_strictly_between() {
+    fn only_values_strictly_between() {
         for refused in [0.0, 1.0, -0.5, 1.5, 1e-10, 0.999_999_999_9, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(Load::from_fraction(refused), Err(LatencyError::Fraction(refused)));
         }
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_people_write() {
+    fn prints_as_percent() {
         for (billionths, text) in [(800_000_000, "80 %"), (5, "0.0000005 %"), (585_000_000, "58.5 %")] {
             assert_eq!(Load::from_billionths(billionths).unwrap().to_string(), text);
         }

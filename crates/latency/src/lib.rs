@@ -1,17 +1,17 @@
-//! Completion times: what a capacity and a load promise, and which capacity or load keeps a target.
+//! Completion times: the time for a capacity and a load, and the capacity or load for a target.
 //!
-//! Problem: an operator writes `latency: { message: 1MB, p99: 20ms }` and Weir controls two things, the
-//! bandwidth that a service has and the peak load on it. Approach: formulas that take the one to the other,
-//! in both directions.
+//! Problem: an operator writes `latency: { message: 1MB, p99: 20ms }` and Weir controls two values,
+//! the bandwidth of a service and the peak load on it. Approach: formulas that convert one to the
+//! other, in both directions.
 //!
-//! | module | says | assumes |
+//! | module | result | assumption |
 //! |---|---|---|
 //! | [`mm1`] | a quantile of the completion time | Poisson arrivals, exponential sizes, one FIFO queue |
 //! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
 //! | [`trace`](mod@trace) | a quantile of the completion times in a trace | arrivals as measured, one FIFO queue |
 //!
-//! The formulas have the same shape: a time at an idle queue, stretched by `1/(1 − ρ)` for the load `ρ`.
-//! So all have the same three questions, and the answers fit each other exactly:
+//! The formulas have the same shape: a time at an idle queue, multiplied by `1/(1 − ρ)` for the
+//! load `ρ`. So all have the same three methods, and the results agree exactly:
 //!
 //! | method | given | gives |
 //! |---|---|---|
@@ -19,8 +19,8 @@
 //! | `largest_load` | capacity, target | the highest load whose time is within the target |
 //! | `smallest_capacity` | load, target | the lowest capacity whose time is within the target |
 //!
-//! Everything is computed in integers, so that the answers are the same on every host; only the logarithm of
-//! a [`Quantile`] goes through a float, and is rounded up.
+//! Everything is computed in integers, so that the results are the same on every host; only the
+//! logarithm of a [`Quantile`] goes through a float, and is rounded up.
 //!
 //! Worked example, the target above at 10 Gb/s:
 //!

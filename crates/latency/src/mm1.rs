@@ -1,26 +1,27 @@
-//! The M/M/1 queue: a quantile of the completion time, if arrivals are Poisson and sizes exponential.
+//! The M/M/1 queue: a quantile of the completion time, if arrivals are Poisson and sizes
+//! exponential.
 //!
-//! Problem: "99 of 100 messages of 1 MB finish within 20 ms" needs a capacity and a load; without a model of
-//! the arrivals there is no quantile. Approach: in a steady M/M/1 queue, served first in, first out, the
-//! completion time (waiting and service) is exponentially distributed with rate `μ(1 − ρ)`, where `μ` is
-//! capacity over mean message size. So its quantile `p` is
+//! Problem: "99 of 100 messages of 1 MB finish within 20 ms" needs a capacity and a load; without a
+//! model of the arrivals there is no quantile. Approach: in a steady M/M/1 queue, served first in,
+//! first out, the completion time (waiting and service) is exponentially distributed with rate `μ(1
+//! − ρ)`, where `μ` is capacity over mean message size. So its quantile `p` is
 //!
 //! ```text
 //! t = ln(1/(1 − p)) / (μ(1 − ρ)) = ln(1/(1 − p)) · S / (C(1 − ρ))
 //! ```
 //!
-//! Worked example: 1 MB at 10 Gb/s is μ = 1.25 per ms; ln 100 = 4.605; at a load of 80 % the 99th percentile
-//! is 4.605 / (1.25 · 0.2) = 18.42 ms. Parley §2.1 prints these 18.4 ms without the load; 80 % is the one
-//! that gives them.
+//! Worked example: 1 MB at 10 Gb/s is μ = 1.25 per ms; ln 100 = 4.605; at a load of 80 % the 99th
+//! percentile is 4.605 / (1.25 · 0.2) = 18.42 ms. Parley §2.1 prints these 18.4 ms without the
+//! load; 80 % is the one that gives them.
 //!
-//! Limits. Real arrivals are burstier than Poisson (Parley §4), so a real tail is longer: use this to compare
-//! choices, and [`crate::burst_bound`] for what may happen at worst. The size is the mean over all messages,
-//! and the quantile is over messages of all sizes; large ones take longer than small ones. One queue: a path
-//! of several hops takes longer. Quantiles below a millionth are too high by up to the rounding of the
-//! logarithm, a billionth of a mean time.
+//! Limits. Real arrivals are burstier than Poisson (Parley §4), so a real tail is longer: use this
+//! to compare choices, and [`crate::burst_bound`] for the worst case. The size is the mean over all
+//! messages, and the quantile is over messages of all sizes; large ones take longer than small
+//! ones. One queue: a path of several hops takes longer. Quantiles below a millionth are too high
+//! by up to the rounding of the logarithm, a billionth of a mean time.
 //!
-//! Source: Parley §2.1, which takes the distribution from Harrison, "Response time distributions in queueing
-//! network models".
+//! Source: Parley §2.1, which takes the distribution from Harrison, "Response time distributions in
+//! queueing network models".
 
 use crate::error::{LatencyError, finite};
 use crate::fraction::{IdleTime, Load, Quantile};
@@ -29,7 +30,7 @@ use weir_units::{Bandwidth, Bytes, Duration};
 /// Nanoseconds in a second times bits in a byte: what `byte / (bit/s)` is in nanoseconds.
 const NANOS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000;
 
-/// Messages of exponentially distributed size, and which part of them is asked about.
+/// Messages of exponentially distributed size, and a quantile of their completion times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mm1 {
     /// Above zero.
@@ -38,7 +39,7 @@ pub struct Mm1 {
 }
 
 impl Mm1 {
-    /// A model for messages of this mean size, asked for this quantile of their completion times.
+    /// A model for messages of this mean size and this quantile of their completion times.
     ///
     /// # Errors
     /// [`LatencyError::EmptyMessage`] if the mean size is zero.
@@ -52,13 +53,15 @@ impl Mm1 {
     /// The time within which the quantile of all messages finishes, rounded up to a nanosecond.
     ///
     /// # Errors
-    /// [`LatencyError::Capacity`] if the capacity is zero or unlimited; [`LatencyError::OutOfRange`] if the
-    /// time is longer than a [`Duration`], or messages are of exabytes.
+    /// [`LatencyError::Capacity`] if the capacity is zero or unlimited;
+    /// [`LatencyError::OutOfRange`] if the time is longer than a [`Duration`], or messages are of
+    /// exabytes.
     pub fn completion_time(&self, capacity: Bandwidth, load: Load) -> Result<Duration, LatencyError> {
         self.idle_time(capacity)?.at(load)
     }
 
-    /// The highest load on `capacity` at which the quantile of all messages finishes within `target`.
+    /// The highest load on `capacity` at which the quantile of all messages finishes within
+    /// `target`.
     ///
     /// # Errors
     /// [`LatencyError::NoLoad`] if an idle queue is too slow already, and those of
@@ -67,7 +70,8 @@ impl Mm1 {
         self.idle_time(capacity)?.largest_load(target)
     }
 
-    /// The lowest capacity at which, under `load`, the quantile of all messages finishes within `target`.
+    /// The lowest capacity at which, under `load`, the quantile of all messages finishes within
+    /// `target`.
     ///
     /// # Errors
     /// [`LatencyError::NoCapacity`] if even [`Bandwidth::MAX`] is too slow (a target of zero, say);
@@ -110,8 +114,8 @@ mod tests {
         Mm1::new(MEGABYTE, Quantile::P99).unwrap()
     }
 
-    /// Parley §2.1: "99% of flow completion times are < 18.4 ms" for 1 MB at 10 Gb/s, which is at ρ = 0.8.
-    /// 4.605170186 / (1.25 · 0.2) = 18.420680744 ms.
+    /// Parley §2.1: "99% of flow completion times are < 18.4 ms" for 1 MB at 10 Gb/s, which is at ρ
+    /// = 0.8. 4.605170186 / (1.25 · 0.2) = 18.420680744 ms.
     #[test]
     fn the_example_of_the_paper() {
         assert_eq!(p99().completion_time(TEN_GBPS, load(0.8)), Ok(Duration::from_nanos(18_420_681)));
@@ -129,7 +133,8 @@ mod tests {
         assert_eq!(p99().smallest_capacity(load(0.8), target), Ok(Bandwidth::from_bps(9_210_340_372)));
     }
 
-    /// The mean of an exponential time is its quantile 1 − 1/e; half of all finish within ln 2 of it.
+    /// The mean of an exponential time is its quantile 1 − 1/e; half of all finish within ln 2 of
+    /// it.
     #[test]
     fn the_median() {
         let median = Mm1::new(MEGABYTE, Quantile::P50).unwrap();
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_no_answer() {
+    fn refuses_inputs_without_a_result() {
         let half = load(0.5);
         assert_eq!(Mm1::new(Bytes::ZERO, Quantile::P99), Err(LatencyError::EmptyMessage));
         for capacity in [Bandwidth::ZERO, Bandwidth::UNLIMITED] {
@@ -165,13 +170,15 @@ mod tests {
             let larger = Mm1::new(Bytes::new(size + 1), quantile).unwrap();
             let (low, high) = (Load::from_billionths(rho).unwrap(), Load::from_billionths(rho + 1).unwrap());
             let (slow, fast) = (Bandwidth::from_bps(bps), Bandwidth::from_bps(bps + 1));
-            // What is too long for a `Duration` is longer than all.
-            let time = |model: Mm1, capacity, load| model.completion_time(capacity, load).unwrap_or(Duration::from_nanos(u64::MAX));
+            // A time too long for a `Duration` is longer than all.
+            let longest = Duration::from_nanos(u64::MAX);
+            let time = |model: Mm1, capacity, load| model.completion_time(capacity, load).unwrap_or(longest);
             prop_assert!(time(model, slow, low) <= time(model, slow, high));
             prop_assert!(time(model, fast, low) <= time(model, slow, low));
             prop_assert!(time(model, slow, low) <= time(larger, slow, low));
         }
-        /// From a time back to its load and its capacity: these keep the target, and nothing beyond does.
+        /// From a time back to its load and its capacity: these keep the target, and nothing beyond
+        /// does.
         #[test]
         fn inverses(size in 1u64..1 << 36, bps in 1_000_000u64..1 << 40, rho in 1u32..1_000_000_000) {
             let model = Mm1::new(Bytes::new(size), Quantile::P99).unwrap();

@@ -3,15 +3,15 @@
 //! Rules, at each contention point and in each direction (Parley §3.1):
 //! 1. no service's minimum is above the maximum of a service that it is nested in;
 //! 2. a parent's minimum is at least the sum of its children's;
-//! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric, where the
-//!    capacity is the speed or the cap, whichever is lower. A service may send from any machine, so every
-//!    machine must have room for all of them.
+//! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric,
+//!    where the capacity is the speed or the cap, whichever is lower. A service may send from any
+//!    machine, so every machine must have room for all of them.
 //!
-//! Rule 2 makes it enough to look at top-level services in rule 3. What is equal is told once: both
+//! Rule 2 makes top-level services sufficient in rule 3. Equal problems are reported once: both
 //! directions together, and all machines (or racks) of the same capacity together.
 //!
-//! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10 Gb/s: the
-//! minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
+//! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10
+//! Gb/s: the minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
 use crate::names::list_names;
 use crate::read::{ReadCaps, ReadNetwork, ReadService, direction_names, same_in_directions};
@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use weir_document::{Field, Problems, Span};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
 
-/// Reports everything that does not fit. Values that were reported before are left out of all sums.
+/// Reports every minimum that does not fit. Values that were reported before are left out of all
+/// sums.
 pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &ReadCaps, problems: &mut Problems) {
     let mut contradictory = vec![false; services.len()];
     for (id, service) in services.iter().enumerate() {
@@ -36,14 +37,15 @@ pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &Read
     }
 }
 
-/// Where the largest minimum of the top-level services at a machine is written, in receive direction.
+/// The position of the largest minimum of the top-level services at a machine, in receive
+/// direction.
 pub(crate) fn largest_receive_minimum(services: &[ReadService]) -> Option<Span> {
     let roots = services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
     let minima = minima(roots, ContentionPoint::Machine, Direction::Rx);
     (minima.sum > 0).then_some(minima.largest_span)
 }
 
-/// Rule 1. Gives whether something was reported.
+/// Rule 1. Returns whether something was reported.
 fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: &mut Problems) -> bool {
     let mut found = false;
     for point in ContentionPoint::ALL {
@@ -66,7 +68,8 @@ fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: 
             problems.error_with(
                 min_span,
                 format!(
-                    "service `{}`: the minimum {min} at the {point} ({}) is above the maximum {max} of `{}`, in which it is nested",
+                    "service `{}`: the minimum {min} at the {point} ({}) is above the maximum {max} of `{}`, in \
+                     which it is nested",
                     service.service.path(),
                     direction_names(&list),
                     services[id.index()].service.path(),
@@ -161,7 +164,7 @@ fn minima<'a>(
     minima
 }
 
-/// A sum as people write it. Sums above what a [`Bandwidth`] holds are given in Tb/s, rounded up.
+/// A sum as people write it. Sums above the largest [`Bandwidth`] are given in Tb/s, rounded up.
 fn rate(bps: u128) -> String {
     match u64::try_from(bps) {
         Ok(bps) if bps <= Bandwidth::MAX.bps() => Bandwidth::from_bps(bps).to_string(),
@@ -169,12 +172,12 @@ fn rate(bps: u128) -> String {
     }
 }
 
-/// Where a capacity comes from.
+/// The source of a capacity.
 type Capacity = (Bandwidth, Option<Span>);
 
 /// Machines or racks of the same capacity.
 struct Group<'a> {
-    /// Where the capacity of the first of them is written.
+    /// The position of the capacity of the first of them.
     spans: PerDirection<Option<Span>>,
     names: Vec<&'a str>,
 }
@@ -191,7 +194,7 @@ impl Fit<'_> {
     fn check(&self, problems: &mut Problems) {
         let point = self.point;
         let roots = || self.services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
-        // Places with the same two capacities have the same problem.
+        // Points with the same two capacities have the same problem.
         let mut places: BTreeMap<[Option<Bandwidth>; 2], Group<'_>> = BTreeMap::new();
         for (name, capacities) in self.places() {
             let [tx, rx] = capacities;
@@ -220,7 +223,8 @@ impl Fit<'_> {
                     ContentionPoint::Fabric => "the fabric".to_owned(),
                 };
                 let cause = format!(
-                    "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} are missing: {}",
+                    "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} \
+                     are missing: {}",
                     direction_names(&list),
                     rate(minima.sum),
                     minima.list(self.services),
@@ -234,7 +238,8 @@ impl Fit<'_> {
         }
     }
 
-    /// Every machine, rack, or the fabric, with its capacities (tx, rx). `None` where one was reported.
+    /// Every machine, rack, or the fabric, with its capacities (tx, rx). `None` where one was
+    /// reported.
     fn places(&self) -> Vec<(&str, [Option<Capacity>; 2])> {
         let (network, caps) = (&self.network.network, &self.caps[self.point]);
         let capacities = |speed: &dyn Fn(Direction) -> Option<Capacity>| {

@@ -1,9 +1,10 @@
-//! A policy with one value changed, while everything runs on it.
+//! A policy with one value changed at run time.
 //!
-//! Problem: an operator changes a cap or a share while services run, and the new policy must be checked as
-//! strictly as a file, and speak of the same machines and services: brokers know them by their ids. Approach: a
-//! [`Policy`] remembers the text that it was read from; [`Policy::with`] reads that text again with the value
-//! put in its place, as `weir sim --set` does with scenarios, and refuses what changes more than shares.
+//! Problem: an operator changes a cap or a share while services run, and the new policy must be
+//! checked as strictly as a file, and have the same machines and services, since brokers use their
+//! ids. Approach: a [`Policy`] keeps the text that it was read from; [`Policy::with`] reads that
+//! text again with the value put in its place, as `weir sim --set` does with scenarios, and refuses
+//! changes of more than shares.
 //!
 //! Worked example:
 //!
@@ -32,14 +33,14 @@ use std::fmt;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Source, Span, quote};
 
-/// Where a policy was read from: a text and the values that were put into it. All of them are equal, since it is
-/// no part of what a policy says.
+/// The source of a policy: a text and the values that were put into it. All of them are equal,
+/// since it is no part of a policy's content.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) source: Arc<Source>,
     /// Paths and values, in the order in which they were set.
     pub(crate) settings: Vec<(String, String)>,
-    /// Where the largest minimum of a machine's receiving side is.
+    /// The position of the largest minimum of a machine's receiving side.
     pub(crate) receive_minimum: Option<(Arc<Source>, Span)>,
 }
 
@@ -65,14 +66,14 @@ impl fmt::Debug for Written {
 }
 
 impl Policy {
-    /// This policy with the value at one place changed: `services.tenant.fabric.max=50Mb/s`. A path is keys
-    /// with dots and places of lists in brackets; what is missing on the way is added.
+    /// This policy with the value at one path changed: `services.tenant.fabric.max=50Mb/s`. A path
+    /// is keys with dots and indices of lists in brackets; mappings missing on the way are added.
     ///
-    /// Changes follow each other: one at the same place replaces the one before.
+    /// Changes follow each other: one at the same path replaces the one before.
     ///
     /// # Errors
-    /// What the file with this value would be refused for, the setting named; and a change of the network,
-    /// of which services there are, or of their filters: these do not change while everything runs.
+    /// The errors of the file with this value, with the setting named; and a change of the network,
+    /// of the set of services, or of their filters: these do not change at run time.
     pub fn with(&self, setting: &str) -> Result<Self, Diagnostics> {
         let refuse = |cause: String, hint: &str| {
             Diagnostics::one(Diagnostic::error(&self.written.source, Span::default(), cause, hint))

@@ -1,12 +1,13 @@
-//! Demands: how much each service wants to send or receive at each machine.
+//! Demands: the rate that each service wants to send or receive at each machine.
 //!
-//! The file is CSV with the columns `machine,service,direction,demand`, for example `m1,dfs,tx,10Gb/s`. The
-//! first row may name the columns, in this order. A demand is a rate, `0b/s` included, or `unlimited`; what
-//! has no row is zero. Blanks around a field do not count; empty lines and lines that start with `#` are
-//! skipped. No field needs quotes, so quotes are refused.
+//! The file is CSV with the columns `machine,service,direction,demand`, for example
+//! `m1,dfs,tx,10Gb/s`. The first row may name the columns, in this order. A demand is a rate,
+//! `0b/s` included, or `unlimited`; a demand without a row is zero. Blanks around a field do not
+//! count; empty lines and lines that start with `#` are skipped. No field needs quotes, so quotes
+//! are refused.
 //!
-//! Worked example: in the policy of Parley's Fig 1, `m1,dfs,tx,unlimited` alone means that only machine `m1`
-//! sends, only for `dfs`, as much as it gets.
+//! Worked example: in the policy of Parley's Fig 1, `m1,dfs,tx,unlimited` alone means that only
+//! machine `m1` sends, only for `dfs`, as much as it gets.
 
 use crate::model::Policy;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use weir_document::{Diagnostics, Problems, Source, Span, Suggester, quote, scalar};
 use weir_units::{Bandwidth, Direction, MachineId, ServiceId};
 
-/// Demands by (machine, leaf service, direction). What is not there is zero.
+/// Demands by (machine, leaf service, direction). An absent one is zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demands {
     rows: BTreeMap<(MachineId, ServiceId, Direction), Bandwidth>,
@@ -30,7 +31,8 @@ impl Demands {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Sets the demand of a leaf service at a machine; [`Bandwidth::UNLIMITED`] for all it can get.
+    /// Sets the demand of a leaf service at a machine; [`Bandwidth::UNLIMITED`] for a backlogged
+    /// one.
     pub fn set(&mut self, machine: MachineId, service: ServiceId, direction: Direction, demand: Bandwidth) {
         self.rows.insert((machine, service, direction), demand);
     }

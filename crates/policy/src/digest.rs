@@ -1,19 +1,20 @@
 //! The fingerprint of a policy: equal where shares and ids are equal.
 //!
-//! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on the
-//! platform, the compiler or the order of the file, and must cover names, capacities, services, filters,
-//! shares, caps and the weights of senders, by which a receiver's share is divided: senders that disagree on
-//! those would divide it as no policy says. It leaves out what changes neither ids nor shares: comments,
-//! addresses, tenants, latency targets, levels, and the intervals and bursts of shapers. Those decide how soon
-//! and how smoothly a host comes to its shares, and no other host needs to know them, so they can be changed
-//! host by host while the rack goes on sharing. It guards against mistakes, not against attackers (those are kept out by
-//! authentication), so 64 bits of FNV-1a are enough.
+//! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on
+//! the platform, the compiler or the order of the file, and must cover names, capacities, services,
+//! filters, shares, caps and the weights of senders, by which a receiver's share is divided:
+//! senders that disagree on those would divide it against the policy. It leaves out content that
+//! changes neither ids nor shares: comments, addresses, tenants, latency targets, levels, and the
+//! intervals and bursts of shapers. Those decide how soon and how smoothly a host reaches its
+//! shares, and no other host needs them, so they can be changed host by host while the rack
+//! continues sharing. It guards against mistakes, not against attackers (authentication keeps those
+//! out), so 64 bits of FNV-1a are enough.
 //!
-//! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names hold no
-//! blanks and no line ends, so no two policies have the same text.
+//! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names
+//! hold no blanks and no line ends, so no two policies have the same text.
 //!
-//! Source: FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>; the empty text hashes to the offset basis
-//! 0xcbf29ce484222325, `a` to 0xaf63dc4c8601ec8c.
+//! Source: FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>; the empty text hashes to the
+//! offset basis 0xcbf29ce484222325, `a` to 0xaf63dc4c8601ec8c.
 
 use crate::model::{Caps, Network, Services, Sharing};
 use std::fmt::{self, Write};
@@ -36,7 +37,7 @@ impl Write for Fnv {
     }
 }
 
-/// The fingerprint of what decides shares and ids.
+/// The fingerprint of the content that decides shares and ids.
 pub(crate) fn of(sharing: Sharing, network: &Network, services: &Services, caps: &Caps) -> u64 {
     let mut hash = Fnv::new();
     // The hash takes every text: there is no error to handle.

@@ -1,4 +1,4 @@
-//! The syntax of a filter's fields: reading them, and refusing what is none.
+//! The syntax of a filter's fields: reading them, and refusing invalid ones.
 //!
 //! | field | read as | refused |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | `interface` | a glob over at most 15 characters | `/`, blanks |
 //! | `cgroup` | an absolute path | empty parts, `.` and `..` |
 //!
-//! Worked example: `10.0.0.1/8` is refused with the hint to write `10.0.0.0/8` or `10.0.0.1/32`, since it
-//! may be meant either way.
+//! Worked example: `10.0.0.1/8` is refused with the hint to write `10.0.0.0/8` or `10.0.0.1/32`,
+//! since it may be meant either way.
 
 use crate::model::Protocol;
 use ipnet::IpNet;

@@ -2,10 +2,11 @@
 //!
 //! `*` stands for any characters, also none; `?` for one character; everything else for itself.
 //!
-//! Worked example: `tap*` and `*0` both match `tap0`, so they overlap; `tap*` and `eth?` share no name.
-//! Approach: two globs with a star each overlap if what stands before their first stars agrees and what
-//! stands behind their last stars does, since each star can swallow the rest of the other glob. Otherwise
-//! one of them matches names of one length only, and its letters are walked along the other glob.
+//! Worked example: `tap*` and `*0` both match `tap0`, so they overlap; `tap*` and `eth?` share no
+//! name. Approach: two globs with a star each overlap if the texts before their first stars agree
+//! and the texts behind their last stars do, since each star can match the rest of the other glob.
+//! Otherwise one of them matches names of one length only, and its letters are walked along the
+//! other glob.
 
 /// Whether `glob` matches `name`.
 #[cfg(test)]

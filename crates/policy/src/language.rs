@@ -1,8 +1,8 @@
-//! The policy language: what a policy file may contain, as one static description.
+//! The policy language: the content of a policy file, as one static description.
 //!
-//! The check, the reader's hints and `schemas/policy.schema.json` all come from [`POLICY`]. What spans
-//! several places (a machine in two racks, minima that do not fit) is checked by `read`,
-//! `admission` and `overlap`.
+//! The check, the reader's hints and `schemas/policy.schema.json` all come from [`POLICY`]. Rules
+//! that span several positions (a machine in two racks, minima that do not fit) are checked by
+//! `read`, `admission` and `overlap`.
 
 use crate::filter_syntax as syntax;
 use crate::names;
@@ -20,15 +20,19 @@ pub const MAX_SERVICES: usize = 100_000;
 pub const MAX_FILTERS: usize = 1_000;
 /// Filters of a policy.
 pub const MAX_ALL_FILTERS: usize = 200_000;
-/// Weights of senders in a policy, ranges written out: as many as ten for every service of the largest policy.
+/// Weights of senders in a policy, ranges written out: as many as ten for every service of the
+/// largest policy.
 pub const MAX_SENDERS: usize = 1_000_000;
-/// The shortest interval of a receive meter: a few round trips of a datacenter. Shorter ones measure single packets.
+/// The shortest interval of a receive meter: a few round trips of a datacenter. Shorter ones
+/// measure single packets.
 pub const MIN_INTERVAL: Duration = Duration::from_micros(10);
-/// The longest interval of a receive meter: the rack brokers' period, below which the shapers have to react.
+/// The longest interval of a receive meter: the rack brokers' period, below which the shapers have
+/// to react.
 pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// The smallest burst of a limiter: one full Ethernet frame without its check sequence. With less it never sends.
+/// The smallest burst of a limiter: one full Ethernet frame without its check sequence. With less
+/// it never sends.
 pub const MIN_BURST: Bytes = Bytes::new(1_514);
-/// The largest burst of a limiter: 20 ms at 100 Gb/s. What is longer is no burst but a load.
+/// The largest burst of a limiter: 20 ms at 100 Gb/s. A longer one is a load.
 pub const MAX_BURST: Bytes = Bytes::new(256 << 20);
 
 static NAME: Scalar =
@@ -63,7 +67,7 @@ pub static POLICY: Record = Record {
         Key::optional(
             "sharing",
             Shape::Scalar(&SHARING),
-            "How services divide what is left: `add` gives guarantees first and the excess by weight (the default), \
+            "How services divide the capacity: `add` gives guarantees first and the excess by weight (the default), \
              `fill` clips one fair share between min and max. A service may choose for its own children.",
             "sharing: add",
         ),
@@ -102,7 +106,7 @@ static NETWORK: Record = Record {
         Key::optional(
             "nic",
             RATE_OR_RATES,
-            "The speed of every machine's network interface where `machines` does not say otherwise.",
+            "The speed of every machine's network interface, unless `machines` gives another.",
             "nic: 10Gb/s",
         ),
         Key::required(
@@ -184,7 +188,7 @@ static SERVICES: Map =
 static SERVICE: Record = Record {
     id: "service",
     what: "a service",
-    doc: "A bundle of traffic. A leaf has `match`; one with `services` holds what its children share.",
+    doc: "A bundle of traffic. A leaf has `match`; one with `services` contains the traffic of its children.",
     keys: &[
         Key::optional(
             "match",
@@ -200,7 +204,12 @@ static SERVICE: Record = Record {
             "rack: { min: 6Gb/s, weight: 2 }",
         ),
         Key::optional("fabric", Shape::Record(&LEVEL_SHARE), "Its share of the fabric.", "fabric: { max: 1Tb/s }"),
-        Key::optional("sharing", Shape::Scalar(&SHARING), "How its children divide what it has.", "sharing: fill"),
+        Key::optional(
+            "sharing",
+            Shape::Scalar(&SHARING),
+            "The rule by which its children divide its bandwidth.",
+            "sharing: fill",
+        ),
         Key::optional(
             "services",
             Shape::Map(&SERVICES),
@@ -269,7 +278,7 @@ macro_rules! share_keys {
             Key::optional(
                 "weight",
                 Shape::Scalar(&WEIGHT),
-                "The part taken of what is left over; 1 where not written.",
+                "The weight in the excess; 1 where not written.",
                 "weight: 2",
             ),
             $($more),*
@@ -279,7 +288,7 @@ macro_rules! share_keys {
 static LEVEL_SHARE: Record = Record {
     id: "share",
     what: "a share",
-    doc: "What a service is given at one level: both directions, and what differs in one of them.",
+    doc: "The share of a service at one level: both directions, and the differences of one of them.",
     keys: share_keys![
         Key::optional("tx", Shape::Record(&ONE_SHARE), "What differs for transmit.", "tx: { max: 1Gb/s }"),
         Key::optional("rx", Shape::Record(&ONE_SHARE), "What differs for receive.", "rx: { max: 1Gb/s }")
@@ -288,7 +297,7 @@ static LEVEL_SHARE: Record = Record {
 static ONE_SHARE: Record = Record {
     id: "direction-share",
     what: "a share in one direction",
-    doc: "What a service is given at one level in one direction.",
+    doc: "The share of a service at one level in one direction.",
     keys: share_keys![],
 };
 

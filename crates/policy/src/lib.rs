@@ -1,13 +1,14 @@
-//! The policy file: what an operator writes, read into a [`Policy`] that is valid by type.
+//! The policy file of an operator, read into a [`Policy`] that is valid by type.
 //!
-//! Problem: brokers on many hosts must agree on ids and shares, and an operator must hear everything that
-//! is wrong with a policy before it reaches any of them. Approach: one reader with admission control; its
-//! only result is a [`Policy`] in canonical order with a fingerprint, or a list of mistakes with places.
+//! Problem: brokers on many hosts must agree on ids and shares, and an operator needs all mistakes
+//! of a policy reported before it reaches any of them. Approach: one reader with admission control;
+//! its only result is a [`Policy`] in canonical order with a fingerprint, or a list of mistakes
+//! with positions.
 //!
-//! | module | does |
+//! | module | content |
 //! |---|---|
 //! | [`model`](Policy) | the valid policy |
-//! | [`language`] | what a file may contain, as one description; the JSON Schema |
+//! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
 //! | `overlap`, `glob` | packets that would belong to two services |
 //! | `admission` | minima that do not fit |

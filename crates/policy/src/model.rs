@@ -1,12 +1,13 @@
 //! The valid policy.
 //!
-//! A [`Policy`] exists only when every rule of the language and of admission control holds, so whatever
-//! takes one needs no checks of its own. It is immutable; a changed file makes a new one.
+//! A [`Policy`] exists only when every rule of the language and of admission control holds, so its
+//! users need no checks of their own. It is immutable; a changed file makes a new one.
 //!
-//! Ids are places in a canonical order that does not depend on the order of the file: services with
-//! parents before children and siblings by name, machines by rack and name, racks by name (numbers in
-//! names count by value, so `m2` comes before `m10`). Two hosts that read the same policy therefore agree
-//! on every id, and a share does not change when a file is sorted differently.
+//! Ids are indices in a canonical order that does not depend on the order of the file: services
+//! with parents before children and siblings by name, machines by rack and name, racks by name
+//! (numbers in names count by value, so `m2` comes before `m10`). Two hosts that read the same
+//! policy therefore agree on every id, and a share does not change when a file is sorted
+//! differently.
 //!
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
@@ -20,7 +21,7 @@ use weir_units::{
     Weight,
 };
 
-/// A whole policy: the network, the services that share it and what each may have.
+/// A whole policy: the network, the services that share it and their shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) sharing: Sharing,
@@ -33,7 +34,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// How the top-level services divide what is left at each contention point.
+    /// The sharing rule of the top-level services at each contention point.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
@@ -45,7 +46,8 @@ impl Policy {
     pub fn services(&self) -> &Services {
         &self.services
     }
-    /// Caps on the sum of all traffic at a contention point: the papers' star service (Parley Fig 1).
+    /// Caps on the sum of all traffic at a contention point: the papers' star service (Parley Fig
+    /// 1).
     pub fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -53,31 +55,35 @@ impl Policy {
     pub fn tenants(&self) -> &[Tenant] {
         &self.tenants
     }
-    /// A fingerprint of everything that decides shares. Hosts whose fingerprints differ do not agree on
-    /// ids and must not mix their usage reports.
+    /// A fingerprint of everything that decides shares. Hosts whose fingerprints differ do not
+    /// agree on ids and must not mix their usage reports.
     pub fn digest(&self) -> u64 {
         self.digest
     }
-    /// The weight that a sending machine has at the receivers of a leaf service; 1 where none is written
-    /// (Parley §3.2.1, weighted senders). It sends at this many times the rate that a receiver feeds back.
+    /// The weight of a sending machine at the receivers of a leaf service; 1 where none is written
+    /// (Parley §3.2.1, weighted senders). It sends at this many times the rate that a receiver
+    /// feeds back.
     pub fn sender_weight(&self, service: ServiceId, machine: MachineId) -> Weight {
         let senders = &self.services.get(service).senders;
         senders.binary_search_by_key(&machine, |(id, _)| *id).map_or(Weight::ONE, |place| senders[place].1)
     }
-    /// What can pass a machine's network interface: its speed, or the machine cap where that is lower.
+    /// The capacity of a machine's network interface: its speed, or the machine cap where that is
+    /// lower.
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
         self.network.machine(machine).nic[direction].min(self.caps[ContentionPoint::Machine][direction])
     }
-    /// What is guaranteed at each place of a contention point: the sum of the top-level services' minima.
+    /// The guarantee at each instance of a contention point: the sum of the top-level services'
+    /// minima.
     pub fn guaranteed(&self, point: ContentionPoint, direction: Direction) -> Bandwidth {
         self.services.roots().iter().map(|id| self.services.get(*id).share(point, direction).min).sum()
     }
-    /// Where the largest part of the receiving machines' guarantee is written; `None` where nothing is guaranteed.
+    /// The position of the largest part of the receiving machines' guarantee; `None` without a
+    /// guarantee.
     pub fn receive_minimum_place(&self) -> Option<(&Arc<Source>, Span)> {
         self.written.receive_minimum.as_ref().map(|(source, span)| (source, *span))
     }
-    /// The most that the static policy lets a service have of a machine: the least of its own machine maximum
-    /// and those of the services that it is nested in.
+    /// The most that the static policy lets a service have of a machine: the least of its own
+    /// machine maximum and those of the services that it is nested in.
     pub fn machine_ceiling(&self, service: ServiceId, direction: Direction) -> Bandwidth {
         let mut ceiling = Bandwidth::UNLIMITED;
         let mut at = Some(service);
@@ -88,11 +94,11 @@ impl Policy {
         }
         ceiling
     }
-    /// What can pass a rack's uplink: its speed, or the rack cap where that is lower.
+    /// The capacity of a rack's uplink: its speed, or the rack cap where that is lower.
     pub fn rack_capacity(&self, rack: RackId, direction: Direction) -> Bandwidth {
         self.network.rack(rack).uplink[direction].min(self.caps[ContentionPoint::Rack][direction])
     }
-    /// What can pass the fabric: the sum of all uplinks, or the fabric cap where that is lower.
+    /// The capacity of the fabric: the sum of all uplinks, or the fabric cap where that is lower.
     pub fn fabric_capacity(&self, direction: Direction) -> Bandwidth {
         let uplinks: Bandwidth = self.network.racks.iter().map(|rack| rack.uplink[direction]).sum();
         uplinks.min(self.caps[ContentionPoint::Fabric][direction])
@@ -102,18 +108,19 @@ impl Policy {
 /// Caps per contention point and direction; [`Bandwidth::UNLIMITED`] where none is written.
 pub type Caps = PerPoint<PerDirection<Bandwidth>>;
 
-/// How children divide what their parent has.
+/// The rule by which children divide their parent's bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Sharing {
-    /// Guarantees first, then the excess by weight up to the maxima (Parley §3.1, the text). The default.
+    /// Guarantees first, then the excess by weight up to the maxima (Parley §3.1, the text). The
+    /// default.
     #[default]
     Add,
-    /// One fair share by weight, clipped between min and max (what Parley's Fig 14 shows).
+    /// One fair share by weight, clipped between min and max (the result of Parley's Fig 14).
     Fill,
 }
 
 impl Sharing {
-    /// `add` or `fill`, as the policy file writes it.
+    /// `add` or `fill`, the keyword in the policy file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -122,14 +129,14 @@ impl Sharing {
     }
 }
 
-/// What a service is given at one contention point in one direction.
+/// The share of a service at one contention point in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share {
     /// The guarantee, bit/s; zero when none. Never above `max`.
     pub min: Bandwidth,
     /// The limit; [`Bandwidth::UNLIMITED`] when none.
     pub max: Bandwidth,
-    /// The part taken of what is left over.
+    /// The weight in the excess.
     pub weight: Weight,
 }
 
@@ -144,12 +151,12 @@ impl Default for Share {
 pub struct Network {
     racks: Vec<Rack>,
     machines: Vec<Machine>,
-    /// Places in `racks` and `machines`, sorted by name.
+    /// Indices into `racks` and `machines`, sorted by name.
     racks_by_name: Vec<u32>,
     machines_by_name: Vec<u32>,
 }
 
-/// The places `0..len` sorted by name, and the place of one name among them.
+/// The indices `0..len` sorted by name, and the index of one name among them.
 fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
     let mut index: Vec<u32> = (0..len as u32).collect();
     index.sort_by_key(|place| name(*place));
@@ -166,11 +173,11 @@ impl Network {
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
         Self { racks, machines, racks_by_name, machines_by_name }
     }
-    /// All racks; a [`RackId`] is the place in this table.
+    /// All racks; a [`RackId`] is the index into this table.
     pub fn racks(&self) -> &[Rack] {
         &self.racks
     }
-    /// All machines; a [`MachineId`] is the place in this table. Machines of a rack stand together.
+    /// All machines; a [`MachineId`] is the index into this table. Machines of a rack are adjacent.
     pub fn machines(&self) -> &[Machine] {
         &self.machines
     }
@@ -229,7 +236,7 @@ impl Machine {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The rack that it stands in.
+    /// The rack of the machine.
     pub fn rack(&self) -> RackId {
         self.rack
     }
@@ -237,7 +244,7 @@ impl Machine {
     pub fn nic(&self) -> PerDirection<Bandwidth> {
         self.nic
     }
-    /// Where its agent listens for rack datagrams, if the policy says so.
+    /// The address at which its agent receives rack datagrams, if the policy gives one.
     pub fn address(&self) -> Option<IpAddr> {
         self.address
     }
@@ -248,7 +255,7 @@ impl Machine {
 pub struct Services {
     all: Vec<Service>,
     roots: Vec<ServiceId>,
-    /// Places in `all`, sorted by path.
+    /// Indices into `all`, sorted by path.
     by_path: Vec<u32>,
 }
 
@@ -259,7 +266,7 @@ impl Services {
         let roots = (0..all.len()).filter(|i| all[*i].parent.is_none()).map(|i| ServiceId(i as u32)).collect();
         Self { all, roots, by_path }
     }
-    /// All services, parents before children; a [`ServiceId`] is the place in this table.
+    /// All services, parents before children; a [`ServiceId`] is the index into this table.
     pub fn all(&self) -> &[Service] {
         &self.all
     }
@@ -275,11 +282,12 @@ impl Services {
     pub fn named(&self, path: &str) -> Option<ServiceId> {
         find(&self.by_path, path, |i| &self.all[i as usize].path).map(ServiceId)
     }
-    /// All filters in the order in which a packet is compared with them; the first that matches decides.
+    /// All filters in the order in which a packet is compared with them; the first that matches
+    /// decides.
     ///
-    /// Filters of endpoints ([`Match::is_endpoint`]) come before those of headers, within each group lower
-    /// [`Service::order`] first, then lower id. Where two filters of different services overlap, the group
-    /// or the order decides, never the id: such policies are refused.
+    /// Filters of endpoints ([`Match::is_endpoint`]) come before those of headers, within each
+    /// group lower [`Service::order`] first, then lower id. Where two filters of different services
+    /// overlap, the group or the order decides, never the id: such policies are refused.
     pub fn classification_order(&self) -> Vec<(ServiceId, &Match)> {
         let mut filters: Vec<_> =
             self.leaves().flat_map(|(id, service)| service.matches.iter().map(move |filter| (id, filter))).collect();
@@ -297,7 +305,7 @@ impl Services {
     }
 }
 
-/// A bundle of traffic that the policy speaks about (Parley §3.1).
+/// A bundle of traffic that the policy names (Parley §3.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     pub(crate) path: String,
@@ -330,7 +338,7 @@ impl Service {
     pub fn is_leaf(&self) -> bool {
         self.children.is_empty()
     }
-    /// How its children divide what it has.
+    /// The rule by which its children divide its bandwidth.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
@@ -342,44 +350,46 @@ impl Service {
     pub fn order(&self) -> i32 {
         self.order
     }
-    /// What it is given at a contention point in a direction.
+    /// Its share at a contention point in a direction.
     pub fn share(&self, point: ContentionPoint, direction: Direction) -> Share {
         self.shares[point][direction]
     }
-    /// The completion time it asks for.
+    /// The requested completion time.
     pub fn latency(&self) -> Option<LatencyTarget> {
         self.latency
     }
-    /// The QJump level it asks for.
+    /// The requested QJump level.
     pub fn level(&self) -> Option<QosLevel> {
         self.level
     }
-    /// How machine shapers treat it, as far as the file says so. Nothing for a service with children.
+    /// The parameters of machine shapers for it, if the file gives any. None for a service with
+    /// children.
     pub fn shaper(&self) -> Shaper {
         self.shaper
     }
-    /// The sending machines whose weight at its receivers is not 1, ascending; see [`Policy::sender_weight`].
+    /// The sending machines whose weight at its receivers is not 1, ascending; see
+    /// [`Policy::sender_weight`].
     pub fn senders(&self) -> &[(MachineId, Weight)] {
         &self.senders
     }
 }
 
-/// `shaper: { interval: 200us, burst: 64kB }`: how machine shapers treat a service (Parley §7). Each machine may
-/// have its own default for what is not written.
+/// `shaper: { interval: 200us, burst: 64kB }`: the parameters of machine shapers for a service
+/// (Parley §7). Each machine may have its own default for missing ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Shaper {
     /// The interval of its receive meters, [`MIN_INTERVAL`](crate::language::MIN_INTERVAL) to
     /// [`MAX_INTERVAL`](crate::language::MAX_INTERVAL).
     pub interval: Option<Duration>,
-    /// The burst of its root limiter and its destination limiters, [`MIN_BURST`](crate::language::MIN_BURST) to
-    /// [`MAX_BURST`](crate::language::MAX_BURST).
+    /// The burst of its root limiter and its destination limiters,
+    /// [`MIN_BURST`](crate::language::MIN_BURST) to [`MAX_BURST`](crate::language::MAX_BURST).
     pub burst: Option<Bytes>,
 }
 
 /// One packet filter: a packet matches when every field that is present does.
 ///
-/// `ports` and `address` match either end of a packet, so a service's requests and its answers are both
-/// its own, at the client and at the server alike.
+/// `ports` and `address` match either end of a packet, so both directions of a service's
+/// connections are its own, at the client and at the server alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Match {
     /// The IP protocol.
@@ -399,12 +409,13 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether the filter says which endpoint (interface, cgroup, virtual network) and not only which
+    /// Whether the filter names an endpoint (interface, cgroup, virtual network) and not only
     /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
     pub fn is_endpoint(&self) -> bool {
         self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some()
     }
-    /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and messages.
+    /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and
+    /// messages.
     pub fn canonical_text(&self) -> String {
         let fields = [
             self.protocol.map(|protocol| format!("protocol {protocol}")),
@@ -457,7 +468,7 @@ impl fmt::Display for Protocol {
 pub struct LatencyTarget {
     /// The message's size.
     pub message: Bytes,
-    /// What 99 of 100 messages must finish within.
+    /// The time within which 99 of 100 messages must finish.
     pub p99: Duration,
 }
 

@@ -1,14 +1,14 @@
 //! Names: their syntax, their order, and ranges of them.
 //!
-//! Names stand in CSV files, in paths such as `dfs/hbase` and in file names, so they are made of ASCII
-//! letters, digits, `-`, `_` and `.`, start with a letter, digit or `_`, and have at most
+//! Names are used in CSV files, in paths such as `dfs/hbase` and in file names, so they are made of
+//! ASCII letters, digits, `-`, `_` and `.`, start with a letter, digit or `_`, and have at most
 //! [`MAX_NAME`] characters.
 //!
-//! The order is the natural one: runs of digits compare by value, so `m2` comes before `m10`. Names that
-//! differ only in leading zeros (`m1`, `m01`) are different names and compare by their bytes.
+//! The order is the natural one: runs of digits compare by value, so `m2` comes before `m10`. Names
+//! that differ only in leading zeros (`m1`, `m01`) are different names and compare by their bytes.
 //!
-//! Worked example: `m[8-11]` stands for `m8`, `m9`, `m10`, `m11`, and `m[08-11]` for `m08` to `m11`. How many
-//! names a range stands for is known before any of them is made.
+//! Worked example: `m[8-11]` stands for `m8`, `m9`, `m10`, `m11`, and `m[08-11]` for `m08` to
+//! `m11`. The number of a range's names is computed before any of them is made.
 
 use std::cmp::Ordering;
 use weir_document::quote;
@@ -19,7 +19,7 @@ pub const MAX_NAME: usize = 63;
 pub(crate) const NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$";
 pub(crate) const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
 
-/// Refuses what is no name.
+/// Refuses an invalid name.
 pub fn check_name(text: &str) -> Result<(), Refusal> {
     let hint = "names are ASCII letters, digits, `-`, `_` and `.`, for example `dfs` or `m1`";
     let refuse = |cause: String| Err(Refusal::new(cause, hint));
@@ -116,7 +116,7 @@ impl<'a> NameRange<'a> {
         // All names of a range differ only in digits: the last one is the longest.
         check_name(&range.name(to)).map(|()| range)
     }
-    /// How many names it stands for.
+    /// The number of its names.
     pub fn count(&self) -> u64 {
         self.range.map_or(1, |(_, from, to, ..)| to - from + 1)
     }
@@ -133,7 +133,7 @@ impl<'a> NameRange<'a> {
     }
 }
 
-/// Refuses what is neither a name nor a range.
+/// Refuses a text that is neither a name nor a range.
 pub(crate) fn check_range(text: &str) -> Result<(), Refusal> {
     NameRange::parse(text).map(drop)
 }

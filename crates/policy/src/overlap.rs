@@ -1,22 +1,24 @@
 //! Packets that would belong to two services: filters that overlap without an order.
 //!
-//! Problem: where two leaf services match the same packet, something must decide which one it is charged
-//! to, and it must not be the order of the file. Rule: filters of endpoints are tried before filters of
-//! headers, so one of each never conflict; within each group services with different `order` do not
-//! conflict; any other two filters of different services must have no packet in common.
+//! Problem: where two leaf services match the same packet, a rule must decide which one it is
+//! charged to, and it must not be the order of the file. Rule: filters of endpoints are tried
+//! before filters of headers, so one of each never conflict; within each group services with
+//! different `order` do not conflict; any other two filters of different services must have no
+//! packet in common.
 //!
-//! Two filters have a packet in common if each field has a value in common. Ports and addresses match
-//! either end of a packet, so strictly a packet from port 80 to port 443 is matched by both `port: 80` and
-//! `port: 443`. That is not counted: ports and addresses are compared as those of the service's own end,
-//! since otherwise no two services could be told apart by port. (The filter tried first takes such a
-//! packet, the same on every host.)
+//! Two filters have a packet in common if each field has a value in common. Ports and addresses
+//! match either end of a packet, so strictly a packet from port 80 to port 443 is matched by both
+//! `port: 80` and `port: 443`. That is not counted: ports and addresses are compared as those of
+//! the service's own end, since otherwise ports could not distinguish services. (The filter tried
+//! first takes such a packet, the same on every host.)
 //!
-//! Approach: each field of a filter is an interval, so filters are boxes. Sort each group along the field in
-//! which the fewest pairs overlap, cut it where there are gaps, go on with each part, and compare only what
-//! no field separates: ten thousand services with ports of their own cost no comparison at all.
+//! Approach: each field of a filter is an interval, so filters are boxes. Sort each group along the
+//! field in which the fewest pairs overlap, cut it where there are gaps, repeat for each part, and
+//! compare only pairs that no field separates: ten thousand services with ports of their own cost
+//! no comparison at all.
 //!
-//! Worked example: `{ protocol: tcp, port: 7000-7099 }` and `{ port: 7050 }` overlap in "tcp port 7050";
-//! `{ protocol: udp, port: 7050 }` does not overlap the first.
+//! Worked example: `{ protocol: tcp, port: 7000-7099 }` and `{ port: 7050 }` overlap in "tcp port
+//! 7050"; `{ protocol: udp, port: 7050 }` does not overlap the first.
 
 use crate::glob;
 use crate::model::{Match, Protocol};
@@ -26,21 +28,21 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use weir_document::{Problems, Span};
 
-/// Pairs of services that are reported; an operator fixes the first few and sees the rest vanish.
+/// Pairs of services that are reported; fixing the first few often resolves the rest.
 const MAX_REPORTED: usize = 100;
 
-/// Work for one policy, in comparisons of two filters; some seconds. Policies that people write need a few
-/// dozen for each filter; the bound keeps a hostile file from taking hours.
+/// Work for one policy, in comparisons of two filters; some seconds. Real policies need a few dozen
+/// for each filter; the bound keeps a hostile file from taking hours.
 const MAX_WORK: u64 = 200_000_000;
 /// To sort a filter along all fields takes as long as so many comparisons.
 const SORT_COST: u64 = 20;
 
 /// An interval in one field, both ends included. The first number keeps IPv4 and IPv6 apart.
 type Interval = ((u8, u128), (u8, u128));
-/// Everything a field can be: what a filter without the field matches.
+/// The whole range of a field: the interval of a filter without the field.
 const ANY: Interval = ((0, 0), (u8::MAX, u128::MAX));
 
-/// A filter, whose it is, and where it stands.
+/// A filter, its service, and its position.
 struct Entry<'a> {
     service: usize,
     filter: &'a Match,
@@ -80,7 +82,8 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
                 problems.error(
                     span,
                     "the filters are too entangled to be compared with each other",
-                    "give services different `order`, or tell them apart by one field: port, address, interface, cgroup or vni",
+                    "give services different `order`, or distinguish them by one field: port, address, interface, \
+                     cgroup or vni",
                 );
                 return;
             }
@@ -105,14 +108,14 @@ struct Sweep<'a, V> {
     common: usize,
     /// Work that may still be done, in comparisons.
     budget: u64,
-    /// Told every pair that may overlap, until it says `false`.
+    /// Receives every pair that may overlap, until it returns `false`.
     visit: V,
 }
 
-/// Why a sweep ended early.
+/// The reason why a sweep ended early.
 #[derive(Debug, PartialEq, Eq)]
 enum Stop {
-    /// `visit` said so.
+    /// `visit` returned `false`.
     Visitor,
     /// The budget is spent.
     Budget,
@@ -123,10 +126,12 @@ impl<'a, V: FnMut(&'a Entry<'a>, &'a Entry<'a>) -> bool> Sweep<'a, V> {
         Self { entries, common: common_cgroup(entries), budget, visit }
     }
 
-    /// Visits the pairs among all entries. They are sorted along the best field; where that leaves gaps,
-    /// each part between two gaps goes on by itself, so fields that tell little apart alone do so together.
+    /// Visits the pairs among all entries. They are sorted along the best field; where that leaves
+    /// gaps, each part between two gaps is sorted again, so fields that separate little alone do so
+    /// together.
     fn run(&mut self) -> Result<(), Stop> {
-        // A stack of its own: parts can be peeled off one entry at a time, as deep as there are entries.
+        // A stack of its own: parts can be peeled off one entry at a time, as deep as there are
+        // entries.
         let mut groups = vec![(0..self.entries.len()).collect::<Vec<usize>>()];
         while let Some(members) = groups.pop() {
             self.spend(SORT_COST * members.len() as u64)?;
@@ -192,7 +197,8 @@ fn pairs(sorted: &[(Interval, usize)]) -> u64 {
     (0..sorted.len()).map(later).sum()
 }
 
-/// The fields to sort along. The number is the length of what all paths of control groups start with.
+/// The fields to sort along. The number is the length of the common prefix of all paths of control
+/// groups.
 const FIELDS: [fn(&Match, usize) -> Interval; 7] = [
     |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
     |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
@@ -263,7 +269,8 @@ fn both<T>(a: Option<T>, b: Option<T>, overlap: impl FnOnce(T, T) -> bool) -> bo
     }
 }
 
-/// Without a protocol a filter with ports matches the protocols that have them, one without matches all.
+/// Without a protocol a filter with ports matches the protocols that have them, one without matches
+/// all.
 fn protocols_overlap(a: &Match, b: &Match) -> bool {
     let accepts = |filter: &Match, protocol: Protocol| filter.ports.is_none() || protocol.has_ports();
     match (a.protocol, b.protocol) {
@@ -278,7 +285,7 @@ fn is_at_or_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What two overlapping filters have in common, for a message.
+/// The common part of two overlapping filters, for a message.
 fn common(a: &Match, b: &Match) -> String {
     let narrower = |x: &str, y: &str| if x.len() >= y.len() { x.to_owned() } else { y.to_owned() };
     let text = |x: &Option<String>, y: &Option<String>| match (x, y) {
@@ -297,7 +304,8 @@ fn common(a: &Match, b: &Match) -> String {
         },
         dscp: a.dscp.or(b.dscp),
         vni: a.vni.or(b.vni),
-        // Two globs have no shortest name in common that would be worth computing: name one of them.
+        // Two globs have no shortest name in common that would be worth computing: name one of
+        // them.
         interface: text(&a.interface, &b.interface),
         cgroup: text(&a.cgroup, &b.cgroup),
     };

@@ -47,7 +47,7 @@ fn fields() {
 }
 
 #[test]
-fn what_they_have_in_common() {
+fn common_parts_of_filters() {
     let common = |a: &str, b: &str| common(&filter(a), &filter(b));
     assert_eq!(common("protocol=tcp port=7000-7099", "port=7050-8000"), "`protocol tcp port 7050-7099`");
     assert_eq!(common("address=10.0.0.0/8", "address=10.1.0.0/16 dscp=3"), "`address 10.1.0.0/16 dscp 3`");
@@ -66,13 +66,14 @@ fn any_filter() -> impl Strategy<Value = Match> {
         maybe(&["", "vni=1", "vni=2"]),
     )
         .prop_map(|(a, b, c, d, e, f, g)| {
-            // ICMP has no ports; such filters are refused before they come here.
+            // ICMP has no ports; such filters are refused earlier.
             let b = if a == "protocol=icmp" { "" } else { b };
             filter(&[a, b, c, d, e, f, g].join(" "))
         })
 }
 
-/// Filters that differ in two fields together cost two sorts and no comparison; ones that no field separates end.
+/// Filters that differ in two fields together cost two sorts and no comparison; the sweep of
+/// inseparable ones ends.
 #[test]
 fn work_is_bounded() {
     let filters: Vec<_> = (0..10_000).map(|i| filter(&format!("port={} dscp={}", i / 60 + 1, i % 60))).collect();
@@ -91,7 +92,7 @@ fn work_is_bounded() {
 }
 
 proptest! {
-    /// The sweep visits every pair that overlaps, whatever field it sorts along.
+    /// The sweep visits every pair that overlaps, for any field that it sorts along.
     #[test]
     fn the_sweep_misses_nothing(filters in proptest::collection::vec(any_filter(), 0..12)) {
         let entries: Vec<_> = filters

@@ -1,9 +1,9 @@
 //! A cap written back into the file that a policy was read from.
 //!
-//! Problem: a planner finds the cap that keeps a latency, and an operator's file has comments, an order and a layout
-//! that are theirs. Approach: change the text, not a tree: put the rate in the place of an older one, or add a key
-//! as the file would have it. Then read the whole text again. Unless that gives this policy with the new cap and
-//! nothing else changed, nothing is written.
+//! Problem: a planner finds the cap that keeps a latency, and an operator's file has its own
+//! comments, order and layout. Approach: change the text, not a tree: put the rate in the place of
+//! an older one, or add a key in the file's layout. Then read the whole text again. Unless the
+//! result is this policy with the new cap and no other change, nothing is written.
 //!
 //! Worked example:
 //!
@@ -26,7 +26,7 @@ use crate::model::Policy;
 use weir_document::{Diagnostic, Diagnostics, Node, Problems, Source, Span, tree};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
 
-/// A text in the place of another.
+/// A text that replaces another.
 struct Edit {
     place: Span,
     text: String,
@@ -36,19 +36,20 @@ impl Policy {
     /// This policy with the cap at `point` set in the directions that have one.
     ///
     /// # Errors
-    /// What is wrong with it then, such as minima that no longer fit.
+    /// The errors of the result, such as minima that no longer fit.
     pub fn with_cap(&self, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Result<Self, Diagnostics> {
         let old = |direction: Direction| Some(self.caps[point][direction]).filter(|old| !old.is_unlimited());
         let full = PerDirection { tx: cap.tx.or(old(Direction::Tx)), rx: cap.rx.or(old(Direction::Rx)) };
         self.with(&format!("caps.{point}={}", value(full)))
     }
 
-    /// The text of this policy's file with the cap at `point` set in the directions that have one, and the policy that
-    /// it is then. Every other byte stays as it is, but for a byte order mark, which a text does not have.
+    /// The text of this policy's file with the cap at `point` set in the directions that have one,
+    /// and the resulting policy. Every other byte stays as it is, except a byte order mark, which a
+    /// text does not have.
     ///
     /// # Errors
-    /// What is wrong with the policy with this cap, such as minima that no longer fit; or that the cap cannot be
-    /// written into a file of this layout.
+    /// The errors of the policy with this cap, such as minima that no longer fit; or a file whose
+    /// layout does not allow the cap.
     pub fn write_cap(
         &self,
         point: ContentionPoint,
@@ -60,7 +61,7 @@ impl Policy {
             Diagnostics::one(Diagnostic::error(source, Span::default(), cause, hint))
         };
         if !self.written.settings.is_empty() {
-            return Err(refuse("the policy is not what its file says: values were changed since it was read"));
+            return Err(refuse("the policy differs from its file: values were changed since it was read"));
         }
         let mut problems = Problems::new(source);
         let root = tree::parse(source, &mut problems).ok_or_else(|| refuse("the file cannot be read again"))?;
@@ -74,7 +75,7 @@ impl Policy {
         }
         text.push_str(source.slice(Span::new(from, source.text().len() as u32)));
 
-        // What is wrong with the policy itself is told as such; whatever else is wrong is the layout's fault.
+        // Errors of the policy itself are reported as such; all others are due to the layout.
         let wanted = self.with_cap(point, cap)?;
         match Self::parse(source.name(), &text) {
             Ok((changed, _)) if changed == wanted => Ok((text, changed)),
@@ -83,12 +84,12 @@ impl Policy {
     }
 }
 
-/// `rack: 9Gb/s`, as a file has it under `caps`.
+/// `rack: 9Gb/s`, in the layout of a file under `caps`.
 pub fn cap_text(point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> String {
     format!("{point}: {}", value(cap))
 }
 
-/// A rate as files have it: without a blank, every digit kept.
+/// A rate in the notation of files: without a blank, every digit kept.
 fn rate(bandwidth: Bandwidth) -> String {
     bandwidth.to_string().replace(' ', "")
 }
@@ -105,15 +106,15 @@ fn value(cap: PerDirection<Option<Bandwidth>>) -> String {
     }
 }
 
-/// What to change in the text. Wherever the layout is another one than is known here, the result is not the policy that
-/// is wanted, and is refused.
+/// The changes of the text. For an unknown layout, the result is not the intended policy, and is
+/// refused.
 fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Vec<Edit> {
     let Some(caps) = root.get("caps") else {
         let line = format!("caps: {{ {} }}", cap_text(point, cap));
         if is_flow(source, root) {
             return vec![first_entry(source, root, &line)];
         }
-        // At the end, where nobody has to look for it.
+        // At the end, where it is easy to find.
         let (end, line_end) = (source.text().len() as u32, line_end(source));
         let before = if source.text().ends_with('\n') { "" } else { line_end };
         return vec![Edit { place: Span::new(end, end), text: format!("{before}{line}{line_end}") }];
@@ -122,7 +123,7 @@ fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection
         return vec![first_entry(source, caps, &cap_text(point, cap))];
     };
     if let Some(old) = level.scalar() {
-        // What is not changed in one direction stays as it was.
+        // A direction without a change keeps its value.
         let old = old.parse().ok();
         let both = PerDirection { tx: cap.tx.or(old), rx: cap.rx.or(old) };
         return vec![Edit { place: level.span, text: value(both) }];

@@ -1,4 +1,4 @@
-//! Demands: what is read and what is refused.
+//! Demands: accepted and refused files.
 
 mod texts;
 
@@ -42,7 +42,7 @@ fn the_demands_in_the_tree_are_good() {
 }
 
 #[test]
-fn refuses_with_a_place() {
+fn refuses_with_a_position() {
     let text = "machine,service,direction,demand\nm1,dfs,tx,10Gb/s\nm1,dsf,tx,1Gb/s\nm3,dfs,up,10\nm1,dfs,tx,1Gb/s\nm1,dfs\n\"m1\",dfs,tx,1Gb/s\nm1,dfs,tx,1Gb/s,\nmachine,service,direction,demand\nm2,dfs,tx,-1Gb/s\n";
     let errors = Demands::parse(&policy(texts::EXAMPLE), "d.csv", text).expect_err("bad");
     insta::assert_snapshot!(errors.render(false));
@@ -51,7 +51,7 @@ fn refuses_with_a_place() {
 }
 
 #[test]
-fn refuses_what_is_no_text() {
+fn refuses_binary_content() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("d.csv");
     std::fs::write(&path, b"m1,dfs,tx,1Gb/s\nm1,vm,\xff\n").expect("written");

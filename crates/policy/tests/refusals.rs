@@ -30,7 +30,8 @@ fn services(text: &str) -> String {
 /// A policy with the given network and one service with machine, rack and fabric minima of 6 Gb/s.
 fn network(text: &str) -> String {
     refused(&format!(
-        "weir: 1\nnetwork:\n{text}\nservices:\n  s: {{ match: [ {{ port: 1 }} ], machine: {{ min: 6Gb/s }}, rack: {{ min: 6Gb/s }}, fabric: {{ min: 6Gb/s }} }}\n"
+        "weir: 1\nnetwork:\n{text}\nservices:\n  s: {{ match: [ {{ port: 1 }} ], machine: {{ min: 6Gb/s }}, rack: \
+         {{ min: 6Gb/s }}, fabric: {{ min: 6Gb/s }} }}\n"
     ))
 }
 
@@ -80,55 +81,81 @@ refusals! {
     two_documents: refused(&format!("{}---\n{}", texts::EXAMPLE, texts::EXAMPLE));
     alias_loop: changed("{ max: 1Gb/s }", "&a { max: *a }");
     alias: services("  a: { match: &m [ { port: 1 } ] }\n  b: { match: *m }\n");
-    loop_in_nesting: services("  dfs:\n    services:\n      hb:\n        services:\n          dfs: { match: [ { port: 1 } ] }\n");
+    loop_in_nesting: services("  dfs:\n    services:\n      hb:\n        services:\n          dfs: { match: [ { \
+                               port: 1 } ] }\n");
     too_deep: services(&format!("  {}", (0..40).map(|i| format!("s{i}: {{ services: {{ ")).collect::<String>()));
-    match_on_an_inner_service: services("  a:\n    match: [ { port: 1 } ]\n    order: 2\n    services: { b: { match: [ { port: 2 } ] } }\n");
+    match_on_an_inner_service: services("  a:\n    match: [ { port: 1 } ]\n    order: 2\n    services: { b: { \
+                                         match: [ { port: 2 } ] } }\n");
     sharing_on_a_leaf: services("  a: { match: [ { port: 1 } ], sharing: fill }\n");
     no_services: services("  {}\n");
-    overlap: services("  a: { match: [ { port: 1 }, { protocol: tcp, port: 7000-7099 } ] }\n  b: { match: [ { port: 7050-8000 } ] }\n");
-    overlap_of_addresses: services("  a: { match: [ { address: 10.0.0.0/8 } ] }\n  b:\n    match: [ { address: 10.1.0.0/16, dscp: 3 } ]\n    order: 0\n");
-    overlap_of_endpoints: services("  a: { match: [ { interface: \"tap*\" } ] }\n  b: { match: [ { cgroup: /web } ] }\n  c: { match: [ { interface: \"eth*\" } ] }\n");
-    children_above_parent: services("  a:\n    rack: { min: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } ], rack: { min: 2Gb/s } }\n      c: { match: [ { port: 2 } ], rack: { min: 2Gb/s } }\n");
-    children_of_a_parent_without_min: services("  a:\n    services:\n      b: { match: [ { port: 1 } ], machine: { tx: { min: 2Gb/s } } }\n");
-    child_above_the_maximum_of_its_parent: services("  a:\n    rack: { max: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } ], rack: { min: 4Gb/s } }\n");
-    rack_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], rack: { min: 5Gb/s } }\n");
-    rack_too_small_in_one_direction: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], rack: { rx: { min: 5Gb/s } } }\n");
+    overlap: services("  a: { match: [ { port: 1 }, { protocol: tcp, port: 7000-7099 } ] }\n  b: { match: [ { port: \
+                       7050-8000 } ] }\n");
+    overlap_of_addresses: services("  a: { match: [ { address: 10.0.0.0/8 } ] }\n  b:\n    match: [ { address: \
+                                    10.1.0.0/16, dscp: 3 } ]\n    order: 0\n");
+    overlap_of_endpoints: services("  a: { match: [ { interface: \"tap*\" } ] }\n  b: { match: [ { cgroup: /web } ] \
+                                    }\n  c: { match: [ { interface: \"eth*\" } ] }\n");
+    children_above_parent: services("  a:\n    rack: { min: 3Gb/s }\n    services:\n      b: { match: [ { port: 1 } \
+                                     ], rack: { min: 2Gb/s } }\n      c: { match: [ { port: 2 } ], rack: { min: \
+                                     2Gb/s } }\n");
+    children_of_a_parent_without_min: services("  a:\n    services:\n      b: { match: [ { port: 1 } ], machine: { \
+                                                tx: { min: 2Gb/s } } }\n");
+    child_above_the_maximum_of_its_parent: services("  a:\n    rack: { max: 3Gb/s }\n    services:\n      b: { \
+                                                     match: [ { port: 1 } ], rack: { min: 4Gb/s } }\n");
+    rack_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: [ { port: 2 } ], \
+                              rack: { min: 5Gb/s } }\n");
+    rack_too_small_in_one_direction: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n  b: { match: \
+                                               [ { port: 2 } ], rack: { rx: { min: 5Gb/s } } }\n");
     rack_cap_too_small: services("  a: { match: [ { port: 1 } ], rack: { min: 6Gb/s } }\n\ncaps: { rack: 5Gb/s }\n");
-    machines_too_small: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 100Gb/s, machines: [\"m[1-20]\"] } }\n  machines: { \"m[2-9]\": { nic: 5Gb/s }, m10: { nic: { tx: 1Gb/s, rx: 10Gb/s } } }");
-    racks_too_small: network("  nic: 10Gb/s\n  racks:\n    a: { uplink: 5Gb/s, machines: [m1] }\n    b: { uplink: 50Gb/s, machines: [m2] }\n    c: { uplink: 5Gb/s, machines: [m3] }");
+    machines_too_small: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 100Gb/s, machines: [\"m[1-20]\"] } }\n  \
+                                 machines: { \"m[2-9]\": { nic: 5Gb/s }, m10: { nic: { tx: 1Gb/s, rx: 10Gb/s } } }");
+    racks_too_small: network("  nic: 10Gb/s\n  racks:\n    a: { uplink: 5Gb/s, machines: [m1] }\n    b: { uplink: \
+                              50Gb/s, machines: [m2] }\n    c: { uplink: 5Gb/s, machines: [m3] }");
     fabric_too_small: services("  a: { match: [ { port: 1 } ], fabric: { min: 11Gb/s } }\n");
-    fabric_cap_too_small: services("  a: { match: [ { port: 1 } ], fabric: { min: 6Gb/s } }\ncaps: { fabric: { tx: 5Gb/s } }\n");
-    two_racks: network("  nic: 10Gb/s\n  racks:\n    r1: { uplink: 10Gb/s, machines: [\"m[1-4]\"] }\n    r2: { uplink: 10Gb/s, machines: [\"m[3-6]\"] }");
+    fabric_cap_too_small: services("  a: { match: [ { port: 1 } ], fabric: { min: 6Gb/s } }\ncaps: { fabric: { tx: \
+                                    5Gb/s } }\n");
+    two_racks: network("  nic: 10Gb/s\n  racks:\n    r1: { uplink: 10Gb/s, machines: [\"m[1-4]\"] }\n    r2: { \
+                        uplink: 10Gb/s, machines: [\"m[3-6]\"] }");
     twice_in_a_rack: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-4]\", m2] } }");
     too_many_machines: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-999999999]\"] } }");
     number_too_large: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[1-4000000000]\"] } }");
     range_reversed: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [\"m[9-1]\"] } }");
     no_machines: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [] } }");
     no_racks: network("  nic: 10Gb/s\n  racks: {}");
-    no_speed: network("  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } }\n  machines: { m2: { nic: 10Gb/s } }");
+    no_speed: network("  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } }\n  machines: { m2: { nic: 10Gb/s \
+                       } }");
     one_direction_of_an_uplink: network("  nic: 10Gb/s\n  racks: { r1: { uplink: { tx: 10Gb/s }, machines: [m1] } }");
-    machine_in_no_rack: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [mail1, mail2] } }\n  machines: { mial1: { nic: 10Gb/s } }");
-    same_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { m1: { address: 10.0.0.1 }, m2: { address: 10.0.0.1 } }");
-    one_address_for_many: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \"m[1-2]\": { address: 10.0.0.1 } }");
-    speed_twice: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \"m[1-2]\": { nic: 20Gb/s }, m2: { nic: 30Gb/s } }");
-    not_an_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1] } }\n  machines: { m1: { address: m1.example.org } }");
+    machine_in_no_rack: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [mail1, mail2] } }\n  \
+                                 machines: { mial1: { nic: 10Gb/s } }");
+    same_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \
+                           m1: { address: 10.0.0.1 }, m2: { address: 10.0.0.1 } }");
+    one_address_for_many: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  \
+                                   machines: { \"m[1-2]\": { address: 10.0.0.1 } }");
+    speed_twice: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  machines: { \
+                          \"m[1-2]\": { nic: 20Gb/s }, m2: { nic: 30Gb/s } }");
+    not_an_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1] } }\n  machines: { m1: \
+                             { address: m1.example.org } }");
     tenants: changed("caps:", "tenants: { t: { vms: 0, bandwidth: 0b/s } }\ncaps:");
     latency: changed("    machine: { max: 1Gb/s }", "    latency: { message: 0B, p99: 20 }\n    level: 9");
     shaper_interval_too_short: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 9us }");
     shaper_interval_too_long: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 2s }");
     shaper_burst_below_a_frame: changed("    machine: { max: 1Gb/s }", "    shaper: { burst: 1500B }");
     shaper_burst_too_large: changed("    machine: { max: 1Gb/s }", "    shaper: { burst: 1GB }");
-    shaper_without_units: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 200, burst: 64k, rate: 1Gb/s }");
-    shaper_of_an_inner_service: services("  dfs: { shaper: { interval: 200us }, senders: { m1: 2 }, services: { hb: { match: [ { port: 1 } ] } } }\n");
+    shaper_without_units: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 200, burst: 64k, rate: \
+        1Gb/s }");
+    shaper_of_an_inner_service: services("  dfs: { shaper: { interval: 200us }, senders: { m1: 2 }, services: { hb: \
+                                          { match: [ { port: 1 } ] } } }\n");
     senders_unknown: changed("    machine: { max: 1Gb/s }", "    senders: { m11: 2, \"m[1-3]\": 2 }");
     senders_twice: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-2]\": 2, m2: 3 }");
     senders_weight: changed("    machine: { max: 1Gb/s }", "    senders: { m1: 0, m2: twice }");
     senders_too_many: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-900000000]\": 2 }");
-    senders_of_a_rack_that_cannot_be_read: refused(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]").replace("    machine: { max: 1Gb/s }", "    senders: { m2: 2 }"));
-    many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: 9Gb/s } }\n");
+    senders_of_a_rack_that_cannot_be_read: refused(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]")
+        .replace("    machine: { max: 1Gb/s }", "    senders: { m2: 2 }"));
+    many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  \
+                            c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: \
+                            9Gb/s } }\n");
 }
 
-/// A value changed at run time is refused as the file would be, and where it changes more than shares.
+/// A value changed at run time is refused like the file's, and also if it changes more than shares.
 #[test]
 fn changes() {
     let (policy, _) = Policy::parse("policy.yaml", texts::EXAMPLE).expect("the example is sound");

@@ -1,4 +1,4 @@
-//! Nothing that can stand in a file makes the reader panic.
+//! No content of a file makes the reader panic.
 
 mod texts;
 
@@ -17,7 +17,7 @@ fn survive(text: &str) {
     }
 }
 
-/// Words of the language and of YAML, to put anywhere.
+/// Words of the language and of YAML, for random insertion.
 const WORDS: &[&str] = &[
     "weir",
     "network",
@@ -82,7 +82,10 @@ proptest! {
     #[test]
     fn mutated_policies(
         base in prop::sample::select(vec![texts::EXAMPLE, texts::EVERYTHING, texts::FIG5, texts::FIG6]),
-        changes in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..6, prop::sample::select(WORDS), 0u8..3), 1..6),
+        changes in proptest::collection::vec(
+            (any::<prop::sample::Index>(), 0usize..6, prop::sample::select(WORDS), 0u8..3),
+            1..6,
+        ),
     ) {
         let mut text = base.to_owned();
         for (at, cut, word, kind) in changes {
@@ -97,7 +100,10 @@ proptest! {
         survive(&text);
     }
     #[test]
-    fn demands(rows in proptest::collection::vec("(m1|m2|m3|x)?[, ](dfs|vm|y)?,(tx|rx|z)?,(1Gb/s|unlimited|-1|\\PC{0,5})[\n,]?", 0..10)) {
+    fn demands(rows in proptest::collection::vec(
+        "(m1|m2|m3|x)?[, ](dfs|vm|y)?,(tx|rx|z)?,(1Gb/s|unlimited|-1|\\PC{0,5})[\n,]?",
+        0..10,
+    )) {
         let (policy, _) = Policy::parse("p", texts::EXAMPLE).expect("good");
         let _ = Demands::parse(&policy, "d", &rows.join("\n"));
     }

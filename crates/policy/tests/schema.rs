@@ -1,4 +1,4 @@
-//! The schema in the tree is the one that the language gives, and it says what the reader says.
+//! The schema in the tree is the one that the language gives, and it agrees with the reader.
 
 #[path = "../../document/tests/support/validator.rs"]
 mod validator;
@@ -31,7 +31,8 @@ fn the_file_in_the_tree_is_current() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == text,
-        "schemas/policy.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-policy --test schema`"
+        "schemas/policy.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
+         weir-policy --test schema`"
     );
 }
 
@@ -43,9 +44,9 @@ fn accepts_good_policies() {
     }
 }
 
-/// Whatever the schema can say is wrong, it says.
+/// The schema refuses every mistake that a schema can express.
 #[test]
-fn refuses_what_the_form_refuses() {
+fn the_schema_refuses_like_the_reader() {
     for (from, to) in [
         ("weir: 1", "weir: 2"),
         ("weight: 2", "weigth: 2"),

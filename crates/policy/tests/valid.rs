@@ -1,4 +1,4 @@
-//! Policies that are accepted: what is read from them, ids, fingerprints, classification.
+//! Accepted policies: their content, ids, fingerprints, classification.
 
 mod texts;
 
@@ -117,7 +117,8 @@ fn weights_of_senders() {
     assert_eq!(policy.services().get(ping).shaper(), weir_policy::Shaper::default());
 }
 
-/// What is changed is as if it had been written; changes add up; one at the same place replaces the one before.
+/// Changed values act as if they had been written; changes add up; one at the same path replaces
+/// the one before.
 #[test]
 fn a_value_changed_at_run_time() {
     let policy = read(texts::EXAMPLE);
@@ -133,8 +134,10 @@ fn a_value_changed_at_run_time() {
 #[test]
 fn numbers_in_names_count_by_value() {
     let policy = read(
-        "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r10: { uplink: 1Gb/s, machines: [b] }, r9: { uplink: 1Gb/s, machines: [m10, m2] } } }\n\
-         services:\n  s10: { match: [ { port: 10 } ] }\n  s9: { services: { b: { match: [ { port: 1 } ] }, a: { match: [ { port: 2 } ] } } }\n",
+        "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r10: { uplink: 1Gb/s, machines: [b] }, r9: { uplink: 1Gb/s, \
+         machines: [m10, m2] } } }\n\
+         services:\n  s10: { match: [ { port: 10 } ] }\n  s9: { services: { b: { match: [ { port: 1 } ] }, a: { \
+         match: [ { port: 2 } ] } } }\n",
     );
     let machines: Vec<_> = policy.network().machines().iter().map(|machine| machine.name()).collect();
     assert_eq!(machines, ["m2", "m10", "b"]);
@@ -148,7 +151,7 @@ fn numbers_in_names_count_by_value() {
     assert_eq!(policy.network().machine_named("m1"), None);
 }
 
-/// What decides shares and ids changes the fingerprint; nothing else does.
+/// Content that decides shares and ids changes the fingerprint; nothing else does.
 #[test]
 fn the_fingerprint() {
     let base = read(texts::EXAMPLE).digest();
@@ -212,7 +215,8 @@ fn large_policies_are_read_fast() {
 fn shuffled() -> impl Strategy<Value = (String, String)> {
     let service = |i: usize| {
         format!(
-            "  s{i}: {{ rack: {{ max: {}Mb/s, min: 1Mb/s }}, match: [ {{ port: {}, protocol: tcp }}, {{ port: {} }} ] }}",
+            "  s{i}: {{ rack: {{ max: {}Mb/s, min: 1Mb/s }}, match: [ {{ port: {}, protocol: tcp }}, {{ port: {} }} \
+             ] }}",
             i * 10,
             i * 2 + 1000,
             i * 2 + 1001

@@ -17,7 +17,7 @@ fn both(text: &str) -> PerDirection<Option<Bandwidth>> {
     PerDirection::both(Some(text.parse().expect("a rate")))
 }
 
-/// What becomes of the last lines of the example if they are `from`.
+/// The result for the last lines of the example if they are `from`.
 fn written(from: &str, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> String {
     let head = texts::EXAMPLE.split("caps:").next().expect("a head");
     let text = format!("{head}{from}");
@@ -59,7 +59,8 @@ fn every_layout() {
 
 #[test]
 fn a_file_in_braces() {
-    let text = "{ weir: 1, network: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } },\n  services: { s: { match: [ { port: 1 } ] } } }";
+    let text = "{ weir: 1, network: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } },\n  services: \
+                { s: { match: [ { port: 1 } ] } } }";
     let (written, _) = read(text).write_cap(ContentionPoint::Rack, both("500Mb/s")).unwrap();
     assert_eq!(written, text.replace("{ weir", "{ caps: { rack: 500Mb/s }, weir"));
 }
@@ -79,7 +80,7 @@ fn refusals() {
 }
 
 proptest! {
-    /// There and back again gives the file's every byte.
+    /// Writing and restoring a cap gives the file's every byte.
     #[test]
     fn round_trip(bps in 7_000_000_000u64..9_000_000_000) {
         let policy = read(texts::EXAMPLE);

@@ -1,4 +1,4 @@
-//! Writes the pages of an invented run and of an invented sweep, to look at:
+//! Writes example pages of an invented run and of an invented sweep:
 //! `cargo run -p weir-results --example pages -- DIRECTORY`.
 
 use std::path::PathBuf;
@@ -24,7 +24,6 @@ const TRANSPORTS: [&str; 3] = ["dctcp", "pfabric", "cubic"];
 /// A run in which flows take longer the higher the load and the worse the transport.
 fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
     let mut drawn = Drawn(seed * 7_919 + 1);
-    let end = SimTime::from_millis(100);
     let group = |name: &str, transport: &str| Group {
         name: name.to_owned(),
         transport: transport.to_owned(),
@@ -34,13 +33,21 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
         scenario: "websearch".to_owned(),
         seed,
         complete: true,
-        simulated: end,
+        simulated: SimTime::from_millis(100),
         counters: [("events".to_owned(), 174_214_881), ("packet_hops".to_owned(), 80_113_204)].into(),
         hosts: (1..=HOSTS).map(|i| format!("h{i}")).collect(),
         groups: vec![group("websearch", "dctcp"), group("incast", "dctcp"), group("backup", "cubic")],
         sample_interval: Some(SimTime::from_micros(100)),
         ..Results::default()
     };
+    flow_records(&mut results, &mut drawn, (load, badness), flows);
+    link_records(&mut results, &mut drawn, load);
+    samples(&mut results, &mut drawn);
+    results
+}
+
+/// Flows that finish later at a higher load and under a worse transport.
+fn flow_records(results: &mut Results, drawn: &mut Drawn, (load, badness): (f64, f64), flows: u64) {
     for id in 0..flows {
         let group = (drawn.next() * 2.2) as u32;
         let bytes = match group {
@@ -53,7 +60,7 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
         let share = 1.0 + badness * drawn.next() / (1.0 - load);
         let start = SimTime::from_picos((drawn.next() * 1e11) as u64);
         let finished = start + SimTime::from_picos((ideal.picos() as f64 * share + queueing) as u64);
-        let finished = Some(finished).filter(|finished| *finished <= end);
+        let finished = Some(finished).filter(|finished| *finished <= results.simulated);
         let deadline = (group == 1).then(|| start + SimTime::from_micros(200));
         let delivered = if finished.is_some() { bytes } else { bytes / 3 };
         let (from, to) = (MachineId(id as u32 % HOSTS), MachineId((id as u32 + 5) % HOSTS));
@@ -61,6 +68,10 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
             FlowRecord { group, bytes, start, finished, ideal, delivered, deadline, ..FlowRecord::new(id, from, to) };
         results.flows.push(flow);
     }
+}
+
+/// A link to and from each host.
+fn link_records(results: &mut Results, drawn: &mut Drawn, load: f64) {
     for (i, (from, to)) in (1..=HOSTS)
         .flat_map(|i| [(format!("h{i}"), "leaf1".to_owned()), ("leaf1".to_owned(), format!("h{i}"))])
         .enumerate()
@@ -81,6 +92,10 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
             queue_peak: 97_500 + i as u64 * 1_500,
         });
     }
+}
+
+/// Samples of links and groups, each tenth of a millisecond.
+fn samples(results: &mut Results, drawn: &mut Drawn) {
     for step in 1..=1_000 {
         let at = SimTime::from_micros(step * 100);
         for link in 0..8 {
@@ -102,7 +117,6 @@ fn invented(load: f64, badness: f64, seed: u64, flows: u64) -> Results {
             results.group_samples.push(GroupSample { at, group, delivered, active: 16, flows: 16, squares });
         }
     }
-    results
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

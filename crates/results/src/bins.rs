@@ -1,13 +1,15 @@
 //! Bins of flow sizes.
 //!
-//! Problem: a mean over all flows says nothing about small ones, which most applications wait for. Approach:
-//! flows are told apart by their size, each bin up to and including its bound, the last without one.
+//! Problem: a mean over all flows hides small ones, which most applications wait for. Approach:
+//! flows are distinguished by their size, each bin up to and including its bound, the last without
+//! one.
 //!
-//! Worked example: with bounds 10 kB and 10 MB there are three bins; a flow of exactly 10,000 bytes is in the
-//! first.
+//! Worked example: with bounds 10 kB and 10 MB there are three bins; a flow of exactly 10,000 bytes
+//! is in the first.
 //!
-//! Source: the bins ≤ 10 kB, ≤ 10 MB and above are those of QJump (§6.4, Fig 9); the default adds 100 kB and
-//! 1 MB between them, the bounds of small and medium flows in DCTCP (§2.2) and pFabric (§5.2).
+//! Source: the bins ≤ 10 kB, ≤ 10 MB and above are those of QJump (§6.4, Fig 9); the default adds
+//! 100 kB and 1 MB between them, the bounds of small and medium flows in DCTCP (§2.2) and pFabric
+//! (§5.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +29,8 @@ pub struct Bin {
 pub struct SizeBins(Vec<u64>);
 
 impl SizeBins {
-    /// Bins with these bounds; sorted here, and a bound given twice counts once. Without bounds there is one
-    /// bin with all flows.
+    /// Bins with these bounds; sorted here, and a bound given twice counts once. Without bounds
+    /// there is one bin with all flows.
     pub fn new(bounds: impl IntoIterator<Item = u64>) -> Self {
         let mut bounds: Vec<u64> = bounds.into_iter().collect();
         bounds.sort_unstable();
@@ -41,12 +43,12 @@ impl SizeBins {
         Self(vec![10_000, 10_000_000])
     }
 
-    /// How many bins: one more than bounds.
+    /// The number of bins: one more than bounds.
     pub fn count(&self) -> usize {
         self.0.len() + 1
     }
 
-    /// The place of the bin that a flow of `bytes` is in.
+    /// The index of the bin of a flow of `bytes`.
     pub fn place(&self, bytes: u64) -> usize {
         self.0.partition_point(|bound| *bound < bytes)
     }

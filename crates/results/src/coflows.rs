@@ -1,15 +1,17 @@
 //! Coflows: flows that an application waits for together, timed as a whole.
 //!
-//! Problem: who asks a server waits for the request and the response, and a barrier or an aggregator for the last flow of the
-//! round; percentiles over single flows say how long neither takes, and for requests they are about the tiny ones.
-//! Approach: a coflow's completion time goes from the start of its first flow to the last byte of its last one
-//! (the query completion time, the job's round). It has finished when all flows that it is to have have
-//! started and finished; one that has not is slower than all others, as in [`crate::summary`].
+//! Problem: a client waits for the request and the response, and a barrier or an aggregator for the
+//! last flow of the round; percentiles over single flows measure neither, and for requests they are
+//! dominated by the small ones. Approach: a coflow's completion time goes from the start of its
+//! first flow to the last byte of its last one (the query completion time, the job's round). It has
+//! finished when all of its flows have started and finished; one that has not is slower than all
+//! others, as in [`crate::summary`].
 //!
-//! Worked example: a request from 0 to 10 µs and its response from 10 to 300 µs are a coflow of 300 µs. A request whose
-//! response had not started when the run ended is a coflow that did not finish.
+//! Worked example: a request from 0 to 10 µs and its response from 10 to 300 µs are a coflow of 300
+//! µs. A request whose response had not started when the run ended is a coflow that did not finish.
 //!
-//! Source: Chowdhury and Stoica, "Coflow: a networking abstraction for cluster applications" (HotNets 2012).
+//! Source: Chowdhury and Stoica, "Coflow: a networking abstraction for cluster applications"
+//! (HotNets 2012).
 
 use crate::json;
 use crate::record::FlowRecord;
@@ -21,11 +23,11 @@ use weir_units::SimTime;
 /// Statistics of the coflows of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CoflowStatistics {
-    /// How many flows each has.
+    /// The number of flows of each.
     pub flows_per_coflow: u64,
-    /// How many coflows started.
+    /// The number of started coflows.
     pub coflows: u64,
-    /// How many did not finish.
+    /// The number of unfinished ones.
     pub unfinished: u64,
     /// Their completion times.
     #[serde(rename = "cct_ps", with = "json::picos")]
@@ -33,7 +35,8 @@ pub struct CoflowStatistics {
 }
 
 impl CoflowStatistics {
-    /// The statistics of the coflows of `flows_per_coflow` flows that a group's flows make. Flows of no coflow do not count.
+    /// The statistics of the coflows of `flows_per_coflow` flows that a group's flows make. Flows
+    /// of no coflow do not count.
     pub fn new(flows: &[&FlowRecord], flows_per_coflow: u64) -> Self {
         let mut coflows: BTreeMap<u64, Vec<&FlowRecord>> = BTreeMap::new();
         for flow in flows {

@@ -1,8 +1,8 @@
 //! The flows as Parquet: the columns of `flows.csv`, for programs that read millions of them.
 //!
-//! Integers are unsigned 64 or 32 bits wide as in the records, times picoseconds; what a flow may lack is
-//! null. Nothing is compressed: names are stored once by their dictionary, and the rest are numbers that
-//! differ.
+//! Integers are unsigned 64 or 32 bits wide as in the records, times picoseconds; a value that a
+//! flow may lack is null. Nothing is compressed: names are stored once by their dictionary, and the
+//! rest are numbers that differ.
 //!
 //! Source: the Apache Parquet format, version 2 of its logical types.
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Rows that are written together: some 20 MB while they are.
 const ROWS: usize = 1 << 17;
 
-/// What a column holds and where it comes from.
+/// The type of a column and its source.
 enum Column {
     Text(fn(&FlowRow<'_>) -> ByteArray),
     Long(fn(&FlowRow<'_>) -> u64),
@@ -84,23 +84,23 @@ impl Column {
     }
 }
 
-/// Writes the next column; `there` has 1 for each row with a value and 0 for each without.
+/// Writes the next column; `present` has 1 for each row with a value and 0 for each without.
 fn put<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = T::T>,
-    there: Option<&[i16]>,
+    present: Option<&[i16]>,
 ) -> Result<()> {
     let missing = || ParquetError::General("more columns than the schema has".to_owned());
     let mut column = group.next_column()?.ok_or_else(missing)?;
     let values: Vec<T::T> = values.collect();
-    column.typed::<T>().write_batch(&values, there, None)?;
+    column.typed::<T>().write_batch(&values, present, None)?;
     column.close()
 }
 
 /// Writes the flows of `results`, which must be sound (see [`Results::check`]).
 pub(crate) fn write_flows(results: &Results, out: impl Write + Send) -> io::Result<()> {
     write(results, out, ROWS).map_err(|error| match error {
-        // What the disk said, if it was the disk.
+        // The error of the disk, if it was the disk.
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(cause) => io::Error::other(cause),

@@ -1,4 +1,4 @@
-//! What is written as Parquet reads back.
+//! Written Parquet reads back.
 
 use super::*;
 use crate::sample::sample;
@@ -55,7 +55,7 @@ fn a_run_without_flows_is_a_table_without_rows() {
 }
 
 #[test]
-fn what_the_disk_says_is_what_people_read() {
+fn errors_of_the_disk_are_shown() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -1,14 +1,15 @@
 //! Jain's fairness index.
 //!
-//! J = (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything, k/n when k of n share equally and
-//! the others have nothing. It does not depend on the unit.
+//! J = (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything, k/n when k of n share
+//! equally and the others have nothing. It is independent of the unit.
 //!
 //! Worked example: 10, 20 and 30 Mb/s give 60² / (3 × 1400) = 0.857.
 //!
-//! Source: Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource allocation
-//! in shared computer systems", DEC-TR-301, 1984, §2.
+//! Source: Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
+//! allocation in shared computer systems", DEC-TR-301, 1984, §2.
 
-/// Jain's index of `values`, which are not negative; `None` when there are none, or nothing but zeros.
+/// Jain's index of `values`, which are not negative; `None` when there are none, or nothing but
+/// zeros.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let largest = values.iter().copied().fold(0.0, f64::max);
     if largest <= 0.0 {
@@ -36,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn between_one_nth_and_one_whatever_the_unit(
+        fn between_one_nth_and_one_for_any_unit(
             values in prop::collection::vec(0u32..1_000_000, 1..50), unit in 1e-9f64..1e15
         ) {
             let scaled: Vec<f64> = values.iter().map(|value| f64::from(*value) * unit).collect();

@@ -1,20 +1,21 @@
 //! The files of a run, in a directory of its own.
 //!
-//! | file | holds |
+//! | file | content |
 //! |---|---|
 //! | `flows.csv`, `flows.parquet` | one row for each flow, the same columns |
 //! | `links.csv` | one row for each link |
 //! | `link_samples.csv`, `group_samples.csv` | samples over time |
-//! | `meters.csv` | samples of machine shapers; only where there were any |
+//! | `meters.csv` | samples of machine shapers; only if there were any |
 //! | `hosts.csv` | the hosts' names |
-//! | `result.json` | what ran, counters, statistics by group and size bin |
+//! | `result.json` | the run, counters, statistics by group and size bin |
 //!
-//! Problem: a disk fills up, a run is killed, and half a file looks like a result. Approach: every file is
-//! written beside its place and renamed into it when it is whole; `result.json` comes last and is taken away
-//! first, so where it is, the others are, and belong to it. [`Results::read`] gives back what was written.
+//! Problem: a disk fills up, a run is killed, and half a file looks like a result. Approach: every
+//! file is written beside its final name and renamed when it is whole; `result.json` is written
+//! last and removed first, so its presence means that the others are present and belong to it.
+//! [`Results::read`] returns the written results.
 //!
-//! Worked example: a disk that is full when `flows.parquet` is written leaves `hosts.csv` and `flows.csv`, no
-//! `result.json` and nothing half-written; the error names `flows.parquet`.
+//! Worked example: a disk that is full when `flows.parquet` is written leaves `hosts.csv` and
+//! `flows.csv`, no `result.json` and nothing half-written; the error names `flows.parquet`.
 
 use crate::bins::SizeBins;
 use crate::columns;
@@ -27,7 +28,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The file whose presence says that the others are whole.
+/// The file whose presence means that the others are whole.
 pub const RESULT: &str = "result.json";
 const HOSTS: &str = "hosts.csv";
 const FLOWS: &str = "flows.csv";
@@ -37,7 +38,7 @@ const LINK_SAMPLES: &str = "link_samples.csv";
 const GROUP_SAMPLES: &str = "group_samples.csv";
 const METERS: &str = "meters.csv";
 
-/// What is in which file, as `result.json` says it.
+/// The content of each file, for `result.json`.
 const FILES: [(&str, &str); 6] = [
     ("hosts", HOSTS),
     ("flows", FLOWS),
@@ -47,33 +48,33 @@ const FILES: [(&str, &str); 6] = [
     ("group_samples", GROUP_SAMPLES),
 ];
 
-/// Why files cannot be written or read.
+/// The reason why files cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The name of the directory is taken by a file.
     #[error("`{}` is a file, not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// A directory with files is not overwritten unasked.
+    /// A directory with files is not overwritten without `force`.
     #[error("`{}` already has files", .0.display())]
     NotEmpty(PathBuf),
-    /// The disk, or whatever is in its place, refused.
+    /// The disk, or the file system, refused.
     #[error("cannot {what} `{}`: {cause}", .path.display())]
     Io {
         /// `write`, `read` or `make the directory`.
         what: &'static str,
         /// Which file.
         path: PathBuf,
-        /// Why; its kind tells a full disk from a missing file.
+        /// The reason; its kind distinguishes a full disk from a missing file.
         cause: io::Error,
     },
-    /// What is in a file cannot be read.
+    /// The content of a file cannot be read.
     #[error("`{}`{}: {cause}", .path.display(), at(*.line))]
     Malformed {
         /// Which file.
         path: PathBuf,
         /// Which line, from 1.
         line: Option<u64>,
-        /// Why.
+        /// The reason.
         cause: String,
     },
     /// A file that another version wrote.
@@ -89,7 +90,7 @@ pub enum FileError {
     Invalid {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         cause: InvalidResults,
     },
 }
@@ -105,11 +106,11 @@ pub struct ResultsDirectory {
 }
 
 impl ResultsDirectory {
-    /// Makes the directory and those above it; one that has files is refused unless `force`. Nothing in it is
-    /// touched yet.
+    /// Makes the directory and those above it; one that has files is refused unless `force`.
+    /// Nothing in it is changed yet.
     ///
     /// # Errors
-    /// `NotADirectory`, `NotEmpty`, or what the disk says.
+    /// `NotADirectory`, `NotEmpty`, or the error of the disk.
     pub fn prepare(path: &Path, force: bool) -> Result<Self, FileError> {
         if path.exists() && !path.is_dir() {
             return Err(FileError::NotADirectory(path.to_owned()));
@@ -123,7 +124,7 @@ impl ResultsDirectory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -131,8 +132,8 @@ impl ResultsDirectory {
     /// Writes all files of a run; `bins` are those of the statistics in `result.json`.
     ///
     /// # Errors
-    /// Results that are not sound, before anything is touched; else what the disk says: then there is no
-    /// `result.json`, and no file is half-written.
+    /// Results that are not sound, before anything is changed; else the error of the disk: then
+    /// there is no `result.json`, and no file is half-written.
     pub fn write(&self, results: &Results, bins: &SizeBins) -> Result<(), FileError> {
         results.check().map_err(|cause| FileError::Invalid { path: self.path.clone(), cause })?;
         self.remove(RESULT)?;
@@ -154,12 +155,12 @@ impl ResultsDirectory {
     /// Writes one more file, for example `report.html`, in the same careful way.
     ///
     /// # Errors
-    /// What the disk says; an older file of that name is then still there.
+    /// The error of the disk; an older file of that name is then still there.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), FileError> {
         self.put(name, |out| out.write_all(text.as_bytes()))
     }
 
-    /// Takes a file away that an earlier run may have left.
+    /// Removes a file that an earlier run may have left.
     fn remove(&self, name: &str) -> Result<(), FileError> {
         match fs::remove_file(self.path.join(name)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
@@ -174,14 +175,14 @@ impl ResultsDirectory {
     }
 }
 
-/// Writes a file beside `path` and puts it in its place when it is whole; what is half-written is taken away.
+/// Writes a file beside `path` and renames it when it is whole; a half-written file is removed.
 ///
 /// # Errors
-/// What `fill` or the disk says; an older file at `path` is then still there.
+/// The error of `fill` or of the disk; an older file at `path` is then still there.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), FileError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    // Two programs that write the same file do not write into each other's.
+    // Two programs that write the same file use different temporary names.
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
     let written = File::create(&beside).and_then(|file| {
@@ -191,13 +192,13 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Resul
         fs::rename(&beside, path)
     });
     written.map_err(|cause| {
-        // The first error is the one to tell; there may be nothing to take away.
+        // The first error is reported; there may be nothing to remove.
         let _ = fs::remove_file(&beside);
         FileError::Io { what: "write", path: path.to_owned(), cause }
     })
 }
 
-/// What the disk said, if it was the disk.
+/// The error of the disk, if it was the disk.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -211,12 +212,12 @@ impl Results {
         let meters = (!self.services.is_empty()).then_some(("meters", METERS));
         let files: Vec<(&str, &str)> = FILES.into_iter().chain(meters).collect();
         let file = ResultFile::new(self, Statistics::new(self, bins), &files);
-        // Numbers, strings and maps with text keys: there is nothing in it that JSON cannot say.
+        // Numbers, strings and maps with text keys: JSON can express all of it.
         let text = serde_json::to_string_pretty(&file);
         text.unwrap_or_else(|error| unreachable!("results are plain data: {error}")) + "\n"
     }
 
-    /// Reads what [`ResultsDirectory::write`] wrote.
+    /// Reads the files of [`ResultsDirectory::write`].
     ///
     /// # Errors
     /// A missing or malformed file, another format, or results that are not sound.
@@ -240,8 +241,8 @@ impl Results {
         Ok(results)
     }
 
-    /// Whether the directory holds a run that reached its end. A directory that is not there, or without
-    /// `result.json`, does not.
+    /// Whether the directory holds a run that reached its end. A directory that is not there, or
+    /// without `result.json`, does not.
     ///
     /// # Errors
     /// A `result.json` that cannot be read.
@@ -259,11 +260,11 @@ fn read_result(directory: &Path) -> Result<ResultFile, FileError> {
     let text = fs::read(&path).map_err(|cause| FileError::Io { what: "read", path: path.clone(), cause })?;
     let malformed = |error: serde_json::Error| {
         let (line, text) = (error.line(), error.to_string());
-        // The line is told beside the file.
+        // The line is reported beside the file.
         let cause = text.strip_suffix(&format!(" at line {line} column {}", error.column())).unwrap_or(&text);
         FileError::Malformed { path: path.clone(), line: Some(line as u64), cause: cause.to_owned() }
     };
-    // Another version's file is another version's, whatever else it lacks.
+    // The version is checked first, before any other missing part.
     let FormatOnly { format } = serde_json::from_slice(&text).map_err(malformed)?;
     if format != FORMAT {
         return Err(FileError::Format { path, found: format });

@@ -1,4 +1,4 @@
-//! What is written reads back, and what cannot be is refused.
+//! Written results read back, and invalid ones are refused.
 
 use super::*;
 use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample};
@@ -46,7 +46,7 @@ fn the_sample_reads_back() {
     );
     assert_eq!(Results::read(directory.path()).unwrap(), sample());
     assert!(Results::is_complete(directory.path()).unwrap());
-    // Without shapers there is no file of them, whatever was there before.
+    // Without shapers there is no file of them, even if there was one before.
     let bare = Results { services: Vec::new(), meter_samples: Vec::new(), ..sample() };
     ResultsDirectory::prepare(directory.path(), true).unwrap().write(&bare, &SizeBins::default()).unwrap();
     assert!(!names(directory.path()).contains(&"meters.csv".to_owned()));
@@ -87,7 +87,7 @@ fn a_directory_with_files_is_kept_unless_forced() {
 }
 
 #[test]
-fn a_writer_that_fails_leaves_what_was_there() {
+fn a_writer_that_fails_leaves_the_old_file() {
     let directory = directory();
     let path = directory.path().join("report.html");
     replace(&path, |out| out.write_all(b"old")).unwrap();
@@ -104,7 +104,7 @@ fn a_writer_that_fails_leaves_what_was_there() {
 }
 
 #[test]
-fn results_that_cannot_be_are_not_written() {
+fn invalid_results_are_not_written() {
     let refuse = |change: fn(&mut Results)| {
         let directory = directory();
         let mut results = sample();
@@ -114,16 +114,24 @@ fn results_that_cannot_be_are_not_written() {
         assert!(names(directory.path()).is_empty());
         message(&error, directory.path())
     };
-    insta::assert_snapshot!(refuse(|results| results.hosts[1] = "h1".to_owned()), @"the results in `DIR` are not sound: two hosts are called `h1`");
-    insta::assert_snapshot!(refuse(|results| results.flows[3].group = 2), @"the results in `DIR` are not sound: flow 3 speaks of group 2, but there are 2");
-    insta::assert_snapshot!(refuse(|results| results.flows[0].coflow = Some(0)), @"the results in `DIR` are not sound: flow 0 is one too many in a coflow of group `web`");
-    insta::assert_snapshot!(refuse(|results| results.flows[5].coflow = Some(0)), @"the results in `DIR` are not sound: flow 6 is one too many in a coflow of group `bulk`");
-    insta::assert_snapshot!(refuse(|results| results.flows[3].finished = Some(SimTime::ZERO)), @"the results in `DIR` are not sound: flow 3 finished before it started");
-    insta::assert_snapshot!(refuse(|results| results.link_samples[0].link = 9), @"the results in `DIR` are not sound: a sample at 0.001000000000 s speaks of link 9, but there are 3");
+    insta::assert_snapshot!(refuse(|results| results.hosts[1] = "h1".to_owned()), @"the results in `DIR` are not \
+        sound: two hosts are called `h1`");
+    insta::assert_snapshot!(refuse(|results| results.flows[3].group = 2), @"the results in `DIR` are not sound: \
+        flow 3 refers to group 2, but there are 2");
+    insta::assert_snapshot!(refuse(|results| results.flows[0].coflow = Some(0)), @"the results in `DIR` are not \
+        sound: flow 0 is one too many in a coflow of group `web`");
+    insta::assert_snapshot!(refuse(|results| results.flows[5].coflow = Some(0)), @"the results in `DIR` are not \
+        sound: flow 6 is one too many in a coflow of group `bulk`");
+    insta::assert_snapshot!(
+        refuse(|results| results.flows[3].finished = Some(SimTime::ZERO)),
+        @"the results in `DIR` are not sound: flow 3 finished before it started"
+    );
+    insta::assert_snapshot!(refuse(|results| results.link_samples[0].link = 9), @"the results in `DIR` are not \
+        sound: a sample at 0.001000000000 s refers to link 9, but there are 3");
 }
 
 #[test]
-fn files_that_cannot_be_read_say_where() {
+fn unreadable_files_are_refused_with_positions() {
     let spoil = |name: &str, from: &str, to: &str| {
         let directory = written(&sample());
         let path = directory.path().join(name);
@@ -286,7 +294,7 @@ pub(crate) fn results() -> impl Strategy<Value = Results> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_is_written_reads_back(results in results()) {
+    fn written_results_read_back(results in results()) {
         let directory = written(&results);
         prop_assert_eq!(Results::read(directory.path()).unwrap(), results);
     }

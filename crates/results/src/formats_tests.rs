@@ -1,4 +1,4 @@
-//! CSV, Parquet and JSON say the same about a run, as other programs read them from the disk.
+//! CSV, Parquet and JSON agree about a run, as other programs read them from the disk.
 
 use super::tests::{results, written};
 use super::*;

@@ -1,12 +1,12 @@
-//! Results that cannot be: refused before they are written and after they are read.
+//! Invalid results: refused before they are written and after they are read.
 
 use crate::record::Results;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why results are not sound.
+/// The reason why results are not sound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidResults {
-    /// Files speak of things by name, so a name means one thing.
+    /// Files refer to objects by name, so a name has one meaning.
     #[error("two {what} are called `{name}`")]
     SameName {
         /// `hosts`, `groups`, `links` or `services`.
@@ -14,19 +14,19 @@ pub enum InvalidResults {
         /// The name.
         name: String,
     },
-    /// A place in a table that is shorter.
-    #[error("{of} speaks of {what} {place}, but there are {count}")]
+    /// An index beyond the end of a table.
+    #[error("{of} refers to {what} {place}, but there are {count}")]
     NoSuch {
         /// Which record.
         of: String,
         /// `host`, `group`, `link` or `service`.
         what: &'static str,
-        /// The place it names.
+        /// The index.
         place: u32,
-        /// How many there are.
+        /// The length of the table.
         count: usize,
     },
-    /// A coflow where the group has none, or of more flows than the group says.
+    /// A coflow of a group without coflows, or of more flows than the group's coflows have.
     #[error("flow {id} is one too many in a coflow of group `{group}`")]
     Coflow {
         /// The first flow that is too many.
@@ -43,10 +43,11 @@ pub enum InvalidResults {
 }
 
 impl Results {
-    /// Checks that names are unique, places exist, coflows have no more flows than they may and no flow ends before it begins.
+    /// Checks that names are unique, indices exist, coflows have no more flows than they may and no
+    /// flow ends before it begins.
     ///
     /// # Errors
-    /// The first that is not so.
+    /// The first violation.
     pub fn check(&self) -> Result<(), InvalidResults> {
         unique("hosts", self.hosts.iter().map(String::as_str))?;
         unique("groups", self.groups.iter().map(|group| group.name.as_str()))?;

@@ -1,10 +1,11 @@
-//! `result.json`: what a run was and what came of it, on one screen.
+//! `result.json`: a run and its outcome, on one screen.
 //!
-//! Keys keep their order and there is no wall-clock time, so that the same scenario and seed give the same
-//! bytes. Times are picoseconds, rates bit/s, sizes bytes; a key's name says which. `statistics` follows from
-//! the flows and is not read back.
+//! Keys keep their order and there is no wall-clock time, so that the same scenario and seed give
+//! the same bytes. Times are picoseconds, rates bit/s, sizes bytes; a key's name says which.
+//! `statistics` follows from the flows and is not read back.
 //!
-//! Worked example: a run that was interrupted has `"complete": false` and `simulated_ps` says how far it came.
+//! Worked example: an interrupted run has `"complete": false`, and `simulated_ps` is its simulated
+//! time.
 
 use crate::record::{Group, Results};
 use crate::statistics::Statistics;
@@ -13,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, SimTime};
 
-/// The version of a run's files; a key more does not raise it. 1 was a file of services' bandwidths alone, 2
-/// had no column for coflows.
+/// The version of a run's files; an additional key does not raise it. 1 was a file of services'
+/// bandwidths alone, 2 had no column for coflows.
 pub(crate) const FORMAT: u32 = 3;
 
 /// The whole file.
@@ -28,7 +29,7 @@ pub(crate) struct ResultFile {
     pub(crate) sample_interval_ps: Option<u64>,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) groups: Vec<GroupEntry>,
-    /// Only where machine shapers ran.
+    /// Only with machine shapers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) services: Vec<String>,
     pub(crate) counters: BTreeMap<String, u64>,
@@ -37,7 +38,7 @@ pub(crate) struct ResultFile {
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// A traffic entry.
+/// A flow group.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GroupEntry {
     name: String,
@@ -52,7 +53,7 @@ impl GroupEntry {
     }
 }
 
-/// The one key that must be there for the others to be understood.
+/// The one key that other versions must have, too.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FormatOnly {
     pub(crate) format: u32,
@@ -81,7 +82,7 @@ impl ResultFile {
         }
     }
 
-    /// The results that the file alone gives: without hosts, flows, links and samples.
+    /// The part of results in this file: without hosts, flows, links and samples.
     pub(crate) fn into_results(self) -> Results {
         Results {
             scenario: self.scenario,

@@ -1,28 +1,28 @@
-//! What a simulated run gives: flow records, time series, statistics, files and pages.
+//! Results of a simulated run: flow records, time series, statistics, files and pages.
 //!
-//! Problem: a run is judged by its flows' completion times, by how full its links were and by how fairly its
-//! flows shared them; and it is judged again, years later, from its files alone. Approach: the simulator fills
-//! plain [`Results`]; everything else is computed from them by pure functions, so a page drawn from files is
-//! the page drawn after the run.
+//! Problem: a run is judged by its flows' completion times, by the utilisation of its links and by
+//! the fairness among its flows; and it is judged again, years later, from its files alone.
+//! Approach: the simulator fills plain [`Results`]; everything else is computed from them by pure
+//! functions, so a page drawn from files is the page drawn after the run.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`record`] | [`Results`]: flows, links, samples |
 //! | [`bins`] | bins of flow sizes |
 //! | [`summary`] | mean and percentiles |
 //! | [`statistics`] | completion times, slowdowns and deadlines by group and size bin |
-//! | [`coflows`] | completion times of flows that are waited for together |
+//! | [`coflows`] | completion times of flows that an application awaits together |
 //! | [`fairness`] | Jain's index |
 //! | [`series`] | utilisation, goodput, queues and machine shapers over time |
 //! | [`student`] | confidence intervals over seeds |
-//! | [`invalid`] | what results cannot be |
+//! | [`invalid`] | the checks of results |
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
-//! | [`files`] | the files of a run: the only part that touches a disk |
+//! | [`files`] | the files of a run: the only part that uses a disk |
 //! | [`page`] | the page of a run |
 //! | [`sweep`], [`mod@sweep_page`] | the points of a sweep and their page |
 //!
-//! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2 ms. If the
-//! idle network would have taken 1 ms, its slowdown is 2 and its goodput 4 Gb/s.
+//! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2
+//! ms. If the idle network would have taken 1 ms, its slowdown is 2 and its goodput 4 Gb/s.
 //!
 //! ```
 //! use weir_results::FlowRecord;

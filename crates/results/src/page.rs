@@ -1,8 +1,9 @@
 //! The page of a run, drawn from its results alone.
 //!
-//! From what people ask first: what ran, how long flows took by size and group, then what happened over time,
-//! then links and counters. A page does not grow with a run's length: lines are thinned to the picture, and of
-//! many links or groups only the busiest are shown, with the number of the others.
+//! In the order of a reader's questions: the run, completion times by size and group, then the
+//! behaviour over time, then links and counters. A page does not grow with a run's length: lines
+//! are thinned to the picture, and of many links or groups only the busiest are shown, with the
+//! number of the others.
 
 use crate::bins::SizeBins;
 use crate::page_charts as charts;
@@ -12,10 +13,10 @@ use crate::statistics::Statistics;
 use crate::text;
 use weir_report::{Chart, Page, Panel, side_by_side};
 
-/// Fewer intervals than this do not show what happened over time.
+/// Fewer intervals than this do not show a course over time.
 const FEW: u64 = 20;
 
-/// The page of a run with the default size bins. `command` is what gives the same result again.
+/// The page of a run with the default size bins. `command` reproduces the result.
 pub fn page(results: &Results, command: &str) -> Page {
     page_with_bins(results, &SizeBins::default(), command)
 }
@@ -36,7 +37,8 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         page = page
             .heading("Coflows")
             .paragraph(
-                "Flows that an application waits for together: a round, a shuffle, or a request and its response. From the start \
+                "Flows that an application waits for together: a round, a shuffle, or a request and its response. \
+                 From the start \
                  of the first to the arrival of the last byte of the last.",
             )
             .table(&coflows);
@@ -45,7 +47,7 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         page = page
             .heading("Groups")
             .paragraph(
-                "Goodput is what was delivered to applications over the simulated time; Jain's index is over the \
+                "Goodput is the data delivered to applications over the simulated time; Jain's index is over the \
                  goodputs of flows, each over its own life.",
             )
             .table(&tables::groups(results, &statistics));
@@ -69,9 +71,13 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
     let (meters, all) = charts::meters(results);
     if !meters.is_empty() {
         let shown = match all - meters.len() {
-            0 => "What services received at each machine, the busiest first: with what they might, and what each sender was told."
+            0 => "Received rates of services at each machine, the busiest first, with the allowed and the \
+                  advertised rates."
                 .to_owned(),
-            more => format!("What services received at machines, the busiest first; {more} more are in meters.csv."),
+            more => format!(
+                "Received rates of services at machines, the busiest first; {more} more are in \
+                             meters.csv."
+            ),
         };
         let panels: Vec<Panel<'_>> = meters.iter().map(|(name, chart)| Panel::new(name, chart)).collect();
         page = page.heading("Machine shapers").paragraph(&shown).push(side_by_side(&panels));
@@ -88,7 +94,7 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
     page.heading("Again").code(command)
 }
 
-/// How long flows took, as far as they finished.
+/// Completion times, of finished flows.
 fn completion(mut page: Page, results: &Results, statistics: &Statistics) -> Page {
     let all = &statistics.all.all;
     let flows = results.flows.len() as u64;
@@ -108,7 +114,7 @@ fn completion(mut page: Page, results: &Results, statistics: &Statistics) -> Pag
         .heading("Completion times")
         .paragraph(
             "From a flow's start to the arrival of its last byte. Percentiles are nearest-rank: of n flows in \
-             ascending order, p % is the one at place p·n/100, rounded up.",
+             ascending order, p % is the one at rank p·n/100, rounded up.",
         )
         .table(&tables::times(statistics));
     if all.slowdown.count > 0 {
@@ -120,13 +126,13 @@ fn completion(mut page: Page, results: &Results, statistics: &Statistics) -> Pag
     figures(page, charts::of_flows(results, statistics))
 }
 
-/// What a point of the lines over time is.
+/// The meaning of a point of the lines over time.
 fn samples_are(results: &Results) -> String {
     let samples = results.link_samples.iter().map(|sample| sample.at).max();
     let samples = samples.max(results.group_samples.iter().map(|sample| sample.at).max());
     let mut text = String::from(
-        "Goodput counts what reached applications, in order: a packet that fills a gap brings all that waited behind \
-         it, so that for an interval a group may have more than its link carries.",
+        "Goodput counts the data that reached applications, in order: a packet that fills a gap delivers all data \
+         that waited behind it, so that for an interval a group may exceed its link's rate.",
     );
     if let Some((interval, last)) = results.sample_interval.zip(samples) {
         let count = last.picos().div_ceil(interval.picos().max(1));

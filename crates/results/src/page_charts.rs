@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use weir_report::{Axis, Chart, Series, Unit};
 use weir_units::{MachineId, SimTime};
 
-/// The most lines in a chart: as many as can be told apart by colour.
+/// The most lines in a chart: as many as colours distinguish.
 const LINES: usize = 6;
 /// The most groups whose bars stand beside each other; beyond, the bars are of all flows.
 const BARRED: usize = 4;
@@ -22,7 +22,7 @@ fn plain(unit: &str) -> Unit {
     Unit::Plain(unit.to_owned())
 }
 
-/// A chart with a title; `shown` of `all` lines, which is said where some are left out.
+/// A chart with a title; `shown` of `all` lines, with a remark if some are omitted.
 fn titled(title: &str, (shown, all): (usize, usize), of: &str, x: Axis, y: Axis) -> Chart {
     let left_out = if shown < all { format!(" ({shown} of {all} {of})") } else { String::new() };
     Chart { title: format!("{title}{left_out}"), ..Chart::new(x, y) }
@@ -48,8 +48,8 @@ pub(crate) fn of_flows(results: &Results, statistics: &Statistics) -> Vec<Chart>
     charts
 }
 
-/// The distribution of what `value` gives, by group: none for flows that do not count, `Some(None)` for those
-/// that did not finish.
+/// The distribution of `value`, by group: none for flows that do not count, `Some(None)` for
+/// unfinished ones.
 fn distribution(
     results: &Results,
     title: &str,
@@ -152,7 +152,8 @@ pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// Jain's index between all flows, and between those of each group that has several: one flow is always fair to itself.
+/// Jain's index between all flows, and between those of each group that has several: one flow is
+/// always fair to itself.
 fn fairness(results: &Results) -> Vec<Series> {
     let mut flows = vec![0u64; results.groups.len()];
     for flow in &results.flows {
@@ -164,13 +165,13 @@ fn fairness(results: &Results) -> Vec<Series> {
     let several = (0..).zip(&results.groups).zip(&flows).filter(|(_, flows)| **flows > 1);
     let groups = several
         .map(|((place, group), _)| of_group(place, Series::new(group.name.as_str(), series::fairness(results, place))));
-    // Where there is one group, all flows are its flows.
+    // With one group, all flows are its flows.
     let all = Some(all).filter(|_| results.groups.len() > 1);
     all.into_iter().chain(groups).collect()
 }
 
-/// Queue lengths by time, a chart for each of the busiest watched links: several in one would hide each other.
-/// With the number of watched links.
+/// Queue lengths by time, a chart for each of the busiest watched links: several in one would hide
+/// each other. With the number of watched links.
 pub(crate) fn queues(results: &Results) -> (Vec<(&str, Chart)>, usize) {
     let links = busiest_watched(results);
     let chart = |link: &u32| {
@@ -185,8 +186,8 @@ pub(crate) fn queues(results: &Results) -> (Vec<(&str, Chart)>, usize) {
     (links.iter().take(LINES).map(chart).collect(), links.len())
 }
 
-/// What machine shapers did for the services that received most at a machine, a chart for each: what came, what might, and
-/// what each sender was told. With the number of all that received anything.
+/// The rates of machine shapers for the services that received most at a machine, a chart for each:
+/// received, allowed, and advertised to each sender. With the number of all that received anything.
 pub(crate) fn meters(results: &Results) -> (Vec<(String, Chart)>, usize) {
     let mut received: BTreeMap<(MachineId, u32), u64> = BTreeMap::new();
     for sample in &results.meter_samples {
@@ -209,7 +210,7 @@ pub(crate) fn meters(results: &Results) -> (Vec<(String, Chart)>, usize) {
     (busiest.iter().take(LINES).map(chart).collect(), busiest.len())
 }
 
-/// The places of watched links, the busiest first.
+/// The indices of watched links, the busiest first.
 fn busiest_watched(results: &Results) -> Vec<u32> {
     let watched = series::watched(results);
     let order: BTreeMap<&str, usize> =

@@ -34,7 +34,7 @@ fn by_size(statistics: &Statistics, columns: &[&str], values: impl Fn(&BinStatis
         table = table.number("unfinished");
     }
     table = columns.iter().fold(table, |table, column| table.number(*column));
-    // Where there is one group, all flows are its flows.
+    // With one group, all flows are its flows.
     let all = Some(&statistics.all).filter(|_| statistics.groups.len() != 1);
     for of in all.into_iter().chain(&statistics.groups) {
         let name = if of.name.is_empty() { "all" } else { &of.name };
@@ -98,7 +98,7 @@ pub(crate) fn busiest(results: &Results) -> Vec<(&LinkRecord, f64)> {
     links
 }
 
-/// What the table of links shows and what it leaves out.
+/// The shown and the omitted part of the table of links.
 pub(crate) fn links_are(results: &Results) -> String {
     let sum = |of: fn(&LinkRecord) -> u64| results.links.iter().map(of).fold(0, u64::saturating_add);
     let (dropped, marked) = (sum(|link| link.dropped), sum(|link| link.marked));
@@ -127,7 +127,7 @@ pub(crate) fn links(results: &Results) -> Table {
     table
 }
 
-/// Packets that no link dropped: a switch knew no way for them, since links are down.
+/// Packets that no link dropped: a switch had no route for them, since links are down.
 fn unroutable(results: &Results) -> u64 {
     results.counters.get("packets_unroutable").copied().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Pages say what ran, what is not known and what is left out.
+//! Pages show the run, unknown values and omissions.
 
 use super::*;
 use crate::sample::sample;

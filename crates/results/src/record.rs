@@ -1,7 +1,8 @@
-//! What the simulator hands over: one record for each flow and link, samples over time, counters.
+//! The output of the simulator: one record for each flow and link, samples over time, counters.
 //!
-//! Times are [`SimTime`], picoseconds since the start of the simulation. Ids are places in the vectors of
-//! [`Results`]: a flow's `group` in `groups`, its `from` and `to` in `hosts`, a sample's `link` in `links`.
+//! Times are [`SimTime`], picoseconds since the start of the simulation. Ids are indices into the
+//! vectors of [`Results`]: a flow's `group` in `groups`, its `from` and `to` in `hosts`, a sample's
+//! `link` in `links`.
 
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, MachineId, SimTime};
@@ -14,22 +15,22 @@ const PS_PER_SECOND: u128 = 1_000_000_000_000;
 pub struct FlowRecord {
     /// Unique in the run.
     pub id: u64,
-    /// The traffic entry of the scenario that it belongs to: a place in [`Results::groups`].
+    /// The flow group of the scenario that it belongs to: an index into [`Results::groups`].
     pub group: u32,
-    /// The coflow of its group that it belongs to: the flows that an application waits for together, as a round, a shuffle, or a
-    /// request and its response. `None` where each flow stands for itself.
+    /// The coflow of its group that it belongs to: the flows that an application awaits together,
+    /// as a round, a shuffle, or a request and its response. `None` if each flow is its own.
     pub coflow: Option<u64>,
-    /// The host that sends: a place in [`Results::hosts`].
+    /// The host that sends: an index into [`Results::hosts`].
     pub from: MachineId,
     /// The host that receives.
     pub to: MachineId,
     /// Application bytes to send.
     pub bytes: u64,
-    /// When the application handed it to the transport.
+    /// The time at which the application passed it to the transport.
     pub start: SimTime,
-    /// When the last byte was delivered; `None` when the run ended before.
+    /// The time of the last delivered byte; `None` when the run ended before.
     pub finished: Option<SimTime>,
-    /// How long it would take on an idle network (a length); zero when that is not known.
+    /// Its completion time on an idle network (a length); zero when that is not known.
     pub ideal: SimTime,
     /// Application bytes delivered in order.
     pub delivered: u64,
@@ -37,7 +38,7 @@ pub struct FlowRecord {
     pub retransmissions: u32,
     /// Retransmission timers that expired.
     pub timeouts: u32,
-    /// The point of time by which it should be finished (not a length).
+    /// The deadline (not a length).
     pub deadline: Option<SimTime>,
 }
 
@@ -66,20 +67,20 @@ impl FlowRecord {
         self.finished.map(|finished| finished.saturating_sub(self.start))
     }
 
-    /// How many times longer it took than on an idle network; `None` when it did not finish or the ideal is
-    /// not known.
+    /// Its completion time over that on an idle network; `None` when it did not finish or the ideal
+    /// is not known.
     pub fn slowdown(&self) -> Option<f64> {
         let took = self.completion_time()?;
         (self.ideal > SimTime::ZERO).then(|| took.picos() as f64 / self.ideal.picos() as f64)
     }
 
-    /// Delivered application bits per second of its life, which ends with the flow, or with the run at `end`.
-    /// Zero for a life of no time.
+    /// Delivered application bits per second of its life, which ends with the flow, or with the run
+    /// at `end`. Zero for a life of no time.
     pub fn goodput(&self, end: SimTime) -> Bandwidth {
         rate(self.delivered, self.finished.unwrap_or(end).saturating_sub(self.start))
     }
 
-    /// Whether it kept its deadline; `None` when it has none, or when it could still keep it at `end`.
+    /// Whether it kept its deadline; `None` without one, or when it could still keep it at `end`.
     pub fn met_deadline(&self, end: SimTime) -> Option<bool> {
         let deadline = self.deadline?;
         match self.finished {
@@ -96,19 +97,19 @@ pub fn rate(bytes: u64, time: SimTime) -> Bandwidth {
     Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
 }
 
-/// A traffic entry of the scenario.
+/// A flow group of the scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
     /// Its name; unique in the run.
     pub name: String,
     /// The name of its transport, for example `dctcp`.
     pub transport: String,
-    /// How many flows a coflow has, at least 1; `None` where each flow stands for itself. One with fewer flows has not started
-    /// all of them.
+    /// The number of flows of a coflow, at least 1; `None` if each flow is its own. One with fewer
+    /// flows has not started all of them.
     pub flows_per_coflow: Option<u64>,
 }
 
-/// What one class of a port counted over the whole run.
+/// The counts of one class of a port over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassCount {
     /// Bytes sent.
@@ -126,7 +127,7 @@ pub struct ClassCount {
 pub struct LinkRecord {
     /// `from->to`; unique in the run.
     pub name: String,
-    /// Its speed; the mean over the run where it changed, a link that is down counting as nothing.
+    /// Its speed; the mean over the run if it changed, where a link that is down counts as zero.
     pub rate: Bandwidth,
     /// Bytes sent.
     pub bytes: u64,
@@ -138,16 +139,16 @@ pub struct LinkRecord {
     pub marked: u64,
     /// The same by class.
     pub classes: [ClassCount; 8],
-    /// The most bytes that ever waited.
+    /// The largest backlog in bytes.
     pub queue_peak: u64,
 }
 
-/// What one link did in one interval.
+/// The counts of one link in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkSample {
     /// The end of the interval.
     pub at: SimTime,
-    /// A place in [`Results::links`].
+    /// An index into [`Results::links`].
     pub link: u32,
     /// Bytes sent in the interval.
     pub bytes: u64,
@@ -155,7 +156,7 @@ pub struct LinkSample {
     pub capacity: u64,
     /// Bytes waiting at its end.
     pub queue: u64,
-    /// The most bytes that waited in it.
+    /// The largest backlog in it.
     pub queue_peak: u64,
     /// Packets dropped in it.
     pub dropped: u64,
@@ -163,12 +164,12 @@ pub struct LinkSample {
     pub marked: u64,
 }
 
-/// What one group did in one interval.
+/// The counts of one group in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupSample {
     /// The end of the interval.
     pub at: SimTime,
-    /// A place in [`Results::groups`].
+    /// An index into [`Results::groups`].
     pub group: u32,
     /// Application bytes delivered in the interval.
     pub delivered: u64,
@@ -176,73 +177,76 @@ pub struct GroupSample {
     pub active: u32,
     /// Flows under way at any time in it: the n of Jain's index.
     pub flows: u32,
-    /// The sum over these flows of the square of the bytes that each delivered in the interval; zero when
-    /// nobody counted.
+    /// The sum over these flows of the square of the bytes that each delivered in the interval;
+    /// zero if not counted.
     pub squares: u128,
 }
 
 impl GroupSample {
-    /// Jain's index over the flows' goodputs in the interval; `None` when nothing was delivered or counted.
+    /// Jain's index over the flows' goodputs in the interval; `None` when nothing was delivered or
+    /// counted.
     pub fn jain(&self) -> Option<f64> {
         (self.squares > 0 && self.flows > 0)
             .then(|| (self.delivered as f64).powi(2) / (f64::from(self.flows) * self.squares as f64))
     }
 }
 
-/// What a machine shaper did for one service in one interval.
+/// The counts of a machine shaper for one service in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeterSample {
     /// The end of the interval.
     pub at: SimTime,
     /// The machine.
     pub host: MachineId,
-    /// A place in [`Results::services`].
+    /// An index into [`Results::services`].
     pub service: u32,
     /// Bytes of frames sent in the interval.
     pub sent: u64,
-    /// The rate of the root limiter at its end; `None` where there is none.
+    /// The rate of the root limiter at its end; `None` without one.
     pub limit: Option<Bandwidth>,
     /// Bytes of frames received in the interval.
     pub received: u64,
-    /// C, what the service may receive, at its end; `None` where nothing limits it.
+    /// C, the service's receive capacity, at its end; `None` without a limit.
     pub capacity: Option<Bandwidth>,
-    /// R, what the receive meter tells each sender of weight 1, at its end.
+    /// R, the rate that the receive meter advertises to each sender of weight 1, at its end.
     pub rate: Option<Bandwidth>,
 }
 
-/// Everything that a run gave.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Results {
     /// The scenario's name.
     pub scenario: String,
-    /// The seed of all that was drawn.
+    /// The seed of all draws.
     pub seed: u64,
     /// Whether the run reached its end; `false` when it was interrupted.
     pub complete: bool,
-    /// How far the simulation came.
+    /// The simulated time.
     pub simulated: SimTime,
-    /// What was changed in the scenario for this run: path to value, as they were written.
+    /// The changes of the scenario for this run: path to value, as they were written.
     pub parameters: BTreeMap<String, String>,
-    /// Totals by name: events, packet-hops, drops by reason, whatever the simulator counts.
+    /// Totals by name: events, packet-hops, drops by reason, and all other counters of the
+    /// simulator.
     pub counters: BTreeMap<String, u64>,
     /// The hosts' names, unique, in the order of [`MachineId`].
     pub hosts: Vec<String>,
-    /// The traffic entries.
+    /// The flow groups.
     pub groups: Vec<Group>,
     /// The flows, in the order of their ids.
     pub flows: Vec<FlowRecord>,
     /// The links.
     pub links: Vec<LinkRecord>,
-    /// How long an interval of the samples is; `None` when none were taken. The last may be shorter.
+    /// How long an interval of the samples is; `None` when none were taken. The last may be
+    /// shorter.
     pub sample_interval: Option<SimTime>,
     /// Samples of links, ascending by time. Links that are not watched have none.
     pub link_samples: Vec<LinkSample>,
     /// Samples of groups, ascending by time.
     pub group_samples: Vec<GroupSample>,
-    /// The paths of the services that machine shapers hold, unique; none where there are no shapers.
+    /// The paths of the services with machine shapers, unique; none without shapers.
     pub services: Vec<String>,
-    /// Samples of machine shapers, ascending by time. A machine's service has none for an interval in which it sent and received
-    /// nothing and was told nothing new.
+    /// Samples of machine shapers, ascending by time. A machine's service has none for an interval
+    /// without traffic and without a changed rate.
     pub meter_samples: Vec<MeterSample>,
 }
 

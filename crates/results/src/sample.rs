@@ -18,8 +18,8 @@ fn link(name: &str, gbps: u64, bytes: u64, dropped: u64) -> LinkRecord {
     }
 }
 
-/// Two groups on three links in 4 ms; one flow does not finish, one has no ideal, one has a deadline.
-pub(crate) fn sample() -> Results {
+/// Seven flows of two groups: one does not finish, one has no ideal, one has a deadline.
+fn flows() -> Vec<FlowRecord> {
     let flow = |id: u64, group, bytes, start, took: Option<u64>, ideal| FlowRecord {
         group,
         bytes,
@@ -43,35 +43,47 @@ pub(crate) fn sample() -> Results {
     // Two pairs of flows of the second group, of which one has not started its second flow.
     (flows[4].coflow, flows[6].coflow, flows[5].coflow) = (Some(0), Some(0), Some(1));
     flows[1].deadline = Some(SimTime::from_micros(50));
-    let mut link_samples = Vec::new();
-    let mut group_samples = Vec::new();
-    for ms in 1..=4 {
+    flows
+}
+
+/// Two of the links, each millisecond.
+fn link_samples() -> Vec<LinkSample> {
+    let of = |ms: u64| {
+        [(0, 300_000 * ms), (2, 1_200_000)].map(|(link, bytes)| LinkSample {
+            at: SimTime::from_millis(ms),
+            link,
+            bytes,
+            capacity: if link == 0 { 1_250_000 } else { 5_000_000 },
+            queue: 10_000 * ms,
+            queue_peak: 20_000 * ms,
+            dropped: ms - 1,
+            marked: 0,
+        })
+    };
+    (1..=4).flat_map(of).collect()
+}
+
+/// Both groups, each millisecond.
+fn group_samples() -> Vec<GroupSample> {
+    let of = |ms: u64| {
         let at = SimTime::from_millis(ms);
-        for (link, bytes) in [(0, 300_000 * ms), (2, 1_200_000)] {
-            let (capacity, queue, queue_peak) =
-                (if link == 0 { 1_250_000 } else { 5_000_000 }, 10_000 * ms, 20_000 * ms);
-            link_samples.push(LinkSample { at, link, bytes, capacity, queue, queue_peak, dropped: ms - 1, marked: 0 });
-        }
-        group_samples.push(GroupSample {
+        let (few, many) = ((500_000 / ms, 1, 1 << 40), (900_000, 2, 450_000 * 900_000));
+        [(0, few), (1, many)].map(|(group, (delivered, active, squares))| GroupSample {
             at,
-            group: 0,
-            delivered: 500_000 / ms,
-            active: 1,
+            group,
+            delivered,
+            active,
             flows: 2,
-            squares: 1 << 40,
-        });
-        group_samples.push(GroupSample {
-            at,
-            group: 1,
-            delivered: 900_000,
-            active: 2,
-            flows: 2,
-            squares: 450_000 * 900_000,
-        });
-    }
-    let mut meter_samples = Vec::new();
-    for ms in 1..=4 {
-        let meter = |host, service, received| MeterSample {
+            squares,
+        })
+    };
+    (1..=4).flat_map(of).collect()
+}
+
+/// Two services at one host, and one at another from 3 ms on.
+fn meter_samples() -> Vec<MeterSample> {
+    let of = |ms: u64| {
+        let meter = move |host, service, received| MeterSample {
             at: SimTime::from_millis(ms),
             host: MachineId(host),
             service,
@@ -81,11 +93,14 @@ pub(crate) fn sample() -> Results {
             capacity: Some(Bandwidth::from_gbps(9)),
             rate: (host == 2).then(|| Bandwidth::from_mbps(1_000 * ms)),
         };
-        meter_samples.extend([meter(2, 0, 500_000), meter(2, 1, 100_000 * ms)]);
-        if ms > 2 {
-            meter_samples.push(meter(0, 0, 0));
-        }
-    }
+        let late = (ms > 2).then(|| meter(0, 0, 0));
+        [meter(2, 0, 500_000), meter(2, 1, 100_000 * ms)].into_iter().chain(late)
+    };
+    (1..=4).flat_map(of).collect()
+}
+
+/// Two groups on three links in 4 ms.
+pub(crate) fn sample() -> Results {
     let group = |name: &str, transport: &str| Group {
         name: name.to_owned(),
         transport: transport.to_owned(),
@@ -102,12 +117,12 @@ pub(crate) fn sample() -> Results {
             .into(),
         hosts: vec!["h1".to_owned(), "h2".to_owned(), "server, \"left\"".to_owned()],
         groups: vec![group("web", "dctcp"), group("bulk", "cubic")],
-        flows,
+        flows: flows(),
         links: vec![link("h1->s1", 10, 3_000_000, 6), link("h2->s1", 10, 600_000, 0), link("s1->h3", 10, 4_800_000, 0)],
         sample_interval: Some(SimTime::from_millis(1)),
-        link_samples,
-        group_samples,
+        link_samples: link_samples(),
+        group_samples: group_samples(),
         services: vec!["web".to_owned(), "bulk/copy".to_owned()],
-        meter_samples,
+        meter_samples: meter_samples(),
     }
 }

@@ -1,11 +1,11 @@
 //! Utilisation, goodput, queues and fairness over time, from samples.
 //!
-//! A sample speaks of an interval and carries the interval's end. Rates stand at the interval's middle, what
-//! was true at its end (a queue) stands there. The interval is as long as the run's, or shorter where the run
-//! ended (or the sample before was taken) sooner. Points are (seconds, value).
+//! A sample covers an interval and carries the interval's end. Rates are drawn at the interval's
+//! middle, values of its end (a queue) at the end. The interval is as long as the run's, or shorter
+//! where the run ended (or the sample before was taken) sooner. Points are (seconds, value).
 //!
-//! Worked example: samples every 1 ms; in the second a link of 10 Gb/s sent 625,000 bytes, which is 5 Gb/s:
-//! the point (0.0015 s, 0.5).
+//! Worked example: samples every 1 ms; in the second a link of 10 Gb/s sent 625,000 bytes, which is
+//! 5 Gb/s: the point (0.0015 s, 0.5).
 
 use crate::record::{GroupSample, LinkRecord, MeterSample, Results};
 use weir_units::{Bandwidth, MachineId, SimTime};
@@ -15,7 +15,7 @@ pub fn seconds(time: SimTime) -> f64 {
     time.picos() as f64 / 1e12
 }
 
-/// Where an interval that ends at `at` began, when the sample before it ended at `before`.
+/// The start of an interval that ends at `at`, when the sample before it ended at `before`.
 fn start(results: &Results, at: SimTime, before: SimTime) -> SimTime {
     results.sample_interval.map_or(before, |interval| at.saturating_sub(interval)).max(before)
 }
@@ -45,7 +45,8 @@ fn middle(from: SimTime, to: SimTime) -> f64 {
     (seconds(from) + seconds(to)) / 2.0
 }
 
-/// What a link sent over what it could have sent, 0 to 1, by time; not a number where it was down: a gap in a line.
+/// Bytes sent by a link over its capacity, 0 to 1, by time; not a number while it was down: a gap
+/// in a line.
 pub fn utilisation(results: &Results, link: u32) -> Vec<(f64, f64)> {
     let share = |bytes: u64, capacity: u64| if capacity > 0 { bytes as f64 / capacity as f64 } else { f64::NAN };
     intervals(results, &results.link_samples, move |sample| sample.link == link, |sample| sample.at)
@@ -59,18 +60,19 @@ pub fn queue(results: &Results, link: u32) -> Vec<(f64, u64, u64)> {
     samples.map(|sample| (seconds(sample.at), sample.queue, sample.queue_peak)).collect()
 }
 
-/// The length of a link's queue that `percent` of its samples do not exceed, in bytes: nearest-rank over the lengths at the ends of
-/// intervals. `None` for a link without samples.
+/// The length of a link's queue that `percent` of its samples do not exceed, in bytes: nearest-rank
+/// over the lengths at the ends of intervals. `None` for a link without samples.
 pub fn queue_percentile(results: &Results, link: u32, percent: f64) -> Option<u64> {
     let samples = results.link_samples.iter().filter(|sample| sample.link == link);
     let mut lengths: Vec<u64> = samples.map(|sample| sample.queue).collect();
     lengths.sort_unstable();
-    // The tolerance of `summary`: 99 % of 100 samples is the 99th, whatever a float makes of it.
+    // The tolerance of `summary`: 99 % of 100 samples is the 99th, despite the rounding of floats.
     let place = (percent / 100.0 * lengths.len() as f64 - 1e-9).ceil().max(1.0) as usize;
     lengths.get(place - 1).copied()
 }
 
-/// What a service used, might use and was told at a machine, in bit/s by time; what is not limited is not a number.
+/// The used, allowed and advertised rates of a service at a machine, in bit/s by time; an unlimited
+/// rate is not a number.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MeterSeries {
     /// Frames sent.
@@ -85,12 +87,12 @@ pub struct MeterSeries {
     pub rate: Vec<(f64, f64)>,
 }
 
-/// What a machine shaper did for a service, by time.
+/// The rates of a machine shaper for a service, by time.
 pub fn meter(results: &Results, host: MachineId, service: u32) -> MeterSeries {
     let mut series = MeterSeries::default();
     let of = |sample: &MeterSample| sample.host == host && sample.service == service;
     for sample in results.meter_samples.iter().filter(|sample| of(sample)) {
-        // Services that did nothing have no sample, so the one before says nothing of the interval's length.
+        // Idle services have no sample, so the one before does not give the interval's length.
         let from = sample.at.saturating_sub(results.sample_interval.unwrap_or(sample.at));
         let (middle, end) = (middle(from, sample.at), seconds(sample.at));
         let known = |rate: Option<Bandwidth>| rate.map_or(f64::NAN, |rate| rate.bps() as f64);
@@ -110,14 +112,16 @@ pub fn goodput(results: &Results, group: u32) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Jain's index over the flows of a group, by time; not a number where it is not known: a gap in a line.
+/// Jain's index over the flows of a group, by time; not a number where it is not known: a gap in a
+/// line.
 pub fn fairness(results: &Results, group: u32) -> Vec<(f64, f64)> {
     intervals(results, &results.group_samples, move |sample| sample.group == group, |sample| sample.at)
         .map(|(from, to, sample)| (middle(from, to), sample.jain().unwrap_or(f64::NAN)))
         .collect()
 }
 
-/// Jain's index over the flows of all groups, by time; not a number where it is not known: a gap in a line.
+/// Jain's index over the flows of all groups, by time; not a number where it is not known: a gap in
+/// a line.
 pub fn fairness_of_all(results: &Results) -> Vec<(f64, f64)> {
     let mut before = SimTime::ZERO;
     let all = results.group_samples.chunk_by(|a, b| a.at == b.at).map(|samples| {
@@ -129,14 +133,14 @@ pub fn fairness_of_all(results: &Results) -> Vec<(f64, f64)> {
             sum.flows = sum.flows.saturating_add(sample.flows);
             sum.squares = sum.squares.saturating_add(sample.squares);
         }
-        // A group that nobody counted would look as if all its flows were one.
+        // A group without counts would look as if all its flows were one.
         let counted = samples.iter().all(|sample| sample.delivered == 0 || sample.squares > 0);
         (middle(from, to), sum.jain().filter(|_| counted).unwrap_or(f64::NAN))
     });
     all.collect()
 }
 
-/// The links that samples speak of, in the run's order.
+/// The links with samples, in the run's order.
 pub fn watched(results: &Results) -> Vec<u32> {
     let mut seen = vec![false; results.links.len()];
     for sample in &results.link_samples {
@@ -147,7 +151,7 @@ pub fn watched(results: &Results) -> Vec<u32> {
     (0..).zip(seen).filter(|(_, seen)| *seen).map(|(link, _)| link).collect()
 }
 
-/// What a link sent over what it could have sent in the whole run, 0 to 1; zero in a run of no time.
+/// Bytes sent by a link over its capacity in the whole run, 0 to 1; zero in a run of no time.
 pub fn mean_utilisation(results: &Results, link: &LinkRecord) -> f64 {
     let sent = crate::record::rate(link.bytes, results.simulated);
     if link.rate == Bandwidth::ZERO { 0.0 } else { sent.bps() as f64 / link.rate.bps() as f64 }
@@ -246,7 +250,7 @@ mod tests {
         assert_eq!(queue(&run, 1)[1..], [(0.002, 7, 8), (0.002_5, 9, 10)]);
         assert_eq!(utilisation(&run, 0), []);
         assert_eq!(watched(&run), [1]);
-        // A group without a sample at 2 ms: the next one speaks of its own interval only.
+        // A group without a sample at 2 ms: the next one covers its own interval only.
         close(&goodput(&run, 0), &[(0.000_5, 1e9), (0.002, 0.0)]);
         let fairness = fairness(&run, 0);
         close(&fairness[..1], &[(0.000_5, 1.0)]);
@@ -255,7 +259,8 @@ mod tests {
 
     #[test]
     fn fairness_over_all_groups() {
-        // A group of one flow that had 30 bytes, one of two that had 10 and 20; then one that nobody counted.
+        // A group of one flow that had 30 bytes, one of two that had 10 and 20; then one without
+        // counts.
         let sample = |at, group, delivered, flows, squares| GroupSample {
             at: SimTime::from_millis(at),
             group,

@@ -1,13 +1,15 @@
 //! Completion times, slowdowns, goodputs and deadlines, by group and size bin.
 //!
-//! Every flow is counted exactly once in its group and its bin, finished or not; see [`crate::summary`] for
-//! what an unfinished flow does to percentiles. Slowdowns are over the flows whose ideal is known.
+//! Every flow is counted exactly once in its group and its bin, finished or not; [`crate::summary`]
+//! defines the effect of unfinished flows on percentiles. Slowdowns are over the flows whose ideal
+//! is known.
 //!
-//! Where an application waits for several flows, their coflow is counted as a whole too: see [`crate::coflows`].
+//! Where an application waits for several flows, their coflow is counted as a whole too: see
+//! [`crate::coflows`].
 //!
 //! Worked example: a group of a finished flow of 5 kB and an unfinished one of 5 MB has the bins
-//! ≤ 10 kB (1 flow) and ≤ 10 MB (1 flow, 1 unfinished, no percentiles); over all its flows p50 is the first
-//! flow's completion time and p99 is not known.
+//! ≤ 10 kB (1 flow) and ≤ 10 MB (1 flow, 1 unfinished, no percentiles); over all its flows p50 is
+//! the first flow's completion time and p99 is not known.
 
 use crate::bins::{Bin, SizeBins};
 use crate::coflows::CoflowStatistics;
@@ -39,18 +41,19 @@ pub struct GroupStatistics {
     /// Application bytes delivered.
     #[serde(rename = "delivered_bytes")]
     pub delivered: u64,
-    /// These over the whole simulated time.
+    /// Their rate over the whole simulated time.
     #[serde(rename = "goodput_bps", with = "json::bps")]
     pub goodput: Bandwidth,
-    /// Jain's index over the flows' goodputs, each over its own life; `None` when nothing was delivered.
+    /// Jain's index over the flows' goodputs, each over its own life; `None` when nothing was
+    /// delivered.
     pub jain: Option<f64>,
     /// Packets sent again.
     pub retransmissions: u64,
     /// Retransmission timers that expired.
     pub timeouts: u64,
-    /// How flows with a deadline fared.
+    /// The outcome of flows with a deadline.
     pub deadlines: Deadlines,
-    /// The times of its coflows; `None` where each flow stands for itself, and for all groups together.
+    /// The times of its coflows; `None` if each flow is its own, and for all groups together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coflows: Option<CoflowStatistics>,
 }
@@ -61,9 +64,9 @@ pub struct BinStatistics {
     /// The sizes.
     #[serde(flatten)]
     pub bin: Bin,
-    /// How many flows, finished or not.
+    /// The number of flows, finished or not.
     pub flows: u64,
-    /// How many did not finish.
+    /// The number of unfinished ones.
     pub unfinished: u64,
     /// Completion times.
     #[serde(rename = "fct_ps", with = "json::picos")]
@@ -72,7 +75,8 @@ pub struct BinStatistics {
     pub slowdown: Summary<f64>,
 }
 
-/// How flows with a deadline fared; the rest of `count` could still keep theirs when the run ended.
+/// The outcome of flows with a deadline; the rest of `count` could still keep theirs when the run
+/// ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Deadlines {
     /// Flows with a deadline.

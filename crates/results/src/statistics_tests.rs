@@ -75,8 +75,8 @@ fn deadlines_are_counted() {
 #[test]
 fn a_hundred_percent_are_all() {
     let percent = |met, missed| Deadlines { count: 0, met, missed }.percent_met();
-    let told = [(1_999, 1), (2_000, 0), (0, 7), (1, 2), (999, 1)].map(|(met, missed)| percent(met, missed).unwrap());
-    assert_eq!(told, ["99.9 %", "100.0 %", "0.0 %", "33.3 %", "99.9 %"]);
+    let texts = [(1_999, 1), (2_000, 0), (0, 7), (1, 2), (999, 1)].map(|(met, missed)| percent(met, missed).unwrap());
+    assert_eq!(texts, ["99.9 %", "100.0 %", "0.0 %", "33.3 %", "99.9 %"]);
     assert_eq!(percent(u64::MAX, u64::MAX).as_deref(), Some("50.0 %"));
     assert_eq!(percent(0, 0), None);
 }
@@ -84,7 +84,10 @@ fn a_hundred_percent_are_all() {
 proptest! {
     #[test]
     fn every_flow_is_counted_once(
-        flows in prop::collection::vec((0u32..2, 0u64..20_000_000, 0u64..1_000, prop::option::of(0u64..1_000), 0u64..3), 0..80)
+        flows in prop::collection::vec(
+            (0u32..2, 0u64..20_000_000, 0u64..1_000, prop::option::of(0u64..1_000), 0u64..3),
+            0..80,
+        )
     ) {
         let run = results(flows.iter().map(|(group, bytes, start, took, ideal)| {
             flow(*group, *bytes, *start, took.map(|took| start + took), *ideal)

@@ -1,30 +1,31 @@
 //! Confidence intervals over seeds.
 //!
-//! Problem: a sweep runs every point with a few seeds, and their mean is itself uncertain. Approach: the
-//! seeds' values are independent draws; their mean ± t·s/√n holds the true mean in the wanted share of cases,
-//! with s the sample's standard deviation and t the quantile of Student's distribution with n − 1 degrees of
-//! freedom. The distribution is exact for whole degrees of freedom (a finite sum); its quantile is found by
-//! bisection.
+//! Problem: a sweep runs every point with a few seeds, and their mean is itself uncertain.
+//! Approach: the seeds' values are independent draws; their mean ± t·s/√n contains the true mean in
+//! the given share of cases, with s the sample's standard deviation and t the quantile of Student's
+//! distribution with n − 1 degrees of freedom. The distribution is exact for whole degrees of
+//! freedom (a finite sum); its quantile is found by bisection.
 //!
-//! Worked example: 1, 2 and 3 have the mean 2 and s = 1; t for 95 % and two degrees is 4.303, so the mean is
-//! 2 ± 2.484.
+//! Worked example: 1, 2 and 3 have the mean 2 and s = 1; t for 95 % and two degrees is 4.303, so
+//! the mean is 2 ± 2.484.
 //!
 //! Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// A mean and how far from it the true one may be.
+/// A mean and its distance from the true one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The mean of the values.
     pub mean: f64,
-    /// Half of the interval's length; `None` for one value, which says nothing about others.
+    /// Half of the interval's length; `None` for one value, which gives no interval.
     pub half: Option<f64>,
     /// How many values.
     pub count: usize,
 }
 
-/// The interval that holds the true mean with probability `level` (above 0, below 1); `None` without values.
+/// The interval that holds the true mean with probability `level` (above 0, below 1); `None`
+/// without values.
 pub fn confidence(values: &[f64], level: f64) -> Option<Interval> {
     let count = values.len();
     if count == 0 {
@@ -39,8 +40,8 @@ pub fn confidence(values: &[f64], level: f64) -> Option<Interval> {
     Some(Interval { mean, half, count })
 }
 
-/// The t that |T| stays below with probability `level`, T having Student's distribution with `degrees` (at
-/// least 1) degrees of freedom.
+/// The t that |T| stays below with probability `level`, T having Student's distribution with
+/// `degrees` (at least 1) degrees of freedom.
 pub fn quantile(degrees: u32, level: f64) -> f64 {
     let degrees = degrees.max(1);
     // In the angle θ = atan(t/√ν) the range is bounded.

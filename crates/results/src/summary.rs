@@ -1,16 +1,16 @@
 //! Mean, percentiles and maximum of a set of values, of which some may not be known.
 //!
-//! Problem: flows that did not finish have no completion time, and they are the slow ones: to leave them out
-//! makes a bad run look good. Approach: percentiles are over all flows. A flow that did not finish is slower
-//! than every one that did; a percentile that falls on one of them is not known, and neither is the maximum.
-//! The mean is over those that finished, with the number of the others beside it.
+//! Problem: unfinished flows have no completion time, and they are the slow ones: omitting them
+//! makes a bad run look good. Approach: percentiles are over all flows. An unfinished flow is
+//! slower than every finished one; a percentile that falls on one of them is not known, and neither
+//! is the maximum. The mean is over finished flows, with the number of the others beside it.
 //!
-//! Percentiles are nearest-rank: the p-th percentile of n values is the one at place ⌈p·n/100⌉ in ascending
-//! order, counted from 1. It is always a value that occurred, and nothing is interpolated. Ranks are computed
-//! in whole numbers, so no rounding of p·n moves them.
+//! Percentiles are nearest-rank: the p-th percentile of n values is the one at rank ⌈p·n/100⌉ in
+//! ascending order, counted from 1. It is always a value that occurred, and nothing is
+//! interpolated. Ranks are computed in whole numbers, so no rounding of p·n moves them.
 //!
-//! Worked example: of the values 15, 20, 35, 40 and 50 the 30th percentile is at place ⌈1.5⌉ = 2, which is 20.
-//! With one flow more that did not finish, the 99th is at place 6 of 6: not known.
+//! Worked example: of the values 15, 20, 35, 40 and 50 the 30th percentile is at rank ⌈1.5⌉ = 2,
+//! which is 20. With one more unfinished flow, the 99th is at rank 6 of 6: not known.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -30,7 +30,7 @@ impl Percentile {
     /// 999 of 1,000.
     pub const P999: Self = Self(9_990);
 
-    /// The place in `count` ascending values, from 0; `None` when there are none.
+    /// The index into `count` ascending values, from 0; `None` when there are none.
     pub fn place(self, count: usize) -> Option<usize> {
         let last = count.checked_sub(1)?;
         let rank = (count as u128 * u128::from(self.0)).div_ceil(10_000);
@@ -38,7 +38,7 @@ impl Percentile {
     }
 }
 
-/// What can be summarised.
+/// A value that can be summarised.
 pub trait Value: Copy {
     /// The order of two values.
     fn order(&self, other: &Self) -> Ordering;
@@ -69,11 +69,11 @@ impl Value for f64 {
 /// Mean, percentiles and maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<T> {
-    /// How many there are, known or not.
+    /// Their number, known or not.
     pub count: u64,
-    /// How many are not known: larger than all others.
+    /// The number of unknown ones: larger than all others.
     pub unknown: u64,
-    /// The mean of those that are known.
+    /// The mean of the known ones.
     pub mean: Option<T>,
     /// The median.
     pub p50: Option<T>,
@@ -121,7 +121,8 @@ impl<T> Summary<T> {
     }
 }
 
-/// A percentile of ascending values and of `unknown` more that are larger; `None` when it falls on one of them.
+/// A percentile of ascending values and of `unknown` more that are larger; `None` when it falls on
+/// one of them.
 pub fn percentile_of<T: Copy>(ascending: &[T], unknown: u64, percentile: Percentile) -> Option<T> {
     let count = ascending.len().saturating_add(usize::try_from(unknown).unwrap_or(usize::MAX));
     ascending.get(percentile.place(count)?).copied()
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_thousand_values() {
-        // 99.9 % of 1,000 is place 999 exactly: in floating point 0.999 × 1000 could round above it.
+        // 99.9 % of 1,000 is place 999 exactly: in floating point 0.999 × 1000 could round above
+        // it.
         let summary = Summary::new((1..=1_000).rev().map(SimTime::from_nanos).collect(), 0);
         let nanos = |time: Option<SimTime>| time.unwrap().picos() / 1_000;
         assert_eq!(
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_largest() {
+    fn unknown_values_are_largest() {
         let summary = Summary::new((1..=98).map(f64::from).collect(), 2);
         assert_eq!((summary.count, summary.unknown, summary.mean), (100, 2, Some(49.5)));
         assert_eq!((summary.p50, summary.p95, summary.p99, summary.max), (Some(50.0), Some(95.0), None, None));

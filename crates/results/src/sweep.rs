@@ -1,17 +1,18 @@
-//! Points of a sweep: one run each, with its parameters, seed and statistics, or why it failed.
+//! Points of a sweep: one run each, with its parameters, seed and statistics, or the reason of its
+//! failure.
 //!
-//! Problem: a sweep over loads, transports and seeds is hundreds of runs, and what is asked of it are curves:
-//! a statistic by one parameter, one line for each choice of the others, the mean over seeds with its
-//! confidence. Approach: parameters that are the same everywhere are said once; of the others, the one with
-//! the most different numbers is the horizontal axis, and the rest name the lines, but for numbers that only go with the
-//! axis. A number may have a unit
-//! (`60 %`, `10 Gb/s`, `200us`, `80 kB`), the same one everywhere.
+//! Problem: a sweep over loads, transports and seeds is hundreds of runs, and its result is curves:
+//! a statistic by one parameter, one line for each choice of the others, the mean over seeds with
+//! its confidence. Approach: constant parameters are listed once; of the others, the one with the
+//! most different numbers is the horizontal axis, and the rest name the lines, except for numbers
+//! that only vary with the axis. A number may have a unit (`60 %`, `10 Gb/s`, `200us`, `80 kB`),
+//! the same one everywhere.
 //!
-//! A statistic at a point is known only where every seed knows it: otherwise the mean would be over the lucky
-//! seeds. Runs that failed are listed, and the others count.
+//! A statistic at a point is known only if it is known for every seed: otherwise the mean would be
+//! over the lucky seeds. Runs that failed are listed, and the others count.
 //!
-//! Worked example: `load` in 20 %, 50 %, 80 %; `transport` in dctcp, pfabric; five seeds each: 30 runs become
-//! two lines of three points with error bars.
+//! Worked example: `load` in 20 %, 50 %, 80 %; `transport` in dctcp, pfabric; five seeds each: 30
+//! runs become two lines of three points with error bars.
 
 use crate::bins::SizeBins;
 use crate::record::Results;
@@ -29,31 +30,31 @@ pub const LEVEL: f64 = 0.95;
 /// One run of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
-    /// What was changed in the scenario: path to value, as they were written.
+    /// The changes of the scenario: path to value, as they were written.
     pub parameters: BTreeMap<String, String>,
     /// The run's seed.
     pub seed: u64,
-    /// What came of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Where its own page is: a path relative to the sweep's page. Who puts the files there fills it in; it is not a part
-    /// of the point's file.
+    /// The path of its own page, relative to the sweep's page. The code that writes the pages fills
+    /// it in; it is not a part of the point's file.
     #[serde(skip)]
     pub page: Option<String>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It reached its end.
     Statistics(Box<Statistics>),
-    /// It did not, and why.
+    /// It did not, with the reason.
     Failure(String),
 }
 
 impl PointSummary {
-    /// The point that a run was. One that was interrupted failed: its statistics are of another length.
+    /// The point of a run. An interrupted run failed: its statistics are of another length.
     pub fn new(results: &Results, bins: &SizeBins) -> Self {
         let outcome = if results.complete {
             Outcome::Statistics(Box::new(Statistics::new(results, bins)))
@@ -73,14 +74,14 @@ impl PointSummary {
 
     /// The point as JSON on one line, so that a file of lines is a sweep.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and maps with text keys: there is nothing in it that JSON cannot say.
+        // Strings, numbers and maps with text keys: JSON can express all of it.
         serde_json::to_string(self).unwrap_or_else(|error| unreachable!("a point is plain data: {error}"))
     }
 
-    /// Reads what [`PointSummary::to_json`] wrote.
+    /// Reads the output of [`PointSummary::to_json`].
     ///
     /// # Errors
-    /// What is wrong with the text, and where.
+    /// A mistake in the text, with its position.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -89,17 +90,17 @@ impl PointSummary {
 /// The points of a sweep in the shape of curves.
 #[derive(Debug)]
 pub(crate) struct Curves<'a> {
-    /// Parameters that are the same everywhere, with their value.
+    /// Constant parameters, with their value.
     pub(crate) same: Vec<(&'a str, &'a str)>,
     /// The parameter of the horizontal axis, with its unit.
     pub(crate) x: Option<(&'a str, Unit)>,
     /// The parameters that name lines.
     pub(crate) others: Vec<&'a str>,
-    /// The lines by name, each a list of places ascending in x.
+    /// The lines by name, each a list of positions ascending in x.
     pub(crate) lines: Vec<(String, Vec<Place<'a>>)>,
 }
 
-/// One place of one curve: the same parameters with different seeds.
+/// One position of one curve: the same parameters with different seeds.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     /// The number on the horizontal axis; zero where there is none.
@@ -108,12 +109,12 @@ pub(crate) struct Place<'a> {
     pub(crate) written: &'a str,
     /// The runs that reached their end.
     pub(crate) runs: Vec<&'a Statistics>,
-    /// How many did not.
+    /// The number of failed runs.
     pub(crate) failed: usize,
 }
 
 impl Place<'_> {
-    /// The mean over seeds; `None` where a seed does not know its value, or there is none.
+    /// The mean over seeds; `None` if it is not known for a seed, or there is none.
     pub(crate) fn mean(&self, value: impl Fn(&Statistics) -> Option<f64>) -> Option<Interval> {
         let values: Option<Vec<f64>> = self.runs.iter().map(|run| value(run)).collect();
         confidence(&values?, LEVEL)
@@ -138,7 +139,7 @@ impl<'a> Curves<'a> {
         let numeric = varied.iter().filter_map(|(path, values)| Some((*path, values.len(), unit_of(values)?)));
         let x = numeric.max_by_key(|(path, count, _)| (*count, std::cmp::Reverse(*path)));
         let x = x.map(|(path, _, unit)| (path, unit));
-        // A number that goes with the axis, value by value, tells no line from another.
+        // A number that varies with the axis, value by value, does not distinguish lines.
         let goes_with = |x: &str, path: &str| {
             let of = |point: &'a PointSummary, path: &str| point.parameters.get(path).map(String::as_str);
             let pairs: BTreeSet<_> = points.iter().map(|point| (of(point, x), of(point, path))).collect();
@@ -178,7 +179,7 @@ fn place<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) 
     &mut all[at]
 }
 
-/// What all `values` count, if they are numbers of one kind and every run has one.
+/// The dimension of all `values`, if they are numbers of one kind and every run has one.
 fn unit_of(values: &BTreeSet<Option<&str>>) -> Option<Unit> {
     let units: Option<Vec<Unit>> = values.iter().map(|value| number((*value)?).map(|(_, unit)| unit)).collect();
     let units = units?;
@@ -186,7 +187,7 @@ fn unit_of(values: &BTreeSet<Option<&str>>) -> Option<Unit> {
     units.iter().all(|unit| unit == first).then(|| first.clone())
 }
 
-/// A value as a number in the base unit, and what it counts.
+/// A value as a number in the base unit, and its dimension.
 pub(crate) fn number(text: &str) -> Option<(f64, Unit)> {
     let text = text.trim();
     let plain = |text: &str| text.trim_end().parse::<f64>().ok().filter(|number| number.is_finite());

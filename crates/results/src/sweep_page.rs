@@ -1,5 +1,5 @@
-//! The page of a sweep: curves of completion times and slowdowns, one pair of charts for each size bin, and
-//! the numbers behind them.
+//! The page of a sweep: curves of completion times and slowdowns, one pair of charts for each size
+//! bin, and the numbers behind them.
 
 use crate::page_charts::PANEL;
 use crate::statistics::{BinStatistics, GroupStatistics, Statistics};
@@ -16,10 +16,11 @@ const BINNED: usize = 3;
 /// From this factor between the largest and the smallest value on, an axis is logarithmic.
 const WIDE: f64 = 20.0;
 
-/// Room beside the first and the last place of a line, as a part of the axis, so that marks do not stand on its ends.
+/// Room beside the first and the last position of a line, as a part of the axis, so that marks are
+/// not on its ends.
 const BESIDE: f64 = 0.04;
 
-/// The page of a sweep. `title` is the scenario's name, `command` what gives the same result again.
+/// The page of a sweep. `title` is the scenario's name, `command` reproduces the result.
 pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
     let curves = Curves::new(points);
     let failed = points.iter().filter(|point| point.statistics().is_none()).count();
@@ -36,7 +37,7 @@ pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
     }
     if let Some(first) = points.iter().find_map(PointSummary::statistics) {
         page = page.paragraph(
-            "Each value is the mean over seeds; the bars around it hold the true mean with 95 % confidence \
+            "Each value is the mean over seeds; the bars around it contain the true mean with 95 % confidence \
              (Student's t). A value is known only where it is known for every seed.",
         );
         if curves.lines.len() > LINES {
@@ -70,7 +71,7 @@ fn what_ran(points: &[PointSummary], curves: &Curves<'_>) -> String {
     format!("{}{over}.{same}", runs(points.len()))
 }
 
-/// Which group, and which of its bins; `None` for all sizes.
+/// The group, and its bin; `None` for all sizes.
 #[derive(Clone, Copy)]
 struct Which {
     group: Option<usize>,
@@ -92,7 +93,7 @@ fn charts(mut page: Page, curves: &Curves<'_>, first: &Statistics) -> Page {
     let any =
         |which: Which| places().flat_map(|place| &place.runs).any(|run| which.of(run).is_some_and(|of| of.flows > 0));
     let binned = first.groups.len() <= BINNED;
-    // Where there is one group, all flows are its flows.
+    // With one group, all flows are its flows.
     let groups = std::iter::once(None).chain((0..first.groups.len()).map(Some).filter(|_| first.groups.len() > 1));
     for group in groups {
         let Some(of) = (Which { group, bin: None }).group(first) else { continue };
@@ -145,13 +146,14 @@ fn has_values(chart: &Chart) -> bool {
 /// A measure's name, and its value in a run.
 type Measure<'m> = (&'m str, &'m dyn Fn(&Statistics) -> Option<f64>);
 
-/// The measures by the swept parameter; the first solid, the second dashed, in the colour of their line.
+/// The measures by the swept parameter; the first solid, the second dashed, in the colour of their
+/// line.
 fn chart(curves: &Curves<'_>, y: Axis, measures: &[Measure<'_>]) -> Chart {
-    // Nothing that is measured is below zero, and an interval that is says that it is wide, not that it may be.
+    // No measured value is below zero; an interval below zero shows only its width.
     let y = Axis { from: Some(0.0), ..y };
     let mut chart = match &curves.x {
         Some((path, unit)) => Chart::new(Axis::new(*path, unit.clone()), y),
-        // Nothing to be a horizontal axis: bars, a category for each line.
+        // Without a horizontal axis: bars, a category for each line.
         None => Chart::new(Axis::new(curves.others.join(", "), Unit::Plain(String::new())), y),
     };
     chart.size = PANEL;
@@ -210,7 +212,7 @@ fn logarithmic(mut chart: Chart) -> Chart {
     chart
 }
 
-/// The numbers of all flows, a row for each place of each line.
+/// The numbers of all flows, a row for each position of each line.
 fn table(curves: &Curves<'_>) -> Table {
     let mut table = Table::new();
     if !curves.others.is_empty() {
@@ -285,7 +287,7 @@ mod tests {
             ["dctcp", "cubic"].iter().map(|name| point(&[("transport", name)], 1, 2, true)).collect();
         let html = sweep_page("two", &points, "weir sim").to_html();
         assert!(html.contains("dctcp") && html.contains("<rect") && !html.contains("±"));
-        // One seed says nothing about others: no interval.
+        // One seed gives no interval.
         insta::assert_snapshot!("categories", words(&html));
     }
 

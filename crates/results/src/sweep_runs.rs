@@ -1,7 +1,7 @@
-//! The runs of a sweep one by one, each with the way to its own page.
+//! The runs of a sweep one by one, each with a link to its own page.
 //!
-//! A curve shows a point that is off; the run behind it is found here, by its parameters and seed. Where the files of
-//! the runs stand is known to who wrote them ([`PointSummary::page`]).
+//! A curve shows an outlier; the run behind it is found here, by its parameters and seed. The code
+//! that writes the files sets their paths ([`PointSummary::page`]).
 
 use crate::statistics::Statistics;
 use crate::sweep::{Curves, PointSummary};
@@ -11,7 +11,7 @@ use weir_report::{Cell, Table};
 /// The most rows: a page of some hundred kilobytes.
 const RUNS: usize = 1_000;
 
-/// What the table shows and what it leaves out.
+/// The shown and the omitted part of the table.
 pub(crate) fn are(points: &[PointSummary]) -> String {
     let page = if points.iter().any(|point| point.page.is_some()) { " Each has a page of its own." } else { "" };
     match complete(points).count().saturating_sub(RUNS) {

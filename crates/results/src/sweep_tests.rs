@@ -6,7 +6,8 @@ use crate::{FlowRecord, Results, SizeBins};
 use proptest::prelude::*;
 use weir_units::SimTime;
 
-/// The sample with every flow's time and ideal made longer or shorter, all finished unless told otherwise.
+/// The sample with every flow's time and ideal made longer or shorter, all finished unless stated
+/// otherwise.
 pub(crate) fn point(parameters: &[(&str, &str)], seed: u64, times: u64, finished: bool) -> PointSummary {
     let mut results = sample();
     for flow in &mut results.flows {
@@ -63,7 +64,7 @@ fn points_become_curves() {
     assert!((interval.mean - 144.0).abs() < 1e-3 && interval.count == 3, "{interval:?}");
     // s = 24 µs, so ± 4.303 · 24 / √3.
     assert!((interval.half.unwrap() - 59.62).abs() < 0.01, "{interval:?}");
-    // One seed of the last place did not finish its largest flow: its maximum is not known.
+    // One seed of the last position did not finish its largest flow: its maximum is not known.
     let most = |statistics: &Statistics| Some(statistics.all.all.fct.max?.picos() as f64);
     assert_eq!(curves.lines[1].1[2].mean(most), None);
     assert!(curves.lines[1].1[1].mean(most).is_some());
@@ -124,7 +125,11 @@ fn points_as_json() {
         assert!(!text.contains('\n'));
         assert_eq!(PointSummary::from_json(&text).unwrap(), point);
     }
-    insta::assert_snapshot!(sweep()[4].to_json(), @r#"{"parameters":{"network.hosts":"16","traffic.web.load":"20 %","traffic.web.transport":"dctcp"},"seed":2,"failure":"a checker stopped the run: port s1->h3 was idle with work"}"#);
+    let failed = concat!(
+        r#"{"parameters":{"network.hosts":"16","traffic.web.load":"20 %","traffic.web.transport":"dctcp"},"#,
+        r#""seed":2,"failure":"a checker stopped the run: port s1->h3 was idle with work"}"#
+    );
+    assert_eq!(sweep()[4].to_json(), failed);
 }
 
 proptest! {
@@ -139,7 +144,8 @@ proptest! {
             ..flow
         }).collect();
         let statistics = Box::new(crate::Statistics::new(&results, &SizeBins::default()));
-        let point = PointSummary { parameters: BTreeMap::new(), seed: 0, outcome: Outcome::Statistics(statistics), page: None };
+        let outcome = Outcome::Statistics(statistics);
+        let point = PointSummary { parameters: BTreeMap::new(), seed: 0, outcome, page: None };
         prop_assert_eq!(PointSummary::from_json(&point.to_json()).unwrap(), point);
     }
 }

@@ -1,12 +1,13 @@
 //! The tables of a run as CSV: hosts, flows, links and samples.
 //!
-//! Times are whole picoseconds and rates bit/s, so that reading gives back exactly what was written; each
-//! column says its unit in its name unless it counts. Things are named, not numbered. Columns that follow from
-//! others (transport, completion time, slowdown, utilisation) are there for people, and not read.
+//! Times are whole picoseconds and rates bit/s, so that reading returns exactly the written values;
+//! each column has its unit in its name unless it counts. Objects are named, not numbered. Columns
+//! that follow from others (transport, completion time, slowdown, utilisation) are there for
+//! people, and not read.
 //!
-//! Worked example: `7,web,,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is flow 7 of the
-//! group `web`, of no coflow: 14,600 bytes from h1 to h9, begun after 1 µs, done in 12.68 µs as on an idle network, without
-//! a deadline.
+//! Worked example: `7,web,,dctcp,h1,h9,14600,1000000,13680000,12680000,12680000,1,14600,0,0,` is
+//! flow 7 of the group `web`, of no coflow: 14,600 bytes from h1 to h9, begun after 1 µs, done in
+//! 12.68 µs as on an idle network, without a deadline.
 
 use crate::record::{ClassCount, FlowRecord, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 use crate::series::mean_utilisation;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use weir_units::{Bandwidth, MachineId, SimTime};
 
-/// Why a table cannot be read.
+/// The reason why a table cannot be read.
 #[derive(Debug)]
 pub(crate) struct TableError {
     /// Counted from 1; none for the file as a whole.
@@ -27,7 +28,7 @@ impl From<csv::Error> for TableError {
     fn from(error: csv::Error) -> Self {
         let line = error.position().map(csv::Position::line);
         let cause = match error.kind() {
-            // Without the position, which stands beside it.
+            // Without the position, which is beside it.
             csv::ErrorKind::Deserialize { err, .. } => err.kind().to_string(),
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                 format!("{len} values, but {expected_len} columns")
@@ -103,7 +104,7 @@ impl<'a> FlowRow<'a> {
     }
 }
 
-/// Names to places.
+/// Names to indices.
 pub(crate) struct Names(&'static str, BTreeMap<String, u32>);
 
 impl Names {
@@ -154,7 +155,7 @@ fn read(
     Ok(())
 }
 
-/// Which value of a row is not what its column holds, for the beginning of a message.
+/// The value of a row that its column does not allow, for the beginning of a message.
 fn wrong_value(error: &csv::Error, record: &csv::StringRecord, columns: &[&str]) -> String {
     let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return String::new() };
     let Some(field) = err.field().and_then(|field| usize::try_from(field).ok()) else { return String::new() };
@@ -207,7 +208,7 @@ pub(crate) fn read_flows(input: impl Read, hosts: &Names, groups: &Names) -> Res
     Ok(flows)
 }
 
-/// What every class of a link counts, in the order of the columns.
+/// The counts of every class of a link, in the order of the columns.
 const CLASS_COUNTS: [&str; 4] = ["bytes", "packets", "dropped", "marked"];
 
 type LinkRow<'a> = (&'a str, u64, [u64; 5], f64, [[u64; 4]; 8]);

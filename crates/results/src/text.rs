@@ -7,7 +7,7 @@ use weir_units::{Bandwidth, SimTime};
 
 pub(crate) use weir_report::whole;
 
-/// What stands for a value that is not known.
+/// The sign for an unknown value.
 pub(crate) const UNKNOWN: &str = "–";
 
 pub(crate) fn time(time: SimTime) -> String {
@@ -26,7 +26,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A slowdown: two decimals say enough.
+/// A slowdown: two decimals are enough.
 pub(crate) fn factor(value: f64) -> String {
     format!("{value:.2}")
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_people_read_them() {
+    fn numbers_are_readable() {
         let names: Vec<String> = crate::SizeBins::qjump().iter().map(bin).collect();
         assert_eq!(names, ["≤ 10 kB", "10 kB to 10 MB", "> 10 MB"]);
         assert_eq!(bin(Bin { over: 0, up_to: None }), "all sizes");

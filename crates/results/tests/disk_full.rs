@@ -1,5 +1,5 @@
-//! A disk that is full. The limit on the size of files is the process's own, so this test has a process to
-//! itself.
+//! A disk that is full. The limit on the size of files is the process's own, so this test has a
+//! process to itself.
 
 use std::io::ErrorKind;
 use weir_results::{FileError, FlowRecord, Group, Results, ResultsDirectory, SizeBins};

@@ -1,4 +1,4 @@
-//! What a scenario has because it runs under a policy: what enforces it, how fast, and what happens to it.
+//! The part of a scenario that depends on a policy: enforcement, timing, and events.
 
 use crate::model::{Application, Links, Measure, ServiceTransfers};
 use std::path::PathBuf;
@@ -6,50 +6,53 @@ use std::sync::Arc;
 use weir_policy::Policy;
 use weir_units::{Bytes, Duration, MachineId};
 
-/// What a scenario has because it runs under a policy.
+/// The part of a scenario that depends on a policy.
 #[derive(Debug, Clone)]
 pub struct Governed {
     /// The policy, already valid.
     pub policy: Arc<Policy>,
-    /// The file that the policy came from.
+    /// The policy's file.
     pub policy_path: PathBuf,
-    /// What enforces the policy.
+    /// The enforcement of the policy.
     pub enforcement: Enforcement,
-    /// What machine shapers do where the policy does not say.
+    /// The parameters of machine shapers whose policy gives none.
     pub shaper: ShaperSettings,
-    /// How brokers are timed.
+    /// The timing of brokers.
     pub brokers: BrokerSettings,
-    /// What happens to the policy and to what enforces it, by time; in file order where times are equal.
+    /// The events of the policy and of its enforcement, by time; in file order where times are
+    /// equal.
     pub events: Vec<ControlEvent>,
-    /// The links that the policy does not speak about.
+    /// The properties of links that the policy does not give.
     pub links: Links,
     /// The services' long-lived transfers, in file order.
     pub transfers: Vec<ServiceTransfers>,
-    /// What real servers and clients do, in file order; the lab alone has them.
+    /// Real servers and clients, in file order; only the lab runs them.
     pub applications: Vec<Application>,
     /// The measured rack.
     pub measure: Measure,
 }
 
-/// From when on switches' queues mark where a scenario does not say and machine shapers hear of it (Parley, Table 1).
+/// The marking threshold of switches' queues where a scenario gives none and machine shapers use
+/// marks (Parley, Table 1).
 pub const MARK: Bytes = Bytes::new(80_000);
 
-/// What enforces the policy during a run.
+/// The enforcement of the policy during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enforcement {
     /// Nothing: the transport shares the links as it would without Weir.
     None,
-    /// Machine shapers alone: what the policy says about machines.
+    /// Machine shapers alone: the policy's limits for machines.
     Shaper,
-    /// Machine shapers as EyeQ has them, with its constants; no brokers.
+    /// Machine shapers with EyeQ's constants; no brokers.
     EyeQ,
-    /// Machine shapers with rack brokers, and with the fabric broker where the policy speaks of the fabric (the default).
+    /// Machine shapers with rack brokers, and with the fabric broker if the policy limits the
+    /// fabric (the default).
     #[default]
     Parley,
 }
 
 impl Enforcement {
-    /// Its word in scenarios and results.
+    /// Its keyword in scenarios and results.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -60,35 +63,39 @@ impl Enforcement {
     }
 }
 
-/// What machine shapers do for services whose own `shaper` in the policy does not say.
+/// The parameters of machine shapers for services whose own `shaper` in the policy gives none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShaperSettings {
-    /// The interval over which receive meters measure, more than zero; `None` for that of the enforcement.
+    /// The interval over which receive meters measure, more than zero; `None` for that of the
+    /// enforcement.
     pub interval: Option<Duration>,
-    /// What a limiter lets through at once after a pause; `None` for that of the enforcement.
+    /// The burst of a limiter after a pause; `None` for that of the enforcement.
     pub burst: Option<Bytes>,
 }
 
-/// How brokers are timed, and where the fabric broker runs.
+/// The timing of brokers, and the machine of the fabric broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokerSettings {
-    /// T_rack: how often usage is measured, told and allocated in a rack; at least a millisecond.
+    /// T_rack: how often usage is measured, reported and allocated in a rack; at least a
+    /// millisecond.
     pub period: Duration,
-    /// How long without a word from anyone before a machine returns to the static policy; not shorter than the period.
+    /// The time without any message after which a machine returns to the static policy; not shorter
+    /// than the period.
     pub timeout: Duration,
-    /// How often racks and the fabric broker talk; not shorter than the period.
+    /// The period of messages between racks and the fabric broker; not shorter than the period.
     pub fabric_period: Duration,
-    /// How long without a word from the fabric broker before a rack forgets its limits; not shorter than the fabric's
-    /// period.
+    /// The time without a message from the fabric broker after which a rack drops its limits; not
+    /// shorter than the fabric's period.
     pub fabric_timeout: Duration,
-    /// What becomes of the last word of a machine that fell silent.
+    /// The treatment of the last report of a silent machine.
     pub stale: Stale,
-    /// The machine that the fabric broker runs on.
+    /// The machine of the fabric broker.
     pub fabric: MachineId,
 }
 
 impl Default for BrokerSettings {
-    /// Parley, Table 1 and section 5.2: 1 s and 5 s in a rack, 10 s and 50 s for the fabric. On the first machine.
+    /// Parley, Table 1 and section 5.2: 1 s and 5 s in a rack, 10 s and 50 s for the fabric. On the
+    /// first machine.
     fn default() -> Self {
         Self {
             period: Duration::from_secs(1),
@@ -101,52 +108,53 @@ impl Default for BrokerSettings {
     }
 }
 
-/// What becomes of the last word of a machine that fell silent.
+/// The treatment of the last report of a silent machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stale {
-    /// It stays (the default).
+    /// It stays valid (the default).
     #[default]
     Keep,
-    /// It is forgotten after the timeout.
+    /// It is dropped after the timeout.
     Forget,
 }
 
-/// Something that happens to the policy or to what enforces it.
+/// An event of the policy or of its enforcement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlEvent {
-    /// When, since the start; not after the end.
+    /// The time since the start; not after the end.
     pub at: Duration,
-    /// What happens.
+    /// The action.
     pub change: ControlChange,
 }
 
-/// What happens to the policy or to what enforces it.
+/// The action of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlChange {
     /// All receive meters measure over this interval from then on; more than zero.
     ShaperInterval(Duration),
     /// This is the policy from then on: the same network and services as before, and valid.
     Policy(PolicyChange),
-    /// These brokers end and forget everything.
+    /// These brokers crash and lose their state.
     Crash(BrokerSet),
-    /// These brokers begin again and know nothing but the limits in force, if those have not ended, whether they had crashed or not.
+    /// These brokers start anew with the limits in force, if those have not ended, whether they had
+    /// crashed or not.
     Restart(BrokerSet),
 }
 
 /// A policy that replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyChange {
-    /// What was set: a path in the policy's file, `=` and a value.
+    /// The change: a path in the policy's file, `=` and a value.
     pub setting: String,
     /// The policy with all changes until then.
     pub policy: Arc<Policy>,
 }
 
-/// Brokers that something happens to, at least one.
+/// The brokers of an event, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerSet {
-    /// The machines whose rack brokers are meant, ascending.
+    /// The machines of the rack brokers, ascending.
     pub machines: Vec<MachineId>,
-    /// Whether the fabric broker is meant.
+    /// Whether the fabric broker is included.
     pub fabric: bool,
 }

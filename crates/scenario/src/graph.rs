@@ -1,19 +1,20 @@
-//! [`Graph`]: a network as data, whichever topology or policy it came from.
+//! [`Graph`]: a network as data, independent of its topology or policy.
 //!
-//! Problem: names in a scenario (hosts, groups, links) must be resolved and checked before anything runs, and
-//! the simulator must not know how many kinds of topologies there are. Approach: every topology, and a policy's
-//! network, becomes one graph of hosts, switches and cables; ids are places in its lists.
+//! Problem: names in a scenario (hosts, groups, links) must be resolved and checked before a run,
+//! and the simulator must not depend on the kinds of topologies. Approach: every topology, and a
+//! policy's network, becomes one graph of hosts, switches and cables; ids are indices into its
+//! lists.
 
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, Duration, MachineId};
 
-/// Classes that a port can tell apart.
+/// Priority classes that a port can distinguish.
 pub const PRIORITIES: usize = 8;
 
 /// Hosts, switches and the cables between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// The hosts; [`MachineId`] is the place in this list.
+    /// The hosts; [`MachineId`] is the index into this list.
     pub hosts: Vec<Host>,
     /// The names of the switches.
     pub switches: Vec<String>,
@@ -21,13 +22,13 @@ pub struct Graph {
     pub cables: Vec<Cable>,
     /// Names for several hosts, ascending each.
     pub groups: BTreeMap<String, Vec<MachineId>>,
-    /// How switches choose among shortest paths.
+    /// The choice of switches among shortest paths.
     pub routing: Routing,
     /// Sizes of packets.
     pub packets: Packets,
     /// Switches whose ports share one buffer; by switch, in bytes. `None`: each port has its own.
     pub shared_buffer: Option<SharedBuffer>,
-    /// Hosts take up to this much longer, at random, to hand a packet to an idle interface.
+    /// Hosts take up to this much longer, at random, to pass a packet to an idle interface.
     pub jitter: Duration,
 }
 
@@ -36,7 +37,7 @@ pub struct Graph {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// The switch at the other end, a place in [`Graph::switches`].
+    /// The switch at the other end, an index into [`Graph::switches`].
     pub switch: usize,
     /// From the host.
     pub up: LinkSpec,
@@ -47,7 +48,7 @@ pub struct Host {
 /// A cable between two switches: a link each way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cable {
-    /// One end, a place in [`Graph::switches`].
+    /// One end, an index into [`Graph::switches`].
     pub a: usize,
     /// The other end.
     pub b: usize,
@@ -64,25 +65,26 @@ pub struct LinkSpec {
     pub rate: Bandwidth,
     /// The propagation delay.
     pub delay: Duration,
-    /// The queue. A host's own interface orders by it but drops nothing: hosts push back.
+    /// The queue. A host's own interface orders by it but drops nothing: hosts apply backpressure.
     pub queue: QueueSpec,
 }
 
 /// A queue in front of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// What leaves next.
+    /// The discipline.
     pub discipline: Discipline,
-    /// Bytes that the port holds at most, where the switch does not share its buffer.
+    /// The most bytes in the port, if the switch does not share its buffer.
     pub buffer: Bytes,
-    /// A packet that may be marked is, when the queue that it joins holds more than this (ECN, instantaneous).
+    /// A packet that may be marked is, when the queue that it joins holds more than this (ECN,
+    /// instantaneous).
     pub mark: Option<Bytes>,
 }
 
-/// What leaves a queue next, and what is dropped when it is full.
+/// The next frame of a queue, and the frames that a full queue drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
-    /// The first; what does not fit is dropped (drop-tail).
+    /// First in, first out; a frame that does not fit is dropped (drop-tail).
     Fifo,
     /// The first of the most urgent of 8 classes; class 0 is the most urgent.
     StrictPriority,
@@ -93,7 +95,8 @@ pub enum Discipline {
         /// Bytes per weight and round, at least 1.
         quantum: u32,
     },
-    /// The earliest packet of the most urgent flow; a full queue drops the least urgent packet (pFabric).
+    /// The earliest packet of the most urgent flow; a full queue drops the least urgent packet
+    /// (pFabric).
     PFabric,
 }
 
@@ -102,11 +105,12 @@ pub enum Discipline {
 pub struct SharedBuffer {
     /// Bytes of each switch, for all its ports.
     pub bytes: Bytes,
-    /// A port may hold up to this many thousandths of what is free (dynamic thresholds, Choudhury and Hahne 1998).
+    /// A port may hold up to this many thousandths of the free space (dynamic thresholds, Choudhury
+    /// and Hahne 1998).
     pub alpha_thousandths: u32,
 }
 
-/// How a switch chooses among shortest paths.
+/// The choice of a switch among shortest paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Routing {
     /// By a hash of the flow: its packets stay in order.
@@ -121,18 +125,18 @@ pub enum Routing {
 pub struct Packets {
     /// The most payload bytes of a packet.
     pub payload: u32,
-    /// Header bytes of every packet; an acknowledgement is nothing else.
+    /// Header bytes of every packet; an acknowledgement has only headers.
     pub headers: u32,
 }
 
-/// A one-way link by where it is.
+/// A one-way link by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkRef {
     /// From a host to its switch.
     Up(MachineId),
     /// From its switch to a host.
     Down(MachineId),
-    /// Over the cable with this place in [`Graph::cables`], from `a` to `b`.
+    /// Over the cable with this index in [`Graph::cables`], from `a` to `b`.
     Forward(usize),
     /// Over that cable, from `b` to `a`.
     Backward(usize),

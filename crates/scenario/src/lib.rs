@@ -1,15 +1,16 @@
-//! Scenarios: what traffic runs over which network, for how long, and what is measured.
+//! Scenarios: the traffic over a network, its duration, and the measurement.
 //!
-//! A scenario is data. It runs over a policy's network, which the simulator and the lab take alike and give the same kind
-//! of result for, so that the two can be laid side by side; or over a network of its own, in the simulator.
+//! A scenario is data. It runs over a policy's network, in the simulator or in the lab with the
+//! same kind of result, so that the two can be compared; or over a network of its own, in the
+//! simulator.
 //!
-//! | module | does |
+//! | module | contents |
 //! |---|---|
-//! | [`model`](Scenario), [`governed`](Governed) | the valid scenario, and what it has under a policy |
-//! | [`graph`], [`topology`] | a network as hosts, switches and cables, and what makes one |
-//! | [`language`] | what a file may contain, as one description; the JSON Schema |
+//! | [`model`](Scenario), [`governed`](Governed) | the valid scenario, and its part that depends on a policy |
+//! | [`graph`], [`topology`] | a network as hosts, switches and cables, and its construction |
+//! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → scenario |
-//! | [`result`](RunResult) | what a run gives |
+//! | [`result`](RunResult) | the result of a run |
 //!
 //! Worked example, a file beside `parley-fig14.policy.yaml`:
 //!
@@ -38,7 +39,7 @@
 //! let options = ReadOptions { set, ..ReadOptions::default() };
 //! let (scenario, _) = Scenario::from_files(&source, "".as_ref(), &mut Disk, &options)?;
 //! assert_eq!(scenario.graph().hosts.len(), 4);
-//! assert_eq!(scenario.entries()[1].name, "random1");
+//! assert_eq!(scenario.flow_groups()[1].name, "random1");
 //! # Ok::<(), weir_document::Diagnostics>(())
 //! ```
 

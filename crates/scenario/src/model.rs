@@ -1,8 +1,9 @@
 //! The valid scenario.
 //!
-//! A scenario has a [`Graph`] whether it runs over the network of a policy ([`Governed`]) or over one of its own, and
-//! [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on that graph. What only policies have (services' long-lived
-//! transfers as the lab runs them, enforcement, the measured rack) stands in [`Governed`].
+//! A scenario has a [`Graph`] whether it runs over the network of a policy ([`Governed`]) or over
+//! one of its own, and [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on that graph. The
+//! parts that only policies have (services' long-lived transfers as the lab runs them, enforcement,
+//! the measured rack) are in [`Governed`].
 
 use crate::governed::{Enforcement, Governed};
 use crate::graph::{Graph, LinkRef, PRIORITIES, QueueSpec};
@@ -21,13 +22,13 @@ pub struct Scenario {
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
     pub(crate) graph: Arc<Graph>,
-    pub(crate) entries: Vec<Traffic>,
+    pub(crate) flow_groups: Vec<Traffic>,
     pub(crate) events: Vec<NetworkEvent>,
     pub(crate) measurement: Measurement,
     pub(crate) governed: Option<Governed>,
-    /// Why the lab cannot run it.
+    /// The reason why the lab cannot run it.
     pub(crate) simulator_only: Option<String>,
-    /// Why the simulator cannot run it, and where that is written.
+    /// The reason why the simulator cannot run it, and its position.
     pub(crate) lab_only: Option<Diagnostic>,
 }
 
@@ -36,7 +37,7 @@ impl Scenario {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The seed where none is given on the command line.
+    /// The seed if the command line gives none.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -48,46 +49,46 @@ impl Scenario {
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
-    /// What is sent: the entries of `traffic`, in file order, at least one.
-    pub fn entries(&self) -> &[Traffic] {
-        &self.entries
+    /// The flow groups: the items of `traffic`, in file order, at least one.
+    pub fn flow_groups(&self) -> &[Traffic] {
+        &self.flow_groups
     }
-    /// What happens to links, by time; in file order where times are equal.
+    /// The events of links, by time; in file order where times are equal.
     pub fn events(&self) -> &[NetworkEvent] {
         &self.events
     }
-    /// Which links are watched, and how often.
+    /// The watched links, and the interval of samples.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
     }
-    /// What it has because it runs under a policy; `None` where the network is its own.
+    /// The part that depends on a policy; `None` for a network of its own.
     pub fn governed(&self) -> Option<&Governed> {
         self.governed.as_ref()
     }
-    /// Why only the simulator can run it, in one clause; `None` where the lab can, too.
+    /// The reason why only the simulator can run it, in one clause; `None` if the lab can, too.
     pub fn simulator_only(&self) -> Option<&str> {
         self.simulator_only.as_deref()
     }
 
-    /// What only the lab can run, with its place; `None` where the simulator can, too.
+    /// The part that only the lab can run, with its position; `None` if the simulator can, too.
     pub fn lab_only(&self) -> Option<&Diagnostic> {
         self.lab_only.as_ref()
     }
     /// The leaf services that send, in id order.
     pub fn sending(&self) -> Vec<ServiceId> {
-        let entries = self.entries.iter().filter_map(|entry| entry.service);
-        let mut all: Vec<_> = entries.chain(self.applications().iter().map(|own| own.service)).collect();
+        let sending = self.flow_groups.iter().filter_map(|group| group.service);
+        let mut all: Vec<_> = sending.chain(self.applications().iter().map(|own| own.service)).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
-    /// The names of all that is sent: of entries and of applications.
+    /// The names of all traffic: of flow groups and of applications.
     pub fn names(&self) -> Vec<&str> {
         let applications = self.applications().iter().map(|own| own.name.as_str());
-        self.entries.iter().map(|entry| entry.name.as_str()).chain(applications).collect()
+        self.flow_groups.iter().map(|group| group.name.as_str()).chain(applications).collect()
     }
 
-    /// What a policy has, for those who take only such scenarios.
+    /// The part that depends on a policy, for callers that accept only such scenarios.
     fn under_policy(&self) -> &Governed {
         match &self.governed {
             Some(governed) => governed,
@@ -101,25 +102,26 @@ impl Scenario {
     pub fn policy(&self) -> &Arc<Policy> {
         &self.under_policy().policy
     }
-    /// The file that the policy came from (agents of the lab read it again).
+    /// The policy's file (agents of the lab read it again).
     ///
     /// # Panics
     /// If the scenario has no policy; see [`Scenario::governed`].
     pub fn policy_path(&self) -> &Path {
         &self.under_policy().policy_path
     }
-    /// What enforces the policy; nothing where there is none.
+    /// The enforcement of the policy; none without a policy.
     pub fn enforcement(&self) -> Enforcement {
         self.governed.as_ref().map_or(Enforcement::None, |governed| governed.enforcement)
     }
-    /// The links that the policy does not speak about.
+    /// The properties of links that the policy does not give.
     ///
     /// # Panics
     /// If the scenario has no policy; see [`Scenario::governed`].
     pub fn links(&self) -> Links {
         self.under_policy().links
     }
-    /// From when on switches' ports mark: where the scenario does not say and hosts are shaped, Parley's threshold.
+    /// The marking threshold of switches' ports: Parley's if the scenario gives none and hosts are
+    /// shaped.
     ///
     /// # Panics
     /// If the scenario has no policy; see [`Scenario::governed`].
@@ -128,20 +130,20 @@ impl Scenario {
         let shaped = self.enforcement() != Enforcement::None;
         written.or(shaped.then_some(crate::governed::MARK))
     }
-    /// The services' long-lived transfers, in file order: all traffic unless [`Scenario::simulator_only`] says more; none
-    /// where there is no policy.
+    /// The services' long-lived transfers, in file order: all traffic unless
+    /// [`Scenario::simulator_only`] names more; none without a policy.
     pub fn transfers(&self) -> &[ServiceTransfers] {
         self.governed.as_ref().map_or(&[], |governed| &governed.transfers)
     }
-    /// Messages that are sent in rounds, in file order: what the lab sends beside transfers.
+    /// Messages that are sent in rounds, in file order: the traffic of the lab beside transfers.
     pub fn messages(&self) -> impl Iterator<Item = &Traffic> {
-        self.entries.iter().filter(|entry| matches!(entry.spec, Spec::Rounds(_)))
+        self.flow_groups.iter().filter(|group| matches!(group.spec, Spec::Rounds(_)))
     }
-    /// Real servers and clients, in file order; none where there is no policy.
+    /// Real servers and clients, in file order; none without a policy.
     pub fn applications(&self) -> &[Application] {
         self.governed.as_ref().map_or(&[], |governed| &governed.applications)
     }
-    /// What is measured.
+    /// The measurement.
     ///
     /// # Panics
     /// If the scenario has no policy; see [`Scenario::measurement`].
@@ -150,39 +152,40 @@ impl Scenario {
     }
 }
 
-/// An entry of `traffic`.
+/// A flow group: an item of `traffic`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// Its name in results, unique in the scenario.
     pub name: String,
-    /// The leaf service that the packets belong to; always there under a policy, never without.
+    /// The leaf service of the packets; always present under a policy, never without.
     pub service: Option<ServiceId>,
-    /// How its flows are sent.
+    /// The transport of its flows.
     pub transport: Parameters,
-    /// The class of its packets in queues that have classes, below [`PRIORITIES`]; 0 is the most urgent.
+    /// The priority class of its packets, below [`PRIORITIES`]; 0 is the most urgent.
     pub priority: u8,
-    /// Which flows start when, between whom, of what size.
+    /// The workload: starts, pairs and sizes of flows.
     pub spec: Spec,
-    /// How many connections between two hosts carry its flows, as messages that wait for each other; `None` for a connection
-    /// of its own for each flow. Only for transports that are streams, and flows that have a size.
+    /// The number of connections between two hosts that carry its flows, as messages that wait for
+    /// each other; `None` for a connection of its own for each flow. Only for transports that are
+    /// streams, and flows that have a size.
     pub connections: Option<u32>,
 }
 
-/// Something that happens to links.
+/// An event of links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkEvent {
-    /// When, since the start; not after the end.
+    /// The time since the start; not after the end.
     pub at: Duration,
     /// The links, at least one, each once.
     pub links: Vec<LinkRef>,
-    /// What happens to each of them.
+    /// The change of each of them.
     pub change: Change,
 }
 
-/// What happens to a link.
+/// A change of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It loses what is on it and takes nothing more.
+    /// It loses the packets on it and accepts none.
     Down,
     /// It carries packets again.
     Up,
@@ -192,7 +195,7 @@ pub enum Change {
     Weights([u32; PRIORITIES]),
 }
 
-/// Which links are watched, and how often.
+/// The watched links, and the interval of samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
     /// Length of one sample; more than zero, at most the duration.
@@ -230,16 +233,16 @@ pub struct ServiceTransfers {
     pub from: Vec<MachineId>,
     /// The receiving machines, ascending, at least one.
     pub to: Vec<MachineId>,
-    /// Who sends to whom.
+    /// The pattern of pairs.
     pub pattern: Pattern,
     /// Connections for each pair of machines, at least 1.
     pub flows: u32,
-    /// The rate of each flow where they are UDP, headers included: that of the sender's interface where it says none. TCP
-    /// otherwise.
+    /// The rate of each flow for UDP, headers included: that of the sender's interface if none is
+    /// given. TCP otherwise.
     pub udp: Option<Option<Bandwidth>>,
-    /// When they start.
+    /// The start.
     pub start: Duration,
-    /// When they stop; after `start`, at most the scenario's duration.
+    /// The stop; after `start`, at most the scenario's duration.
     pub stop: Duration,
 }
 
@@ -258,7 +261,7 @@ impl ServiceTransfers {
     }
 }
 
-/// A real server with clients that ask it, as the lab runs them.
+/// A real server with clients, as the lab runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
     /// Its name in results, unique in the scenario.
@@ -271,27 +274,28 @@ pub struct Application {
     pub to: MachineId,
     /// Connections of each client, at least 1.
     pub connections: u32,
-    /// Bytes of the value that a request asks for, at least 1.
+    /// Bytes of the requested value, at least 1.
     pub value: Bytes,
     /// The mean time between two requests of a connection (exponential); more than zero.
     pub gap: Duration,
-    /// When the first request comes.
+    /// The time of the first request.
     pub start: Duration,
-    /// No request comes from then on; after `start`, at most the scenario's duration.
+    /// The end of requests; after `start`, at most the scenario's duration.
     pub stop: Duration,
 }
 
-/// Who sends to whom.
+/// The pairs of senders and receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pattern {
     /// Every sender to every receiver (the default).
     #[default]
     FullMesh,
-    /// The i-th sender to the i-th receiver; the lists have the same length and no machine sends to itself.
+    /// The i-th sender to the i-th receiver; the lists have the same length and no machine sends to
+    /// itself.
     Pairs,
 }
 
-/// Where and how often bandwidth is measured.
+/// The point and interval of bandwidth measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
     /// The rack whose uplink is watched.

@@ -1,4 +1,4 @@
-//! What a run of a scenario gives, whichever body ran it.
+//! The result of a run of a scenario, the same for every backend.
 
 use weir_units::{Bandwidth, Duration, ServiceId};
 
@@ -14,13 +14,14 @@ pub struct RunResult {
 pub struct Sample {
     /// The end of the interval, since the start of the traffic.
     pub at: Duration,
-    /// The bandwidth of each leaf service that the scenario sends, in id order. Frames are counted as the
-    /// link carries them: Ethernet header included, preamble and frame check not.
+    /// The bandwidth of each leaf service that the scenario sends, in id order. Frames are counted
+    /// as the link carries them: Ethernet header included, preamble and frame check not.
     pub bandwidth: Vec<(ServiceId, Bandwidth)>,
 }
 
 impl RunResult {
-    /// The mean bandwidth of `service` over the samples whose intervals end in `(from, to]`; `None` if there are none.
+    /// The mean bandwidth of `service` over the samples whose intervals end in `(from, to]`; `None`
+    /// if there are none.
     pub fn mean(&self, service: ServiceId, from: Duration, to: Duration) -> Option<Bandwidth> {
         let mut sum: u128 = 0;
         let mut count: u128 = 0;

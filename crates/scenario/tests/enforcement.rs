@@ -1,4 +1,5 @@
-//! What enforces a policy, and what happens to it during a run: what is read, and every refusal as people see it.
+//! Enforcement of a policy, and its events during a run: valid files, and every refusal as people
+//! see it.
 
 use std::path::Path;
 use weir_document::{Diagnostics, Source};
@@ -83,7 +84,7 @@ fn reads_every_key() {
     assert_eq!(changes[6], &ControlChange::Restart(BrokerSet { machines, fabric: true }));
 }
 
-/// Changes add up in the order of time, whatever their order in the file.
+/// Changes add up in the order of time, for any order in the file.
 #[test]
 fn a_policy_changes_step_by_step() {
     let scenario = read(GOOD).unwrap_or_else(|errors| panic!("{errors}"));
@@ -104,7 +105,7 @@ fn a_policy_changes_step_by_step() {
 }
 
 #[test]
-fn what_is_not_written_is_parleys() {
+fn missing_keys_have_parleys_values() {
     let brief = |text: &str| {
         let scenario = read(text).unwrap_or_else(|errors| panic!("{errors}"));
         let governed = scenario.governed().expect("a policy");
@@ -133,7 +134,7 @@ fn what_is_not_written_is_parleys() {
 }
 
 #[test]
-fn the_lab_says_what_it_lacks() {
+fn the_lab_reports_missing_features() {
     let under = |policy: &str, text: &str| {
         let source = Source::from_text("test.scenario.yaml", text);
         let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy));
@@ -162,10 +163,10 @@ fn the_lab_says_what_it_lacks() {
     assert!(why(GOOD).is_some());
 }
 
-/// Events of brokers where there are none, of the fabric's where the policy does not speak of it, shapers where there are
-/// none.
+/// Events of brokers without brokers, of the fabric's under a policy that does not limit the
+/// fabric, shapers without an effect.
 #[test]
-fn what_has_no_effect_is_remarked_on() {
+fn keys_without_an_effect_get_a_remark() {
     let notes = |text: &str, policy: &str| {
         let source = Source::from_text("test.scenario.yaml", text);
         let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy));
@@ -181,7 +182,7 @@ fn what_has_no_effect_is_remarked_on() {
     assert_eq!(notes(GOOD, &silent), "");
     let never: String = GOOD.lines().filter(|line| !line.contains("fabric.max")).map(|l| l.to_owned() + "\n").collect();
     assert_eq!(notes(&never, POLICY), "");
-    insta::assert_snapshot!("the_fabric_that_nobody_speaks_of", notes(&never, &silent));
+    insta::assert_snapshot!("the_fabric_without_a_limit", notes(&never, &silent));
 }
 
 macro_rules! refusals {
@@ -194,8 +195,8 @@ macro_rules! refusals {
 }
 
 refusals! {
-    an_old_word: "enforcement: parley" => "enforcement: rack-broker";
-    another_word: "enforcement: parley" => "enforcement: parly";
+    an_old_keyword: "enforcement: parley" => "enforcement: rack-broker";
+    another_keyword: "enforcement: parley" => "enforcement: parly";
     short_interval: "interval: 500us" => "interval: 10ns";
     small_burst: "burst: 32kB" => "burst: 1kB";
     long_interval_later: "shaper-interval: 1ms" => "shaper-interval: 2s";
@@ -215,5 +216,5 @@ refusals! {
     another_network: "services.a.machine.weight=3" => "network.nic=2Gb/s";
     other_services: "services.a.machine.weight=3" => "services.c={match: [{port: 3}]}";
     after_the_end: "at: 40s" => "at: 61s";
-    nothing_that_happens: "at: 10s, shaper-interval: 1ms" => "at: 10s";
+    an_event_without_an_action: "at: 10s, shaper-interval: 1ms" => "at: 10s";
 }

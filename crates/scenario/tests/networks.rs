@@ -1,4 +1,4 @@
-//! Scenarios with a network of their own: what is read, and every refusal as people see it.
+//! Scenarios with a network of their own: valid files, and every refusal as people see it.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -50,8 +50,10 @@ traffic:
   - { kind: incast, from: leaf0, to: h4, size: 64kB, every: 10ms, rounds: 10 }
   - { kind: shuffle, among: all, size: 10kB, parallel: 2, order: staggered }
   - { kind: barrier, among: all, size: 1kB, pattern: to-one, root: h7, think: 1ms, jitter: 1us }
-  - { kind: requests, from: leaf0, to: leaf1, request: 200B, response: sizes.csv, outstanding: 2, think: 1ms, connections: 3 }
-  - { kind: bursts, from: leaf0, to: all, on: 100ms, off: 50ms, spread: 10ms, stop: 900ms, transport: { protocol: udp, rate: 1Gb/s } }
+  - { kind: requests, from: leaf0, to: leaf1, request: 200B, response: sizes.csv, outstanding: 2, think: 1ms,
+      connections: 3 }
+  - { kind: bursts, from: leaf0, to: all, on: 100ms, off: 50ms, spread: 10ms, stop: 900ms,
+      transport: { protocol: udp, rate: 1Gb/s } }
 events:
   - { at: 20ms, do: up, link: \"leaf0<->spine1\" }
   - { at: 10ms, do: down, link: \"leaf0<->spine1\" }
@@ -86,7 +88,8 @@ fn changed(from: &str, to: &str) -> String {
 /// [`GOOD`] with another network.
 fn over(network: &str) -> String {
     let text = format!(
-        "scenario: 1\nname: test\nduration: 1s\nnetwork: {network}\ntraffic: [ {{ kind: random, from: all, to: all, sizes: 10kB, gap: 1ms }} ]\n"
+        "scenario: 1\nname: test\nduration: 1s\nnetwork: {network}\ntraffic: [ {{ kind: random, from: all, to: all, \
+         sizes: 10kB, gap: 1ms }} ]\n"
     );
     refused(&text)
 }
@@ -106,19 +109,19 @@ fn reads_every_key() {
     assert_eq!((fabric.rate, fabric.delay), (Bandwidth::from_gbps(40), Duration::from_micros(1)));
     assert_eq!((fabric.queue.discipline, fabric.queue.buffer), (weighted, Bytes::new(256_000)));
 
-    let entries = scenario.entries();
-    let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
+    let groups = scenario.flow_groups();
+    let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
     assert_eq!(names, ["transfers0", "search", "list2", "incast3", "shuffle4", "barrier5", "requests6", "bursts7"]);
-    assert!(entries.iter().all(|entry| entry.service.is_none()));
-    assert!(entries[..7].iter().all(|entry| entry.transport.protocol() == "newreno"));
-    assert_ne!(entries[0].transport, Parameters::default());
-    assert_eq!(entries[2].transport, Parameters::default());
-    assert_eq!((entries[1].connections, entries[6].connections), (None, Some(3)));
-    assert_eq!(entries.iter().map(|entry| entry.priority).collect::<Vec<_>>(), [0, 1, 0, 0, 0, 0, 0, 0]);
-    let expected: Vec<_> = entries.iter().map(|entry| Workload::new(&entry.spec, 1).expected()).collect();
+    assert!(groups.iter().all(|group| group.service.is_none()));
+    assert!(groups[..7].iter().all(|group| group.transport.protocol() == "newreno"));
+    assert_ne!(groups[0].transport, Parameters::default());
+    assert_eq!(groups[2].transport, Parameters::default());
+    assert_eq!((groups[1].connections, groups[6].connections), (None, Some(3)));
+    assert_eq!(groups.iter().map(|group| group.priority).collect::<Vec<_>>(), [0, 1, 0, 0, 0, 0, 0, 0]);
+    let expected: Vec<_> = groups.iter().map(|group| Workload::new(&group.spec, 1).expected()).collect();
     assert_eq!(expected, [Some(4), Some(200), Some(2), Some(40), Some(56), None, None, None]);
     // 8 hosts of 10 Gb/s at 60 %; headers count.
-    let Spec::Random(random) = &entries[1].spec else { panic!("random traffic") };
+    let Spec::Random(random) = &groups[1].spec else { panic!("random traffic") };
     let wire = random.sizes().mean_wire_bytes(Framing::new(1460, 40).expect("a payload"));
     assert!(wire > random.sizes().mean() * 1500.0 / 1460.0);
     assert!((random.gap().picos() / (wire * 8.0 / (0.6 * 80e9) * 1e12) - 1.0).abs() < 1e-9);
@@ -142,7 +145,7 @@ fn reads_every_key() {
 fn a_rate_is_a_load() {
     let gap = |written: &str| {
         let scenario = read(&GOOD.replace("load: 60%", written)).unwrap_or_else(|errors| panic!("{errors}"));
-        let Spec::Random(random) = &scenario.entries()[1].spec else { panic!("random traffic") };
+        let Spec::Random(random) = &scenario.flow_groups()[1].spec else { panic!("random traffic") };
         random.gap().picos()
     };
     // 8 hosts of 10 Gb/s.
@@ -155,31 +158,37 @@ fn a_rate_is_a_load() {
 fn hosts_may_be_one_range() {
     let links = "[ { between: [h0, s], rate: 1Gb/s }, { between: [h1, s], rate: 1Gb/s } ]";
     let text = format!(
-        "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: links, hosts: [\"h[0-1]\"], switches: [s], links: {links} }}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
+        "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: links, hosts: [\"h[0-1]\"], switches: [s], \
+         links: {links} }}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
     );
     assert_eq!(read(&text).unwrap_or_else(|errors| panic!("{errors}")).graph().hosts.len(), 2);
 }
 
 #[test]
-fn what_is_not_written() {
-    let scenario = read("scenario: 1\nname: t\nduration: 1s\nnetwork: { topology: star, hosts: 100, host-link: { rate: 10Gb/s } }\ntraffic: [ { from: h0, to: h1 } ]\n")
-        .expect("good");
+fn missing_keys() {
+    let scenario = read(
+        "scenario: 1\nname: t\nduration: 1s\nnetwork: { topology: star, hosts: 100, host-link: { \
+                         rate: 10Gb/s } }\ntraffic: [ { from: h0, to: h1 } ]\n",
+    )
+    .expect("good");
     assert_eq!((scenario.seed(), scenario.measurement().every), (1, Duration::from_millis(5)));
     assert_eq!(scenario.measurement().links.len(), 64);
     assert_eq!(scenario.measurement().links[63], LinkRef::Down(MachineId(63)));
     assert_eq!(scenario.graph().hosts[0].down.queue, QueueSpec::default());
     assert_eq!((scenario.graph().packets.payload, scenario.graph().packets.headers), (1448, 66));
-    assert_eq!(scenario.entries()[0].transport, Parameters::default());
+    assert_eq!(scenario.flow_groups()[0].transport, Parameters::default());
 }
 
-/// Loads add up while entries are on together, and count at receivers too; one alone at 99 % is nobody's business.
+/// Loads add up while groups are active together, and count at receivers too; one alone at 99 %
+/// needs no remark.
 #[test]
-fn more_than_links_carry_is_remarked_on() {
-    let notes = |entries: &[&str]| {
-        let entries = entries.join(" }\n  - { kind: random, sizes: 10kB, ");
+fn overload_gets_a_remark() {
+    let notes = |groups: &[&str]| {
+        let groups = groups.join(" }\n  - { kind: random, sizes: 10kB, ");
         let text = format!(
-            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 4, host-link: {{ rate: 10Gb/s }} }}\n\
-             traffic:\n  - {{ kind: random, sizes: 10kB, {entries} }}\n"
+            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 4, host-link: {{ rate: 10Gb/s \
+             }} }}\n\
+             traffic:\n  - {{ kind: random, sizes: 10kB, {groups} }}\n"
         );
         let source = Source::from_text("test.scenario.yaml", text);
         let (_, notes) =
@@ -191,21 +200,22 @@ fn more_than_links_carry_is_remarked_on() {
         notes(&["from: all, to: all, load: 60%, stop: 500ms", "from: all, to: all, load: 60%, start: 500ms"]),
         ""
     );
-    let told = [
+    let remarks = [
         notes(&["from: all, to: all, load: 60%", "from: h2, to: all, load: 50%, start: 10ms"]),
         // Three at 40 % to one: 120 %.
         notes(&["from: \"h[1-3]\", to: h0, load: 40%"]),
         // 10 kB and 7 headers in 1 µs are 84 Gb/s.
         notes(&["from: h0, to: all, gap: 1us"]),
     ];
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(remarks.join("\n"));
 }
 
 #[test]
-fn transports_without_their_queues_are_remarked_on() {
+fn transports_without_their_queues_get_a_remark() {
     let notes = |protocol: &str, queue: &str| {
         let text = format!(
-            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 2, queue: {queue}, host-link: {{ rate: 10Gb/s }} }}\ntransport: {protocol}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
+            "scenario: 1\nname: t\nduration: 1s\nnetwork: {{ topology: star, hosts: 2, queue: {queue}, host-link: \
+             {{ rate: 10Gb/s }} }}\ntransport: {protocol}\ntraffic: [ {{ from: h0, to: h1 }} ]\n"
         );
         let source = Source::from_text("test.scenario.yaml", text);
         let (_, notes) =
@@ -228,11 +238,13 @@ fn oversubscription_sets_the_fabrics_rate() {
     };
     // 16 hosts of 10 Gb/s over 4 uplinks, four times oversubscribed.
     let link = rate(
-        "{ topology: leaf-spine, racks: 2, hosts: 16, spines: 4, oversubscription: 4, host-link: { rate: 10Gb/s, delay: 3us } }",
+        "{ topology: leaf-spine, racks: 2, hosts: 16, spines: 4, oversubscription: 4, host-link: { rate: 10Gb/s, \
+         delay: 3us } }",
     );
     assert_eq!((link.rate, link.delay), (Bandwidth::from_gbps(10), Duration::from_micros(3)));
     let link = rate(
-        "{ topology: leaf-spine, racks: 2, hosts: 16, spines: 4, oversubscription: 1, fabric-link: { delay: 5us }, host-link: { rate: 10Gb/s } }",
+        "{ topology: leaf-spine, racks: 2, hosts: 16, spines: 4, oversubscription: 1, fabric-link: { delay: 5us }, \
+         host-link: { rate: 10Gb/s } }",
     );
     assert_eq!((link.rate, link.delay), (Bandwidth::from_gbps(40), Duration::from_micros(5)));
     assert_eq!(rate("{ topology: fat-tree, k: 4, host-link: { rate: 10Gb/s } }").rate, Bandwidth::from_gbps(10));
@@ -244,7 +256,8 @@ fn oversubscription_sets_the_fabrics_rate() {
 
 #[test]
 fn links_one_by_one() {
-    let text = "scenario: 1\nname: t\nduration: 1s\nnetwork:\n  topology: links\n  hosts: [\"c[1-2]\", s]\n  switches: [a, b]\n  links:\n    \
+    let text = "scenario: 1\nname: t\nduration: 1s\nnetwork:\n  topology: links\n  hosts: [\"c[1-2]\", s]\n  \
+                switches: [a, b]\n  links:\n    \
         - { between: [c1, a], rate: 10Gb/s }\n    - { between: [a, c2], rate: 10Gb/s }\n    \
         - { between: [s, b], rate: 10Gb/s, back: { rate: 1Gb/s, queue: { discipline: ecn, mark: 30kB } } }\n    \
         - { between: [a, b], rate: 40Gb/s, delay: 10us, back: { delay: 20us } }\n  groups: { clients: \"c[1-2]\" }\n\
@@ -261,14 +274,15 @@ fn links_one_by_one() {
 }
 
 #[test]
-fn under_a_policy_the_simulator_takes_everything_and_the_lab_says_why_not() {
-    let text = |extra: &str, entry: &str| {
+fn under_a_policy_the_simulator_runs_everything_and_the_lab_gives_its_reason() {
+    let text = |extra: &str, group: &str| {
         format!(
-            "scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\n{extra}traffic: [ {{ service: a, from: r1, to: r2{entry} }} ]\nmeasure: {{ rack: r1, direction: tx, every: 1ms }}\n"
+            "scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\n{extra}traffic: [ {{ service: a, from: r1, to: \
+             r2{group} }} ]\nmeasure: {{ rack: r1, direction: tx, every: 1ms }}\n"
         )
     };
-    let reason = |extra: &str, entry: &str| {
-        let scenario = read(&text(extra, entry)).unwrap_or_else(|errors| panic!("{errors}"));
+    let reason = |extra: &str, group: &str| {
+        let scenario = read(&text(extra, group)).unwrap_or_else(|errors| panic!("{errors}"));
         scenario.simulator_only().unwrap_or("the lab runs it").to_owned()
     };
     insta::assert_snapshot!(
@@ -293,7 +307,7 @@ fn under_a_policy_the_simulator_takes_everything_and_the_lab_says_why_not() {
     assert_eq!(scenario.links().queue.buffer, Bytes::new(64_000));
     let links: Vec<_> = scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect();
     assert_eq!(links, ["r1->spine0", "r1->spine1"]);
-    assert_eq!(scenario.entries()[0].service, Some(scenario.transfers()[0].service));
+    assert_eq!(scenario.flow_groups()[0].service, Some(scenario.transfers()[0].service));
 }
 
 macro_rules! refusals {
@@ -315,16 +329,22 @@ refusals! {
     no_fabric_rate: changed("{ rate: 40Gb/s, queue", "{ queue");
     no_fabric_link: over("{ topology: leaf-spine, racks: 2, hosts: 2, spines: 2, host-link: { rate: 1Gb/s } }");
     rate_and_oversubscription: changed("  queue: drop-tail", "  queue: drop-tail\n  oversubscription: 2");
-    oversubscription_of_nothing: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, oversubscription: 1000, host-link: { rate: 1kb/s } }");
-    oversubscription_below_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, oversubscription: 200, host-link: { rate: 1Gb/s } }");
-    oversubscription_above_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 40, spines: 1, oversubscription: 1, host-link: { rate: 400Gb/s } }");
-    oversubscription_beyond_numbers: over("{ topology: leaf-spine, racks: 2, hosts: 1000000, spines: 1, oversubscription: 0.001, host-link: { rate: 8Tb/s } }");
+    oversubscription_of_nothing: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, oversubscription: \
+                                       1000, host-link: { rate: 1kb/s } }");
+    oversubscription_below_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 1, spines: 1000, \
+                                            oversubscription: 200, host-link: { rate: 1Gb/s } }");
+    oversubscription_above_the_clock: over("{ topology: leaf-spine, racks: 2, hosts: 40, spines: 1, \
+                                            oversubscription: 1, host-link: { rate: 400Gb/s } }");
+    oversubscription_beyond_numbers: over("{ topology: leaf-spine, racks: 2, hosts: 1000000, spines: 1, \
+                                           oversubscription: 0.001, host-link: { rate: 8Tb/s } }");
     odd_k: over("{ topology: fat-tree, k: 5, host-link: { rate: 1Gb/s } }");
     million_hosts: over("{ topology: fat-tree, k: 160, host-link: { rate: 10Gb/s } }");
-    more_routes_than_memory: over("{ topology: leaf-spine, racks: 100000, hosts: 1, spines: 1, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
-    many_racks: over("{ topology: leaf-spine, racks: 100000, hosts: 1000, spines: 4, host-link: { rate: 10Gb/s }, fabric-link: { rate: 10Gb/s } }");
+    more_routes_than_memory: over("{ topology: leaf-spine, racks: 100000, hosts: 1, spines: 1, host-link: { rate: \
+                                   10Gb/s }, fabric-link: { rate: 10Gb/s } }");
+    many_racks: over("{ topology: leaf-spine, racks: 100000, hosts: 1000, spines: 4, host-link: { rate: 10Gb/s }, \
+                      fabric-link: { rate: 10Gb/s } }");
     ecn_without_mark: changed("discipline: ecn, buffer: 300kB, mark: 97500B", "discipline: ecn, buffer: 300kB");
-    ecn_as_a_word: changed("queue: drop-tail", "queue: ecn");
+    ecn_as_a_keyword: changed("queue: drop-tail", "queue: ecn");
     mark_of_drop_tail: changed("queue: drop-tail", "queue: { discipline: drop-tail, mark: 10kB }");
     mark_above_the_buffer: changed("mark: 97500B", "mark: 300kB");
     buffer_below_a_packet: changed("buffer: 300kB", "buffer: 1499B");
@@ -348,7 +368,8 @@ refusals! {
     neither_load_nor_gap: changed("load: 60%, ", "");
     to_itself: changed("from: leaf0, to: h4", "from: leaf0, to: h3");
     random_to_itself: changed("from: all, to: all, sizes", "from: h1, to: h1, sizes");
-    transfers_to_itself: changed("pattern: pairs, size: 1MB", "pattern: full-mesh, size: 1MB }\n  - { from: h1, to: h1");
+    transfers_to_itself: changed("pattern: pairs, size: 1MB", "pattern: full-mesh, size: 1MB }\n  - { from: h1, to: \
+        h1");
     shuffle_of_one: changed("among: all, size: 10kB", "among: h1, size: 10kB");
     a_group_as_receiver: changed("to: h4", "to: leaf1");
     to_one_without_a_root: changed("pattern: to-one, root: h7", "pattern: to-one");
@@ -359,12 +380,14 @@ refusals! {
     think_in_an_open_loop: changed("outstanding: 2", "gap: 1ms");
     priority: changed("priority: 1", "priority: 8");
     load_and_rate: changed("load: 60%", "load: 60%, rate: 48Gb/s");
-    rate_zero_of_an_entry: changed("load: 60%", "rate: 0b/s");
+    rate_zero_of_a_flow_group: changed("load: 60%", "rate: 0b/s");
     per_sender: changed("load: 60%", "load: 60%, per-sender: each");
     connections_of_udp: changed("load: 60%, flows: 200", "load: 60%, connections: 24, transport: udp");
-    connections_of_pfabric: changed("kind: list, file: flows.csv, transport: newreno", "kind: list, file: flows.csv, connections: 4, transport: pfabric");
+    connections_of_pfabric: changed("kind: list, file: flows.csv, transport: newreno", "kind: list, file: \
+        flows.csv, connections: 4, transport: pfabric");
     no_connection: changed("connections: 3", "connections: 0");
-    many_connections: changed("connections: 3 }", "connections: 3 }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, connections: 1001 }");
+    many_connections: changed("connections: 3 }", "connections: 3 }\n  - { kind: random, from: all, to: all, sizes: \
+                                                   10kB, gap: 1ms, connections: 1001 }");
     connections_of_transfers: changed("spread: 1ms", "spread: 1ms, connections: 2");
     bursts_of_no_time: changed("on: 100ms", "on: 0s");
     bursts_without_their_length: changed("on: 100ms, ", "");
@@ -389,24 +412,47 @@ refusals! {
     starts_after_the_end: changed("size: 64kB, every", "size: 64kB, start: 1s, every");
     both_networks: changed("network:\n", "policy: p.yaml\nnetwork:\n");
     neither_network: refused("scenario: 1\nname: test\nduration: 1s\ntraffic: [ { from: a, to: b } ]\n");
-    no_service_under_a_policy: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\ntraffic: [ { from: r1, to: r2 } ]\nmeasure: { rack: r1, direction: tx, every: 1ms }\n");
+    no_service_under_a_policy: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\ntraffic: [ { from: r1, \
+                                        to: r2 } ]\nmeasure: { rack: r1, direction: tx, every: 1ms }\n");
     enforcement_without_a_policy: changed("network:\n", "enforcement: none\nnetwork:\n");
-    buffer_beside_queue: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\nlinks: { buffer: 100kB, queue: drop-tail }\ntraffic: [ { service: a, from: r1, to: r2 } ]\nmeasure: { rack: r1, direction: tx, every: 1ms }\n");
+    buffer_beside_queue: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\nlinks: { buffer: 100kB, \
+                                  queue: drop-tail }\ntraffic: [ { service: a, from: r1, to: r2 } ]\nmeasure: { \
+                                  rack: r1, direction: tx, every: 1ms }\n");
     deadline_of_udp: changed("load: 60%, flows: 200", "load: 60%, deadline: 20ms, transport: udp");
-    ports_of_two_kinds: changed("  - { kind: incast", "  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2 } }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: d3 }\n  - { kind: random, from: all, to: all, sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2, interval: 1ms, dup-thresh: 9 } }\n  - { kind: incast");
-    host_without_a_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 1Gb/s } ] }");
-    host_without_a_link_beside_one_with_a_bad_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h3, a], rate: 0b/s } ] }");
-    a_bad_link_between_switches: over("{ topology: links, hosts: [h1, h2], switches: [a, b], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, b], rate: 1Gb/s }, { between: [a, b], rate: 1 } ] }");
-    a_single_host: over("{ topology: links, hosts: [\"h[1-1]\"], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s } ] }");
-    a_link_with_one_end: over("{ topology: links, hosts: [\"h[1-2]\"], switches: [a], links: [ { between: [a], rate: 1Gb/s } ] }");
-    host_with_two_links: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [a, h1], rate: 1Gb/s } ] }");
-    link_to_itself: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [a, a], rate: 1Gb/s } ] }");
-    link_between_hosts: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2], rate: 1Gb/s } ] }");
-    link_with_three_ends: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2, a], rate: 1Gb/s } ] }");
-    unknown_end_of_a_link: over("{ topology: links, hosts: [host1, h2], switches: [a], links: [ { between: [hosst1, a], rate: 1Gb/s } ] }");
-    in_pieces: over("{ topology: links, hosts: [h1, h2], switches: [a, b, c], links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, c], rate: 1Gb/s }, { between: [b, c], rate: 1Gb/s } ] }");
-    a_name_twice: over("{ topology: links, hosts: [h1, h2], switches: [a, h1], links: [ { between: [h1, a], rate: 1Gb/s } ] }");
-    group_of_strangers: over("{ topology: links, hosts: [h1, h2], switches: [a], groups: { h1: h2, g: [h3, a] }, links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, a], rate: 1Gb/s } ] }");
+    ports_of_two_kinds: changed("  - { kind: incast", "  - { kind: random, from: all, to: all, sizes: 10kB, gap: \
+                                                       1ms, transport: { protocol: d3, beta: 2 } }\n  - { kind: \
+                                                       random, from: all, to: all, sizes: 10kB, gap: 1ms, \
+                                                       transport: d3 }\n  - { kind: random, from: all, to: all, \
+                                                       sizes: 10kB, gap: 1ms, transport: { protocol: d3, beta: 2, \
+                                                       interval: 1ms, dup-thresh: 9 } }\n  - { kind: incast");
+    host_without_a_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], links: [ { between: [h1, a], \
+                               rate: 1Gb/s }, { between: [h3, a], rate: 1Gb/s } ] }");
+    host_without_a_link_beside_one_with_a_bad_link: over("{ topology: links, hosts: [h1, h2, h3], switches: [a], \
+                                                          links: [ { between: [h1, a], rate: 1Gb/s }, { between: \
+                                                          [h3, a], rate: 0b/s } ] }");
+    a_bad_link_between_switches: over("{ topology: links, hosts: [h1, h2], switches: [a, b], links: [ { between: \
+                                       [h1, a], rate: 1Gb/s }, { between: [h2, b], rate: 1Gb/s }, { between: [a, \
+                                       b], rate: 1 } ] }");
+    a_single_host: over("{ topology: links, hosts: [\"h[1-1]\"], switches: [a], links: [ { between: [h1, a], rate: \
+                         1Gb/s } ] }");
+    a_link_with_one_end: over("{ topology: links, hosts: [\"h[1-2]\"], switches: [a], links: [ { between: [a], \
+                               rate: 1Gb/s } ] }");
+    host_with_two_links: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, a], \
+                               rate: 1Gb/s }, { between: [a, h1], rate: 1Gb/s } ] }");
+    link_to_itself: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [a, a], rate: \
+                          1Gb/s } ] }");
+    link_between_hosts: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2], \
+                              rate: 1Gb/s } ] }");
+    link_with_three_ends: over("{ topology: links, hosts: [h1, h2], switches: [a], links: [ { between: [h1, h2, a], \
+                                rate: 1Gb/s } ] }");
+    unknown_end_of_a_link: over("{ topology: links, hosts: [host1, h2], switches: [a], links: [ { between: [hosst1, \
+                                 a], rate: 1Gb/s } ] }");
+    in_pieces: over("{ topology: links, hosts: [h1, h2], switches: [a, b, c], links: [ { between: [h1, a], rate: \
+                     1Gb/s }, { between: [h2, c], rate: 1Gb/s }, { between: [b, c], rate: 1Gb/s } ] }");
+    a_name_twice: over("{ topology: links, hosts: [h1, h2], switches: [a, h1], links: [ { between: [h1, a], rate: \
+                        1Gb/s } ] }");
+    group_of_unknown_hosts: over("{ topology: links, hosts: [h1, h2], switches: [a], groups: { h1: h2, g: [h3, a] }, \
+                              links: [ { between: [h1, a], rate: 1Gb/s }, { between: [h2, a], rate: 1Gb/s } ] }");
     several: changed("  racks: 2\n  hosts: 4\n", "  racks: 0\n  host: 4\n  routing: ecpm\n");
 }
 
@@ -436,11 +482,11 @@ fn values_are_set_from_outside() {
     assert_eq!(scenario.graph().hosts[0].up.rate, Bandwidth::from_gbps(25));
     assert_eq!(scenario.graph().routing, Routing::Spray);
     assert_eq!(scenario.graph().shared_buffer.expect("shared").bytes, Bytes::new(9_000_000));
-    assert_eq!(scenario.entries()[0].transport.protocol(), "cubic");
+    assert_eq!(scenario.flow_groups()[0].transport.protocol(), "cubic");
     // A bare word becomes the mapping that it stands for.
-    assert_eq!(scenario.entries()[2].transport.protocol(), "newreno");
-    assert_ne!(scenario.entries()[2].transport, Parameters::default());
-    assert_eq!(Workload::new(&scenario.entries()[1].spec, 1).expected(), Some(10));
+    assert_eq!(scenario.flow_groups()[2].transport.protocol(), "newreno");
+    assert_ne!(scenario.flow_groups()[2].transport, Parameters::default());
+    assert_eq!(Workload::new(&scenario.flow_groups()[1].spec, 1).expected(), Some(10));
     assert_eq!(scenario.events().last().expect("events").at, Duration::from_secs(1));
     // Brackets are read as the file's own would be.
     let measurement = scenario.measurement();
@@ -450,7 +496,7 @@ fn values_are_set_from_outside() {
 }
 
 #[test]
-fn what_cannot_be_set() {
+fn refused_settings() {
     let mut all = String::new();
     for (path, value) in [
         ("traffic[1].load", "120%"),
@@ -471,7 +517,7 @@ fn what_cannot_be_set() {
         ("transport", "tcp"),
         ("duration", "5ms"),
         ("policy", "p.yaml"),
-        ("traffic[1].from", "nobody"),
+        ("traffic[1].from", "absent"),
         ("traffic[1].priority", "9"),
         ("measure.links[0]", "a->b"),
         ("measure.every", "1ns"),
@@ -480,7 +526,7 @@ fn what_cannot_be_set() {
         ("events", "[ { at: 1ms, do: down, link: x->y } ]"),
         ("events", "[ { at: 1ms, do: down"),
         ("traffic", "[]"),
-        ("traffic[0]", "{ from: nobody, to: all, size: &a 1kB }"),
+        ("traffic[0]", "{ from: absent, to: all, size: &a 1kB }"),
         // What is not in the file: a scalar, a mapping, a mapping on the way, keys in it.
         ("seed", "x"),
         ("traffic[0].transport", "{ protocol: udp, rate: 10 }"),
@@ -497,9 +543,12 @@ fn what_cannot_be_set() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
     #[test]
-    fn mutated_scenarios(changes in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..8, prop::sample::select(vec![
-        "leaf0", "h1", "all", "[", "]", "{", "}", ", ", ": ", "\n", "0s", "1s", "9999999min", "pairs", "1", "-1", "99999999999", "k: 6", "star",
-        "fat-tree", "dumbbell", "links", "parking-lot", "->", "<->", "%", "100%", "kind: ", "udp", "dctcp", "ecn", "mark: 1kB", "queue: ", "incast",
+    fn mutated_scenarios(changes in proptest::collection::vec((
+        any::<prop::sample::Index>(), 0usize..8, prop::sample::select(vec![
+        "leaf0", "h1", "all", "[", "]", "{", "}", ", ", ": ", "\n", "0s", "1s", "9999999min", "pairs", "1", "-1",
+        "99999999999",
+        "k: 6", "star", "fat-tree", "dumbbell", "links", "parking-lot", "->", "<->", "%", "100%", "kind: ", "udp",
+        "dctcp", "ecn", "mark: 1kB", "queue: ", "incast",
         "hosts: 3", "\u{0}", "*x", "h[1-9]", "policy: p", "oversubscription: 3", "switches: [a]", "between: [a, b]",
     ])), 1..6)) {
         let mut text = GOOD.to_owned();
@@ -511,12 +560,13 @@ proptest! {
         match read(&text) {
             Ok(scenario) => {
                 let graph = scenario.graph();
-                prop_assert!(!scenario.entries().is_empty());
+                prop_assert!(!scenario.flow_groups().is_empty());
                 prop_assert!(graph.links().all(|link| graph.link(link).rate > Bandwidth::ZERO));
-                prop_assert!(scenario.events().iter().all(|event| event.at <= scenario.duration() && !event.links.is_empty()));
+                let events = scenario.events();
+                prop_assert!(events.iter().all(|event| event.at <= scenario.duration() && !event.links.is_empty()));
                 prop_assert!(scenario.measurement().every <= scenario.duration());
-                for entry in scenario.entries() {
-                    let mut workload = Workload::new(&entry.spec, 1);
+                for group in scenario.flow_groups() {
+                    let mut workload = Workload::new(&group.spec, 1);
                     if let Some(flow) = workload.next().and_then(|at| workload.poll(at)) {
                         prop_assert!(flow.from != flow.to && flow.to.index() < graph.hosts.len());
                     }
@@ -527,7 +577,10 @@ proptest! {
     }
 
     #[test]
-    fn settings_are_taken_or_refused(path in "[a-z.\\[\\]0-9-]{0,20}|(traffic|events|measure|network|transport)(\\[[0-9]\\])?\\.[a-z-]{1,8}", value in "\\PC{0,10}") {
+    fn settings_are_taken_or_refused(
+        path in "[a-z.\\[\\]0-9-]{0,20}|(traffic|events|measure|network|transport)(\\[[0-9]\\])?\\.[a-z-]{1,8}",
+        value in "\\PC{0,10}",
+    ) {
         if let Err(errors) = set(&[(&path, &value)]) {
             for error in errors.all() {
                 prop_assert!(error.span().end as usize <= GOOD.len() && !error.cause().is_empty());

@@ -1,4 +1,4 @@
-//! Scenarios: what is read, and every refusal as people see it.
+//! Scenarios: valid files, and every refusal as people see it.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn reads_every_key() {
     );
     let network = scenario.policy().network();
     let id = |name: &str| network.machine_named(name).expect("a machine");
-    let [a, b] = scenario.transfers() else { panic!("two entries") };
+    let [a, b] = scenario.transfers() else { panic!("two flow groups") };
     assert_eq!((a.from.len(), a.to.len(), a.pattern, a.flows), (10, 11, Pattern::FullMesh, 1));
     assert_eq!((a.start, a.stop), (Duration::ZERO, Duration::from_secs(40)));
     assert_eq!((b.start, b.stop), (Duration::from_secs(20), Duration::from_secs(60)));
@@ -184,8 +184,11 @@ fn a_policy_that_is_not_there() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
     #[test]
-    fn mutated_scenarios(changes in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..8, prop::sample::select(vec![
-        "r1", "s1", "both", "[", "]", "{", "}", ", ", ": ", "\n", "0s", "1s", "9999999min", "pairs", "1", "-1", "99999999999", "a", "inner", "\u{0}", "*x", "s[1-9]",
+    fn mutated_scenarios(changes in proptest::collection::vec((
+        any::<prop::sample::Index>(), 0usize..8, prop::sample::select(vec![
+        "r1", "s1", "both", "[", "]", "{", "}", ", ", ": ", "\n", "0s", "1s", "9999999min", "pairs",
+        "1", "-1", "99999999999",
+        "a", "inner", "\u{0}", "*x", "s[1-9]",
     ])), 1..6)) {
         let mut text = GOOD.to_owned();
         for (at, cut, word) in changes {

@@ -1,4 +1,5 @@
-//! The schema in the tree is the one that the language gives, and it accepts the scenarios in the tree.
+//! The schema in the tree is the one that the language gives, and it accepts the scenarios in the
+//! tree.
 
 #[path = "../../document/tests/support/validator.rs"]
 mod validator;
@@ -17,7 +18,8 @@ fn the_file_in_the_tree_is_current() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == text,
-        "schemas/scenario.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-scenario --test schema`"
+        "schemas/scenario.schema.json is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
+         weir-scenario --test schema`"
     );
 }
 
@@ -35,7 +37,8 @@ fn the_reference_in_the_tree_is_current() {
     } else {
         assert!(
             found == made,
-            "docs/scenarios.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-scenario --test schema`"
+            "docs/scenarios.md is not what the language gives; run `WEIR_UPDATE_SCHEMA=1 cargo test -p \
+             weir-scenario --test schema`"
         );
     }
 }

@@ -1,17 +1,23 @@
-//! The common work for comparing simulators: packet-hops per second, memory, and how both grow with the network.
+//! The common work for comparing simulators: packet-hops per second, memory, and how both grow with
+//! the network.
 //!
-//! `make bench-sim`, or `cargo bench -p weir-sim --bench common_work -- [CASE] [--runs N]`. A packet-hop is one packet, data or
-//! ACK, crossing one link. Time is the process's user time; each row is the median of the runs. Cases:
+//! `make bench-sim`, or `cargo bench -p weir-sim --bench common_work -- [CASE] [--runs N]`. A
+//! packet-hop is one packet, data or ACK, crossing one link. Time is the process's user time; each
+//! row is the median of the runs. Cases:
 //!
 //! | case | work |
 //! |---|---|
-//! | `leafspine` | `data/flows/leafspine144-websearch-load60-20k.csv` under DCTCP: 9 racks of 16 hosts at 10 Gb/s, 4 spines at 40 Gb/s, links of 1 µs, marking at 65 and 260 packets, all flows to completion |
+//! | `leafspine` | a leaf-spine's web-search flows under DCTCP, to completion |
 //! | `dumbbell` | 16 long DCTCP flows through 10 Gb/s for 0.5 s, links of 1 µs, marking at 65 packets |
 //! | `scale` | fat-trees from 16 to 9,826 hosts at the same load per host |
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
-//! | `shaped` | Parley's testbed (9 racks of 10 hosts at 10 Gb/s behind 80 Gb/s) with 1 MB flows into one rack at 60 and 90 Gb/s, without shapers and with Parley's |
+//! | `shaped` | Parley's testbed: 1 MB flows into one rack, with and without shapers |
 //! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
 //! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped` | one run without a table, for profilers |
+//!
+//! `leafspine` reads `data/flows/leafspine144-websearch-load60-20k.csv`: 9 racks of 16 hosts at
+//! 10 Gb/s, 4 spines at 40 Gb/s, links of 1 µs, marking at 65 and 260 packets. `shaped` has 9 racks
+//! of 10 hosts at 10 Gb/s behind 80 Gb/s, and loads of 60 and 90 Gb/s.
 
 use std::fs::File;
 use std::process::Command;
@@ -34,7 +40,7 @@ const FLOWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/flows/leafs
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What a run did.
+/// The result of a run.
 struct Done {
     packet_hops: u64,
     events: u64,
@@ -115,7 +121,8 @@ fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> 
     let (Some(done), median) = (last, times[times.len() / 2]) else { return Ok(()) };
     let hops = done.packet_hops as f64;
     println!(
-        "{name}\n    {:.1} M packet-hops in {median:.2} s: {:.2} M/s, {:.1} ns each ({:.2} to {:.2} s); {:.2} events each; \
+        "{name}\n    {:.1} M packet-hops in {median:.2} s: {:.2} M/s, {:.1} ns each ({:.2} to {:.2} s); {:.2} \
+         events each; \
          {} flows; {:.3} s simulated; {:.0} MB at most; built in {:.2} s",
         hops / 1e6,
         hops / 1e6 / median,
@@ -131,8 +138,8 @@ fn table(name: &str, runs: usize, run: impl Fn() -> Result<Done>) -> Result<()> 
     Ok(())
 }
 
-/// Counts the instructions of a case by running this program under callgrind. They are the steadiest figure: they do not
-/// depend on what else the machine does.
+/// Counts the instructions of a case by running this program under callgrind. The counts are the
+/// steadiest figure: they do not depend on the machine's other load.
 fn instructions(case: &str) -> Result<()> {
     let counted = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -184,7 +191,8 @@ fn link(gbps: u64, packets: u64) -> LinkSpec {
     LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(1), queue }
 }
 
-/// DCTCP with an acknowledgement for every packet and a minimal timeout of 10 ms, as htsim has them.
+/// DCTCP with an acknowledgement for every packet and a minimal timeout of 10 ms, as htsim has
+/// them.
 fn transport() -> Parameters {
     let mut parameters = dctcp::Parameters::default();
     parameters.tcp.delayed_ack = 1;
@@ -193,8 +201,8 @@ fn transport() -> Parameters {
 }
 
 fn source(workload: Spec) -> Source {
-    let (transport, class) = (transport(), ServiceIndex(0));
-    Source { workload, transport, class, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
+    let (transport, index) = (transport(), ServiceIndex(0));
+    Source { workload, transport, index, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
 }
 
 /// Runs until every flow is over, or to the limit.
@@ -268,7 +276,8 @@ fn dumbbell<O: Observer + Finish>(observer: O) -> Result<Done> {
     Ok(done)
 }
 
-/// A fat-tree of 10 Gb/s links; web-search flows between random hosts at 40 % for about 25 million packet-hops.
+/// A fat-tree of 10 Gb/s links; web-search flows between random hosts at 40 % for about 25 million
+/// packet-hops.
 fn fat_tree(k: u32) -> Result<Done> {
     let began = user_seconds()?;
     let mut world = World::new(0, SIZES, Silent);
@@ -352,7 +361,7 @@ fn testbed(gbps: u64, shapers: bool) -> Result<Done> {
     run(&mut world, Sources::new(vec![source], 1, None), end, began)
 }
 
-/// What an observer does at the end.
+/// The action of an observer at the end of a run.
 trait Finish: Sized {
     fn finish(world: &World<Self>);
 }

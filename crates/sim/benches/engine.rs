@@ -1,7 +1,9 @@
-//! How fast the engine is: packet-hops per second of whole networks, and insertions and removals of the event queue.
+//! How fast the engine is: packet-hops per second of whole networks, and insertions and removals of
+//! the event queue.
 //!
-//! `cargo bench -p weir-sim --bench engine`. An item of a network's row is one packet carried over one link,
-//! so its throughput is packet-hops per second; the divan table shows it as items per second.
+//! `cargo bench -p weir-sim --bench engine`. An item of a network's row is one packet carried over
+//! one link, so its throughput is packet-hops per second; the divan table shows it as items per
+//! second.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -24,12 +26,13 @@ fn add_flow(world: &mut World<Silent>, from: HostId, to: HostId) {
     let hash = from.0 * 7919 + to.0 * 104_729;
     let start = SimTime::from_nanos(u64::from(hash % 1_000_000));
     let stop = SimTime::NEVER;
-    let class = ServiceIndex(0);
-    let spec = FlowSpec { from, to, class, priority: 0, start, stop, size: None, deadline: None, hash };
+    let service = ServiceIndex(0);
+    let spec = FlowSpec { from, to, service, priority: 0, start, stop, size: None, deadline: None, hash };
     world.add_flow(spec, &Parameters::default());
 }
 
-/// `pairs` senders and receivers at 10 Gb/s with one 10 Gb/s link between them, a long flow for each pair.
+/// `pairs` senders and receivers at 10 Gb/s with one 10 Gb/s link between them, a long flow for
+/// each pair.
 fn dumbbell(pairs: u32) -> World<Silent> {
     let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
     let (left, right) = (world.add_switch(), world.add_switch());
@@ -43,7 +46,8 @@ fn dumbbell(pairs: u32) -> World<Silent> {
     world
 }
 
-/// 9 racks of 16 hosts at 10 Gb/s, 4 spines at 40 Gb/s (QJump's Fig 9 network); every host sends to one in each other rack.
+/// 9 racks of 16 hosts at 10 Gb/s, 4 spines at 40 Gb/s (QJump's Fig 9 network); every host sends to
+/// one in each other rack.
 fn leaf_spine() -> World<Silent> {
     let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
     let spines: Vec<_> = (0..4).map(|_| world.add_switch()).collect();
@@ -87,7 +91,8 @@ fn leaf_spine_packet_hops(bencher: Bencher<'_, '_>) {
     bench_world(bencher, leaf_spine, SimTime::from_millis(5));
 }
 
-/// Takes the first event and schedules it again a little later, as a link does: `pending` events in the queue.
+/// Takes the first event and schedules it again a little later, as a link does: `pending` events in
+/// the queue.
 #[divan::bench(args = [16, 256, 4096], sample_count = 20)]
 fn events_pop_and_push(bencher: Bencher<'_, '_>, pending: u32) {
     const ROUNDS: u64 = 100_000;

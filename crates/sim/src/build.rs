@@ -1,9 +1,11 @@
 //! Building a world: hosts, switches, links and routes, before the first event.
 //!
-//! [`World::new`], hosts and switches, links, [`World::compute_routes`]; or [`World::from_graph`] for all of these. Equal links
-//! share one profile, and the event queue is sized when the first flow or datagram comes ([`World::start`]).
+//! [`World::new`], hosts and switches, links, [`World::compute_routes`]; or [`World::from_graph`]
+//! for all of these. Equal links share one profile. The event queue is sized at the first flow or
+//! datagram ([`World::start`]).
 //!
-//! Example: two hosts at 1 Gb/s on a switch are four ports and two profiles: hosts' interfaces drop nothing.
+//! Example: two hosts at 1 Gb/s on a switch are four ports and two profiles: hosts' interfaces drop
+//! nothing.
 
 use crate::events::EventQueue;
 use crate::host::{Host, Jitter, ServiceQueue};
@@ -21,17 +23,17 @@ use weir_scenario::Graph;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, Routing};
 use weir_units::{Bytes, PerDirection, SimTime};
 
-/// A switch, as it is built.
+/// A switch under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
     ports: Vec<PortId>,
-    /// Its shared buffer, a place in the world's table.
+    /// Its shared buffer, an index into the world's table.
     shared: Option<u32>,
 }
 
 impl<O: Observer> World<O> {
-    /// An empty world with `services` traffic classes and one more for control traffic; without services there is one class,
-    /// and hosts' interfaces are first in, first out.
+    /// An empty world with `services` services and one index more for control traffic. Without
+    /// services there is one index, and hosts' interfaces are first in, first out.
     pub fn new(services: usize, sizes: Packets, observer: O) -> Self {
         assert!(services < usize::from(u16::MAX), "too many services: {services}");
         assert!(sizes.payload > 0, "packets carry nothing");
@@ -62,7 +64,7 @@ impl<O: Observer> World<O> {
             spray: None,
             sizes,
             short_host_queues: false,
-            classes: services + 1,
+            service_count: services + 1,
             switches: Vec::new(),
             host_switch: Vec::new(),
             graph_hosts: Vec::new(),
@@ -98,21 +100,23 @@ impl<O: Observer> World<O> {
         world
     }
 
-    /// Makes hosts take up to `most` longer, at random, to hand a packet to an idle interface. Without any noise
-    /// flows through a drop-tail queue fall into step, and one gets several times the other's bandwidth (Floyd
-    /// and Jacobson 1992); the transmission time of a packet at the bottleneck is enough.
+    /// Makes hosts take up to `most` longer, at random, to pass a packet to an idle interface.
+    /// Without noise, flows through a drop-tail queue synchronise, and one gets several times the
+    /// bandwidth of the other (Floyd and Jacobson 1992); the transmission time of a packet at the
+    /// bottleneck is enough.
     pub fn set_jitter(&mut self, most: SimTime, seed: u64) {
         self.jitter = Jitter::new(most, seed);
     }
 
-    /// Makes hosts take at most two frames of a flow: one that is being sent and the one behind it. What waits at a busy interface is then
-    /// short and shared evenly by its flows. Without it a flow may have as much in its host as Linux lets it, about a
-    /// millisecond's worth, and a short flow waits behind all of that.
+    /// Makes hosts take at most two frames of a flow: the frame in transmission and the next one.
+    /// The queue of a busy interface is then short and shared evenly by its flows. Otherwise a flow
+    /// may have as much in its host as Linux allows, about a millisecond's worth, and a short flow
+    /// waits behind all of it.
     pub fn set_short_host_queues(&mut self) {
         self.short_host_queues = true;
     }
 
-    /// Makes switches choose among shortest paths for every packet anew, at random.
+    /// Makes switches choose among shortest paths at random for every packet.
     pub fn set_spraying(&mut self, seed: u64) {
         self.events.forget_hints();
         self.spray = Some(Jitter::new(SimTime::NEVER, seed));
@@ -125,26 +129,27 @@ impl<O: Observer> World<O> {
         id
     }
 
-    /// Makes the ports that a switch gets from now on share one buffer; each may hold `alpha_thousandths`
-    /// thousandths of what is free.
+    /// Makes the ports that are added to a switch from now on share one buffer; each may hold
+    /// `alpha_thousandths` thousandths of the free space.
     pub fn share_buffer(&mut self, switch: SwitchId, size: Bytes, alpha_thousandths: u32) {
         self.switches[switch.index()].shared = Some(self.shared.len() as u32);
         self.shared.push(SharedBuffer::new(size.get(), alpha_thousandths));
     }
 
-    /// Adds a host below `switch`; `up` is the link from the host (its buffer is ignored), `down` the one to it.
+    /// Adds a host below `switch`; `up` is the link from the host (its buffer is ignored), `down`
+    /// the one to it.
     pub fn add_host(&mut self, switch: SwitchId, up: LinkSpec, down: LinkSpec) -> HostId {
         let host = HostId(self.hosts.len() as u32);
         let queue = match up.queue.discipline {
-            Discipline::Fifo if self.classes > 1 => {
-                Queue::new(Order::RoundRobin(Box::new(RoundRobin::new(self.classes))))
+            Discipline::Fifo if self.service_count > 1 => {
+                Queue::new(Order::RoundRobin(Box::new(RoundRobin::new(self.service_count))))
             }
             discipline => Queue::of(discipline),
         };
         let interface = self.add_port(up, u64::MAX, Node::Switch(switch), Some(host));
         let queue = self.schedule(interface, queue);
-        self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.classes));
-        self.services.extend((0..self.classes).map(|_| ServiceQueue::default()));
+        self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.service_count));
+        self.services.extend((0..self.service_count).map(|_| ServiceQueue::default()));
         self.hosts.push(Host::new(interface, queue));
         self.host_switch.push(switch);
         self.add_link(switch, Node::Host(host), down);
@@ -175,7 +180,7 @@ impl<O: Observer> World<O> {
 
     fn add_port(&mut self, link: LinkSpec, buffer: u64, to: Node, owner: Option<HostId>) -> PortId {
         let id = PortId(self.ports.len() as u32);
-        // A host holds its senders back instead of marking.
+        // A host applies backpressure to its senders instead of marking.
         let mark = if owner.is_some() { u64::MAX } else { link.queue.mark.map_or(u64::MAX, Bytes::get) };
         let profile = Profile::new(link.rate, SimTime::from(link.delay), buffer, mark);
         self.records.push(PortRecord::new(profile.clock().clone()));
@@ -184,7 +189,7 @@ impl<O: Observer> World<O> {
         id
     }
 
-    /// Gives a port a queue, whose place in the table it says.
+    /// Gives a port a queue and returns the queue's index in the table.
     fn schedule(&mut self, port: PortId, queue: Queue) -> u32 {
         let out = &mut self.ports[port.index()];
         out.service = Service::Scheduled;
@@ -195,8 +200,8 @@ impl<O: Observer> World<O> {
         place
     }
 
-    /// Gives every switch all shortest paths over links that are up to every host. Call it when all links are there, and
-    /// after links went down or came up.
+    /// Gives every switch all shortest paths to every host over links that are up. Call it when all
+    /// links exist, and after links changed state.
     pub fn compute_routes(&mut self) {
         let mut leaves = self.host_switch.clone();
         leaves.sort_unstable();
@@ -209,7 +214,8 @@ impl<O: Observer> World<O> {
             host.leaf = number[switch.index()];
         }
         let mut down = vec![PortId(u32::MAX); self.hosts.len()];
-        // neighbours[s]: the ports of s that lead to switches, and where. Links that are down lead nowhere.
+        // neighbours[s]: the ports of s that lead to switches, and those switches. Links that are
+        // down lead nowhere.
         let mut neighbours: Vec<Neighbours> = vec![Neighbours::new(); self.switches.len()];
         for (at, switch) in self.switches.iter().enumerate() {
             for &port in &switch.ports {
@@ -236,7 +242,7 @@ impl<O: Observer> World<O> {
         let profile = |port: &Port| &self.profiles[port.profile as usize];
         let time = |port: &Port| frame.saturating_mul(8_000_000_000_000) / profile(port).rate().bps().max(1);
         let reach = self.ports.iter().map(|port| profile(port).delay() + SimTime::from_picos(time(port))).max();
-        // Were every link busy with full frames, so many events would come in a second.
+        // The events of a second if every link were busy with full frames.
         let mean = self.ports.iter().map(|port| u128::from(time(port))).sum::<u128>() / self.ports.len() as u128;
         let events = if self.is_large() { EVENTS_PER_LARGE_BUCKET } else { EVENTS_PER_BUCKET };
         let width = mean * events / self.ports.len() as u128;
@@ -251,7 +257,7 @@ impl<O: Observer> World<O> {
     }
 }
 
-/// The place of a profile in the table, where it is put if it is new.
+/// The index of a profile in the table; a new profile is added.
 pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u32 {
     let place = profiles.iter().position(|known| *known == profile).unwrap_or_else(|| {
         profiles.push(profile);
@@ -260,8 +266,8 @@ pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u3
     place as u32
 }
 
-/// How many events a bucket of the event queue is to have when every link is busy: enough that few buckets are
-/// empty, few enough that sorting them is cheap (`benches/engine.rs`).
+/// The number of events in a bucket of the event queue when every link is busy: large enough that
+/// few buckets are empty, small enough that sorting is cheap (`benches/engine.rs`).
 const EVENTS_PER_BUCKET: u128 = 16;
-/// The same where a bucket's memory is fetched ahead: enough fetches that they overlap.
+/// The same where a bucket's memory is prefetched: enough fetches to overlap.
 const EVENTS_PER_LARGE_BUCKET: u128 = 256;

@@ -1,13 +1,15 @@
 //! Links that change while a network runs: other rates, failures, repairs, other weights.
 //!
-//! - A **rate** holds for every frame whose transmission has not begun; the one on the wire ends at the old rate. A FIFO port
-//!   has handed over frames that have not begun, so their times are reckoned anew.
-//! - A link that goes **down** loses what it carries and what waits for it, and takes nothing. Routes are
-//!   computed anew at once: a real network needs some milliseconds for that, which a scenario can have by two events.
-//! - **Weights** count from each class's next turn.
+//! - A **rate** holds for every frame whose transmission has not begun; the frame on the wire ends
+//!   at the old rate. A FIFO port has handed over frames that have not begun, so their times are
+//!   computed anew.
+//! - A link that goes **down** loses the frames on it and in its queue, and accepts none. Routes
+//!   are computed anew at once: a real network needs some milliseconds for that, which a scenario
+//!   can model by two events.
+//! - **Weights** apply from each class's next turn.
 //!
-//! Example: a port at 8 Mb/s holds frames of 1000 B that begin at 0, 1 and 2 ms. At 0.5 ms the rate becomes 16 Mb/s: they
-//! end at 1, 1.5 and 2 ms.
+//! Example: a port at 8 Mb/s holds frames of 1000 B that begin at 0, 1 and 2 ms. At 0.5 ms the rate
+//! becomes 16 Mb/s: they end at 1, 1.5 and 2 ms.
 
 use crate::build::known_profile;
 use crate::events::Event;
@@ -20,7 +22,7 @@ use weir_scenario::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
 impl<O: Observer> World<O> {
-    /// Counts what a port could have sent until now, before that changes.
+    /// Counts the bytes that a port could have sent until now, before its rate or state changes.
     fn settle_capacity(&mut self, port: PortId) {
         let capacity = self.capacity(port);
         let record = &mut self.records[port.index()];
@@ -39,9 +41,9 @@ impl<O: Observer> World<O> {
         out.peak_bytes = out.peak_bytes.max(old.bytes_in(SimTime::from_picos(out.peak_time)));
         out.peak_time = 0;
         let ids = in_order(&self.packets, self.events.take_arrivals(|id| self.packets.get(id).link() == port));
-        // Where each transmission ended, and so where the next began at the earliest.
+        // The end of each transmission is the earliest start of the next.
         let delay = old.delay();
-        // What was on the wire at the last change has a rate of its own.
+        // The frame on the wire at the last change has its own rate.
         let wire_end = record.wire_end;
         let begun = |id: &PacketId| {
             let packet = self.packets.get(*id);
@@ -79,7 +81,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are down.
+    /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are
+    /// down.
     pub fn take_down(&mut self, port: PortId) {
         if self.ports[port.index()].service == Service::Down {
             return;
@@ -104,7 +107,7 @@ impl<O: Observer> World<O> {
             }
             self.drop(port, id, false);
         }
-        // What waits in a host stays there, as in a computer whose cable is pulled.
+        // Packets inside a host stay there, as in a computer whose cable is unplugged.
         if !owned {
             while let Some(id) = self.queues.get_mut(place).and_then(|queue| queue.pop(&mut self.packets)) {
                 self.drop(port, id, true);
@@ -128,7 +131,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Changes the weights of a port with weighted classes. Says whether it has any.
+    /// Changes the weights of a port with weighted classes. Returns whether it has any.
     pub fn set_weights(&mut self, port: PortId, weights: [u32; PRIORITIES]) -> bool {
         let place = self.ports[port.index()].queue as usize;
         self.queues.get_mut(place).is_some_and(|queue| queue.set_weights(weights))
@@ -140,7 +143,7 @@ impl<O: Observer> World<O> {
         let record = &self.records[port.index()];
         let profile = &self.profiles[out.profile as usize];
         let bytes = profile.bytes_in(SimTime::from_picos(out.peak_time)).max(out.peak_bytes);
-        // The next interval begins with what is there.
+        // The next interval begins with the current backlog.
         let backlog = out.backlog(self.now, profile, record);
         let waiting = self.queues.get(out.queue as usize).map_or(0, |queue| queue.bytes());
         out.peak_time = backlog.picos();
@@ -155,7 +158,7 @@ fn in_order(packets: &Arena, mut ids: Vec<PacketId>) -> Vec<PacketId> {
     ids
 }
 
-/// The time of a frame at a rate, rounded down: whoever begins by it has begun.
+/// The time of a frame at a rate, rounded down: a frame that begins by then has begun.
 fn time_of(rate: Bandwidth, size: u32) -> SimTime {
     SimTime::from_picos((u128::from(size) * 8_000_000_000_000 / u128::from(rate.bps())) as u64)
 }

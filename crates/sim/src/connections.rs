@@ -1,18 +1,20 @@
 //! Connections that stay open, and the messages that wait for them.
 //!
-//! Problem: services talk over a fixed number of TCP connections between two machines, and what an application waits for is a
-//! message: its time counts from when it was handed over, also while others are before it. Approach: the first messages of a
-//! pair of hosts open its connections, one each; a later one goes to the connection with the fewest messages under way, in
-//! turn among equals. That is an idle connection while there is one, and the shortest line otherwise: what pools of
-//! connections do that count outstanding requests (Finagle's and Envoy's least-request balancing). On a connection, messages
-//! are one stream of bytes, in order; each is over when its last byte is delivered. The receiver then acknowledges at once,
-//! since its application answers and the answer carries the acknowledgement.
+//! Problem: services use a fixed number of TCP connections between two machines, and an application
+//! waits for a message: its time counts from when it was handed over, including the time behind
+//! other messages. Approach: the first messages of a pair of hosts open its connections, one each;
+//! a later one goes to the connection with the fewest messages under way, in turn among equals.
+//! That is an idle connection if there is one, and the shortest queue otherwise: the policy of
+//! connection pools that count outstanding requests (Finagle's and Envoy's least-request
+//! balancing). On a connection, messages are one stream of bytes, in order; each ends when its last
+//! byte is delivered. The receiver then acknowledges at once, since its application sends a
+//! response that carries the acknowledgement.
 //!
-//! Window, round-trip time and threshold of a connection stay from message to message; see [`weir_transport`] for what
-//! silence does to them.
+//! Window, round-trip time and threshold of a connection persist from message to message;
+//! [`weir_transport`] describes the effect of idle periods on them.
 //!
-//! Worked example: two connections, and three messages at once: the first and the second have one each, the third waits behind
-//! the first. Its time counts from now on, and includes the wait.
+//! Worked example: two connections, and three messages at once: the first and the second have one
+//! each, the third waits behind the first. Its time counts from now on, and includes the wait.
 //!
 //! Source: Parley §6.3 (24 connections between each pair of a service).
 
@@ -29,7 +31,7 @@ pub(crate) struct Connection {
     pub(crate) messages: VecDeque<Message>,
     /// The end of the last message that was handed over.
     written: u64,
-    /// What the flow had counted when a message was last over.
+    /// The flow's counters at the end of the last message.
     pub(crate) retransmissions: u32,
     pub(crate) timeouts: u32,
 }
@@ -45,7 +47,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// How much of it has been delivered, of a connection of which `delivered` bytes have.
+    /// The delivered bytes of the message, if `delivered` bytes of its connection are delivered.
     pub(crate) fn delivered(&self, delivered: u64) -> u64 {
         delivered.saturating_sub(self.end - self.bytes).min(self.bytes)
     }
@@ -56,7 +58,7 @@ impl Connection {
         Self { flow, messages: VecDeque::new(), written: 0, retransmissions: 0, timeouts: 0 }
     }
 
-    /// A message of `bytes` comes behind the others. Returns its end in the stream.
+    /// Appends a message of `bytes`. Returns its end in the stream.
     pub(crate) fn push(&mut self, known: Known, bytes: u64, deadline: Option<SimTime>) -> u64 {
         self.written += bytes;
         self.messages.push_back(Message { known, bytes, end: self.written, deadline });
@@ -64,7 +66,7 @@ impl Connection {
     }
 }
 
-/// The connections of a source: so many between each pair of hosts.
+/// The connections of a source: a fixed number between each pair of hosts.
 #[derive(Debug)]
 pub(crate) struct Pool {
     per_pair: u32,
@@ -73,9 +75,9 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct Pair {
-    /// Its connections, as places among all.
+    /// Its connections, as indices into the table of all.
     open: Vec<u32>,
-    /// Whose turn it is.
+    /// The connection whose turn it is.
     turn: u32,
 }
 
@@ -84,7 +86,8 @@ impl Pool {
         Self { per_pair, pairs: BTreeMap::new() }
     }
 
-    /// The connection for the next message from one host to another; `None` for a new one, which is `all`'s next place.
+    /// The connection for the next message from one host to another; `None` for a new one, whose
+    /// index is the next of `all`.
     pub(crate) fn choose(&mut self, from: u32, to: u32, all: &[Connection]) -> Option<u32> {
         let pair = self.pairs.entry((from, to)).or_default();
         // Connections open in turn, so until all are open the next one is new.
@@ -118,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_line_in_turn() {
+    fn the_shortest_queue_is_next_and_equal_queues_take_turns() {
         let (mut pool, mut all) = (Pool::new(3), Vec::new());
         let mut send = |all: &mut Vec<Connection>, from| {
             let place = pool.choose(from, 9, all).unwrap_or_else(|| {
@@ -128,16 +131,16 @@ mod tests {
             all[place as usize].push(known(0), 10, None);
             place
         };
-        // The connections open in turn, and another pair has its own.
+        // The connections open in turn, and another pair has its own connections.
         assert_eq!([0, 0, 1, 0].map(|from| send(&mut all, from)), [0, 1, 2, 3]);
         // All have one message: again in turn.
         assert_eq!([0, 0].map(|from| send(&mut all, from)), [0, 1]);
         // The last has one, the others two.
         assert_eq!(send(&mut all, 0), 3);
-        // An idle one comes first, wherever it stands.
+        // An idle connection comes first, wherever it stands.
         all[1].messages.clear();
         assert_eq!([0, 0].map(|from| send(&mut all, from)), [1, 1]);
-        // Equal lines: on from the one after the last.
+        // Equal queues: the turn continues after the last one.
         assert_eq!([0, 0, 0].map(|from| send(&mut all, from)), [3, 0, 1]);
     }
 

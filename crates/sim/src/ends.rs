@@ -1,6 +1,8 @@
-//! The ends of flows: what senders and receivers do when packets, acknowledgements and timers come.
+//! The ends of flows: the actions of senders and receivers upon packets, acknowledgements and
+//! timers.
 //!
-//! The transports decide ([`weir_transport`]); this file makes packets of what they say and tells them what arrived.
+//! The transports decide ([`weir_transport`]); this file turns their outputs into packets and
+//! passes arrivals to them.
 
 use crate::events::Event;
 use crate::flow::{Address, Life};
@@ -12,7 +14,7 @@ use crate::world::{Delivery, World};
 use weir_transport::{Ack, Acknowledge, Answer, Arrival, Segment, Timeout};
 
 impl<O: Observer> World<O> {
-    /// Lets a flow send what its windows and its host allow.
+    /// Lets a flow send as much as its windows and its host allow.
     pub(crate) fn pump(&mut self, id: FlowId) {
         let frame = self.sizes.payload + self.sizes.headers;
         let mut throttled = false;
@@ -21,7 +23,8 @@ impl<O: Observer> World<O> {
             if self.now >= flow.stop {
                 flow.sender.close();
             }
-            // The first comparison saves the division of the second: two segments are always allowed.
+            // The first comparison saves the division of the second: two segments are always
+            // allowed.
             let held = flow.in_host + u64::from(frame);
             if held > 2 * u64::from(frame) && (self.short_host_queues || held > flow.sender.host_limit(frame)) {
                 throttled = true;
@@ -32,7 +35,8 @@ impl<O: Observer> World<O> {
         }
         let flow = &mut self.flows[id.index()];
         let due = flow.sender.timer();
-        // A paced flow that its host holds back is late for its time; it goes on when a packet has left the host.
+        // A paced flow that is throttled by its host is late for its time; it continues when a
+        // packet has left the host.
         debug_assert!(throttled || due > self.now, "a sender waits for {due}, which has passed");
         if due > self.now
             && let Some(at) = flow.timer.set(due)
@@ -44,15 +48,15 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Hands `bytes` more to a flow that stays open, behind what it has. Its transport must be a stream
+    /// Appends `bytes` to a flow that stays open. Its transport must be a stream
     /// ([`weir_transport::Parameters::is_stream`]).
     pub fn write(&mut self, id: FlowId, bytes: u64) {
         self.flows[id.index()].sender.write(self.now, bytes);
         self.pump(id);
     }
 
-    /// Makes a flow that is over, because what was waited for has been delivered, wait for its first `end` bytes: it is over
-    /// again when they are delivered, which may be at once.
+    /// Makes a flow that ended, because all awaited bytes were delivered, wait for its first `end`
+    /// bytes: it ends again when they are delivered, which may be at once.
     pub fn expect(&mut self, id: FlowId, end: u64) {
         let flow = &mut self.flows[id.index()];
         debug_assert_eq!(flow.life, Life::Over, "one end of a flow is waited for at a time");
@@ -64,7 +68,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// The receiving application of a flow answers: what its receiver owes is acknowledged now.
+    /// The receiving application of a flow responds: its pending acknowledgement is sent now.
     pub fn acknowledge_now(&mut self, id: FlowId) {
         if self.flows[id.index()].receiving.receiver.owes_ack() {
             self.acknowledge(id);
@@ -81,8 +85,8 @@ impl<O: Observer> World<O> {
             flow.retransmissions += 1;
             self.counters.retransmissions += 1;
         }
-        let Address { from, to, hash, class, priority } = flow.address;
-        let mut packet = Packet::new(Kind::Segment, size, to, class);
+        let Address { from, to, hash, service, priority } = flow.address;
+        let mut packet = Packet::new(Kind::Segment, size, to, service);
         packet.flow = id;
         packet.hash = hash;
         packet.priority = priority;
@@ -136,7 +140,7 @@ impl<O: Observer> World<O> {
         debug_assert_eq!(packet.to, host, "a packet went astray");
         self.counters.delivered += 1;
         self.observer.delivered(self.now, id, packet.size);
-        self.host_bytes[host.index() * self.classes + packet.class.index()].rx += u64::from(packet.size);
+        self.host_bytes[host.index() * self.service_count + packet.service.index()].rx += u64::from(packet.size);
         match packet.kind() {
             Kind::Segment => self.on_segment(&packet),
             Kind::Ack => self.on_ack(&packet),
@@ -214,15 +218,16 @@ impl<O: Observer> World<O> {
         self.send_ack(id, answer, true);
     }
 
-    /// Sends an acknowledgement; `whole` if it carries what was received out of order and granted.
+    /// Sends an acknowledgement; with `whole` it includes the out-of-order blocks and the granted
+    /// rate.
     fn send_ack(&mut self, id: FlowId, answer: Answer, whole: bool) {
         let flow = &mut self.flows[id.index()];
         self.observer.acknowledged(self.now, id, answer.next, flow.sender.highest());
         flow.packets += 1;
-        let Address { from, to, hash, class, priority } = flow.address;
-        let mut packet = Packet::new(Kind::Ack, self.sizes.headers, from, class);
+        let Address { from, to, hash, service, priority } = flow.address;
+        let mut packet = Packet::new(Kind::Ack, self.sizes.headers, from, service);
         packet.flow = id;
-        // The addresses are swapped, so the way back is hashed anew.
+        // The addresses are swapped, so the reverse path is hashed anew.
         packet.hash = hash.rotate_left(16);
         packet.priority = priority;
         packet.stamp = answer.stamp;
@@ -241,7 +246,7 @@ impl<O: Observer> World<O> {
         self.send(to, packet);
     }
 
-    /// Something of a flow is gone: perhaps nothing more will come of it, or its place is free.
+    /// A packet of a flow is gone: the flow may have ended, or its slot may be free.
     pub(crate) fn settle(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
         if flow.packets > 0 || !flow.sender.is_done() {
@@ -257,7 +262,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A packet with a rate request passes a port, whose router answers it.
+    /// A packet with a rate request passes a port, whose router grants a rate.
     #[cold]
     pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
         let packet = self.packets.get(id);

@@ -1,16 +1,18 @@
-//! What enforces a scenario's policy: nothing, machine shapers, EyeQ's, or shapers with brokers; and what happens to them.
+//! The enforcement of a scenario's policy: none, machine shapers, EyeQ's, or shapers with brokers;
+//! and its events.
 //!
 //! | enforcement | machine shapers | brokers |
 //! |---|---|---|
 //! | `none` | none | none |
-//! | `shaper` | Parley's | none: each machine enforces what the policy says of machines |
+//! | `shaper` | Parley's | none: each machine enforces the policy's limits for machines |
 //! | `eyeq` | EyeQ's, with its level above the root limiters | none |
 //! | `parley` | Parley's | on every machine |
 //!
-//! Where there are shapers, switches mark: queues of the scenario that do not say from when on do so above 80 kB
-//! (Parley, Table 1). Their marks are what shapers know of congestion in the network.
+//! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
+//! Table 1). These marks are the shapers' only signal of congestion in the network.
 //!
-//! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s at each machine, whoever sends.
+//! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s
+//! at each machine, from any set of senders.
 
 use crate::brokers::{Brokers, Exchange, ServiceIndices};
 use crate::ids::HostId;
@@ -38,7 +40,7 @@ pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> 
     Cow::Owned(graph)
 }
 
-/// What enforces the policy of a run.
+/// The enforcement of a run's policy.
 #[derive(Debug)]
 pub(crate) struct Enforcer<'a> {
     governed: &'a Governed,
@@ -47,7 +49,7 @@ pub(crate) struct Enforcer<'a> {
     /// The interval that an event gave all receive meters.
     interval: Option<Duration>,
     brokers: Option<Brokers>,
-    /// What happens, next first.
+    /// The pending events, next first.
     events: std::slice::Iter<'a, ControlEvent>,
 }
 
@@ -63,7 +65,7 @@ impl<'a> Enforcer<'a> {
         enforcer
     }
 
-    /// Has the machines do what the policy in force says of them.
+    /// Applies the policy in force to the machines.
     fn set_shapers<O: Observer>(&self, world: &mut World<O>) {
         let settings = &self.governed.shaper;
         let mut config = match self.governed.enforcement {
@@ -79,21 +81,22 @@ impl<'a> Enforcer<'a> {
         world.set_shapers(config);
         if self.governed.enforcement == Enforcement::Shaper {
             for host in (0..world.host_count() as u32).map(HostId) {
-                for (service, class) in ServiceIndices::new(&self.policy).iter() {
-                    world.set_limit(host, class, self.policy.machine_ceiling(service, Direction::Tx));
+                for (service, index) in ServiceIndices::new(&self.policy).iter() {
+                    world.set_limit(host, index, self.policy.machine_ceiling(service, Direction::Tx));
                 }
             }
         }
     }
 
-    /// When something is due.
+    /// The time of the next action.
     pub(crate) fn next(&self) -> Option<SimTime> {
         let event = self.events.as_slice().first().map(|event| SimTime::from(event.at));
         let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
         [event, broker].into_iter().flatten().min()
     }
 
-    /// Does what is due: first what happens to the policy and to brokers, then what these do.
+    /// Performs the due actions: first the events of the policy and of brokers, then the brokers'
+    /// own.
     pub(crate) fn on_time<O: Observer>(&mut self, world: &mut World<O>) {
         while let Some(event) = self.events.as_slice().first()
             && SimTime::from(event.at) <= world.now()
@@ -139,7 +142,7 @@ impl<'a> Enforcer<'a> {
         }
     }
 
-    /// What the brokers exchanged.
+    /// Counts of the datagrams that the brokers exchanged.
     pub(crate) fn exchange(&self) -> Exchange {
         self.brokers.as_ref().map(Brokers::exchange).unwrap_or_default()
     }

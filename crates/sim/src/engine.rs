@@ -1,10 +1,12 @@
 //! The engine: takes events in order and moves packets.
 //!
-//! A data packet's way: `pump` asks the flow's sender for a segment ([`crate::ends`]), `send` puts it into its
-//! service's queue, the limiter releases it to the interface, the interface transmits it, each switch
-//! forwards it, the receiving host hands it to the flow's receiver, which may send an acknowledgement back.
+//! The path of a data packet: `pump` takes a segment from the flow's sender ([`crate::ends`]),
+//! `send` puts it into its service's queue, the limiter releases it to the interface, the interface
+//! transmits it, each switch forwards it, and the receiving host passes it to the flow's receiver,
+//! which may send an acknowledgement.
 //!
-//! Between events the world is at rest: flows may be added, limits set, links changed and datagrams sent at [`World::now`].
+//! No event is in progress between runs: flows may be added, limits set, links changed and
+//! datagrams sent at [`World::now`].
 
 use crate::events::Event;
 use crate::ids::{HostId, Node, PacketId, PortId};
@@ -21,16 +23,17 @@ pub(crate) const UDP_OVERHEAD: u32 = ETHERNET_HEADER + 20 + 8;
 /// Why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Everything up to the limit has happened, and it is that time now.
+    /// All events up to the limit are handled, and the time is the limit.
     Limit,
-    /// A control datagram arrived: take it with [`World::next_delivery`] and go on.
+    /// A control datagram arrived: take it with [`World::next_delivery`] and continue.
     Delivery,
-    /// A flow is over: take it with [`World::next_over`] and go on.
+    /// A flow is over: take it with [`World::next_over`] and continue.
     Over,
 }
 
 impl<O: Observer> World<O> {
-    /// Handles all events up to and at `limit`, or until a control datagram arrives or a flow is over.
+    /// Handles all events up to and at `limit`, or until a control datagram arrives or a flow is
+    /// over.
     pub fn run_until(&mut self, limit: SimTime) -> Stop {
         self.start();
         if let Some(stop) = self.news() {
@@ -53,7 +56,7 @@ impl<O: Observer> World<O> {
             match event {
                 Event::Arrive(packet) => self.arrive(packet, hint),
                 Event::Free(port) => self.free(port),
-                Event::Release(host, class) => self.release_due(host, class),
+                Event::Release(host, service) => self.release_due(host, service),
                 Event::Destination(slot) => self.destination_due(slot),
                 Event::Start(flow) => self.pump(flow),
                 Event::Timer(flow) => self.timer(flow),
@@ -79,25 +82,25 @@ impl<O: Observer> World<O> {
     pub fn send_datagram(&mut self, from: HostId, to: HostId, bytes: Arc<[u8]>) {
         self.start();
         let size = UDP_OVERHEAD + bytes.len() as u32;
-        let mut packet = Packet::new(Kind::Datagram, size, to, self.control_class());
+        let mut packet = Packet::new(Kind::Datagram, size, to, self.control_service());
         packet.hash = from.0.wrapping_mul(0x10001) ^ to.0;
         packet.stamp = self.now;
         packet.extension = self.extensions.insert(Extension::Datagram(bytes));
         self.send(from, packet);
     }
 
-    /// A packet has reached the far end of its link; `hint` is one more than the port that it goes to, or 0.
+    /// A packet has reached the far end of its link; `hint` is one more than its next port, or 0.
     #[inline]
     fn arrive(&mut self, id: PacketId, hint: u32) {
         let metered = !self.meters.is_empty();
         let packet = self.packets.get_mut(id);
-        debug_assert_eq!(packet.arrival, self.now, "a packet arrives at another time than it was told");
+        debug_assert_eq!(packet.arrival, self.now, "a packet arrives at another time than its link computed");
         let port = packet.link();
         packet.leave_link();
         self.counters.packet_hops += 1;
         if metered && self.ports[port.index()].metered {
             let meter = self.records[port.index()].meter;
-            self.meters[meter.index()][packet.class.index()] += u64::from(packet.size);
+            self.meters[meter.index()][packet.service.index()] += u64::from(packet.size);
         }
         match packet.towards.node() {
             Node::Switch(_) if hint > 0 => self.enqueue(PortId(hint - 1), id),
@@ -152,7 +155,7 @@ impl<O: Observer> World<O> {
     pub(crate) fn enqueue_scheduled(&mut self, port: PortId, id: PacketId) {
         let out = &mut self.ports[port.index()];
         let down = out.service == Service::Down;
-        // A host keeps what it cannot send, as a computer whose cable is pulled.
+        // A host keeps the packets that it cannot send, as a computer whose cable is unplugged.
         if down && out.owner().is_none() {
             return self.drop(port, id, false);
         }
@@ -226,7 +229,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// How many bytes a queue must give up before a frame of `size` bytes fits: into its own buffer, or its part of a shared one.
+    /// The bytes that a queue must give up before a frame of `size` bytes fits: into its own
+    /// buffer, or its part of a shared one.
     fn missing(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> u64 {
         let queue = &self.queues[place];
         match queue.shared {
@@ -235,7 +239,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A port drops a packet: one that comes, or one that it held.
+    /// A port drops a packet: an arriving or a waiting one.
     #[cold]
     pub(crate) fn drop(&mut self, port: PortId, id: PacketId, held: bool) {
         let (size, priority) = {
@@ -256,7 +260,7 @@ impl<O: Observer> World<O> {
         self.lose(id);
     }
 
-    /// A switch knows no way for a packet that came over `port`.
+    /// A switch has no route for a packet that came over `port`.
     #[cold]
     fn unroutable(&mut self, port: PortId, id: PacketId) {
         self.counters.unroutable += 1;
@@ -275,7 +279,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Hands a packet to a port's transmitter, which begins with it at `at` or when it is free.
+    /// Passes a packet to a port's transmitter, which begins it at `at` or when it is free.
     #[inline]
     pub(crate) fn transmit(&mut self, at: SimTime, port: PortId, id: PacketId) {
         let out = &mut self.ports[port.index()];
@@ -292,7 +296,8 @@ impl<O: Observer> World<O> {
     fn free(&mut self, port: PortId) {
         let out = &mut self.ports[port.index()];
         if out.service != Service::Scheduled || !out.waking || out.free_at > self.now {
-            // Planned before the link went down. Who waits now has an event of its own.
+            // The event was planned before the link went down. Packets that wait now have their own
+            // event.
             return;
         }
         out.waking = false;

@@ -1,16 +1,18 @@
-//! Memory fetched before it is needed.
+//! Memory that is prefetched before its use.
 //!
-//! Problem: the state of ten thousand hosts is larger than the processor's near cache, and a hop that waits for a
-//! port, a packet, a route and the next port, one after the other, spends most of its time waiting.
-//! Approach: the events of a bucket are known before the first of them is handled. Passes over the bucket fetch
-//! what they will touch, each pass what the one before made known: the packets that arrive, then the flows that they belong to or
-//! the ports that they go on to; and for ports that become free their queues, the packets at the heads and the flows that may
-//! send more. Where a packet goes is left as a hint beside its event, so that it is not looked up twice. The fetches of
-//! a pass run beside each other. They are hints and change nothing; a network that fits into the cache goes without them
-//! ([`World::is_large`]).
+//! Problem: the state of ten thousand hosts is larger than the processor's near cache, and a hop
+//! that waits for a port, a packet, a route and the next port, one after the other, spends most of
+//! its time waiting. Approach: the events of a bucket are known before the first of them is
+//! handled. Passes over the bucket prefetch the memory of their handlers, each pass with the
+//! results of the one before: the arriving packets, then their flows or next ports; and for ports
+//! that become free their queues, the packets at the heads and the flows that may send more. A
+//! packet's next port is kept as a hint beside its event, so that it is looked up once. The fetches
+//! of a pass overlap. They are hints and change nothing; a network that fits into the cache runs
+//! without them ([`World::is_large`]).
 //!
-//! Example: a bucket with the arrivals of 100 packets fetches 100 packets at once, then 100 ports, instead of waiting
-//! 100 times for each (`benches/common_work.rs`, case `scale`, has what a hop costs).
+//! Example: a bucket with the arrivals of 100 packets fetches 100 packets at once, then 100 ports,
+//! instead of waiting 100 times for each (`benches/common_work.rs`, case `scale`, measures the cost
+//! of a hop).
 
 use crate::events::Event;
 use crate::flow::{Flow, Receiving};
@@ -21,8 +23,8 @@ use crate::world::World;
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// Ports beyond which a network does not fit into a near cache of 2 MB: a port, its counts, its packets and its
-/// event take some hundred bytes.
+/// Ports beyond which a network does not fit into a near cache of 2 MB: a port, its counts, its
+/// packets and its event take some hundred bytes.
 pub(crate) const LARGE: usize = 2048;
 
 /// The parts of a flow that an acknowledgement and a segment need.
@@ -33,7 +35,7 @@ const RECEIVING: Range<usize> =
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache lines of an element.
+/// Prefetches the cache lines of an element.
 #[inline]
 pub(crate) fn fetch<T>(table: &[T], index: usize) {
     let Some(element) = table.get(index) else { return };
@@ -43,7 +45,7 @@ pub(crate) fn fetch<T>(table: &[T], index: usize) {
     }
 }
 
-/// Asks for the cache lines of a part of an element, in bytes from its start.
+/// Prefetches the cache lines of a part of an element, in bytes from its start.
 #[inline]
 fn fetch_part<T>(table: &[T], index: usize, part: Range<usize>) {
     let Some(element) = table.get(index) else { return };
@@ -53,7 +55,7 @@ fn fetch_part<T>(table: &[T], index: usize, part: Range<usize>) {
     }
 }
 
-/// Asks for the first cache line of an element.
+/// Prefetches the first cache line of an element.
 #[inline]
 pub(crate) fn fetch_first<T>(table: &[T], index: usize) {
     if let Some(element) = table.get(index) {
@@ -64,7 +66,7 @@ pub(crate) fn fetch_first<T>(table: &[T], index: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn fetch_line(address: *const i8) {
-    // SAFETY: a prefetch reads nothing that the program could see and cannot fault, whatever the address.
+    // SAFETY: a prefetch has no visible effect and cannot fault, for any address.
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address) }
 }
 
@@ -73,7 +75,7 @@ fn fetch_line(address: *const i8) {
 fn fetch_line(_address: *const i8) {}
 
 impl<O: Observer> World<O> {
-    /// Fetches what the events of the bucket at hand will touch.
+    /// Prefetches the memory that the events of the current bucket use.
     pub(crate) fn fetch_bucket(&mut self) {
         self.freeing.clear();
         for event in self.events.bucket() {
@@ -88,7 +90,9 @@ impl<O: Observer> World<O> {
                     self.freeing.push(port);
                 }
                 Event::Start(flow) | Event::Timer(flow) | Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
-                Event::Release(host, class) => fetch(&self.services, host.index() * self.classes + class.index()),
+                Event::Release(host, service) => {
+                    fetch(&self.services, host.index() * self.service_count + service.index())
+                }
                 Event::Destination(slot) => fetch(&self.shaping.slots, slot.index()),
                 Event::Arrive(_) => {}
             }
@@ -98,19 +102,20 @@ impl<O: Observer> World<O> {
         self.events.fetch_next();
     }
 
-    /// Fetches where packets go: the next port, which is left as a hint, or the flow.
+    /// Prefetches the destinations of packets: the next port, which is kept as a hint, or the flow.
     fn fetch_ends(&mut self) {
         let (ports, packets, routes) = (&self.ports, &self.packets, &self.routes);
         let (flows, hosts, queues) = (&self.flows, &self.hosts, &self.queues);
-        let (host_bytes, classes) = (&self.host_bytes, self.classes);
+        let (host_bytes, services) = (&self.host_bytes, self.service_count);
         let sprayed = self.spray.is_some();
         self.events.give_hints(|id| {
             let packet = packets.get(id);
             match packet.towards.node() {
                 Node::Host(host) => {
-                    fetch_first(host_bytes, host.index() * classes);
+                    fetch_first(host_bytes, host.index() * services);
                     let Some(host) = hosts.get(host.index()) else { return 0 };
-                    // Either makes the host send: an acknowledgement, which mostly finds the interface idle, or more data.
+                    // Either makes the host send: an acknowledgement, which mostly finds the
+                    // interface idle, or more data.
                     fetch_first(ports, host.interface.index());
                     if packet.kind() == Kind::Segment {
                         fetch_part(flows, packet.flow.index(), RECEIVING);
@@ -132,7 +137,8 @@ impl<O: Observer> World<O> {
         });
     }
 
-    /// Fetches what ports that become free take next: their queues, the packets at their heads, those packets' flows.
+    /// Prefetches the memory of ports that become free: their queues, the packets at their heads,
+    /// those packets' flows.
     fn fetch_senders(&self) {
         let queues = || self.freeing.iter().map(|port| self.ports[port.index()].queue as usize);
         for queue in queues() {
@@ -150,7 +156,7 @@ impl<O: Observer> World<O> {
     }
 }
 
-/// The hint that says which port a packet goes to: one more than its number, so that 0 says nothing.
+/// The hint of a packet's next port: one more than its number, so that 0 means none.
 #[inline]
 fn hint_of(port: PortId) -> u32 {
     if port.0 < (1 << 24) - 1 { port.0 + 1 } else { 0 }

@@ -1,4 +1,4 @@
-//! Flows: a connection between two hosts and its place in the world.
+//! Flows: a connection between two hosts and its slot in the world.
 
 use crate::ids::{HostId, ServiceIndex};
 use crate::timer::Timer;
@@ -6,7 +6,7 @@ use weir_transport::d3::RateHeader;
 use weir_transport::{Connection, Parameters, Receiver, Sender};
 use weir_units::{Bytes, SimTime};
 
-/// What a flow is to do.
+/// The specification of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowSpec {
     /// The host that sends.
@@ -14,23 +14,25 @@ pub struct FlowSpec {
     /// The host that receives.
     pub to: HostId,
     /// The service that its packets, both ways, belong to.
-    pub class: ServiceIndex,
-    /// The class of its packets at queues with several: 0, the most urgent, to 7.
+    pub service: ServiceIndex,
+    /// The priority class of its packets at queues that distinguish classes: 0, the most urgent, to
+    /// 7.
     pub priority: u8,
     /// When it starts.
     pub start: SimTime,
-    /// From when on it sends nothing new; [`SimTime::NEVER`] to go on.
+    /// The time from which it sends nothing new; [`SimTime::NEVER`] to continue.
     pub stop: SimTime,
     /// How many bytes it carries; `None` to go on until it is stopped.
     pub size: Option<u64>,
-    /// When the last byte should be there, for transports that know deadlines.
+    /// The deadline of the last byte, for transports that use deadlines.
     pub deadline: Option<SimTime>,
-    /// What distinguishes it to ECMP (a hash of its addresses and ports).
+    /// The identity of the flow for ECMP (a hash of its addresses and ports).
     pub hash: u32,
 }
 
-/// A flow in a world. What its sender needs comes first and what its receiver needs behind it, on cache lines of their own: an
-/// acknowledgement touches the five lines of the one, a segment the two of the other and the sender's last.
+/// A flow in a world. The sender's fields come first and the receiver's behind them, on cache lines
+/// of their own: an acknowledgement touches the five lines of the sender, a segment the two of the
+/// receiver and the sender's last.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Flow {
@@ -50,13 +52,13 @@ pub struct Flow {
     deadline: Option<SimTime>,
 }
 
-/// What all packets of a flow have in common, those that go back with the ends exchanged.
+/// The common fields of all packets of a flow; acknowledgements have the ends exchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Address {
     pub(crate) from: HostId,
     pub(crate) to: HostId,
     pub(crate) hash: u32,
-    pub(crate) class: ServiceIndex,
+    pub(crate) service: ServiceIndex,
     pub(crate) priority: u8,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Address {
 #[repr(C, align(64))]
 pub(crate) struct Receiving {
     pub(crate) receiver: Receiver,
-    /// What the network granted, for the next acknowledgement.
+    /// The network's grant, for the next acknowledgement.
     pub(crate) grant: Option<Box<RateHeader>>,
     pub(crate) delayed_ack: Timer,
     /// The bytes that the flow carries; `u64::MAX` for one that has no end.
@@ -84,28 +86,28 @@ impl Receiving {
     }
 }
 
-/// How far a flow has come.
+/// The progress of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Something is still to be delivered.
+    /// Some bytes are still to be delivered.
     Running,
-    /// The world has told that everything was delivered, or that nothing more will be.
+    /// The world has reported that everything was delivered, or that nothing more will be.
     Over,
-    /// Nobody will ask for it again: its place is free once its sender is done and its packets are gone.
+    /// The flow is released: its slot is free once its sender is done and its packets are gone.
     Released,
-    /// Its place is free.
+    /// Its slot is free.
     Gone,
 }
 
 impl Flow {
     pub(crate) fn new(spec: FlowSpec, parameters: &Parameters, connection: &Connection) -> Self {
-        let FlowSpec { from, to, class, priority, start, stop, size, deadline, hash } = spec;
+        let FlowSpec { from, to, service, priority, start, stop, size, deadline, hash } = spec;
         Self {
             sender: Sender::new(parameters, connection),
             timer: Timer::default(),
             in_host: 0,
             stop,
-            address: Address { from, to, hash, class, priority },
+            address: Address { from, to, hash, service, priority },
             packets: 0,
             retransmissions: 0,
             timeouts: 0,
@@ -123,11 +125,11 @@ impl Flow {
         }
     }
 
-    /// What it was asked to do.
+    /// Its specification.
     pub fn spec(&self) -> FlowSpec {
-        let Address { from, to, hash, class, priority } = self.address;
+        let Address { from, to, hash, service, priority } = self.address;
         let (size, start, stop, deadline) = (self.receiving.size, self.start, self.stop, self.deadline);
-        FlowSpec { from, to, class, priority, start, stop, size: (size != u64::MAX).then_some(size), deadline, hash }
+        FlowSpec { from, to, service, priority, start, stop, size: (size != u64::MAX).then_some(size), deadline, hash }
     }
     /// The sending half.
     pub fn sender(&self) -> &Sender {
@@ -155,13 +157,13 @@ impl Flow {
         self.in_host
     }
 
-    /// Whether nothing that is unacknowledged has left the sending host: then nothing can have been lost.
+    /// Whether no unacknowledged segment has left the sending host: then none can have been lost.
     pub(crate) fn all_in_host(&self, payload: u32, headers: u32) -> bool {
         let frame = u64::from(payload + headers);
         self.in_host > 0 && self.in_host.div_ceil(frame) * u64::from(payload) >= self.sender.flight()
     }
 
-    /// Whether its place may be used again.
+    /// Whether its slot may be reused.
     pub(crate) fn is_gone(&self) -> bool {
         self.life == Life::Released && self.packets == 0 && self.sender.is_done()
     }
@@ -173,9 +175,9 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn the_halves_of_a_flow_stand_on_lines_of_their_own() {
+    fn the_halves_of_a_flow_are_on_separate_cache_lines() {
         assert_eq!((offset_of!(Flow, receiving), size_of::<Flow>()), (5 * 64, 8 * 64));
-        // What a segment needs of the sender's half is on its last line.
+        // The sender's fields that a segment needs are on its last line.
         assert!(offset_of!(Flow, timer) <= 4 * 64 && offset_of!(Flow, in_host) >= 4 * 64);
         assert!(offset_of!(Receiving, delayed_ack) == 64);
     }

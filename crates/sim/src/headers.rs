@@ -1,11 +1,13 @@
 //! The headers of flows that belong to a policy's services.
 //!
-//! Flows are classified once, by the classifier that the kernel runs, with the headers of their packets:
-//! these do not change. The answers of a flow belong to the same service, since filters match either end.
-//! A service whose filter names interfaces has its flows by the scenario's word: they are those of endpoints
-//! that the scenario puts on the machine. Source ports are those of Linux's ephemeral range.
+//! Flows are classified once, by the kernel's classifier, with the headers of their packets, which
+//! do not change. The reverse packets of a flow belong to the same service, since filters match
+//! either end. A service whose filter names interfaces has the flows that the scenario assigns to
+//! it: those of endpoints that the scenario puts on the machine. Source ports are from Linux's
+//! ephemeral range.
 //!
-//! Example: service `web` with `match: [ { protocol: tcp, port: 8000-8099 } ]` has flows from a drawn port to port 8000.
+//! Example: service `web` with `match: [ { protocol: tcp, port: 8000-8099 } ]` has flows from a
+//! drawn port to port 8000.
 
 use crate::routes::mix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -64,7 +66,8 @@ impl Headers {
     }
 }
 
-/// The headers of a flow of `service`, as the classifier sees them; `None` if no filter takes such packets.
+/// The headers of a flow of `service`, as the classifier sees them; `None` if no filter takes such
+/// packets.
 fn headers(
     policy: &Policy,
     classifier: &Classifier,
@@ -105,7 +108,7 @@ fn address(policy: &Policy, machine: MachineId) -> IpAddr {
     policy.network().machine(machine).address().unwrap_or(fallback)
 }
 
-/// A hash of the five things that ECMP distinguishes flows by.
+/// A hash of the five fields that ECMP distinguishes flows by.
 fn flow_hash(fields: &Fields) -> u32 {
     let fold = |address: IpAddr| match address {
         IpAddr::V4(address) => u32::from(address),

@@ -6,19 +6,21 @@
 //! control datagrams ──────────────────────┘
 //! ```
 //!
-//! Each class of traffic is a service; the last class is control traffic, which is never limited (Parley's
-//! broadcasts must get out of a machine that its own limits throttle). A service without a limit costs
-//! nothing: its packets go straight to the interface. A limited one keeps its packets in a FIFO; the limiter
-//! (the same C law that runs in the kernel) is asked about the packet at the head and charged when it leaves,
-//! so a new rate holds from the next packet on.
+//! Each service has an index; the last index is control traffic, which is never limited (Parley's
+//! broadcasts must leave a machine that its own limits throttle). A service without a limit costs
+//! nothing: its packets go straight to the interface. A limited one keeps its packets in a FIFO;
+//! the limiter (the C function that runs in the kernel) decides about the packet at the head and is
+//! charged when it leaves, so a new rate holds from the next packet on.
 //!
-//! The interface takes services in turn, or orders by the discipline of the network's queues (strict priority, pFabric).
+//! The interface takes services in turn, or orders by the discipline of the network's queues
+//! (strict priority, pFabric).
 //!
-//! Nothing is dropped here: transports' backpressure ([`weir_transport::Sender::host_limit`]) bounds what waits, as on Linux
-//! ("on the transmit side, the host network stack is back-pressured, so we do not see any drops", Parley §2).
+//! A host drops nothing: the transports' backpressure ([`weir_transport::Sender::host_limit`])
+//! bounds its queues, as on Linux ("on the transmit side, the host network stack is back-pressured,
+//! so we do not see any drops", Parley §2).
 //!
-//! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst and the
-//! frame that opens it), the others 1 and 2 ms later.
+//! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst
+//! and the frame that opens it), the others 1 and 2 ms later.
 //!
 //! Source: Parley Fig 10 (root limiters), §5.1.
 
@@ -28,16 +30,16 @@ use crate::timer::Timer;
 use weir_datapath::Limiter;
 use weir_units::{Bandwidth, Bytes, Instant, SimTime};
 
-/// A host: what every packet that it sends touches. Its services stand apart ([`ServiceQueue`]), so that a table of
-/// ten thousand hosts stays in a near cache.
+/// A host: the fields that every packet of the host touches. Its services are in a separate table
+/// ([`ServiceQueue`]), so that ten thousand hosts stay in a near cache.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) interface: PortId,
-    /// The interface's queue, a place in the world's table.
+    /// The interface's queue, an index into the world's table.
     pub(crate) queue: u32,
     /// The number of its switch among the leaves.
     pub(crate) leaf: u32,
-    /// How many of its services have a limiter.
+    /// The number of its services with a limiter.
     pub(crate) limited: u32,
 }
 
@@ -47,9 +49,9 @@ impl Host {
     }
 }
 
-/// What may leave ahead of a limit after a pause, at least: one full Ethernet frame, the least that Linux's HTB works with.
-/// It also keeps the limiter exact: while packets wait, the debt never falls to zero, where the rest of
-/// the nanosecond in which a packet leaves would be forgotten.
+/// The least burst of a limiter after a pause: one full Ethernet frame, the least that Linux's HTB
+/// works with. It also keeps the limiter exact: while packets wait, the debt never falls to zero,
+/// where the rest of the nanosecond in which a packet leaves would be lost.
 pub(crate) const BURST: Bytes = Bytes::new(1514);
 
 /// A service's packets at a host and the limiter that they wait for.
@@ -62,7 +64,7 @@ pub(crate) struct ServiceQueue {
     pub(crate) limiter: Option<Limiter>,
     /// Packets in order; `release` is set to the first one's departure.
     pub(crate) waiting: List,
-    /// How many those are.
+    /// The number of those packets.
     pub(crate) count: usize,
     pub(crate) release: Timer,
 }
@@ -76,14 +78,14 @@ impl Default for ServiceQueue {
 
 /// Whether the head of a service's queue may leave.
 pub(crate) enum Head {
-    /// It may, and it is charged for.
+    /// It may, and the limiter is charged for it.
     Leaves,
     /// Not before this time.
     Waits(Instant),
 }
 
 impl ServiceQueue {
-    /// Asks the limiter about a packet of `size` bytes that is at the head now.
+    /// The limiter's decision about a packet of `size` bytes that is at the head now.
     #[inline]
     pub(crate) fn head(&mut self, now: Instant, size: u32) -> Head {
         let Some(limiter) = &mut self.limiter else { return Head::Leaves };
@@ -98,12 +100,12 @@ impl ServiceQueue {
 
 /// The time that a host's software takes for a packet, at random.
 ///
-/// Problem: in a network without noise, flows through a drop-tail queue fall into step. One flow's packets
-/// always arrive just after a place has become free and the other's just before, and one gets several
-/// times the other's bandwidth: an artefact of exact clocks (Floyd and Jacobson, "On traffic phase effects
-/// in packet-switched gateways", 1992). Approach, theirs: a random time in every host, up to the
-/// transmission time of a packet at the bottleneck. It is added when a packet finds the interface idle; behind
-/// other packets the order and the rate are the interface's.
+/// Problem: in a network without noise, flows through a drop-tail queue synchronise. One flow's
+/// packets always arrive just after a slot has become free and the other's just before, and one
+/// gets several times the other's bandwidth: an artefact of exact clocks (Floyd and Jacobson, "On
+/// traffic phase effects in packet-switched gateways", 1992). Approach, theirs: a random time in
+/// every host, up to the transmission time of a packet at the bottleneck. It is added when a packet
+/// finds the interface idle; behind other packets the order and the rate are the interface's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Jitter {
     most: SimTime,

@@ -1,18 +1,24 @@
-//! The ideal completion time of a flow: how long it would take on an idle network, its sender never waiting.
+//! The ideal completion time of a flow: how long it would take on an idle network, its sender never
+//! waiting.
 //!
-//! Every link i of the way has rate R_i and delay d_i; frames are stored and forwarded. Of n frames all but the last have
-//! P bytes and the last has q ≤ P. Frame k leaves link i when it has arrived, the frame before it has left, and it has been
-//! sent: the longest way through that grid of (frame, link) is the time of the last bit. A way runs
-//! along the links with the first frame, waits n − 2 frames at one link, and goes over to the last frame at some link j:
+//! Every link i of the way has rate R_i and delay d_i; frames are stored and forwarded. Of n frames
+//! all but the last have P bytes and the last has q ≤ P. Frame k leaves link i when it has arrived,
+//! the frame before it has left, and it has been sent: the longest way through that grid of (frame,
+//! link) is the time of the last bit. A way runs along the links with the first frame, waits n − 2
+//! frames at one link, and goes over to the last frame at some link j:
 //!
-//! T = Σ d_i + max over j of [ Σ_{i ≤ j} P/R_i + (n − 2) · max_{i ≤ j} P/R_i + Σ_{i ≥ j} q/R_i ],  for n ≥ 2,
+//! T = Σ d_i + max over j of [ Σ_{i ≤ j} P/R_i + (n − 2) · max_{i ≤ j} P/R_i + Σ_{i ≥ j} q/R_i ],
+//! for n ≥ 2,
 //!
-//! and Σ d_i + Σ q/R_i for one frame. The formula is exact: a flow whose window never holds it back takes this time to
-//! the picosecond where rates have whole picoseconds per byte, and within one per link and frame elsewhere.
+//! and Σ d_i + Σ q/R_i for one frame. The formula is exact: a flow that its window never limits
+//! takes this time to the picosecond where rates have whole picoseconds per byte, and within one
+//! per link and frame elsewhere.
 //!
-//! Worked example: 2 frames of 1514 B over 10, 1 and 10 Gb/s with 10 µs each: 30 µs + 1.2112 + 2 · 12.112 + 1.2112 µs = 56.6464 µs.
+//! Worked example: 2 frames of 1514 B over 10, 1 and 10 Gb/s with 10 µs each: 30 µs + 1.2112 + 2 ·
+//! 12.112 + 1.2112 µs = 56.6464 µs.
 //!
-//! A slowdown is the measured time over this one; it counts the waiting for windows, acknowledgements and other flows.
+//! A slowdown is the measured time over this one; it counts the waiting for windows,
+//! acknowledgements and other flows.
 
 use crate::ids::{HostId, Node, PortId};
 use crate::observer::Observer;
@@ -20,14 +26,15 @@ use crate::serial_clock::SerialClock;
 use crate::world::World;
 use weir_units::{Bandwidth, SimTime};
 
-/// The time of a flow of `bytes` over links of these rates and delays, in packets of at most `payload` and `headers` bytes.
+/// The time of a flow of `bytes` over links of these rates and delays, in packets of at most
+/// `payload` and `headers` bytes.
 pub fn ideal_time(links: &[(Bandwidth, SimTime)], bytes: u64, payload: u32, headers: u32) -> SimTime {
     let frames = bytes.div_ceil(u64::from(payload)).max(1);
     let last = (bytes - (frames - 1) * u64::from(payload)) as u32 + headers;
     let full = payload + headers;
     let time = |rate: Bandwidth, size: u32| SerialClock::new(rate).advance(size).picos();
     let delays: u64 = links.iter().map(|link| link.1.picos()).sum();
-    // Behind each link, what the last frame takes from there on.
+    // The time of the last frame after each link.
     let mut rest: u64 = links.iter().map(|link| time(link.0, last)).sum();
     if frames == 1 {
         return SimTime::from_picos(delays + rest);
@@ -44,7 +51,8 @@ pub fn ideal_time(links: &[(Bandwidth, SimTime)], bytes: u64, payload: u32, head
 }
 
 impl<O: Observer> World<O> {
-    /// The ports that a flow's packets pass from one host to another; `None` if there is no way. With spraying, one of the ways.
+    /// The ports that a flow's packets pass from one host to another; `None` if there is no way.
+    /// With spraying, one of the ways.
     pub fn way(&self, from: HostId, to: HostId, hash: u32) -> Option<Vec<PortId>> {
         let leaf = self.hosts[to.index()].leaf;
         let mut ports = vec![self.interface(from)];
@@ -77,7 +85,7 @@ mod tests {
     fn the_worked_example() {
         let links = [10, 1, 10].map(|gbps| (Bandwidth::from_gbps(gbps), DELAY));
         assert_eq!(ideal_time(&links, 2 * 1448, 1448, 66), SimTime::from_nanos(56_646) + SimTime::from_picos(400));
-        // A small second frame overtakes nobody: it catches up with the first at the last link.
+        // A small second frame cannot overtake: it catches up with the first at the last link.
         let small = ideal_time(&links, 1448 + 1, 1448, 66);
         assert_eq!(small, SimTime::from_picos(30_000_000 + 1_211_200 + 12_112_000 + 1_211_200 + 67 * 800));
     }

@@ -1,4 +1,4 @@
-//! Names for the things of a simulated world: small integers, places in its tables.
+//! Ids of the objects of a simulated world: small integers, indices into its tables.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -41,7 +41,7 @@ id!(
     SlotId
 );
 id!(
-    /// Per-class byte counters that one or more ports add to.
+    /// Per-service byte counters that one or more ports add to.
     MeterId
 );
 
@@ -50,19 +50,19 @@ impl PacketId {
     pub const NONE: Self = Self(u32::MAX);
 }
 
-/// A traffic class of the hosts: one for each service, and one more for control traffic.
+/// The index of a service at the hosts, or the one more of control traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceIndex(pub u16);
 
 impl ServiceIndex {
-    /// The class as an index.
+    /// The index as a number.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What stands at the far end of a link.
+/// The node at the far end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// A host.
@@ -75,7 +75,7 @@ pub enum Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End(u32);
 
-/// Set in the word of a host.
+/// Marks the word as a host.
 const HOST: u32 = 1 << 31;
 
 impl End {

@@ -1,20 +1,20 @@
-//! The packet-level simulator: one of the two bodies that run Weir's code.
+//! The packet-level simulator: one of the two backends that run Weir's code.
 //!
-//! It carries every packet over every link of a network in virtual time, with the very limiters, brokers and
-//! datagrams that run on Linux. It reads no clock, starts no thread and draws no random number that is not
-//! seeded, so a run can be repeated to the byte.
+//! It carries every packet over every link of a network in virtual time, with the limiters, brokers
+//! and datagrams that run on Linux. It reads no clock, starts no thread and draws no unseeded
+//! random number, so a run can be repeated to the byte.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | [`events`], [`timer`] | the event queue in picoseconds, timers that move |
-//! | [`packet`], [`port`], [`serial_clock`], `queue` | what the network is made of |
-//! | [`host`], [`flow`] | what stands at its ends; the transports are [`weir_transport`]'s |
+//! | [`packet`], [`port`], [`serial_clock`], `queue` | the parts of the network |
+//! | [`host`], [`flow`] | the ends of the network; the transports are [`weir_transport`]'s |
 //! | [`world`], `build` | a network, and building one |
-//! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | running it: packets, the ends of flows, links that change, memory ahead of its use |
+//! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | packets, ends of flows, changes, prefetching |
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
-//! | [`sources`], `connections`, [`ideal`] | workloads in a world, messages on connections that stay open, the time that a flow would take alone |
-//! | [`observer`], [`checkers`] | what watches a run |
-//! | `enforcement`, [`brokers`], [`headers`] | what enforces a policy; the control plane in the simulated network; what its services' packets look like |
+//! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
+//! | [`observer`], [`checkers`] | observation of a run |
+//! | `enforcement`, [`brokers`], [`headers`] | enforcement of a policy, its control plane, its packet headers |
 //! | [`mod@run`], `samples` | a scenario from start to result |
 
 pub mod brokers;

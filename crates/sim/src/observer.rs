@@ -1,20 +1,22 @@
-//! Observers: what watches a run without being part of it.
+//! Observers: code that watches a run without being part of it.
 //!
-//! Problem: checks of the model inside the model slow every run and drown the code that they check. Approach:
-//! a world is generic over one [`Observer`], whose methods do nothing unless written. With [`Silent`] the
-//! compiler removes the calls; [`crate::checkers`] and tracers implement the ones that they need.
+//! Problem: checks of the model inside the model slow every run and clutter the code that they
+//! check. Approach: a world is generic over one [`Observer`], whose methods do nothing by default.
+//! With [`Silent`] the compiler removes the calls; [`crate::checkers`] and tracers implement the
+//! methods that they need.
 
 use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex};
 use crate::port::Transmission;
 use weir_units::{Bandwidth, Bytes, SimTime};
 
-/// Sees what happens in a world. Every method does nothing by default.
+/// Receives the events of a world. Every method does nothing by default.
 pub trait Observer {
-    /// A port has no buffer of its own, but shares one of `size` bytes; it may hold `alpha_thousandths` thousandths of what is
-    /// free there. Buffers are numbered as they appear.
+    /// A port has no buffer of its own, but shares one of `size` bytes; it may hold
+    /// `alpha_thousandths` thousandths of the free space there. Buffers are numbered as they
+    /// appear.
     #[inline]
     fn shares(&mut self, _port: PortId, _buffer: u32, _size: u64, _alpha_thousandths: u32) {}
-    /// A flow takes this place, which another may have had before.
+    /// A flow takes this slot, which another may have had before.
     #[inline]
     fn began(&mut self, _flow: FlowId) {}
     /// A packet came into being at its sender.
@@ -32,32 +34,42 @@ pub trait Observer {
     /// A port's transmitter was handed a packet.
     #[inline]
     fn transmitted(&mut self, _port: PortId, _size: u32, _transmission: Transmission) {}
-    /// A port's rate was `before` until now. What its transmitter has not begun to send waits again, `withdrawn` frames;
-    /// what it has begun ends at `free_at`.
+    /// A port's rate was `before` until now. The frames that its transmitter has not begun wait
+    /// again, `withdrawn` frames; the frame that it has begun ends at `free_at`.
     #[inline]
     fn rate_changed(&mut self, _now: SimTime, _port: PortId, _before: Bandwidth, _withdrawn: u64, _free_at: SimTime) {}
-    /// What a port's transmitter was handed is lost: the link went down.
+    /// The frames that a port's transmitter was handed are lost: the link went down.
     #[inline]
     fn cut(&mut self, _now: SimTime, _port: PortId) {}
-    /// A port's link is up again, and what waits may go.
+    /// A port's link is up again, and waiting packets may go.
     #[inline]
     fn restored(&mut self, _now: SimTime, _port: PortId) {}
     /// A service's root limiter at a host has this rate and burst from now on.
     #[inline]
-    fn limit_set(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _limit: Bandwidth, _burst: Bytes) {}
+    fn limit_set(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _limit: Bandwidth, _burst: Bytes) {}
     /// A packet left a service's root limiter.
     #[inline]
-    fn released(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _size: u32) {}
+    fn released(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _size: u32) {}
     /// A packet waits for the limiter of its destination.
     #[inline]
-    fn waits(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _to: HostId, _packet: PacketId) {}
-    /// The packet that waited longest for a destination's limiter goes on.
+    fn waits(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _to: HostId, _packet: PacketId) {}
+    /// The packet that waited longest for a destination's limiter continues.
     #[inline]
-    fn goes_on(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _to: HostId, _packet: PacketId) {}
-    /// A receiver told a sender of a service how fast it may send; the service's capacity at the receiver is `capacity`.
+    fn goes_on(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _to: HostId, _packet: PacketId) {}
+    /// A receiver advertised a rate to a sender of a service; the service's capacity at the
+    /// receiver is `capacity`.
     #[inline]
-    fn told(&mut self, _now: SimTime, _host: HostId, _class: ServiceIndex, _rate: Bandwidth, _capacity: Bandwidth) {}
-    /// A receiver acknowledged everything before `next`; its sender has sent everything before `highest`.
+    fn advertised(
+        &mut self,
+        _now: SimTime,
+        _host: HostId,
+        _service: ServiceIndex,
+        _rate: Bandwidth,
+        _capacity: Bandwidth,
+    ) {
+    }
+    /// A receiver acknowledged everything before `next`; its sender has sent everything before
+    /// `highest`.
     #[inline]
     fn acknowledged(&mut self, _now: SimTime, _flow: FlowId, _next: u64, _highest: u64) {}
 }

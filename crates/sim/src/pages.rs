@@ -1,15 +1,16 @@
 //! Large pages for large tables.
 //!
-//! Problem: the tables of a large network are tens of megabytes, touched at random; with pages of 4 kB the processor
-//! spends a fifth of its time looking up where they are. Approach: tables that have grown beyond some megabytes ask
-//! the kernel for pages of 2 MB (`madvise`, which Linux grants where it can). It is a hint: nothing depends on it.
+//! Problem: the tables of a large network are tens of megabytes, accessed at random; with pages of
+//! 4 kB the processor spends a fifth of its time on address translation. Approach: tables that have
+//! grown beyond some megabytes request pages of 2 MB from the kernel (`madvise`; Linux provides
+//! them if it can). The request is a hint: nothing depends on it.
 
-/// A large page, and the size from which on a table asks for them.
+/// A large page, and the size from which on a table requests them.
 const LARGE: usize = 2 << 20;
 /// A small page.
 const PAGE: usize = 4096;
 
-/// Asks for large pages for a table that is not in use yet.
+/// Requests large pages for a table that is not in use yet.
 pub(crate) fn advise<T>(table: &Vec<T>) {
     #[cfg(target_os = "linux")]
     {
@@ -17,16 +18,19 @@ pub(crate) fn advise<T>(table: &Vec<T>) {
         if bytes < LARGE {
             return;
         }
-        // Pages begin at multiples of their size; what lies before the first and after the last is left alone.
+        // Pages begin at multiples of their size; the memory before the first and after the last
+        // one is left alone.
         let start = table.as_ptr().addr().next_multiple_of(PAGE);
         let end = (table.as_ptr().addr() + bytes) / PAGE * PAGE;
         let first = table.as_ptr().with_addr(start);
-        // SAFETY: the range lies within memory that the table owns, and advice on pages changes no contents.
+        // SAFETY: the range lies within memory that the table owns, and advice on pages changes no
+        // contents.
         let _hint = unsafe { libc::madvise(first.cast_mut().cast(), end - start, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// Moves a full table to a place twice as large. The advice comes before the pages are touched: the kernel decides then.
+/// Moves a full table to memory twice as large. The advice precedes the first access to the pages,
+/// at which the kernel decides.
 #[cold]
 fn grow<T>(table: &mut Vec<T>) {
     let mut larger = Vec::with_capacity(2 * table.capacity().max(32));
@@ -35,7 +39,7 @@ fn grow<T>(table: &mut Vec<T>) {
     *table = larger;
 }
 
-/// Puts an element at the end of a table that asks for large pages as it grows.
+/// Appends an element to a table that requests large pages as it grows.
 #[inline]
 pub(crate) fn push<T>(table: &mut Vec<T>, element: T) {
     if table.len() == table.capacity() {
@@ -49,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_grow_as_ever() {
+    fn tables_grow_like_vectors() {
         let mut table = Vec::new();
         for number in 0..(2 * LARGE / 8) as u64 {
             push(&mut table, number);

@@ -1,20 +1,24 @@
-//! Output ports: a queue, a transmitter that takes a frame's length over the rate, and a pipe in which frames fly.
+//! Output ports: a queue, a transmitter that takes a frame's length over the rate, and a pipe in
+//! which frames fly.
 //!
-//! Problem: with an event for the end of each transmission and one for each arrival, a packet costs two
-//! events per hop, and the event queue holds every packet in flight.
+//! Problem: with an event for the end of each transmission and one for each arrival, a packet costs
+//! two events per hop, and the event queue holds every packet in flight.
 //!
-//! Approach. Frames are sent one after the other and arrive in the order in which they were sent. When the
-//! transmitter takes a frame, its end and its arrival are known: start = max(now, end of the one before),
-//! end = start + size / rate, arrival = end + delay. The arrival is an event of the packet. A port whose queue is first in, first out ([`Service::Fifo`]) hands each
-//! frame over at once, so a hop costs one event, and the bytes that wait need no book: they are what the transmitter carries
-//! until it is free, (free − now) · rate. "Does it fit" and "is it to be marked" compare times, not bytes, so
-//! no hop divides; they are the same for all links of a kind ([`Profile`]), so a port itself is one cache line. A port that chooses among frames ([`crate::queue`]) hands one over only when the transmitter is free.
+//! Approach. Frames are sent one after the other and arrive in the order in which they were sent.
+//! When the transmitter takes a frame, its end and its arrival are known: start = max(now, end of
+//! the one before), end = start + size / rate, arrival = end + delay. The arrival is an event of
+//! the packet. A port whose queue is first in, first out ([`Service::Fifo`]) passes each frame on
+//! at once, so a hop costs one event, and waiting bytes need no account: they are the transmitter's
+//! load until it is free, (free − now) · rate. The tests for "does it fit" and "is it to be marked"
+//! compare times, not bytes, so no hop divides; they are the same for all links of a kind
+//! ([`Profile`]), so a port itself is one cache line. A port that chooses among frames
+//! ([`crate::queue`]) passes one on only when the transmitter is free.
 //!
-//! So a byte leaves the buffer when it has been sent, not when its whole frame has: a buffer holds up to a
-//! frame more than one that is freed frame by frame (htsim's).
+//! So a byte leaves the buffer when it has been sent, not when its whole frame has: a buffer holds
+//! up to a frame more than one that is freed frame by frame (htsim's).
 //!
-//! Example: at 8 Mb/s a frame of 1000 B takes 1 ms. Two frames handed over at 0 leave at 1 and 2 ms; at 1.5 ms the port
-//! holds 500 B.
+//! Example: at 8 Mb/s a frame of 1000 B takes 1 ms. Two frames handed over at 0 leave at 1 and 2
+//! ms; at 1.5 ms the port holds 500 B.
 
 use crate::ids::{End, HostId, MeterId, Node};
 use crate::serial_clock::SerialClock;
@@ -32,7 +36,7 @@ pub struct Transmission {
     pub arrival: SimTime,
 }
 
-/// How a port serves what it is given.
+/// The service of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
     /// At once, in order.
@@ -43,7 +47,8 @@ pub(crate) enum Service {
     Down,
 }
 
-/// What the ports of equal links have in common. A network has few kinds of links, so these stay in the nearest cache.
+/// The common properties of equal links. A network has few kinds of links, so these stay in the
+/// nearest cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     /// Picoseconds of a byte, where they are a whole number.
@@ -56,14 +61,14 @@ pub(crate) struct Profile {
     /// Whether times are products of [`Profile::byte`].
     exact: bool,
     clock: SerialClock,
-    /// The buffer in bytes; `u64::MAX` where nothing is dropped.
+    /// The buffer in bytes; `u64::MAX` for an unlimited one.
     pub(crate) buffer: u64,
-    /// The marking threshold in bytes; `u64::MAX` where nothing is marked.
+    /// The marking threshold in bytes; `u64::MAX` for none.
     pub(crate) mark: u64,
 }
 
 impl Profile {
-    /// A link's profile; `u64::MAX` for no buffer's end and no threshold.
+    /// A link's profile; `u64::MAX` for an unlimited buffer and for no threshold.
     pub(crate) fn new(rate: Bandwidth, delay: SimTime, buffer: u64, mark: u64) -> Self {
         let clock = SerialClock::new(rate);
         let byte = clock.byte();
@@ -101,7 +106,7 @@ impl Profile {
         wait.picos() + u64::from(size) * self.byte
     }
 
-    /// Bytes that take `time`, one that has begun counting in full.
+    /// Bytes that take `time`; a byte that has begun counts in full.
     #[inline]
     pub(crate) fn bytes_in(&self, time: SimTime) -> u64 {
         self.clock.bytes_in(time)
@@ -121,22 +126,22 @@ impl Profile {
 /// No host, queue or meter.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// An output port and the link behind it: what every packet touches, in one cache line.
+/// An output port and the link behind it: the fields that every packet touches, in one cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port {
-    /// When the transmitter has sent what it was given.
+    /// The time at which the transmitter has sent all of its frames.
     pub(crate) free_at: SimTime,
-    /// What it took of class 0, the only class of most networks.
+    /// Its count of class 0, the only class of most networks.
     pub(crate) taken: ClassCount,
     /// The most picoseconds of backlog since the peak was last taken.
     pub(crate) peak_time: u64,
-    /// The same in bytes, of ports that keep books.
+    /// The same in bytes, for scheduled ports and after a change of the rate.
     pub(crate) peak_bytes: u64,
-    /// The profile's place in the world's table.
+    /// The profile's index in the world's table.
     pub(crate) profile: u32,
     pub(crate) to: End,
-    /// Its place in the queues' table, for [`Service::Scheduled`].
+    /// Its index in the queues' table, for [`Service::Scheduled`].
     pub(crate) queue: u32,
     /// The host that it is the interface of, or [`NONE`].
     owner: u32,
@@ -145,7 +150,7 @@ pub struct Port {
     pub(crate) waking: bool,
     /// Bytes are counted by a meter where they arrive.
     pub(crate) metered: bool,
-    /// What is being sent may have begun at another rate than the profile's.
+    /// The frame in transmission may have begun at another rate than the profile's.
     pub(crate) mixed: bool,
 }
 
@@ -167,7 +172,7 @@ impl Port {
         }
     }
 
-    /// What the transmitter was given and has not sent, as the time that it takes at the link's rate.
+    /// The unsent frames of the transmitter, as the time that they take at the link's rate.
     #[inline]
     pub(crate) fn backlog(&self, now: SimTime, profile: &Profile, record: &PortRecord) -> SimTime {
         if self.mixed { record.mixed_backlog(self.free_at, now, profile) } else { self.wait(now) }
@@ -179,8 +184,8 @@ impl Port {
         self.free_at.saturating_sub(now)
     }
 
-    /// Hands a frame of `size` bytes to the transmitter, which begins with it at `at` or when it is free. `clock` is the
-    /// port's own, which keeps the fractions of a busy period.
+    /// Hands a frame of `size` bytes to the transmitter, which begins with it at `at` or when it is
+    /// free. `clock` is the port's own, which keeps the fractions of a busy period.
     #[inline]
     pub(crate) fn transmit(
         &mut self,
@@ -203,7 +208,7 @@ impl Port {
         Transmission { start, end, arrival: end + profile.delay }
     }
 
-    /// What the link leads to.
+    /// The node at the far end of the link.
     #[inline]
     pub fn to(&self) -> Node {
         self.to.node()
@@ -213,7 +218,7 @@ impl Port {
     pub fn owner(&self) -> Option<HostId> {
         (self.owner != NONE).then_some(HostId(self.owner))
     }
-    /// When the transmitter has sent what it was given.
+    /// The time at which the transmitter has sent all of its frames.
     #[inline]
     pub fn free_at(&self) -> SimTime {
         self.free_at
@@ -245,7 +250,7 @@ impl ClassCount {
     }
 }
 
-/// What of a port few packets touch.
+/// The fields of a port that few packets touch.
 #[derive(Debug, Clone)]
 pub(crate) struct PortRecord {
     /// The clock of a port where a byte takes a fraction of a picosecond.
@@ -256,10 +261,10 @@ pub(crate) struct PortRecord {
     /// Bytes that could have been sent until `rated_at`.
     pub(crate) capacity: u64,
     pub(crate) rated_at: SimTime,
-    /// When the frame ends that was on the wire when the rate last changed, and the rate that it has.
+    /// The end of the frame that was on the wire when the rate last changed, and its rate.
     pub(crate) wire_end: SimTime,
     pub(crate) wire_rate: Bandwidth,
-    /// What it took, by class; of class 0, see [`Port::taken`].
+    /// Its counts by class; for class 0, see [`Port::taken`].
     pub(crate) taken: [ClassCount; PRIORITIES],
     pub(crate) dropped: [ClassCount; PRIORITIES],
     pub(crate) marked: [ClassCount; PRIORITIES],
@@ -284,7 +289,8 @@ impl PortRecord {
 }
 
 impl PortRecord {
-    /// The backlog of a port whose rate has changed: the rest of the frame on the wire counts by the rate that it has.
+    /// The backlog of a port whose rate has changed: the rest of the frame on the wire counts by
+    /// that frame's rate.
     #[cold]
     fn mixed_backlog(&self, free_at: SimTime, now: SimTime, profile: &Profile) -> SimTime {
         if now >= self.wire_end {
@@ -296,14 +302,14 @@ impl PortRecord {
     }
 }
 
-/// What a port counted since the start, by class.
+/// A port's counts since the start, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortCounts {
-    /// What it took.
+    /// Frames that it took.
     pub taken: [ClassCount; PRIORITIES],
-    /// What it dropped.
+    /// Frames that it dropped.
     pub dropped: [ClassCount; PRIORITIES],
-    /// What it marked.
+    /// Frames that it marked.
     pub marked: [ClassCount; PRIORITIES],
 }
 
@@ -333,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_a_cache_line_and_knows_its_ends() {
+    fn a_port_is_a_cache_line_and_computes_its_ends() {
         assert_eq!(size_of::<Port>(), 64);
         assert_eq!((port().to(), port().owner()), (Node::Host(HostId(3)), None));
         let interface = Port::new(0, Node::Switch(SwitchId(7)), Some(HostId(2)));

@@ -1,21 +1,27 @@
 //! A scenario from start to result.
 //!
-//! [`simulate`] builds the scenario's network, its traffic and, where it asks for them, the brokers; runs
-//! them for the scenario's duration, or, in a network of its own, until all traffic has ended where all of it ends by itself; and takes samples of
-//! links and flows. The same scenario and seed give the same result to the byte.
+//! [`simulate`] builds the scenario's network, its traffic and, if configured, the brokers; runs
+//! them for the scenario's duration, or, in a network of its own, until all traffic has ended if
+//! all of it ends by itself; and samples links and flows. The same scenario and seed give the same
+//! result to the byte.
 //!
-//! What is random, each with a seed of its own made from the run's: the phases of the brokers, each traffic entry's
-//! workload, each flow's hash (and thereby its path), spraying, and under a policy also
-//! - starts: a long-lived transfer starts up to 10 ms after the scenario says, since connections of one service do not begin at one
-//!   picosecond, and 10 ms are little against the brokers' period and the samples;
-//! - the noise of the hosts: they take up to one full frame's time at the slowest link longer for a packet that finds the
-//!   interface idle, which keeps flows out of step (Floyd and Jacobson 1992, see [`crate::World::set_jitter`]).
+//! The random inputs, each with a seed of its own made from the run's, are: the phases of the
+//! brokers, each flow group's workload, each flow's hash (and thereby its path), spraying, and
+//! under a policy also
+//! - starts: a long-lived transfer starts up to 10 ms later than in the scenario, since connections
+//!   of one service do not begin at one picosecond, and 10 ms are little against the brokers'
+//!   period and the samples;
+//! - the noise of the hosts: they take up to one full frame's time at the slowest link longer for a
+//!   packet that finds the interface idle, which prevents synchronised flows (Floyd and Jacobson
+//!   1992, see [`crate::World::set_jitter`]).
 //!
-//! In a network of the scenario's own, hosts have the noise that it says, by default none, so that formulas are exact, and take two frames of a flow at a time
-//! ([`crate::World::set_short_host_queues`]); under a policy they hold as much as Linux does, as in the lab.
+//! In a network of the scenario's own, hosts have the scenario's noise, by default none, so that
+//! formulas are exact, and take two frames of a flow at a time
+//! ([`crate::World::set_short_host_queues`]); under a policy they hold as much as Linux does, as in
+//! the lab.
 //!
-//! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`) gives service a
-//! 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
+//! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`)
+//! gives service a 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.
 
 use crate::brokers::{Exchange, ServiceIndices};
 use crate::checkers::{self, Checkers};
@@ -41,47 +47,48 @@ use weir_workload::Spec;
 /// How far apart the long-lived transfers of a service start.
 const START_SPREAD: SimTime = SimTime::from_millis(10);
 
-/// What a run may vary besides the scenario and the seed.
+/// The options of a run besides the scenario and the seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Run with all checkers, which panic when an invariant of the simulator does not hold. A third to a half slower.
+    /// Run with all checkers, which panic when an invariant of the simulator does not hold. A third
+    /// to a half slower.
     pub check: bool,
 }
 
-/// How far a run has come; handed out when the network is built, and after each sample.
+/// The progress of a run; reported when the network is built, and after each sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Simulated time that has passed.
     pub at: Duration,
-    /// The longest that the run can be.
+    /// The longest possible duration of the run.
     pub of: Duration,
     /// Flows that have started, and flows that are over.
     pub started: u64,
     /// Flows that are over.
     pub over: u64,
-    /// How many there will be, where that is known.
+    /// The number of all flows, if it is known.
     pub expected: Option<u64>,
-    /// What happened so far.
+    /// The counters so far.
     pub counters: Counters,
 }
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// Flows, links and samples.
     pub results: Results,
-    /// The services' bandwidth at the measured rack's uplink; empty where there is no policy.
+    /// The services' bandwidth at the measured rack's uplink; empty without a policy.
     pub uplink: RunResult,
     /// Datagrams between brokers.
     pub brokers: Exchange,
-    /// Whether the progress callback broke off the run.
+    /// Whether the progress callback stopped the run.
     pub interrupted: bool,
 }
 
-/// Why a scenario cannot be simulated.
+/// The reason why a scenario cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Part of it are real programs.
+    /// Real programs are part of it.
     #[error("{0}")]
     LabOnly(String),
     /// The policy's filters cannot become a classifier.
@@ -92,7 +99,8 @@ pub enum RunError {
     Unclassified(#[from] Unclassified),
 }
 
-/// Runs a scenario. `progress` is called when the network is built and after every sample, and may break off the run.
+/// Runs a scenario. `progress` is called when the network is built and after every sample, and may
+/// stop the run.
 ///
 /// # Errors
 /// If the policy's filters do not fit the traffic, or real programs are part of it.
@@ -120,11 +128,11 @@ struct Run<'a, O> {
     world: World<O>,
     sources: Sources,
     enforcer: Option<Enforcer<'a>>,
-    /// What happens to links, next first.
+    /// The pending events of links, next first.
     events: std::slice::Iter<'a, NetworkEvent>,
     links: LinkSampler,
     uplink: Option<UplinkSampler>,
-    /// The services, and what shapers do for them, where there are shapers.
+    /// The indices of the services and the samples of their shapers, with shapers.
     meters: Option<(ServiceIndices, MeterSampler)>,
     flows: Vec<FlowRecord>,
     groups: Vec<GroupSample>,
@@ -134,14 +142,14 @@ impl<'a, O: Observer> Run<'a, O> {
     fn new(scenario: &'a Scenario, seed: u64, observer: O) -> Result<Self, RunError> {
         let mut rng = StdRng::seed_from_u64(seed);
         let governed = scenario.governed();
-        let classes = governed.map(|governed| ServiceIndices::new(&governed.policy));
-        let services = classes.as_ref().map_or(0, ServiceIndices::count);
+        let indices = governed.map(|governed| ServiceIndices::new(&governed.policy));
+        let services = indices.as_ref().map_or(0, ServiceIndices::count);
         let graph = scenario.graph();
         let marked = enforcement::marked(graph, scenario.enforcement());
         let mut world = World::from_graph(&marked, services, rng.random(), observer);
         let (mut enforcer, mut uplink, mut headers) = (None, None, None);
-        if let (Some(governed), Some(classes)) = (governed, &classes) {
-            uplink = Some(UplinkSampler::new(scenario, classes, &mut world));
+        if let (Some(governed), Some(indices)) = (governed, &indices) {
+            uplink = Some(UplinkSampler::new(scenario, indices, &mut world));
             enforcer = Some(Enforcer::new(governed, &mut rng, &mut world));
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
@@ -150,9 +158,9 @@ impl<'a, O: Observer> Run<'a, O> {
             world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());
         }
-        let source = |traffic: &Traffic| source(traffic, classes.as_ref());
+        let source = |traffic: &Traffic| source(traffic, indices.as_ref());
         let shaped = scenario.enforcement() != Enforcement::None;
-        let sources = Sources::new(scenario.entries().iter().map(source).collect(), rng.random(), headers);
+        let sources = Sources::new(scenario.flow_groups().iter().map(source).collect(), rng.random(), headers);
         let links = LinkSampler::new(scenario, &world);
         let events = scenario.events().iter();
         Ok(Self {
@@ -164,13 +172,13 @@ impl<'a, O: Observer> Run<'a, O> {
             events,
             links,
             uplink,
-            meters: classes.filter(|_| shaped).map(|classes| (classes, MeterSampler::default())),
+            meters: indices.filter(|_| shaped).map(|indices| (indices, MeterSampler::default())),
             flows: Vec::new(),
             groups: Vec::new(),
         })
     }
 
-    /// Runs to the end and gives the outcome.
+    /// Runs to the end and returns the outcome.
     fn finish(
         mut self,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -198,7 +206,8 @@ impl<'a, O: Observer> Run<'a, O> {
         Ok(self.outcome(interrupted))
     }
 
-    /// Runs the network and all that stands around it to `target`, or until all traffic has ended.
+    /// Runs the network, the traffic and the enforcement to `target`, or until all traffic has
+    /// ended.
     fn advance(&mut self, target: SimTime) -> Result<(), RunError> {
         loop {
             let change = self.events.as_slice().first().map(|event| SimTime::from(event.at));
@@ -232,12 +241,13 @@ impl<'a, O: Observer> Run<'a, O> {
         }
     }
 
-    /// Whether nothing will happen any more. Under a policy the run goes on: its phases are part of what is measured.
+    /// Whether nothing more will happen. Under a policy the run continues: its phases are part of
+    /// the measurement.
     fn is_idle(&self) -> bool {
         self.scenario.governed().is_none() && self.sources.is_done()
     }
 
-    /// Does to links what is due; routes are computed once for all that happens at one time.
+    /// Applies the due events of links; routes are computed once for all events of one time.
     fn change_links(&mut self) {
         let mut rerouted = false;
         while let Some(event) = self.events.as_slice().first()
@@ -270,8 +280,8 @@ impl<'a, O: Observer> Run<'a, O> {
         if let Some(uplink) = &mut self.uplink {
             uplink.take(&self.world);
         }
-        if let Some((classes, meters)) = &mut self.meters {
-            meters.take(classes, &self.world);
+        if let Some((indices, meters)) = &mut self.meters {
+            meters.take(indices, &self.world);
         }
     }
 
@@ -300,8 +310,8 @@ impl<'a, O: Observer> Run<'a, O> {
         let graph = self.scenario.graph();
         let path = |policy: &Policy, service| policy.services().get(service).path().to_owned();
         let (mut services, mut meter_samples) = (Vec::new(), Vec::new());
-        if let (Some((classes, meters)), Some(governed)) = (self.meters, self.scenario.governed()) {
-            services.extend(classes.iter().map(|(service, _)| path(&governed.policy, service)));
+        if let (Some((indices, meters)), Some(governed)) = (self.meters, self.scenario.governed()) {
+            services.extend(indices.iter().map(|(service, _)| path(&governed.policy, service)));
             meter_samples = meters.samples;
         }
         let results = Results {
@@ -311,7 +321,7 @@ impl<'a, O: Observer> Run<'a, O> {
             simulated: self.world.now(),
             counters: counters(&self.world, brokers),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
-            groups: self.scenario.entries().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
+            groups: self.scenario.flow_groups().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
             flows,
             links: link_records(graph, &mut self.world, &self.links),
             sample_interval: Some(self.scenario.measurement().every.into()),
@@ -326,10 +336,10 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 }
 
-/// What a traffic entry becomes.
-fn source(traffic: &Traffic, classes: Option<&ServiceIndices>) -> Source {
-    let class =
-        traffic.service.zip(classes).and_then(|(service, classes)| classes.of(service)).unwrap_or(ServiceIndex(0));
+/// The source of a flow group.
+fn source(traffic: &Traffic, indices: Option<&ServiceIndices>) -> Source {
+    let index =
+        traffic.service.zip(indices).and_then(|(service, indices)| indices.of(service)).unwrap_or(ServiceIndex(0));
     let spread = match (&traffic.spec, traffic.service) {
         (Spec::Transfers(_), Some(_)) => START_SPREAD,
         _ => SimTime::ZERO,
@@ -337,7 +347,7 @@ fn source(traffic: &Traffic, classes: Option<&ServiceIndices>) -> Source {
     Source {
         workload: traffic.spec.clone(),
         transport: traffic.transport.clone(),
-        class,
+        index,
         priority: traffic.priority,
         spread,
         service: traffic.service,
@@ -375,7 +385,7 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
             ("broker_bytes_sent", brokers.bytes),
             ("broker_datagrams_received", brokers.received),
             ("broker_datagrams_refused", brokers.refused),
-            ("broker_datagrams_unreceived", brokers.unheard),
+            ("broker_datagrams_unreceived", brokers.unreceived),
         ]);
     }
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -1,4 +1,5 @@
-//! What is measured while a network runs: links and machine shapers at intervals, and a rack's uplink by service.
+//! Measurements while a network runs: links and machine shapers at intervals, and a rack's uplink
+//! by service.
 
 use crate::brokers::ServiceIndices;
 use crate::ids::{HostId, MeterId, PortId, ServiceIndex};
@@ -20,14 +21,14 @@ pub(crate) struct LinkSampler {
 
 #[derive(Debug)]
 struct Watched {
-    /// The link's place among all.
+    /// The link's index among all.
     link: u32,
     port: PortId,
     sent: u64,
     capacity: u64,
     dropped: u64,
     marked: u64,
-    /// The most that ever waited, of intervals that are over.
+    /// The largest backlog ever, of intervals that are over.
     peak: u64,
 }
 
@@ -55,7 +56,7 @@ impl LinkSampler {
             let counts = world.counts(watched.port);
             let sum = |counts: &[crate::port::ClassCount]| counts.iter().map(|count| count.packets).sum::<u64>();
             let taken: u64 = counts.taken.iter().map(|count| count.bytes).sum();
-            // What is lost with a link was taken and not sent, and shows as nothing sent.
+            // Frames lost with a link were taken and not sent, and appear as nothing sent.
             let sent = taken.saturating_sub(held).max(watched.sent);
             let (dropped, marked) = (sum(&counts.dropped), sum(&counts.marked));
             self.samples.push(LinkSample {
@@ -73,13 +74,13 @@ impl LinkSampler {
         }
     }
 
-    /// The most that ever waited at a port, of intervals that are over.
+    /// The largest backlog ever at a port, of intervals that are over.
     fn peak(&self, port: PortId) -> u64 {
         self.watched.iter().find(|watched| watched.port == port).map_or(0, |watched| watched.peak)
     }
 }
 
-/// The place of a link among all of its graph: [`Graph::links`].
+/// The index of a link among all of its graph: [`Graph::links`].
 fn place(graph: &Graph, link: LinkRef) -> u32 {
     let hosts = graph.hosts.len() as u32;
     match link {
@@ -90,7 +91,7 @@ fn place(graph: &Graph, link: LinkRef) -> u32 {
     }
 }
 
-/// What every link did over the whole run.
+/// The counts of every link over the whole run.
 pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sampler: &LinkSampler) -> Vec<LinkRecord> {
     let record = |link: LinkRef| {
         let port = world.port_of(link);
@@ -107,7 +108,7 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
         LinkRecord {
             name: graph.link_name(link),
             rate: world.mean_rate(port),
-            // What still waits has not been sent.
+            // Waiting bytes have not been sent.
             bytes: sum(|class| class.bytes).saturating_sub(world.held(port)),
             packets: sum(|class| class.packets),
             dropped: sum(|class| class.dropped),
@@ -119,31 +120,31 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
     graph.links().map(record).collect()
 }
 
-/// Samples of machine shapers: every service at every host that did something, or was told something new.
+/// Samples of machine shapers: every service at every host with traffic or with changed rates.
 #[derive(Debug, Default)]
 pub(crate) struct MeterSampler {
-    /// By host and class, what the last sample would have been.
+    /// By host and service, the values of the last sample.
     last: Vec<(PerDirection<Bytes>, Option<ShaperReading>)>,
     pub(crate) samples: Vec<MeterSample>,
 }
 
 impl MeterSampler {
-    /// Takes a sample of each service of `classes` at each host.
-    pub(crate) fn take<O: Observer>(&mut self, classes: &ServiceIndices, world: &World<O>) {
+    /// Takes a sample of each service of `indices` at each host.
+    pub(crate) fn take<O: Observer>(&mut self, indices: &ServiceIndices, world: &World<O>) {
         let hosts = (0..world.host_count() as u32).map(HostId);
-        let places = hosts.flat_map(|host| classes.iter().map(move |(_, class)| (host, class)));
+        let places = hosts.flat_map(|host| indices.iter().map(move |(_, index)| (host, index)));
         let finite = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
-        for (place, (host, class)) in places.enumerate() {
-            let (bytes, reading) = (world.host_bytes(host, class), world.shaper(host, class));
+        for (place, (host, index)) in places.enumerate() {
+            let (bytes, reading) = (world.host_bytes(host, index), world.shaper(host, index));
             if self.last.len() <= place {
                 self.last.push((PerDirection::default(), None));
             }
-            let (before, told) = std::mem::replace(&mut self.last[place], (bytes, reading));
-            let Some(now) = reading.filter(|_| bytes != before || reading != told) else { continue };
+            let (before, last) = std::mem::replace(&mut self.last[place], (bytes, reading));
+            let Some(now) = reading.filter(|_| bytes != before || reading != last) else { continue };
             self.samples.push(MeterSample {
                 at: world.now(),
                 host: MachineId(host.0),
-                service: class.0.into(),
+                service: index.0.into(),
                 sent: (bytes.tx - before.tx).get(),
                 limit: finite(now.limit),
                 received: (bytes.rx - before.rx).get(),
@@ -160,20 +161,20 @@ pub(crate) struct UplinkSampler {
     meter: MeterId,
     /// When the last sample was taken.
     last: Duration,
-    /// The services that the scenario sends, in id order, and what the meter last said.
+    /// The services that the scenario sends, in id order, and the last reading of the meter.
     services: Vec<(ServiceId, ServiceIndex, Bytes)>,
     pub(crate) samples: Vec<Sample>,
 }
 
 impl UplinkSampler {
-    pub(crate) fn new<O: Observer>(scenario: &Scenario, classes: &ServiceIndices, world: &mut World<O>) -> Self {
+    pub(crate) fn new<O: Observer>(scenario: &Scenario, indices: &ServiceIndices, world: &mut World<O>) -> Self {
         let measure = scenario.measure();
         let links = uplinks(measure.rack, measure.direction, scenario.links().spines);
         let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();
         let meter = world.add_meter(&ports);
-        let sends = |service| scenario.entries().iter().any(|traffic| traffic.service == Some(service));
+        let sends = |service| scenario.flow_groups().iter().any(|traffic| traffic.service == Some(service));
         let services =
-            classes.iter().filter(|&(id, _)| sends(id)).map(|(id, class)| (id, class, Bytes::ZERO)).collect();
+            indices.iter().filter(|&(id, _)| sends(id)).map(|(id, index)| (id, index, Bytes::ZERO)).collect();
         Self { meter, last: Duration::ZERO, services, samples: Vec::new() }
     }
 
@@ -185,8 +186,8 @@ impl UplinkSampler {
         let bandwidth = self
             .services
             .iter_mut()
-            .map(|(service, class, before)| {
-                let total = world.metered(meter, *class);
+            .map(|(service, index, before)| {
+                let total = world.metered(meter, *index);
                 let bytes = total - *before;
                 *before = total;
                 (*service, Bandwidth::from_transfer(bytes, elapsed))

@@ -1,7 +1,7 @@
-//! What a packet passes in its host: the service's queue with its root limiter, and the interface.
+//! The path of a packet in its host: the service's queue with its root limiter, and the interface.
 //!
-//! The engine's part of [`crate::host`]: [`World::set_limit`] sets a root limiter, `send` puts a packet before it, `release_heads`
-//! lets go what may leave, `enter_interface` sends or queues.
+//! The engine's part of [`crate::host`]: [`World::set_limit`] sets a root limiter, `send` puts a
+//! packet before it, `release_heads` releases packets, `enter_interface` sends or queues.
 
 use crate::events::Event;
 use crate::host::{BURST, Head};
@@ -16,10 +16,10 @@ use weir_units::{Bandwidth, Bytes};
 
 impl<O: Observer> World<O> {
     /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
-    pub fn set_limit(&mut self, host: HostId, class: ServiceIndex, limit: Bandwidth) {
+    pub fn set_limit(&mut self, host: HostId, service: ServiceIndex, limit: Bandwidth) {
         let now = self.now.instant();
         let place = &mut self.hosts[host.index()];
-        let queue = &mut self.services[host.index() * self.classes + class.index()];
+        let queue = &mut self.services[host.index() * self.service_count + service.index()];
         queue.limit = limit;
         let before = queue.limiter.is_some();
         if limit.is_unlimited() {
@@ -29,19 +29,19 @@ impl<O: Observer> World<O> {
             let limiter = queue.limiter.get_or_insert_with(|| Limiter::new(Bandwidth::UNLIMITED, burst));
             limiter.set_rate(now, limit);
         }
-        self.observer.limit_set(self.now, host, class, limit, queue.burst);
+        self.observer.limit_set(self.now, host, service, limit, queue.burst);
         place.limited = place.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
-        self.release_heads(host, class);
+        self.release_heads(host, service);
     }
 
-    /// Sets what may leave a root limiter ahead of its rate after a pause.
-    pub(crate) fn set_burst(&mut self, host: HostId, class: ServiceIndex, burst: Bytes) {
-        let queue = &mut self.services[host.index() * self.classes + class.index()];
+    /// Sets the burst of a root limiter after a pause.
+    pub(crate) fn set_burst(&mut self, host: HostId, service: ServiceIndex, burst: Bytes) {
+        let queue = &mut self.services[host.index() * self.service_count + service.index()];
         queue.burst = burst.max(BURST);
         if let Some(limiter) = &mut queue.limiter {
             limiter.set_burst(queue.burst);
         }
-        self.observer.limit_set(self.now, host, class, queue.limit, queue.burst);
+        self.observer.limit_set(self.now, host, service, queue.limit, queue.burst);
     }
 
     /// Puts a new packet into its service's queue.
@@ -61,43 +61,44 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Puts a packet into its service's queue, or hands it to the interface where the service has no limiter. Says whether it
-    /// was sent at once and its flow does not know yet.
+    /// Puts a packet into its service's queue, or passes it to the interface if the service has no
+    /// limiter. Returns whether it was sent at once and its flow has not been notified.
     #[inline]
     pub(crate) fn enter_service(&mut self, host: HostId, id: PacketId) -> bool {
-        let class = self.packets.get(id).class;
-        let queue = &self.services[host.index() * self.classes + class.index()];
+        let service = self.packets.get(id).service;
+        let queue = &self.services[host.index() * self.service_count + service.index()];
         if queue.limiter.is_none() {
             return self.enter_interface(host, id);
         }
         let first = queue.waiting.is_empty();
-        self.push_to_service(host, class, id);
+        self.push_to_service(host, service, id);
         if first {
-            self.release_heads(host, class);
+            self.release_heads(host, service);
         }
         false
     }
 
-    pub(crate) fn push_to_service(&mut self, host: HostId, class: ServiceIndex, id: PacketId) {
-        let queue = &mut self.services[host.index() * self.classes + class.index()];
+    pub(crate) fn push_to_service(&mut self, host: HostId, service: ServiceIndex, id: PacketId) {
+        let queue = &mut self.services[host.index() * self.service_count + service.index()];
         queue.waiting.push(&mut self.packets, id);
         queue.count += 1;
     }
 
     /// The event of a service queue's timer.
-    pub(crate) fn release_due(&mut self, host: HostId, class: ServiceIndex) {
-        match self.services[host.index() * self.classes + class.index()].release.fire(self.now) {
+    pub(crate) fn release_due(&mut self, host: HostId, service: ServiceIndex) {
+        match self.services[host.index() * self.service_count + service.index()].release.fire(self.now) {
             Fired::Stale => {}
-            Fired::Again(at) => self.events.push(at, Event::Release(host, class)),
-            Fired::Due => self.release_heads(host, class),
+            Fired::Again(at) => self.events.push(at, Event::Release(host, service)),
+            Fired::Due => self.release_heads(host, service),
         }
     }
 
-    /// Releases the packets at the head of a service's queue that may leave, and sets its timer for the next.
-    pub(crate) fn release_heads(&mut self, host: HostId, class: ServiceIndex) {
+    /// Releases the packets at the head of a service's queue that may leave, and sets its timer for
+    /// the next.
+    pub(crate) fn release_heads(&mut self, host: HostId, service: ServiceIndex) {
         let now = self.now.instant();
         loop {
-            let queue = &mut self.services[host.index() * self.classes + class.index()];
+            let queue = &mut self.services[host.index() * self.service_count + service.index()];
             let id = queue.waiting.head;
             if id == PacketId::NONE {
                 return queue.release.cancel();
@@ -105,13 +106,13 @@ impl<O: Observer> World<O> {
             let size = self.packets.get(id).size;
             if let Head::Waits(until) = queue.head(now, size) {
                 if let Some(at) = queue.release.set(until.into()) {
-                    self.events.push(at, Event::Release(host, class));
+                    self.events.push(at, Event::Release(host, service));
                 }
                 return;
             }
             queue.waiting.pop(&mut self.packets);
             queue.count -= 1;
-            self.observer.released(self.now, host, class, size);
+            self.observer.released(self.now, host, service, size);
             if self.enter_interface(host, id) {
                 self.resume(id);
             }
@@ -121,7 +122,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Hands a packet to the host's interface. Says whether it was sent at once.
+    /// Passes a packet to the host's interface. Returns whether it was sent at once.
     #[inline]
     pub(crate) fn enter_interface(&mut self, host: HostId, id: PacketId) -> bool {
         let port = self.hosts[host.index()].interface;
@@ -149,7 +150,7 @@ impl<O: Observer> World<O> {
     #[inline]
     pub(crate) fn left(&mut self, host: HostId, id: PacketId) {
         let packet = self.packets.get(id);
-        self.host_bytes[host.index() * self.classes + packet.class.index()].tx += u64::from(packet.size);
+        self.host_bytes[host.index() * self.service_count + packet.service.index()].tx += u64::from(packet.size);
         if packet.kind() == Kind::Segment {
             self.flows[packet.flow.index()].in_host -= u64::from(packet.size);
         }

@@ -1,10 +1,12 @@
 //! [`SerialClock`]: how long frames take at a rate, exactly.
 //!
-//! Where a byte takes a whole number of picoseconds the time is a product. Elsewhere (300 Mb/s) the fraction is
-//! carried from frame to frame inside a busy period, so that n frames end at exactly ⌈n · 8 · size / rate⌉ ps
-//! after its start: never faster than the rate, and never a picosecond too slow.
+//! Where a byte takes a whole number of picoseconds the time is a product. Elsewhere (300 Mb/s) the
+//! fraction is carried from frame to frame inside a busy period, so that n frames end at exactly ⌈n
+//! · 8 · size / rate⌉ ps after its start: never faster than the rate, and never a picosecond too
+//! slow.
 //!
-//! Example: 1514 B at 10 Gb/s take 1,211,200 ps; at 300 Mb/s one byte takes 26,667 ps and three take 80,000.
+//! Example: 1514 B at 10 Gb/s take 1,211,200 ps; at 300 Mb/s one byte takes 26,667 ps and three
+//! take 80,000.
 
 use weir_units::{Bandwidth, SimTime};
 
@@ -19,7 +21,7 @@ pub struct SerialClock {
     whole: u64,
     /// The rest of a byte's time, in 1/bps ps.
     rest: u64,
-    /// What the frames so far were rounded up by, in 1/bps ps; below `bps`.
+    /// The sum of roundings up so far, in 1/bps ps; below `bps`.
     credit: u64,
 }
 
@@ -70,7 +72,7 @@ impl SerialClock {
         self.whole
     }
 
-    /// How many bytes take `time`, a byte that has begun counting in full.
+    /// The number of bytes that take `time`; a byte that has begun counts in full.
     #[inline]
     pub fn bytes_in(&self, time: SimTime) -> u64 {
         if self.rest == 0 {
@@ -121,7 +123,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_busy_period_is_exact(bps in 1_000u64..400_000_000_000, sizes in proptest::collection::vec(1u32..9014, 1..100)) {
+        fn a_busy_period_is_exact(
+            bps in 1_000u64..400_000_000_000, sizes in proptest::collection::vec(1u32..9014, 1..100),
+        ) {
             let mut clock = SerialClock::new(Bandwidth::from_bps(bps));
             let mut bytes: u128 = 0;
             let mut picos: u128 = 0;

@@ -1,16 +1,19 @@
-//! Traffic in a world: workloads start flows, flows that are over become records.
+//! Traffic in a world: workloads start flows, completed flows become records.
 //!
-//! Problem: the workloads know no network, the world knows no workloads, and a closed loop must hear of the end of a flow at the
-//! very moment. Approach: [`Sources`] stands between them. It starts what is due, and when the world stops
-//! because a flow is over, it takes the flow's record, tells its workload, and gives the flow's place back; so a
-//! run of a million flows needs room for those that are under way.
+//! Problem: workloads do not depend on the network and the world does not depend on workloads, yet
+//! a closed loop must react to the end of a flow at once. Approach: [`Sources`] connects them. It
+//! starts the due flows, and when the world stops because a flow is over, it takes the flow's
+//! record, notifies its workload, and frees the flow's slot; so a run of a million flows needs
+//! memory only for those under way.
 //!
-//! Where a source has `connections`, its flows are messages that share them ([`crate::connections`]).
+//! Where a source has `connections`, its flows are messages that share them
+//! ([`crate::connections`]).
 //!
-//! A flow's way through ECMP is decided by its hash, drawn from the seed, the group and the flow's number: it does not depend on what else
-//! happens in the run.
+//! A flow's path under ECMP is decided by its hash, drawn from the seed, the group and the flow's
+//! number: it does not depend on other events of the run.
 //!
-//! Worked example: a barrier's last flow is over at 3 ms; the workload hears of it and starts the next round at 3 ms.
+//! Worked example: a barrier's last flow is over at 3 ms; the workload is notified and starts the
+//! next round at 3 ms.
 
 use crate::connections::{Connection, Pool};
 use crate::flow::FlowSpec;
@@ -25,30 +28,31 @@ use weir_transport::Parameters;
 use weir_units::{ServiceId, SimTime};
 use weir_workload::{FlowStart, Spec, UNTIL_STOPPED, Workload};
 
-/// Tells the number that decides a flow's start from the one that decides its way.
+/// Separates the draw of a flow's start from the draw of its path.
 const SPREAD_SALT: u32 = 0x5EED;
 
 /// Flows of one kind: a workload and what its flows have in common.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Which flows start when.
+    /// The workload: the starts of flows.
     pub workload: Spec,
-    /// How they send.
+    /// The transport.
     pub transport: Parameters,
-    /// The service that they belong to.
-    pub class: ServiceIndex,
-    /// The class of their packets at queues with several.
+    /// The index of the service that they belong to.
+    pub index: ServiceIndex,
+    /// The priority class of their packets at queues that distinguish classes.
     pub priority: u8,
-    /// Flows start up to this much later than the workload says, evenly at random.
+    /// Flows start up to this much later than the workload's time, evenly at random.
     pub spread: SimTime,
-    /// Where its packets have headers that a policy classifies: the service.
+    /// The service, for packets whose headers a policy classifies.
     pub service: Option<ServiceId>,
-    /// How many connections between two hosts carry its flows, one after the other; `None` for a connection of its own for
-    /// each flow. Then flows have a size, and the transport is a stream; `spread` does not apply.
+    /// The number of connections between two hosts that carry its flows, one after the other;
+    /// `None` for a connection of its own for each flow. With connections, flows have a size, and
+    /// the transport is a stream; `spread` does not apply.
     pub connections: Option<u32>,
 }
 
-/// What is known of a flow besides what the world knows.
+/// The data about a flow besides the world's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) id: u64,
@@ -56,14 +60,14 @@ pub(crate) struct Known {
     pub(crate) tag: u64,
     pub(crate) start: SimTime,
     pub(crate) ideal: SimTime,
-    /// What had been delivered when samples were last taken.
+    /// The delivered bytes at the last sample.
     pub(crate) sampled: u64,
 }
 
-/// Whose a place in the world is.
+/// The owner of a slot in the world.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Not of these sources.
+    /// A flow that is not of these sources.
     Free,
     /// A flow's.
     Flow(Known),
@@ -81,11 +85,12 @@ struct Group {
     active: u32,
     /// The connections that its flows share.
     pool: Option<Pool>,
-    /// Of the flows that are over since samples were last taken: how many, and the bytes delivered since and their squares.
+    /// For the flows that are over since the last sample: their number, and the bytes delivered
+    /// since and their squares.
     ended: Interval,
 }
 
-/// What a group's flows did since samples were last taken.
+/// The activity of a group's flows since the last sample.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interval {
     flows: u32,
@@ -101,16 +106,16 @@ impl Interval {
     }
 }
 
-/// The traffic of a run. Call [`Sources::next`] for when to call [`Sources::start_due`], and [`Sources::on_over`] for each flow that
-/// is over.
+/// The traffic of a run. Call [`Sources::next`] for when to call [`Sources::start_due`], and
+/// [`Sources::on_over`] for each flow that is over.
 #[derive(Debug)]
 pub struct Sources {
     groups: Vec<Group>,
     due: BTreeSet<(SimTime, u32)>,
-    /// By the flow's place in the world.
+    /// By the flow's slot in the world.
     known: Vec<Place>,
     connections: Vec<Connection>,
-    /// Headers for flows of services, where there is a policy.
+    /// Headers for flows of services, under a policy.
     headers: Option<Headers>,
     seed: u64,
     started: u64,
@@ -118,8 +123,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Traffic of these sources; each workload has a seed of its own, made from `seed` and its place. `headers` gives the flows
-    /// of services their headers.
+    /// Traffic of these sources; each workload has a seed of its own, made from `seed` and its
+    /// index. `headers` gives the flows of services their headers.
     pub fn new(sources: Vec<Source>, seed: u64, headers: Option<Headers>) -> Self {
         let mut groups = Vec::new();
         let mut due = BTreeSet::new();
@@ -152,7 +157,7 @@ impl Sources {
             }
             self.reschedule(place);
             if self.due.first() == Some(&(at, place)) {
-                // A workload that does not move on would stop time.
+                // A workload that does not advance would stop time.
                 debug_assert!(false, "a workload is due at {at} and starts nothing");
                 self.due.remove(&(at, place));
             }
@@ -186,7 +191,7 @@ impl Sources {
             (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
             _ => drawn,
         };
-        // Another number from the same draw: where packets go says nothing of when.
+        // Another number from the same draw: the path is independent of the start.
         let late = (u128::from(mix(drawn ^ SPREAD_SALT)) * u128::from(group.source.spread.picos())) >> 32;
         let shared = group.pool.is_some();
         debug_assert!(
@@ -199,7 +204,7 @@ impl Sources {
         let spec = FlowSpec {
             from,
             to,
-            class: group.source.class,
+            service: group.source.index,
             priority: group.source.priority,
             start: at,
             stop: start.stop,
@@ -225,7 +230,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Hands a message to a connection.
+    /// Passes a message to a connection.
     fn message<O: Observer>(&mut self, place: u32, known: Known, start: &FlowStart, world: &mut World<O>) {
         let connection = &mut self.connections[place as usize];
         let end = connection.push(known, start.bytes, start.deadline);
@@ -247,7 +252,8 @@ impl Sources {
         }
     }
 
-    /// A flow is over: gives its record, tells its workload, and gives its place back. `None` if it is not of these sources.
+    /// A flow is over: returns its record, notifies its workload, and frees its slot. `None` if it
+    /// is not of these sources.
     pub fn on_over<O: Observer>(&mut self, id: FlowId, world: &mut World<O>) -> Option<FlowRecord> {
         let (record, known) = match self.known.get_mut(id.index())? {
             Place::Free => return None,
@@ -309,8 +315,8 @@ impl Sources {
         }
     }
 
-    /// The records of a connection's messages as they are now, none of them finished. What was sent again since the last one
-    /// was over counts for the first.
+    /// The records of a connection's messages as they are now, none of them finished.
+    /// Retransmissions since the last finished message count for the first.
     fn messages<O: Observer>(&self, place: u32, world: &World<O>) -> impl Iterator<Item = FlowRecord> {
         let connection = &self.connections[place as usize];
         let flow = world.flow(connection.flow);
@@ -342,7 +348,7 @@ impl Sources {
         records
     }
 
-    /// What each group's flows did since the last call, as samples that end at `at`.
+    /// The activity of each group's flows since the last call, as samples that end at `at`.
     pub fn sample<O: Observer>(&mut self, at: SimTime, world: &World<O>) -> Vec<GroupSample> {
         let mut intervals: Vec<Interval> =
             self.groups.iter_mut().map(|group| std::mem::take(&mut group.ended)).collect();
@@ -375,12 +381,12 @@ impl Sources {
         (0..).zip(intervals).map(sample).collect()
     }
 
-    /// Whether nothing will come any more: every workload has ended and every flow is over.
+    /// Whether no more traffic will start: every workload has ended and every flow is over.
     pub fn is_done(&self) -> bool {
         self.due.is_empty() && self.started == self.over && self.groups.iter().all(|group| group.workload.is_finite())
     }
 
-    /// How many flows a coflow of each source has; `None` where each flow stands for itself.
+    /// The number of flows in a coflow of each source; `None` if each flow is its own.
     pub fn flows_per_coflow(&self) -> impl Iterator<Item = Option<u64>> {
         self.groups.iter().map(|group| group.workload.flows_per_coflow())
     }
@@ -390,7 +396,7 @@ impl Sources {
         (self.started, self.over)
     }
 
-    /// How many flows there will be, if that is known.
+    /// The number of all flows, if it is known.
     pub fn expected(&self) -> Option<u64> {
         self.groups.iter().map(|group| group.workload.expected()).sum()
     }

@@ -1,14 +1,15 @@
 //! Timers that move often and fire seldom.
 //!
-//! Problem: TCP pushes its retransmission timer back with every acknowledgement. One event for each move
-//! would fill the event queue with events that mean nothing.
+//! Problem: TCP postpones its retransmission timer with every acknowledgement. One event for each
+//! move would fill the event queue with events that have no effect.
 //!
-//! Approach: the timer remembers when it is due and when its event is scheduled. Moving it later touches
-//! nothing else: the event comes too early, sees that, and is scheduled again for the new time. Moving it
-//! before its event schedules another; the scheduled time serves as the version number by which the old one
-//! is known to be stale and ignored.
+//! Approach: the timer stores its due time and the time of its event. Moving it later touches
+//! nothing else: the event comes too early and is scheduled again for the new time. Moving it
+//! before its event schedules another; the scheduled time serves as the version number that
+//! identifies the old one as stale.
 //!
-//! Example: set to 200 ms, moved to 210 ms: the event at 200 ms answers [`Fired::Again`] (210 ms), the one at 210 ms [`Fired::Due`].
+//! Example: set to 200 ms, moved to 210 ms: the event at 200 ms returns [`Fired::Again`] (210 ms),
+//! the one at 210 ms [`Fired::Due`].
 
 use weir_units::SimTime;
 
@@ -19,7 +20,7 @@ pub struct Timer {
     scheduled: SimTime,
 }
 
-/// What an event of a timer means.
+/// The meaning of a timer's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fired {
     /// Nothing: the timer moved or was cancelled.
@@ -42,7 +43,8 @@ impl Timer {
         self.due != SimTime::NEVER
     }
 
-    /// Sets or moves the timer. Returns the time for which the caller must schedule an event, if any.
+    /// Sets or moves the timer. Returns the time for which the caller must schedule an event, if
+    /// any.
     #[inline]
     #[must_use]
     pub fn set(&mut self, due: SimTime) -> Option<SimTime> {

@@ -1,15 +1,15 @@
 //! [`World`]: hosts, switches, links and flows.
 //!
-//! Build order: [`World::new`], hosts and switches, links, [`World::compute_routes`] (or [`World::from_graph`] for
-//! all of these), then flows; then [`World::run_until`] as often as wanted, with flows added, limits set, links changed and
-//! datagrams sent in between. The world reads no
-//! clock and draws no random numbers but those of [`World::set_jitter`] and [`World::set_spraying`]: the same calls give the
-//! same run, event for event.
+//! Build order: [`World::new`], hosts and switches, links, [`World::compute_routes`] (or
+//! [`World::from_graph`] for all of these), then flows; then [`World::run_until`] as often as
+//! wanted, with flows added, limits set, links changed and datagrams sent in between. The world
+//! reads no clock and draws no random numbers but those of [`World::set_jitter`] and
+//! [`World::set_spraying`]: the same calls give the same run, event for event.
 //!
 //! Example: two hosts on a switch.
 //! ```
 //! use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
-//! use weir_sim::{Class, FlowSpec, Silent, SimTime, World};
+//! use weir_sim::{FlowSpec, ServiceIndex, Silent, SimTime, World};
 //! use weir_units::{Bandwidth, Bytes, Duration};
 //!
 //! let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
@@ -20,7 +20,7 @@
 //! let b = world.add_host(switch, link, link);
 //! world.compute_routes();
 //! let spec = FlowSpec {
-//!     from: a, to: b, class: Class(0), priority: 0, start: SimTime::ZERO, stop: SimTime::NEVER,
+//!     from: a, to: b, service: ServiceIndex(0), priority: 0, start: SimTime::ZERO, stop: SimTime::NEVER,
 //!     size: Some(1_000_000), deadline: None, hash: 1,
 //! };
 //! let flow = world.add_flow(spec, &weir_transport::Parameters::default());
@@ -47,7 +47,7 @@ use weir_transport::d3::Router;
 use weir_transport::{Connection, Parameters};
 use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, SimTime};
 
-/// What happened in a world so far.
+/// Counters of a world so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Events handled.
@@ -62,7 +62,7 @@ pub struct Counters {
     pub dropped: u64,
     /// Packets marked by ports.
     pub marked: u64,
-    /// Packets dropped by switches that knew no way.
+    /// Packets dropped by switches without a route.
     pub unroutable: u64,
     /// Segments sent again.
     pub retransmissions: u64,
@@ -75,7 +75,7 @@ pub struct Counters {
 /// A control datagram that has arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// When.
+    /// The time of arrival.
     pub at: SimTime,
     /// The host that it arrived at.
     pub to: HostId,
@@ -91,9 +91,9 @@ pub struct World<O> {
     pub(crate) packets: Arena,
     pub(crate) extensions: Extensions,
     pub(crate) ports: Vec<Port>,
-    /// By port: what few packets touch.
+    /// By port: the fields that few packets touch.
     pub(crate) records: Vec<PortRecord>,
-    /// What equal links have in common.
+    /// The common properties of equal links.
     pub(crate) profiles: Vec<Profile>,
     /// The queues of scheduled ports.
     pub(crate) queues: Vec<Queue>,
@@ -102,35 +102,35 @@ pub struct World<O> {
     pub(crate) routers: Vec<Router>,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
-    /// By host and class: what waits for a limiter.
+    /// By host and service: the packets that wait for a limiter.
     pub(crate) services: Vec<ServiceQueue>,
-    /// By host and class: bytes that left by the interface and that arrived.
+    /// By host and service: bytes that left by the interface and that arrived.
     pub(crate) host_bytes: Vec<PerDirection<u64>>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) free_flows: Vec<FlowId>,
     pub(crate) shaping: Shaping,
-    /// Flows that are over and have not been told of.
+    /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,
-    /// Bytes per class.
+    /// Bytes per service.
     pub(crate) meters: Vec<Vec<u64>>,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
     pub(crate) jitter: Jitter,
-    /// Random numbers for packets that go their own ways.
+    /// Random numbers for packets under spraying.
     pub(crate) spray: Option<Jitter>,
     pub(crate) sizes: Packets,
     /// Hosts take two frames of a flow at most.
     pub(crate) short_host_queues: bool,
-    /// Classes at the hosts, control traffic's included.
-    pub(crate) classes: usize,
+    /// Number of service indices at the hosts, control traffic's included.
+    pub(crate) service_count: usize,
     pub(crate) switches: Vec<Switch>,
-    /// For each host, the switch that it hangs on.
+    /// For each host, the switch that it is attached to.
     pub(crate) host_switch: Vec<SwitchId>,
     /// The ports of a graph's links: up and down by host, then forward and backward by cable.
     pub(crate) graph_hosts: Vec<(PortId, PortId)>,
     pub(crate) graph_cables: Vec<(PortId, PortId)>,
-    /// Ports with a [`Event::Free`] in the bucket at hand, while that is fetched.
+    /// Ports with a [`Event::Free`] in the current bucket, while that is prefetched.
     pub(crate) freeing: Vec<PortId>,
     pub(crate) started: bool,
 }
@@ -146,17 +146,17 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// The class of control traffic.
-    pub fn control_class(&self) -> ServiceIndex {
-        ServiceIndex((self.classes - 1) as u16)
+    /// The index of control traffic.
+    pub fn control_service(&self) -> ServiceIndex {
+        ServiceIndex((self.service_count - 1) as u16)
     }
 
     /// Adds a flow. It starts at its start time, or now if that is past.
     ///
     /// # Panics
-    /// If it is one that cannot be: of a class that is not a service, or from a host to itself.
+    /// If the flow is invalid: of an index that is not a service's, or from a host to itself.
     pub fn add_flow(&mut self, spec: FlowSpec, parameters: &Parameters) -> FlowId {
-        assert!(spec.class.index() < (self.classes - 1).max(1), "class {} is not a service", spec.class.0);
+        assert!(spec.service.index() < (self.service_count - 1).max(1), "service {} is not a service", spec.service.0);
         assert!(spec.from != spec.to, "host {} sends to itself", spec.from.0);
         let connection = Connection {
             bytes: spec.size.unwrap_or(u64::MAX),
@@ -192,19 +192,20 @@ impl<O: Observer> World<O> {
         id
     }
 
-    /// What a handshake measures on an idle network: headers there and back. `None` if there is no way.
+    /// The round trip of a handshake on an idle network: headers both ways. `None` without a route.
     fn round_trip(&self, spec: &FlowSpec) -> Option<SimTime> {
         let there = self.ideal(spec.from, spec.to, spec.hash, 0);
         let back = self.ideal(spec.to, spec.from, spec.hash.rotate_left(16), 0);
         (there > SimTime::ZERO && back > SimTime::ZERO).then(|| there + back)
     }
 
-    /// Tells of the next flow that is over: everything was delivered, or (datagrams) nothing more will be.
+    /// Returns the next flow that is over: everything was delivered, or (datagrams) nothing more
+    /// will be.
     pub fn next_over(&mut self) -> Option<FlowId> {
         self.over.pop_front()
     }
 
-    /// Nobody will ask for this flow again: its place may be used for another one. It must be over.
+    /// Releases a flow: its slot may be used for another one. The flow must be over.
     pub fn release(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
         debug_assert_eq!(flow.life, Life::Over, "only a flow that is over can be released");
@@ -212,7 +213,7 @@ impl<O: Observer> World<O> {
         self.recycle(id);
     }
 
-    /// Frees the place of a released flow when nothing of it is left.
+    /// Frees the slot of a released flow when its last packet is gone.
     #[inline]
     pub(crate) fn recycle(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
@@ -222,10 +223,10 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Makes `ports` count the bytes that arrive over their links, per class.
+    /// Makes `ports` count the bytes that arrive over their links, per service.
     pub fn add_meter(&mut self, ports: &[PortId]) -> MeterId {
         let id = MeterId(self.meters.len() as u32);
-        self.meters.push(vec![0; self.classes]);
+        self.meters.push(vec![0; self.service_count]);
         for port in ports {
             self.ports[port.index()].metered = true;
             self.records[port.index()].meter = id;
@@ -233,33 +234,33 @@ impl<O: Observer> World<O> {
         id
     }
 
-    /// Bytes of a class that a meter has counted.
-    pub fn metered(&self, meter: MeterId, class: ServiceIndex) -> Bytes {
-        Bytes::new(self.meters[meter.index()][class.index()])
+    /// Bytes of a service that a meter has counted.
+    pub fn metered(&self, meter: MeterId, service: ServiceIndex) -> Bytes {
+        Bytes::new(self.meters[meter.index()][service.index()])
     }
 
     /// The time: of the last event, or the limit of the last run.
     pub fn now(&self) -> SimTime {
         self.now
     }
-    /// A flow; after [`World::release`] its id may mean another.
+    /// A flow; after [`World::release`] its id may denote another.
     pub fn flow(&self, id: FlowId) -> &Flow {
         &self.flows[id.index()]
     }
-    /// All flows that have a place and have not been released, in the order of their places.
+    /// All flows that have a slot and have not been released, in the order of their slots.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
         let known = |flow: &Flow| matches!(flow.life, Life::Running | Life::Over);
         (0..).map(FlowId).zip(&self.flows).filter(move |(_, flow)| known(flow))
     }
-    /// The limit of a class at a host; [`Bandwidth::UNLIMITED`] when it has none.
-    pub fn limit(&self, host: HostId, class: ServiceIndex) -> Bandwidth {
-        self.services[host.index() * self.classes + class.index()].limit
+    /// The limit of a service at a host; [`Bandwidth::UNLIMITED`] without one.
+    pub fn limit(&self, host: HostId, service: ServiceIndex) -> Bandwidth {
+        self.services[host.index() * self.service_count + service.index()].limit
     }
-    /// How many packets of a class wait for its limiter at a host.
-    pub fn waiting(&self, host: HostId, class: ServiceIndex) -> usize {
-        self.services[host.index() * self.classes + class.index()].count
+    /// The number of packets of a service that wait for its limiter at a host.
+    pub fn waiting(&self, host: HostId, service: ServiceIndex) -> usize {
+        self.services[host.index() * self.service_count + service.index()].count
     }
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
@@ -275,7 +276,8 @@ impl<O: Observer> World<O> {
     pub fn rate(&self, id: PortId) -> Bandwidth {
         self.profile(id).rate()
     }
-    /// Bytes that a port could have sent until now, at the rates that it has had while its link was up.
+    /// Bytes that a port could have sent until now, at the rates that it has had while its link was
+    /// up.
     pub fn capacity(&self, id: PortId) -> u64 {
         let record = &self.records[id.index()];
         if !self.ports[id.index()].is_up() {
@@ -285,7 +287,7 @@ impl<O: Observer> World<O> {
         let bytes = u128::from(elapsed) * u128::from(self.rate(id).bps()) / 8_000_000_000_000;
         record.capacity.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
-    /// The rate of a port's link, or the mean of those that it has had, nothing while it was down.
+    /// The rate of a port's link, or the mean of the rates that it has had, zero while it was down.
     pub fn mean_rate(&self, id: PortId) -> Bandwidth {
         if self.records[id.index()].rated_at == SimTime::ZERO && self.ports[id.index()].is_up() {
             return self.rate(id);
@@ -296,7 +298,7 @@ impl<O: Observer> World<O> {
     pub fn delay(&self, id: PortId) -> SimTime {
         self.profile(id).delay()
     }
-    /// The size of a port's own buffer in bytes; `None` where nothing is dropped, or where the switch shares its buffer.
+    /// The size of a port's own buffer in bytes; `None` for an unlimited or a shared buffer.
     pub fn buffer(&self, id: PortId) -> Option<u64> {
         let buffer = self.profile(id).buffer;
         (buffer != u64::MAX).then_some(buffer)
@@ -304,23 +306,23 @@ impl<O: Observer> World<O> {
     fn profile(&self, id: PortId) -> &Profile {
         &self.profiles[self.ports[id.index()].profile as usize]
     }
-    /// What a port counted.
+    /// The counts of a port.
     pub fn counts(&self, id: PortId) -> PortCounts {
         let record = &self.records[id.index()];
         let mut taken = record.taken;
         taken[0] = self.ports[id.index()].taken;
         PortCounts { taken, dropped: record.dropped, marked: record.marked }
     }
-    /// Bytes of a class since the start at a host: what its meter reads.
-    pub fn host_bytes(&self, host: HostId, class: ServiceIndex) -> PerDirection<Bytes> {
-        let bytes = self.host_bytes[host.index() * self.classes + class.index()];
+    /// Bytes of a service since the start at a host: the reading of its meter.
+    pub fn host_bytes(&self, host: HostId, service: ServiceIndex) -> PerDirection<Bytes> {
+        let bytes = self.host_bytes[host.index() * self.service_count + service.index()];
         PerDirection { tx: Bytes::new(bytes.tx), rx: Bytes::new(bytes.rx) }
     }
     /// The port that leads down to a host.
     pub fn down_port(&self, host: HostId) -> PortId {
         self.routes.down[host.index()]
     }
-    /// Bytes that a port holds: what waits and what is not yet sent of the frame on the wire.
+    /// Bytes that a port holds: waiting frames and the unsent part of the frame on the wire.
     pub fn held(&self, id: PortId) -> u64 {
         let port = &self.ports[id.index()];
         let profile = self.profile(id);
@@ -331,11 +333,11 @@ impl<O: Observer> World<O> {
     pub fn interface(&self, host: HostId) -> PortId {
         self.hosts[host.index()].interface
     }
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
-    /// How many packets exist.
+    /// The number of existing packets.
     pub fn packets(&self) -> usize {
         self.packets.len()
     }

@@ -27,7 +27,7 @@ fn a_new_rate_holds_from_the_next_frame_on() {
     let edge = 121_120;
     let ends = 2 * edge + 3 * frame + 7 * frame / 10 + 3 * 10_000_000;
     assert_eq!(world.flow(id).finished(), Some(SimTime::from_picos(ends)));
-    // Back again, while frames wait at the faster rate: TCP goes on, and every checker agrees.
+    // Back again, while frames wait at the faster rate: TCP continues, and every checker agrees.
     let tcp = world.add_flow(flow(pairs[0].0, pairs[0].1, None), &Parameters::default());
     let mut before = 0;
     for (second, mbps) in [(2, 1000), (3, 50), (4, 300), (5, 1000)] {
@@ -46,7 +46,7 @@ fn a_frame_on_the_wire_ends_at_the_rate_that_it_began_with() {
     let (mut world, pairs, port) = dumbbell(1, SIZES, edge, link(Bandwidth::from_mbps(10), DELAY, 100_000));
     let once = Parameters::Udp(udp::Parameters::default());
     let id = world.add_flow(flow(pairs[0].0, pairs[0].1, Some(1448)), &once);
-    // 1514 B take 1.2112 ms at 10 Mb/s, whatever comes after they have begun.
+    // 1514 B take 1.2112 ms at 10 Mb/s, regardless of changes after they have begun.
     for (micros, mbps) in [(100, 100), (150, 1000), (151, 1), (152, 40_000)] {
         run(&mut world, SimTime::from_micros(micros));
         world.set_rate(port, Bandwidth::from_mbps(mbps));
@@ -58,7 +58,7 @@ fn a_frame_on_the_wire_ends_at_the_rate_that_it_began_with() {
     assert_eq!(world.flow(id).finished(), Some(SimTime::from_picos(ends)));
 }
 
-/// What is done to the link between two switches.
+/// The changes of the link between two switches.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Rate(u64),
@@ -72,8 +72,8 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
-    /// Rates, failures and repairs at any picosecond, on every discipline: every checker agrees, and no port sends more
-    /// than it could.
+    /// Rates, failures and repairs at any picosecond, on every discipline: every checker agrees,
+    /// and no port sends more than it could.
     #[test]
     fn links_may_change_at_any_time(
         discipline in prop::sample::select(vec![
@@ -88,7 +88,8 @@ proptest! {
         let queue = QueueSpec { discipline, buffer: Bytes::new(20_000), mark: None };
         let (mut world, pairs, port) = dumbbell(4, SIZES, edge, queued(Bandwidth::from_mbps(300), DELAY, queue));
         for (number, &(from, to)) in (0u8..).zip(&pairs) {
-            let datagrams = Parameters::Udp(udp::Parameters { rate: Some(Bandwidth::from_mbps(150)), ..Default::default() });
+            let rate = Some(Bandwidth::from_mbps(150));
+            let datagrams = Parameters::Udp(udp::Parameters { rate, ..Default::default() });
             let transport = if number % 2 == 0 { Parameters::default() } else { datagrams };
             world.add_flow(FlowSpec { priority: number, ..flow(from, to, None) }, &transport);
         }
@@ -98,7 +99,7 @@ proptest! {
             run(&mut world, now);
             let sent = world.counts(port).taken.iter().map(|count| count.bytes).sum::<u64>() - world.held(port);
             let could = world.capacity(port);
-            // A frame on the wire goes on at its rate, and may have begun just before a change.
+            // A frame on the wire continues at its rate, and may have begun just before a change.
             prop_assert!(sent.saturating_sub(before.0) <= could - before.1 + 1514, "{sent} of {could} at {now}");
             before = (sent, could);
             match change {
@@ -144,17 +145,18 @@ fn traffic_goes_round_a_link_that_is_down_and_comes_back() {
     let before = delivered(&world, id);
     run(&mut world, SimTime::from_millis(1500));
     let got = delivered(&world, id) - before;
-    // The sender notices by its timer (200 ms at least), then has the other way to itself.
+    // The sender detects the loss by its timer (200 ms at least), then has the other path to
+    // itself.
     assert!(got > 70_000_000, "{got} B in a second");
     let way = world.way(a, b, flow(a, b, None).hash).expect("a way");
     assert_eq!(way[1], cables[other].0);
-    // Now nothing leads there, until the first link is back.
+    // Now there is no route, until the first link is back.
     for port in [cables[other].0, cables[other].1] {
         world.take_down(port);
     }
     world.compute_routes();
     assert_eq!(world.way(a, b, 0), None);
-    // What is behind the failure still arrives.
+    // Packets beyond the failure still arrive.
     run(&mut world, SimTime::from_millis(1510));
     let before = delivered(&world, id);
     run(&mut world, SimTime::from_millis(2500));

@@ -1,4 +1,4 @@
-//! Messages on connections that stay open: their order, their times, and the same again.
+//! Messages on connections that stay open: their order, their times, and repeated runs.
 
 mod support;
 
@@ -16,7 +16,7 @@ use weir_transport::{Parameters, cubic, dctcp, newreno, tcp};
 use weir_units::{Bandwidth, Duration, MachineId};
 use weir_workload::{Arrivals, FlowList, Hosts, MeanGap, Random, SizeDistribution, Spec};
 
-/// Ten hosts on the left, ten on the right, 10 Gb/s at the edges, some rate in the middle.
+/// Ten hosts on the left, ten on the right, 10 Gb/s at the edges, a given rate in the middle.
 fn network(pairs: u32, gbps: u64) -> World<Checkers> {
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 300_000);
     let middle = link(Bandwidth::from_gbps(gbps), Duration::from_micros(5), 300_000);
@@ -26,11 +26,12 @@ fn network(pairs: u32, gbps: u64) -> World<Checkers> {
 }
 
 fn source(workload: Spec, transport: Parameters, connections: u32) -> Source {
-    let (class, spread) = (ServiceIndex(0), SimTime::ZERO);
-    Source { workload, transport, class, priority: 0, spread, service: None, connections: Some(connections) }
+    let (index, spread) = (ServiceIndex(0), SimTime::ZERO);
+    Source { workload, transport, index, priority: 0, spread, service: None, connections: Some(connections) }
 }
 
-/// Runs to the end of all messages; gives their records in the order of their ends, and the network.
+/// Runs to the end of all messages; gives their records in the order of their ends, and the
+/// network.
 fn complete(mut world: World<Checkers>, source: Source) -> (Vec<FlowRecord>, World<Checkers>) {
     let mut sources = Sources::new(vec![source], 7, None);
     let mut records = Vec::new();
@@ -61,7 +62,8 @@ fn time(record: &FlowRecord) -> SimTime {
     record.completion_time().expect("it is over")
 }
 
-/// Every message that finds its connection idle takes the ideal time of a flow of its own, to the picosecond.
+/// Every message that finds its connection idle takes the ideal time of a flow of its own, to the
+/// picosecond.
 #[test]
 fn alone_a_message_takes_its_ideal_time() {
     for transport in
@@ -80,10 +82,11 @@ fn alone_a_message_takes_its_ideal_time() {
     }
 }
 
-/// A stream of two messages at once is as long as one message of both: the second one's time includes the first's.
+/// A stream of two messages at once is as long as one message of both: the second one's time
+/// includes the first's.
 #[test]
 fn a_message_waits_for_the_one_before() {
-    // The window holds both: nothing waits but for the line.
+    // The window holds both: the only wait is for the link.
     let (records, world) = complete(network(1, 1), source(list(&[(10, 8_000), (10, 6_000)]), Parameters::default(), 1));
     let whole = world.ideal(weir_sim::HostId(0), weir_sim::HostId(1), 0, 14_000);
     assert_eq!(time(&records[1]), whole);
@@ -93,7 +96,8 @@ fn a_message_waits_for_the_one_before() {
     assert!(time(&records[1]) > records[1].ideal && records[1].slowdown().expect("a time") > 1.5);
 }
 
-/// Over two connections the same two messages share the line, and nobody waits for the other's end.
+/// Over two connections the same two messages share the link, and neither waits for the other's
+/// end.
 #[test]
 fn more_connections_share() {
     let messages = list(&[(10, 8_000), (10, 6_000)]);
@@ -105,7 +109,7 @@ fn more_connections_share() {
     );
 }
 
-/// Small messages that one segment delivers together are all over then.
+/// Small messages that one segment delivers together end at that moment.
 #[test]
 fn a_segment_may_end_several_messages() {
     let tcp = tcp::Parameters { initial_window: 1, ..tcp::Parameters::default() };
@@ -118,8 +122,9 @@ fn a_segment_may_end_several_messages() {
     assert_eq!(time(&records[1]), time(&records[3]) + SimTime::from_micros(2));
 }
 
-/// What the window has become stays: a message of 400 kB takes one flow four round trips of slow start, and a connection that has
-/// carried one none. After a silence of many timeouts it begins again as a new one does.
+/// The window persists: a message of 400 kB takes one flow four round trips of slow start, and a
+/// connection that has carried one none. After an idle period of many timeouts it begins again as a
+/// new connection does.
 #[test]
 fn the_window_stays_until_it_is_idle_for_long() {
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 3_000_000);
@@ -166,8 +171,9 @@ fn forty_thousand_connections() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Under losses, whatever the transport: every message is delivered whole and once, none faster than alone; on a lone
-    /// connection in the order of arrival, the retransmissions add up, and the same again.
+    /// Under losses, for every transport: every message is delivered whole and once, none faster
+    /// than alone; on a single connection in the order of arrival, the retransmissions add up, and
+    /// a repeated run is equal.
     #[test]
     fn messages_are_whole_and_in_order(
         seed in 0u64..1000,
@@ -184,7 +190,8 @@ proptest! {
         };
         let run = || {
             let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 30_000);
-            let (mut world, ..) = dumbbell(3, SIZES, edge, link(Bandwidth::from_gbps(5), Duration::from_micros(5), 15_000));
+            let middle = link(Bandwidth::from_gbps(5), Duration::from_micros(5), 15_000);
+            let (mut world, ..) = dumbbell(3, SIZES, edge, middle);
             world.set_short_host_queues();
             let spec = random(6, SimTime::from_micros(gap), (1, largest), 300 + seed % 50);
             complete(world, source(spec, transport.clone(), connections))
@@ -193,7 +200,8 @@ proptest! {
         prop_assert_eq!(records.len() as u64, 300 + seed % 50);
         for record in &records {
             prop_assert_eq!(record.delivered, record.bytes);
-            // The last segment may carry less of the message than alone, where the one before carried some of it.
+            // The last segment may carry less of the message than alone, if the one before carried
+            // some of it.
             let rounding = SimTime::from_micros(6);
             prop_assert!(time(record) + rounding >= record.ideal, "{:?}", record);
         }
@@ -225,7 +233,8 @@ services:
 
 fn simulated(duration: &str, traffic: &str) -> RunOutcome {
     let text = format!(
-        "scenario: 1\nname: t\npolicy: p.yaml\nduration: {duration}\nenforcement: none\ntraffic:\n{traffic}measure: {{ rack: right, direction: rx, every: 100ms }}\n"
+        "scenario: 1\nname: t\npolicy: p.yaml\nduration: {duration}\nenforcement: none\ntraffic:\n{traffic}measure: \
+         {{ rack: right, direction: rx, every: 100ms }}\n"
     );
     let source = Text::from_text("t.scenario.yaml", text);
     let policy = |_: &Path| Policy::parse("p.yaml", POLICY);
@@ -234,12 +243,14 @@ fn simulated(duration: &str, traffic: &str) -> RunOutcome {
     simulate(&scenario, 3, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
 }
 
-/// Two services as in Parley's Table 3, at half the receiving rack's uplink: every message has a record, sizes and rates are those
-/// of the scenario, and waiting counts.
+/// Two services as in Parley's Table 3, at half the receiving rack's uplink: every message has a
+/// record, sizes and rates are those of the scenario, and waiting counts.
 #[test]
 fn a_scenario_with_connections() {
-    let traffic = "  - { service: a, kind: random, from: left, to: right, sizes: 20kB, rate: 140Mb/s, arrivals: uniform, connections: 24 }\n  \
-                   - { service: b, kind: random, from: left, to: right, sizes: 100kB, rate: 360Mb/s, arrivals: uniform, connections: 24 }\n";
+    let traffic = "  - { service: a, kind: random, from: left, to: right, sizes: 20kB, rate: 140Mb/s, arrivals: \
+                   uniform, connections: 24 }\n  \
+                   - { service: b, kind: random, from: left, to: right, sizes: 100kB, rate: 360Mb/s, arrivals: \
+                   uniform, connections: 24 }\n";
     let outcome = simulated("2s", traffic);
     let flows = &outcome.results.flows;
     let of = |group: u32| flows.iter().filter(move |flow| flow.group == group);
@@ -275,7 +286,8 @@ fn overload_is_waiting() {
     assert!(outcome.results.flows.iter().filter(|flow| flow.finished.is_none()).count() > 100);
 }
 
-/// Bursts of UDP at a rate, one receiver after the other (Parley, Fig 13): what arrives is what is sent.
+/// Bursts of UDP at a rate, one receiver after the other (Parley, Fig 13): arrivals equal
+/// departures.
 #[test]
 fn bursts_of_udp() {
     let traffic = "  - { service: a, kind: bursts, from: left, to: right, on: 200ms, off: 100ms, \
@@ -284,7 +296,8 @@ fn bursts_of_udp() {
     let flows = &outcome.results.flows;
     assert_eq!(flows.len(), 3 * 4);
     for flow in flows {
-        // 100 Mb/s for 200 ms in frames of 1514 B with 1472 B of payload, as near as headers are known.
+        // 100 Mb/s for 200 ms in frames of 1514 B with 1472 B of payload, as near as headers are
+        // known.
         let sent = flow.delivered as f64 / (100e6 / 8.0 * 0.2);
         assert!((0.94..=1.0).contains(&sent), "{sent}");
     }
@@ -297,7 +310,8 @@ fn bursts_of_udp() {
     }
 }
 
-/// The example in the tree: every message takes its ideal time at least, nearly all are over, and large ones wait.
+/// The example in the tree: every message takes its ideal time at least, nearly all are over, and
+/// large ones wait.
 #[test]
 fn the_example() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/connections.scenario.yaml");
@@ -308,7 +322,8 @@ fn the_example() {
     let flows = &outcome.results.flows;
     let over: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.finished.is_some()).collect();
     assert!(flows.len() > 250 && over.len() * 10 > flows.len() * 9, "{} of {}", over.len(), flows.len());
-    // A segment may carry the end of one message and the beginning of the next: a frame at 5 Gb/s is 2.4 µs.
+    // A segment may carry the end of one message and the beginning of the next: a frame at 5 Gb/s
+    // is 2.4 µs.
     assert!(over.iter().all(|flow| time(flow) + SimTime::from_micros(6) >= flow.ideal));
     assert!(over.iter().any(|flow| time(flow) > flow.ideal + flow.ideal));
 }

@@ -1,8 +1,10 @@
-//! Crowds of senders to two services at one interface that both fill: what their receiver's shapers make of it.
+//! Crowds of senders to two services that both fill one interface: the shares that the receiver's
+//! shapers give them.
 //!
-//! Senders start within a packet's time of each other, and where they have less than two packets in flight, which of them meet a
-//! retransmission timeout of 200 ms is chance. So each pair of crowds runs with eight seeds (in `make test` with two), and is asked twice: for the second that
-//! begins 200 ms after the newcomers came, and for one that begins 1.4 s after they did, when nobody waits for a timer any more.
+//! Senders start within a packet's time of each other, and with less than two packets in flight,
+//! the senders that meet a retransmission timeout of 200 ms are random. So each pair of crowds runs
+//! with eight seeds (in `make test` with two), and is measured twice: in the second that begins 200 ms after the newcomers
+//! start, and in one that begins 1.4 s after they do, when no sender waits for a timer any more.
 
 mod support;
 
@@ -21,7 +23,7 @@ struct Crowds {
     guarantees: [u64; 2],
     senders: [u32; 2],
     flows: u32,
-    /// What the rule gives them of 9.5 Gb/s.
+    /// Their shares of 9.5 Gb/s by the sharing rule.
     due: [f64; 2],
     /// Services that have nothing to send.
     idle: usize,
@@ -59,8 +61,9 @@ const UNEVEN: [Crowds; 5] = [
     crowds([8, 1], [10, 20], 1, [8.0, 1.5]),
 ];
 
-/// What `a` and `b` deliver at one interface between these times in ms, in Gb/s. `b` sends from the start, `a` from 400 ms on; each of
-/// their senders has a machine of its own, and `b`'s send `flows` flows each. `seed` makes starts differ by less than a packet.
+/// The delivered rates of `a` and `b` at one interface between these times in ms, in Gb/s. `b`
+/// sends from the start, `a` from 400 ms on; each of their senders has a machine of its own, and
+/// `b`'s send `flows` flows each. `seed` makes starts differ by less than a packet.
 fn beside<const N: usize>(crowds: Crowds, windows: [[u64; 2]; N], seed: u64) -> [[f64; 2]; N] {
     let Crowds { guarantees, senders, flows, idle, .. } = crowds;
     let mut world = World::new(2 + idle, SIZES, Checkers::default());
@@ -79,7 +82,7 @@ fn beside<const N: usize>(crowds: Crowds, windows: [[u64; 2]; N], seed: u64) -> 
     for (service, count, start) in [(0, 1, SimTime::from_millis(400)), (1, flows, SimTime::ZERO)] {
         for &sender in from.by_ref().take(senders[service] as usize) {
             for number in 0..count {
-                let spec = FlowSpec { class: ServiceIndex(service as u16), start, ..flow(sender, hosts[0], number) };
+                let spec = FlowSpec { service: ServiceIndex(service as u16), start, ..flow(sender, hosts[0], number) };
                 of[service].push(world.add_flow(spec, &cubic));
             }
         }
@@ -92,13 +95,14 @@ fn beside<const N: usize>(crowds: Crowds, windows: [[u64; 2]; N], seed: u64) -> 
     })
 }
 
-/// Guarantees of 5 Gb/s each, one seed, in the 300 ms that begin 200 ms after `a` came.
+/// Guarantees of 5 Gb/s each, one seed, in the 300 ms that begin 200 ms after the start of `a`.
 fn share_an_interface(senders: [u32; 2], flows: u32) {
     let [[a, b]] = beside(crowds([5, 5], senders, flows, HALVES), [[600, 900]], 1);
     assert!(a > 4.0 && b > 3.5 && a + b > 8.0, "{senders:?} senders: {a:.2} and {b:.2}");
 }
 
-/// Two crowds at one interface: neither starves, and little is left unused (see `datapath/interface_meter.h`).
+/// Two crowds at one interface: neither starves, and little is left unused (see
+/// `datapath/interface_meter.h`).
 #[test]
 fn crowds_share_an_interface() {
     share_an_interface([1, 20], 1);
@@ -106,7 +110,7 @@ fn crowds_share_an_interface() {
     share_an_interface([10, 20], 1);
 }
 
-/// Who has a guarantee of 8 gets it from a crowd that has one of 1.
+/// A service with a guarantee of 8 Gb/s gets it from a crowd with a guarantee of 1.
 #[test]
 fn a_guarantee_is_kept_beside_a_crowd() {
     for senders in [[10, 20], [1, 20], [10, 1]] {
@@ -120,7 +124,8 @@ fn seeds() -> u64 {
     if std::env::var_os("WEIR_QUICK").is_some() { 2 } else { 8 }
 }
 
-/// Prints what some seeds of each pair of crowds come to in both seconds, and holds them to what the rule gives each.
+/// Prints the rates of some seeds of each pair of crowds in both seconds, and checks them against
+/// the sharing rule.
 fn table(cases: &[Crowds]) {
     for &crowds in cases {
         let Crowds { guarantees, senders, flows, due, idle } = crowds;
@@ -159,6 +164,6 @@ fn crowds_with_guarantees_of_half_share_evenly() {
 }
 
 #[test]
-fn crowds_get_what_they_are_guaranteed() {
+fn crowds_get_their_guarantees() {
     table(&UNEVEN);
 }

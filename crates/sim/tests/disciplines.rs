@@ -1,4 +1,4 @@
-//! Disciplines in whole networks: exact shares, classes that wait for nobody, buffers that are shared.
+//! Disciplines in whole networks: exact shares, classes without a queue ahead, shared buffers.
 
 mod support;
 
@@ -62,7 +62,7 @@ fn weighted_classes_have_exact_shares() {
     run(&mut world, SimTime::from_millis(1700));
     let frames: Vec<u64> = bytes(&world, &flows).iter().zip(&before).map(|(now, then)| (now - then) / 960).collect();
     for (frames, share) in frames.iter().zip([1000, 1000, 8000]) {
-        // What had been in the queue and on the wire left by the old weights.
+        // Frames in the queue and on the wire left by the old weights.
         assert!(frames.abs_diff(share) <= 12, "{frames} of {share}");
     }
     assert!(!world.set_weights(world.interface(HostId(0)), weights), "a FIFO has no weights");
@@ -75,14 +75,14 @@ fn a_class_that_is_idle_leaves_its_share_to_the_others() {
     let discipline = Discipline::DeficitRoundRobin { weights, quantum: 1000 };
     let (mut world, flows, _) = classes(discipline, &[3, 4], 100);
     run(&mut world, SimTime::from_millis(1000));
-    // 12,500 frames in a second, half each, but for what is on its way.
+    // 12,500 frames in a second, half each, except for those in flight.
     for frames in bytes(&world, &flows).iter().map(|bytes| bytes / 960) {
         assert!(frames.abs_diff(6250) <= 55, "{frames}");
     }
 }
 
 #[test]
-fn the_most_urgent_class_has_what_it_asks_for() {
+fn the_most_urgent_class_gets_its_full_demand() {
     // 60, 60 and 60 Mb/s through 100: all of the first, 40 of the second, nothing of the third.
     let (mut world, flows, port) = classes(Discipline::StrictPriority, &[0, 3, 7], 60);
     run(&mut world, SimTime::from_millis(100));
@@ -125,7 +125,8 @@ fn an_urgent_packet_waits_for_one_frame_at_most() {
 
 #[test]
 fn ports_share_a_buffer_by_dynamic_thresholds() {
-    // Two senders at 1 Gb/s into one port at 100 Mb/s fill it: with alpha 1 it holds half of the buffer.
+    // Two senders at 1 Gb/s into one port at 100 Mb/s fill it: with alpha 1 it holds half of the
+    // buffer.
     let mut world = World::new(0, SIZES, Checkers::default());
     let switch = world.add_switch();
     world.share_buffer(switch, Bytes::new(200_000), 1000);
@@ -160,10 +161,12 @@ fn pfabric_lets_short_flows_pass() {
     run(&mut world, SimTime::from_millis(100));
     let took = world.flow(short).finished().expect("it is over") - start;
     let ideal = world.ideal(pairs[3].0, pairs[3].1, 0, 14_600);
-    // Ten packets that pass all others: their own time, and a frame of 1.2 µs that was on the wire at each hop.
+    // Ten packets that pass all others: their own time, and a frame of 1.2 µs that was on the wire
+    // at each hop.
     assert!(took <= ideal + SimTime::from_nanos(3 * 1_200), "{took} and {ideal}");
     assert!(world.counts(port).dropped[0].packets > 0, "three windows do not fit into 24 packets");
-    // Equal flows: the one that is ahead has least left and stays ahead, so they end one after the other.
+    // Equal flows: the one that is ahead has the least left and stays ahead, so they end one after
+    // the other.
     let mut ends: Vec<f64> =
         long.iter().map(|&id| world.flow(id).finished().expect("over").picos() as f64 / 1e9).collect();
     ends.sort_by(f64::total_cmp);
@@ -172,7 +175,7 @@ fn pfabric_lets_short_flows_pass() {
     assert!(ends[2] > 48.0 && ends[2] < 55.0, "{ends:?}");
 }
 
-/// Checks, beside all else, that a port drops a frame that it held only for one that it then takes.
+/// Also checks that a port drops a waiting frame only for one that it then takes.
 #[derive(Default)]
 struct Evictions {
     checkers: Checkers,
@@ -197,7 +200,7 @@ impl Observer for Evictions {
         self.checkers.dropped(now, port, packet, size, held);
     }
     fn accepted(&mut self, now: SimTime, port: PortId, size: u32) {
-        // A class has one size: what is given up is of another class.
+        // A class has one size: dropped frames are of another class.
         assert!(self.given_up.iter().all(|&(of, other)| of == port && other != size), "{:?}", self.given_up);
         self.given_up.clear();
         self.checkers.accepted(now, port, size);
@@ -213,8 +216,8 @@ impl Observer for Evictions {
     }
 }
 
-/// Bursts of frames of all classes, class c of 140 + 100 · (7 − c) B, through 100 Mb/s: urgent ones are large, and a full buffer must
-/// give up several frames for one, or cannot.
+/// Bursts of frames of all classes, class c of 140 + 100 · (7 − c) B, through 100 Mb/s: urgent ones
+/// are large, and a full buffer must give up several frames for one, or cannot.
 fn evictions(discipline: Discipline, shared: bool, buffer: u64, frames: &[(u8, u8, u16)]) -> (u64, u64) {
     let mut world = World::new(0, SIZES, Evictions::default());
     let switch = world.add_switch();
@@ -240,9 +243,10 @@ fn evictions(discipline: Discipline, shared: bool, buffer: u64, frames: &[(u8, u
 }
 
 proptest! {
-    /// An eviction happens only if what comes is then taken, whatever the buffer and the discipline.
+    /// An eviction happens only if the arriving frame is then taken, for every buffer and
+    /// discipline.
     #[test]
-    fn nothing_is_given_up_in_vain(
+    fn frames_are_dropped_only_for_one_that_then_fits(
         discipline in prop_oneof![
             Just(Discipline::StrictPriority),
             Just(Discipline::DeficitRoundRobin { weights: [3, 1, 1, 2, 1, 5, 1, 1], quantum: 500 }),
@@ -257,23 +261,24 @@ proptest! {
 }
 
 #[test]
-fn a_frame_that_would_not_fit_drives_nobody_out() {
-    // 815 of 840 B are still on the wire and 240 B of class 6 wait in 1300 B when another 840 B of class 0 come: too many even in
-    // the place of those that wait.
+fn a_frame_that_would_not_fit_evicts_none() {
+    // 815 of 840 B are still on the wire and 240 B of class 6 wait in 1300 B when another 840 B of
+    // class 0 arrive: too many even without the waiting frames.
     let frames = [(0, 0, 0), (6, 0, 100), (0, 0, 200)];
     assert_eq!(evictions(Discipline::StrictPriority, false, 1300, &frames), (0, 1));
     // 815 and 840 B fit into 1700.
     assert_eq!(evictions(Discipline::StrictPriority, false, 1700, &frames), (1, 0));
-    // In a shared buffer of 2000 B 340, 240 and 340 B wait, and 1080 are free: for 840 more, (920 + 840 − 1080) / 2 = 340 must go.
-    // That takes the frame of class 6 and one of class 5.
+    // In a shared buffer of 2000 B 340, 240 and 340 B wait, and 1080 are free: for 840 more, (920 +
+    // 840 − 1080) / 2 = 340 must go. That takes the frame of class 6 and one of class 5.
     let mut frames = vec![(0, 1, 0), (5, 1, 100), (6, 1, 110), (5, 1, 150), (0, 1, 300)];
     assert_eq!(evictions(Discipline::StrictPriority, true, 2000, &frames), (2, 0));
-    // Then 340 and 840 B wait; for 840 more 600 would have to go, and there are 340 of a less urgent class.
+    // Then 340 and 840 B wait; for 840 more 600 would have to go, and there are 340 of a less
+    // urgent class.
     frames.push((0, 1, 400));
     assert_eq!(evictions(Discipline::StrictPriority, true, 2000, &frames), (2, 1));
 }
 
-/// When each packet arrived, and the world's counters.
+/// The arrival time of each packet, and the world's counters.
 #[derive(Default)]
 struct Arrivals(Vec<(SimTime, u32)>);
 
@@ -299,7 +304,8 @@ fn marked(discipline: Discipline, shared: bool) -> (Vec<(SimTime, u32)>, Counter
     world.compute_routes();
     world.set_short_host_queues();
     for (place, &(from, to)) in (0..).zip(&hosts) {
-        // At odd times, so that no two packets come at once and the order of equal times decides nothing.
+        // At odd times, so that no two packets come at once and the order of equal times decides
+        // nothing.
         let start = SimTime::from_picos(place * 13_370_337 + 1);
         world.add_flow(
             FlowSpec { priority: 3, start, ..flow(from, to, Some(3_000_000)) },

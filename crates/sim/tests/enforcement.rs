@@ -1,4 +1,5 @@
-//! Whole scenarios under shapers and brokers: limits of machines, racks and the fabric, and what happens when brokers end.
+//! Whole scenarios under shapers and brokers: limits of machines, racks and the fabric, and the
+//! effects of stopped brokers.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -8,7 +9,8 @@ use weir_results::MeterSample;
 use weir_scenario::Scenario;
 use weir_sim::{Options, RunOutcome, SimTime, simulate};
 
-/// A rack of four and two of two machines at 100 Mb/s behind 200 Mb/s; brokers five times as fast as usual.
+/// A rack of four and two of two machines at 100 Mb/s behind 200 Mb/s; brokers five times as fast
+/// as usual.
 fn scenario(services: &str, rest: &str, traffic: &str) -> Scenario {
     let rack = |(name, machines): (&str, u32)| {
         format!("    {name}: {{ uplink: 200Mb/s, machines: [\"{name}[1-{machines}]\"] }}\n")
@@ -35,7 +37,8 @@ fn run(scenario: &Scenario, check: bool) -> RunOutcome {
     outcome.expect("the scenario runs")
 }
 
-/// The mean of what `of` gives, summed over the hosts whose names begin with one of `hosts`, in Mb/s.
+/// The mean of `of` over time, summed over the hosts whose names begin with one of `hosts`, in
+/// Mb/s.
 fn mean(outcome: &RunOutcome, hosts: &[&str], (from, to): (f64, f64), of: fn(&MeterSample) -> u64) -> f64 {
     let results = &outcome.results;
     let at = |sample: &MeterSample| sample.at.picos() as f64 / 1e12;
@@ -62,9 +65,9 @@ fn near(what: &str, found: f64, expected: f64, percent: f64) {
 const TO_C: &str =
     "  - { service: s, from: [a1, a2, b1, b2], to: [c1, c2], pattern: full-mesh, flows: 2, start: 0s, stop: 10s }\n";
 
-/// What a policy says of a machine holds without any broker.
+/// A policy's machine limits hold without any broker.
 #[test]
-fn a_machine_receives_what_it_may() {
+fn a_machine_receives_up_to_its_limit() {
     let services = "  s: { match: [ { port: 80 } ], machine: { rx: { max: 50Mb/s } } }\n";
     for enforcement in ["shaper", "eyeq", "parley"] {
         let outcome = run(&scenario(services, &format!("enforcement: {enforcement}\n"), TO_C), true);
@@ -77,9 +80,9 @@ fn a_machine_receives_what_it_may() {
     assert!(none.results.meter_samples.is_empty() && none.results.services.is_empty());
 }
 
-/// A rack's limit on what it receives reaches the receive meters.
+/// A rack's receive limit reaches the receive meters.
 #[test]
-fn a_rack_receives_what_it_may() {
+fn a_rack_receives_up_to_its_limit() {
     let services = "  s: { match: [ { port: 80 } ], rack: { rx: { max: 60Mb/s } } }\n";
     let outcome = run(&scenario(services, BROKERS, TO_C), true);
     near("the rack", received(&outcome, &["c"], (3.0, 10.0)), 60.0, 5.0);
@@ -88,8 +91,8 @@ fn a_rack_receives_what_it_may() {
     assert!(capacities.iter().all(|capacity| capacity.is_some_and(|rate| rate.bps() < 40_000_000)), "{capacities:?}");
 }
 
-/// All machines of a rack lose their brokers: the last limits stay for the timeout, then the static policy holds, until the brokers
-/// are back.
+/// All machines of a rack lose their brokers: the last limits stay for the timeout, then the static
+/// policy holds, until the brokers are back.
 #[test]
 fn without_brokers_limits_end_after_the_timeout() {
     let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 20Mb/s } } }\n";
@@ -99,13 +102,14 @@ fn without_brokers_limits_end_after_the_timeout() {
     near("still limited", sent(&outcome, &["a"], (4.0, 4.8)), 20.0, 10.0);
     assert!(sent(&outcome, &["a"], (5.4, 7.0)) > 60.0, "{}", sent(&outcome, &["a"], (5.4, 7.0)));
     near("limited again", sent(&outcome, &["a"], (8.0, 10.0)), 20.0, 10.0);
-    assert!(outcome.brokers.unheard > 0 || outcome.brokers.received < outcome.brokers.sent, "{:?}", outcome.brokers);
+    assert!(outcome.brokers.unreceived > 0 || outcome.brokers.received < outcome.brokers.sent, "{:?}", outcome.brokers);
 }
 
-/// Two of four brokers end. What they said last stays known to the others, which keep their parts; forgotten, those take what the
-/// rack may have, while the two machines are under the static policy alone.
+/// Two of four brokers stop. Their last reports stay valid at the others, which keep their parts;
+/// after the timeout, those take the rack's capacity, while the two machines are under the static
+/// policy alone.
 #[test]
-fn what_silent_machines_said_is_kept_or_forgotten() {
+fn reports_of_silent_machines_last_until_the_timeout() {
     let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 60Mb/s } } }\n";
     let traffic = TO_C.replace("[a1, a2, b1, b2]", "a");
     let events = "events: [ { at: 4s, do: crash, broker: [a3, a4] } ]\n";
@@ -124,11 +128,13 @@ fn what_silent_machines_said_is_kept_or_forgotten() {
     }
 }
 
-/// A limit over all racks, and another one later. The fabric broker crashes and comes back without anyone noticing before its timeout.
+/// A limit over all racks, and another one later. The fabric broker crashes and returns before its
+/// timeout without an effect.
 #[test]
-fn the_fabric_is_held_over_three_racks() {
+fn the_fabric_limit_holds_over_three_racks() {
     let services = "  s: { match: [ { port: 80 } ], fabric: { tx: { max: 60Mb/s } } }\n";
-    let events = "events:\n  - { at: 5s, policy: \"services.s.fabric.tx.max=30Mb/s\" }\n  - { at: 8s, do: crash, broker: fabric }\n";
+    let events = "events:\n  - { at: 5s, policy: \"services.s.fabric.tx.max=30Mb/s\" }\n  - { at: 8s, do: crash, \
+                  broker: fabric }\n";
     let around: String = [("a", "b"), ("b", "c"), ("c", "a")]
         .map(|(from, to)| {
             format!(
@@ -141,7 +147,7 @@ fn the_fabric_is_held_over_three_racks() {
     near("30", sent(&outcome, &["a", "b", "c"], (8.0, 10.0)), 30.0, 5.0);
 }
 
-/// A run is the same each time, and watching it changes nothing.
+/// Repeated runs are equal, and observing a run changes nothing.
 #[test]
 fn runs_repeat_with_checkers_on_and_off() {
     let services =

@@ -22,9 +22,9 @@ fn add(world: &mut World<Checkers>, spec: FlowSpec) -> FlowId {
     world.add_flow(spec, &Parameters::default())
 }
 
-fn flow(from: HostId, to: HostId, class: ServiceIndex, start: SimTime) -> FlowSpec {
+fn flow(from: HostId, to: HostId, service: ServiceIndex, start: SimTime) -> FlowSpec {
     let hash = from.0 * 1000 + to.0;
-    FlowSpec { from, to, class, priority: 0, start, stop: SimTime::NEVER, size: None, deadline: None, hash }
+    FlowSpec { from, to, service, priority: 0, start, stop: SimTime::NEVER, size: None, deadline: None, hash }
 }
 
 /// `senders` hosts on one switch, as many receivers on another, one link between them.
@@ -50,8 +50,9 @@ fn delivered(world: &World<Checkers>, flow: FlowId) -> u64 {
 }
 
 #[test]
-fn an_idle_network_takes_what_the_formula_says() {
-    // Three links: 1514 B at 10 Gb/s (1,211,200 ps), at 300 Mb/s (40,373,333 1/3, rounded up), at 10 Gb/s; 10 µs each.
+fn an_idle_network_takes_the_time_of_the_formula() {
+    // Three links: 1514 B at 10 Gb/s (1,211,200 ps), at 300 Mb/s (40,373,333 1/3, rounded up), at
+    // 10 Gb/s; 10 µs each.
     let (mut world, pairs) = dumbbell(1, Bandwidth::from_gbps(10), link(Bandwidth::from_mbps(300)));
     let (from, to) = pairs[0];
     let one = add(&mut world, FlowSpec { size: Some(1448), ..flow(from, to, SERVICE, SimTime::from_secs(1)) });
@@ -63,7 +64,8 @@ fn an_idle_network_takes_what_the_formula_says() {
     // 2 · 1514 B · 8 / 300 Mb/s = 80,746,666 2/3 ps for both.
     let ends = 1_211_200 + 80_746_667 + 1_211_200 + 3 * 10_000_000;
     assert_eq!(world.flow(two).finished(), Some(SimTime::from_secs(2) + SimTime::from_picos(ends)));
-    // One data packet and one (delayed) acknowledgement, two data packets and one: five packets, three links each.
+    // One data packet and one (delayed) acknowledgement, two data packets and one: five packets,
+    // three links each.
     assert_eq!(world.counters().packet_hops, 15);
 }
 
@@ -84,7 +86,8 @@ fn two_flows_share_a_bottleneck_and_fill_it() {
     let sum: u64 = got.iter().sum();
     // The most goodput is 1448/1514 of the rate.
     let most = 60u64 * 100_000_000 / 8 * 1448 / 1514;
-    // What waited for a gap to be filled at the start of the minute counts when it is delivered.
+    // Segments that waited for a gap to be filled at the start of the minute count when they are
+    // delivered.
     let most = most + 2 * 150_000;
     assert!(sum <= most && sum as f64 > 0.98 * most as f64, "{sum} of {most}");
     let part = got[0] as f64 / sum as f64;
@@ -94,7 +97,8 @@ fn two_flows_share_a_bottleneck_and_fill_it() {
 
 #[test]
 fn a_small_buffer_is_never_exceeded() {
-    // 32 flows into a buffer of 20 frames. The checker reckons the occupancy; here only that it was at its limit.
+    // 32 flows into a buffer of 20 frames. The checker computes the occupancy; this test checks
+    // that it was at its limit.
     let bottleneck = buffered(Bandwidth::from_mbps(200), 30_280);
     let (mut world, pairs) = dumbbell(32, Bandwidth::from_gbps(1), bottleneck);
     for (i, &(from, to)) in (0..).zip(&pairs) {
@@ -128,7 +132,8 @@ fn a_limiter_holds_a_service_at_its_rate() {
         assert!(sent.abs_diff(exact) <= 2 * 1514, "second {second}: {sent} B at a limit of {exact} B/s");
         before = now;
     }
-    // The limiter is lossless: its senders wait, and the other service has the rest of the interface.
+    // The limiter is lossless: its senders wait, and the other service has the rest of the
+    // interface.
     assert_eq!(world.counts(world.interface(from)).dropped[0].packets, 0);
     let rest = delivered(&world, unlimited) - rest;
     assert!(rest as f64 > 4.0 * 0.85 * 125e6 * 1448.0 / 1514.0, "{rest}");
@@ -165,7 +170,7 @@ fn services_take_turns_at_the_interface() {
     }
     add(&mut world, flow(pairs[0].0, pairs[1].1, OTHER, SimTime::ZERO));
     run(&mut world, SimTime::from_secs(1));
-    let sent = |class| world.host_bytes(pairs[0].0, class).tx.get();
+    let sent = |service| world.host_bytes(pairs[0].0, service).tx.get();
     let (a, b) = (sent(SERVICE), sent(OTHER));
     assert!(a.abs_diff(b) < (a + b) / 50, "{a} and {b}");
 }

@@ -1,4 +1,5 @@
-//! Queues against queueing theory: the mean wait of M/D/1, M/M/1 and M/G/1, within confidence bounds.
+//! Queues against queueing theory: the mean wait of M/D/1, M/M/1 and M/G/1, within confidence
+//! bounds.
 
 mod support;
 
@@ -17,8 +18,8 @@ const SENDERS: u32 = 32;
 const RUNS: u64 = 12;
 const PACKETS: u64 = 30_000;
 
-/// The mean wait in seconds at a 1 Gb/s link, in each run, when datagrams of these sizes arrive at this load. Senders' links are a
-/// hundred times as fast, so that what waits waits at the link.
+/// The mean wait in seconds at a 1 Gb/s link, in each run, when datagrams of these sizes arrive at
+/// this load. Senders' links are a hundred times as fast, so that datagrams wait at the link.
 fn waits(sizes: Packets, datagrams: &SizeDistribution, load: f64) -> Vec<f64> {
     let rate = Bandwidth::from_gbps(1);
     let run = |seed| {
@@ -48,13 +49,14 @@ fn waits(sizes: Packets, datagrams: &SizeDistribution, load: f64) -> Vec<f64> {
     (1..=RUNS).map(run).collect()
 }
 
-/// Checks that theory is within the interval that holds the mean in 999 of 1000 cases, and that the interval says something.
+/// Checks that theory is within the interval that contains the mean in 999 of 1000 cases, and that
+/// the interval is narrow.
 fn assert_agrees(what: &str, waits: &[f64], theory: f64) {
     let interval = confidence(waits, 0.999).expect("several runs");
     let half = interval.half.expect("several runs");
     let (low, high) = (interval.mean - half, interval.mean + half);
     assert!((low..=high).contains(&theory), "{what}: {theory} s is not in {low} to {high} s");
-    assert!(half < 0.25 * theory, "{what}: {low} to {high} s is too wide to tell");
+    assert!(half < 0.25 * theory, "{what}: {low} to {high} s is too wide for a comparison");
 }
 
 #[test]
@@ -70,7 +72,8 @@ fn m_d_1() {
 
 #[test]
 fn m_m_1() {
-    // Exponential sizes with a mean of 10 kB, in a table of 1/1000 quantiles up to what a datagram holds here.
+    // Exponential sizes with a mean of 10 kB, in a table of 1/1000 quantiles up to the largest
+    // datagram here.
     let mut table = "size_bytes,cdf\n1,0\n".to_owned();
     for step in 1..1000 {
         let size = -10_000.0 * (1.0 - f64::from(step) / 1000.0_f64).ln();
@@ -82,7 +85,8 @@ fn m_m_1() {
     let (mean, square) = (datagrams.mean() + 1.0, datagrams.mean_square() + 2.0 * datagrams.mean() + 1.0);
     for load in [0.5, 0.7] {
         let service = mean * 8.0 / 1e9;
-        // M/G/1 with the table's own second moment; for exponential sizes that is M/M/1's ρ·S / (1 − ρ), which it must be near.
+        // M/G/1 with the table's own second moment; for exponential sizes that is M/M/1's ρ·S / (1
+        // − ρ), which it must be near.
         let theory = load * service * (square / (mean * mean)) / (2.0 * (1.0 - load));
         let exponential = load * service / (1.0 - load);
         assert!((theory / exponential - 1.0).abs() < 0.03, "{theory} and {exponential}");
@@ -91,7 +95,7 @@ fn m_m_1() {
 }
 
 #[test]
-fn an_idle_port_makes_nobody_wait() {
+fn packets_do_not_wait_at_an_idle_port() {
     let datagrams = SizeDistribution::fixed(1448).expect("a size");
     let waits = waits(SIZES, &datagrams, 0.001);
     // Theory: 0.001 · 12.112 µs / 2 = 6 ns.

@@ -51,7 +51,8 @@ fn parley_fig_14() {
     for seed in [1, 2] {
         let outcome = run(&scenario, seed, CHECKED());
         assert_eq!(outcome.uplink.samples.len(), 60);
-        // The first seconds of a phase are the brokers' reaction: usage is told, then limits are set.
+        // The first seconds of a phase are the brokers' reaction: usage is reported, then limits
+        // are set.
         for (what, service, from, to, expected) in [
             ("a alone", a, 4, 20, 300),
             ("a with b", a, 26, 40, 300),
@@ -145,7 +146,8 @@ fn a_service_that_no_tcp_packet_belongs_to_is_refused() {
 /// A star of five hosts at 10 Gb/s with this traffic; the run ends with the last flow.
 fn star(duration: &str, traffic: &str) -> RunOutcome {
     let text = format!(
-        "scenario: 1\nname: star\nduration: {duration}\nnetwork: {{ topology: star, hosts: 5, host-link: {{ rate: 10Gb/s, delay: 5us }} }}\n\
+        "scenario: 1\nname: star\nduration: {duration}\nnetwork: {{ topology: star, hosts: 5, host-link: {{ rate: \
+         10Gb/s, delay: 5us }} }}\n\
          transport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [{traffic}]\n"
     );
     let load = |_: &Path| unreachable!("there is no policy");
@@ -155,20 +157,22 @@ fn star(duration: &str, traffic: &str) -> RunOutcome {
 
 #[test]
 fn a_request_and_its_response_are_timed_as_one() {
-    let traffic = "{ kind: requests, name: ask, from: h0, to: h1, request: 200B, response: 10kB, outstanding: 1, think: 1ms, requests: 50 }";
+    let traffic = "{ kind: requests, name: ask, from: h0, to: h1, request: 200B, response: 10kB, outstanding: 1, \
+                   think: 1ms, requests: 50 }";
     let results = star("1s", traffic).results;
     assert_eq!((results.groups[0].flows_per_coflow, results.flows.len()), (Some(2), 100));
     let statistics = Statistics::new(&results, &SizeBins::default());
     let whole = statistics.groups[0].coflows.expect("there are coflows");
     assert_eq!((whole.coflows, whole.unfinished), (50, 0));
-    // Nothing else is on the network: the ideal times of both, and between them the 66 B of the request's acknowledgement, which
-    // leaves before the response. Of the flows alone, the median is a request.
+    // Nothing else is on the network: the ideal times of both, and between them the 66 B of the
+    // request's acknowledgement, which leaves before the response. Of the flows alone, the median
+    // is a request.
     let [request, response] = [0, 1].map(|flow| results.flows[flow].ideal);
     let together = request + response + SimTime::from_picos(66 * 800);
     assert_eq!((whole.cct.p50, whole.cct.max), (Some(together), Some(together)));
     assert_eq!(statistics.groups[0].all.fct.p50, Some(request));
 
-    // A response that is cut off by the end of the run leaves its request unanswered.
+    // A response that is cut off by the end of the run leaves its request incomplete.
     let cut = star("15ms", &traffic.replace("10kB", "64MB")).results;
     let whole = Statistics::new(&cut, &SizeBins::default()).groups[0].coflows.expect("there are coflows");
     assert_eq!((whole.coflows, whole.unfinished, whole.cct.p50), (1, 1, None), "its response takes 51 ms");
@@ -176,7 +180,8 @@ fn a_request_and_its_response_are_timed_as_one() {
 
 #[test]
 fn a_round_is_timed_to_its_last_byte() {
-    let traffic = "{ kind: incast, name: round, from: \"h[1-4]\", to: h0, size: 20kB, every: 10ms, rounds: 7, jitter: 50us }, \
+    let traffic = "{ kind: incast, name: round, from: \"h[1-4]\", to: h0, size: 20kB, every: 10ms, rounds: 7, \
+                   jitter: 50us }, \
                    { kind: transfers, name: one, from: h1, to: h2, size: 1MB }";
     let results = star("1s", traffic).results;
     let statistics = Statistics::new(&results, &SizeBins::default());

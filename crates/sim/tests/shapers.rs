@@ -42,7 +42,8 @@ fn near(what: &str, found: f64, expected: f64, percent: f64) {
     assert!((found - expected).abs() <= expected * percent / 100.0, "{what}: {found:.1}, not {expected:.1}");
 }
 
-/// Parley Fig 4: 1, 3 and more Gb/s to a service of 9 Gb/s: the meter says 5, and 1, 3 and 5 arrive.
+/// Parley Fig 4: 1, 3 and more Gb/s to a service of 9 Gb/s: the meter advertises 5, and 1, 3 and 5
+/// arrive.
 #[test]
 fn parley_fig_4() {
     let (mut world, hosts) = star(4, 1);
@@ -59,7 +60,7 @@ fn parley_fig_4() {
     near("R", meter.rate.bps() as f64 / 1e6, 5000.0, 3.0);
     let limiter = |host: HostId| world.destination_rate(host, SERVICE, hosts[3]);
     assert!(hosts[..3].iter().all(|&host| limiter(host).is_some()) && limiter(hosts[3]).is_none());
-    // What 14 Gb/s lose at 10 before the receiver has been heard.
+    // The losses of 14 Gb/s at 10 before the first feedback.
     assert!(world.counters().dropped < 2000, "{:?}", world.counters());
 }
 
@@ -77,9 +78,9 @@ fn senders_are_weighted() {
     }
 }
 
-/// A receiver's cap of 5 Gb/s is held and used, whoever sends.
+/// A receiver's cap of 5 Gb/s is kept and used, for any set of senders.
 #[test]
-fn a_cap_is_held_with_any_number_of_senders() {
+fn a_cap_holds_with_any_number_of_senders() {
     for senders in [1, 2, 10, 50] {
         let (mut world, hosts) = star(senders + 1, 1);
         let to = hosts[senders as usize];
@@ -106,8 +107,9 @@ fn congested() -> (World<Checkers>, Vec<HostId>) {
     (world, hosts.to_vec())
 }
 
-/// Parley Fig 12 in small: 30 connections to one receiver and 1 to another. With shapers the receivers share the link evenly; at
-/// 1 ms they are too slow for that; without them the one connection starves.
+/// Parley Fig 12 in small: 30 connections to one receiver and 1 to another. With shapers the
+/// receivers share the link evenly; at 1 ms they are too slow for that; without them the one
+/// connection starves.
 #[test]
 fn receivers_share_a_congested_link() {
     let jain = |interval: Option<Duration>| {
@@ -132,7 +134,8 @@ fn receivers_share_a_congested_link() {
     assert!(jain(None) < 0.51, "without shapers");
 }
 
-/// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to themselves when they are alone.
+/// EyeQ: an interface carries 9 Gb/s of its 10; services share it by weight, and have it to
+/// themselves when they are alone.
 #[test]
 fn eyeq_levels() {
     let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
@@ -143,7 +146,7 @@ fn eyeq_levels() {
     config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
-    let second = FlowSpec { class: ServiceIndex(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
+    let second = FlowSpec { service: ServiceIndex(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
     flows.push(world.add_flow(second, &udp(None)));
     let alone = rates(&mut world, &flows, SimTime::from_millis(50), SimTime::from_millis(150));
     let both = rates(&mut world, &flows, SimTime::from_millis(600), SimTime::from_millis(700));
@@ -152,9 +155,10 @@ fn eyeq_levels() {
     near("of weight 2", both[1], 6000.0, 5.0);
 }
 
-/// A receiver that cannot answer any more: after a second its sender's limiter is forgotten, and what waited for it goes on.
+/// A receiver that cannot send feedback any more: after a second its sender's limiter is removed,
+/// and the packets of its queue continue.
 #[test]
-fn a_limiter_that_hears_nothing_goes() {
+fn a_limiter_without_feedback_is_removed() {
     let (mut world, hosts) = star(2, 1);
     world.set_shapers(parley(2, &[at_most(1)]));
     let flow = world.add_flow(flow(hosts[0], hosts[1], 0), &udp(None));
@@ -171,14 +175,15 @@ fn a_limiter_that_hears_nothing_goes() {
     assert_eq!(world.waiting_for_destinations(), 0);
 }
 
-/// What shapers make of packets' ECN bits is theirs: transports that did not ask do the same to the packet, and DCTCP hears of marks.
+/// Shapers' use of packets' ECN bits is invisible: transports without ECN behave equally to the
+/// packet, and DCTCP receives marks.
 #[test]
-fn marks_reach_those_who_asked() {
+fn marks_reach_transports_with_ecn() {
     let both = |transport: &Parameters| {
         [false, true].map(|shaped| {
             let (mut world, hosts) = star(3, 1);
             if shaped {
-                // No capacity, no feedback: nothing but the bits.
+                // No capacity, no feedback: only the bits.
                 let mut config = parley(3, &[Share::default()]);
                 config.capacities = vec![PerDirection::both(Bandwidth::UNLIMITED); 3];
                 world.set_shapers(config);
@@ -201,9 +206,10 @@ fn marks_reach_those_who_asked() {
     assert!(with.1.marked > 0 && with.1.dropped == 0);
 }
 
-/// EyeQ's sending side: services share 9.8 Gb/s of a host's 10 by weight, whoever they send to; one that is alone has it all.
+/// EyeQ's sending side: services share 9.8 Gb/s of a host's 10 by weight, for any destinations; one
+/// that is alone has it all.
 #[test]
-fn eyeq_shares_what_is_sent() {
+fn eyeq_shares_sending() {
     let (mut world, hosts) = star(4, 2);
     let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
     let mut config = parley(4, &[Share::default(), Share::default()]);
@@ -213,9 +219,9 @@ fn eyeq_shares_what_is_sent() {
     config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
     config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
-    // Two receivers for the second service, so that no receiver holds it back.
+    // Two receivers for the second service, so that no receiver throttles it.
     let second = |to: usize| FlowSpec {
-        class: ServiceIndex(1),
+        service: ServiceIndex(1),
         start: SimTime::from_millis(300),
         ..flow(hosts[0], hosts[to], 1)
     };

@@ -18,7 +18,7 @@ fn marking(gbps: u64, delay: Duration, packets: u64) -> LinkSpec {
     queued(Bandwidth::from_gbps(gbps), delay, queue)
 }
 
-/// DCTCP with an acknowledgement for each packet, and timers that a data center has.
+/// DCTCP with an acknowledgement for each packet, and timers of a data center.
 fn dctcp() -> Parameters {
     let mut parameters = dctcp::Parameters::default();
     parameters.tcp.delayed_ack = 1;
@@ -26,7 +26,8 @@ fn dctcp() -> Parameters {
     Parameters::Dctcp(parameters)
 }
 
-/// Every transport on an idle network takes its ideal time to the picosecond, as long as its window does not hold it back.
+/// Every transport on an idle network takes its ideal time to the picosecond, if its window does
+/// not limit it.
 #[test]
 fn alone_a_flow_takes_its_ideal_time() {
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(1), 300_000);
@@ -51,10 +52,10 @@ fn alone_a_flow_takes_its_ideal_time() {
     }
 }
 
-/// DCTCP's queue against the model of its paper (SIGCOMM 2010, §3.3): N flows in step reach K + N packets, and swing by
-/// A = √(2·N·(C·RTT + K)) / 2.
+/// DCTCP's queue against the model of its paper (SIGCOMM 2010, §3.3): N flows in step reach K + N
+/// packets, and swing by A = √(2·N·(C·RTT + K)) / 2.
 #[test]
-fn dctcp_holds_the_queue_that_its_paper_says() {
+fn dctcp_keeps_the_queue_of_its_paper() {
     // 10 Gb/s, 100 µs, K = 40: figure 12. C·RTT = 83 packets of 1500 B.
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(5), 3_000_000);
     let bottleneck = marking(10, Duration::from_micros(40), 40);
@@ -77,18 +78,19 @@ fn dctcp_holds_the_queue_that_its_paper_says() {
         let (most, swing) = (40.0 + n, (2.0 * n * (83.3 + 40.0)).sqrt() / 2.0);
         let (low, high) = (held[held.len() / 100], held[held.len() * 99 / 100]);
         assert!((high / most - 1.0).abs() < 0.2, "{flows} flows: {high:.1} packets at most, the model says {most:.1}");
-        // The model has all flows in step; where they are not, the queue swings less.
+        // The model has all flows in step; otherwise the queue swings less.
         assert!(high - low < 1.5 * swing && high - low > 0.3 * swing, "{flows} flows: {:.1}, {swing:.1}", high - low);
         assert_eq!(world.counts(port).dropped[0].packets, 0);
     }
 }
 
-/// Two NewReno flows with different round trips: each has the rate that the square-root law gives for its own losses,
-/// MSS / RTT · √(3 / (2·p)) (Mathis et al. 1997). Delayed acknowledgements do not halve the growth, since bytes are counted
-/// (RFC 3465).
+/// Two NewReno flows with different round trips: each has the rate that the square-root law gives
+/// for its own losses, MSS / RTT · √(3 / (2·p)) (Mathis et al. 1997). Delayed acknowledgements do
+/// not halve the growth, since bytes are counted (RFC 3465).
 #[test]
 fn newreno_has_the_share_of_the_square_root_law() {
-    // Long round trips and a short queue, so that the queue adds little to them; other paths to each host.
+    // Long round trips and a short queue, so that the queue adds little to them; other paths to
+    // each host.
     let bottleneck = link(Bandwidth::from_mbps(100), Duration::from_millis(1), 60_000);
     let mut world = World::new(0, SIZES, Checkers::default());
     let (left, right) = (world.add_switch(), world.add_switch());
@@ -100,12 +102,13 @@ fn newreno_has_the_share_of_the_square_root_law() {
     let far = (host(&mut world, left, 7), host(&mut world, right, 7));
     let (port, _) = world.connect(left, right, bottleneck, bottleneck);
     world.compute_routes();
-    // Without noise their losses fall into step (Floyd and Jacobson 1992).
+    // Without noise their losses synchronise (Floyd and Jacobson 1992).
     world.set_jitter(SimTime::from_micros(121), 1);
     let ids = [near, far].map(|(from, to)| world.add_flow(flow(from, to, None), &Parameters::default()));
     run(&mut world, SimTime::from_secs(20));
     let before = ids.map(|id| delivered(&world, id));
-    // A loss event halves the window once, however many packets it took; the law counts events.
+    // A loss event halves the window once, regardless of the number of packets; the law counts
+    // events.
     let (mut windows, mut events, mut queue) = ([0; 2], [0u32; 2], 0.0);
     const STEPS: u64 = 140_000;
     for step in 1..=STEPS {
@@ -128,8 +131,8 @@ fn newreno_has_the_share_of_the_square_root_law() {
     assert!(world.counts(port).dropped[0].packets > 500);
 }
 
-/// D3 without deadlines at 1 Gb/s (algorithms' known answer): four flows settle at a quarter each; with deadlines, those
-/// that need more get it.
+/// D3 without deadlines at 1 Gb/s (algorithms' known answer): four flows settle at a quarter each;
+/// with deadlines, those that need more get it.
 #[test]
 fn d3_divides_a_link() {
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(5), 1_000_000);
@@ -146,7 +149,8 @@ fn d3_divides_a_link() {
         .zip(&before)
         .map(|(&id, before)| (delivered(&world, id) - before) as f64 * 8.0 * 1500.0 / 1460.0 / 0.1 / 1e6)
         .collect();
-    // Each round trip's request is a header of its own or rides on data, and the port adapts to what is used.
+    // Each round trip's request is a header of its own or rides on data, and the port adapts to the
+    // usage.
     assert!(mbps.iter().all(|rate| (rate / 250.0 - 1.0).abs() < 0.08), "{mbps:?}");
     // A fifth with a deadline: 5 MB within 80 ms need 500 Mb/s.
     let now = world.now();
@@ -159,7 +163,8 @@ fn d3_divides_a_link() {
 }
 
 /// Two switches with two ways between them, of 1 Gb/s each, and four pairs of hosts. Two D3 flows
-/// take either way, or all packets are sprayed. The world, the flows, and both ports of each way's first cable.
+/// take either way, or all packets are sprayed. The world, the flows, and both ports of each way's
+/// first cable.
 fn two_ways(sprays: bool) -> (World<Checkers>, Vec<FlowId>, [[PortId; 2]; 2]) {
     let mut world = World::new(0, SIZES, Checkers::default());
     let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(5), 1_000_000);
@@ -182,13 +187,13 @@ fn two_ways(sprays: bool) -> (World<Checkers>, Vec<FlowId>, [[PortId; 2]; 2]) {
         FlowSpec { hash, ..flow(from, to, None) }
     });
     let flows: Vec<FlowSpec> = flows.collect();
-    // Ports withhold nothing for what waits, so that shares can be told exactly.
+    // Ports withhold nothing for their queues, so that shares can be distinguished exactly.
     let transport = Parameters::D3(d3::Parameters { beta: 0.0, ..d3::Parameters::default() });
     let ids = flows.into_iter().map(|spec| world.add_flow(spec, &transport)).collect();
     (world, ids, ways)
 }
 
-/// What each flow delivers from `from` to `to`, in Mb/s on the wire.
+/// Each flow's delivered rate from `from` to `to`, in Mb/s on the wire.
 fn rates(world: &mut World<Checkers>, ids: &[FlowId], from: SimTime, to: SimTime) -> Vec<f64> {
     run(world, from);
     let before: Vec<u64> = ids.iter().map(|&id| delivered(world, id)).collect();
@@ -198,10 +203,11 @@ fn rates(world: &mut World<Checkers>, ids: &[FlowId], from: SimTime, to: SimTime
     ids.iter().zip(before).map(rate).collect()
 }
 
-/// D3 when a way fails, is repaired, and fails again: after the timeout that finds the lost request and the two
-/// periods in which ports forget, each flow has its equal share of what is left.
+/// D3 when a path fails, is repaired, and fails again: after the timeout that detects the lost
+/// request and the two periods after which ports forget, each flow has its equal share of the
+/// remaining capacity.
 #[test]
-fn d3_divides_what_is_left_when_paths_change() {
+fn d3_divides_the_remaining_capacity_when_paths_change() {
     let (mut world, ids, ways) = two_ways(false);
     let ms = SimTime::from_millis;
     // From a change on: 10 ms for the timeout, 20 ms for the periods, and some round trips.
@@ -235,7 +241,7 @@ fn d3_fills_all_ways_of_a_network_that_sprays() {
     let rates = rates(&mut world, &ids, SimTime::from_millis(30), SimTime::from_millis(130));
     for (after, before) in carried(&world).into_iter().zip(before) {
         let share = (after - before) as f64 * 8.0 / 0.1 / 1e9;
-        // What waits at the end was taken and not sent.
+        // Packets that wait at the end were taken and not sent.
         assert!((0.93..1.01).contains(&share), "{share} of a way");
     }
     // Packets that overtake others look like losses, and some are sent in vain.
@@ -243,8 +249,8 @@ fn d3_fills_all_ways_of_a_network_that_sprays() {
     assert!(mean > 300.0 && rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.02), "{rates:?}");
 }
 
-/// Web-search flows on a leaf-spine: mean slowdown of short flows (up to 10 kB, below 100 kB) is best with pFabric, then DCTCP, then
-/// TCP, as published (pFabric, figures 9 and 10).
+/// Web-search flows on a leaf-spine: mean slowdown of short flows (up to 10 kB, below 100 kB) is
+/// best with pFabric, then DCTCP, then TCP, as published (pFabric, figures 9 and 10).
 #[test]
 fn short_flows_fare_as_published() {
     let pfabric = Discipline::PFabric;
@@ -296,7 +302,7 @@ fn short_slowdown(queue: QueueSpec, transport: Parameters) -> f64 {
     short.iter().sum::<f64>() / short.len() as f64
 }
 
-/// The same calls give the same flows, whatever else the process does.
+/// The same calls give the same flows, independent of the rest of the process.
 #[test]
 fn the_same_seed_gives_the_same_records() {
     let run = |seed| {

@@ -1,11 +1,11 @@
-//! What passes between a transport and the body that carries its packets.
+//! The interface between a transport and the backend that carries its packets.
 
 use weir_units::{Bandwidth, SimTime};
 
 /// A flow as its transport sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Bytes that the application has to send; `u64::MAX` to go on until it is closed.
+    /// Bytes that the application has to send; `u64::MAX` to continue until it is closed.
     pub bytes: u64,
     /// The most payload bytes of a packet.
     pub payload: u32,
@@ -13,13 +13,14 @@ pub struct Connection {
     pub headers: u32,
     /// When the flow starts.
     pub start: SimTime,
-    /// When the last byte should be there, for transports that know deadlines.
+    /// The deadline of the last byte, for transports that use deadlines.
     pub deadline: Option<SimTime>,
     /// The rate of the sending host's link.
     pub line_rate: Bandwidth,
-    /// The round trip that the handshake measured, for transports that have one; the connection is established.
+    /// The round trip that the handshake measured, for transports that have one; the connection is
+    /// established.
     pub round_trip: Option<SimTime>,
-    /// Whether each of its packets takes a way of its own.
+    /// Whether its packets are sprayed over several paths.
     pub sprayed: bool,
 }
 
@@ -53,7 +54,7 @@ pub struct Arrival {
     pub marked: bool,
 }
 
-/// What an acknowledgement says, without its selective part.
+/// The content of an acknowledgement, without its selective part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Every byte before this one has been received.
@@ -78,18 +79,18 @@ pub struct SackBlock {
 pub struct SackBlocks {
     /// The ranges; only the first `count` mean anything.
     pub blocks: [SackBlock; 3],
-    /// How many there are.
+    /// The number of valid ranges.
     pub count: u8,
 }
 
 /// An acknowledgement as it arrives at the sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
-    /// What it says.
+    /// Its content.
     pub answer: Answer,
     /// What was received out of order; empty almost always.
     pub sack: &'a [SackBlock],
-    /// What the network granted (D3).
+    /// The network's grant (D3).
     pub grant: Option<&'a crate::d3::RateHeader>,
 }
 
@@ -104,20 +105,20 @@ pub enum Acknowledge {
     Never,
 }
 
-/// What a receiver does about a data packet.
+/// A receiver's reaction to a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaction {
-    /// An acknowledgement of what came before this packet, to send first (DCTCP: the mark changed).
+    /// An acknowledgement of the data before this packet, to send first (DCTCP: the mark changed).
     pub before: Option<Answer>,
-    /// And then.
+    /// The acknowledgement of this packet.
     pub acknowledge: Acknowledge,
 }
 
-/// What a timer's end meant.
+/// The meaning of an expired timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timeout {
-    /// Something is taken for lost.
+    /// A segment is considered lost.
     Loss,
-    /// Nothing is: pacing, or a spurious call.
+    /// No segment is lost: pacing, or a spurious call.
     Nothing,
 }

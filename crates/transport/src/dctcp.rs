@@ -1,20 +1,23 @@
-//! DCTCP: cut the window in proportion to how much was marked.
+//! DCTCP: cut the window in proportion to the marked fraction.
 //!
-//! Switches mark packets while their queue is above a threshold; the receiver says exactly which packets were marked
-//! ([`crate::Receiver`]). The sender estimates the marked fraction of its bytes once per window,
+//! Switches mark packets while their queue is above a threshold; the receiver reports exactly which
+//! packets were marked ([`crate::Receiver`]). The sender estimates the marked fraction of its bytes
+//! once per window,
 //!
 //! α ← (1 − g)·α + g·F,
 //!
-//! and on a mark, at most once per window, window ← window·(1 − α/2). Everything else is Reno: slow start, a
-//! segment per round trip, half on loss. An acknowledgement that tells of a mark does not grow the window (ns-2's
-//! `tcp-full.cc`; RFC 3168 §6.1.2). After a timeout, until all that was sent before it is acknowledged, marks count in
-//! α and change nothing else, as in Linux's loss state: the timeout has answered them. A cut leaves two segments at
-//! least (Linux's `dctcp_ssthresh`).
+//! and on a mark, at most once per window, window ← window·(1 − α/2). Everything else is Reno: slow
+//! start, a segment per round trip, half on loss. An acknowledgement with a mark does not grow the
+//! window (ns-2's `tcp-full.cc`; RFC 3168 §6.1.2). After a timeout, until all data sent before it
+//! is acknowledged, marks count in α and change nothing else, as in Linux's loss state: the timeout
+//! has already reduced the window for them. A cut leaves two segments at least (Linux's
+//! `dctcp_ssthresh`).
 //!
-//! Example: α = 1 and a window without marks gives 0.9375 with g = 1/16. α = 0.5 and a mark cuts a window of 20
-//! to 15.
+//! Example: α = 1 and a window without marks gives 0.9375 with g = 1/16. α = 0.5 and a mark cuts a
+//! window of 20 to 15.
 //!
-//! Source: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1, equations 1 and 2; RFC 8257 §3.3 to §3.5.
+//! Source: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1, equations 1 and 2; RFC
+//! 8257 §3.3 to §3.5.
 
 use crate::language::Reader;
 use crate::receiver::Policy;
@@ -27,9 +30,10 @@ use weir_units::SimTime;
 /// Parameters of DCTCP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
-    /// What every TCP has.
+    /// The common parameters of TCP.
     pub tcp: tcp::Parameters,
-    /// The weight g of the last window in α, above 0, at most 1: 1/16 (SIGCOMM 2010 §4; RFC 8257 §4.2).
+    /// The weight g of the last window in α, above 0, at most 1: 1/16 (SIGCOMM 2010 §4; RFC 8257
+    /// §4.2).
     pub gain: f64,
     /// α before the first acknowledgement, 0 to 1: 1, to be careful (RFC 8257 §3.3; ns-3).
     pub initial_alpha: f64,
@@ -81,7 +85,7 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
 }
 
 impl Parameters {
-    /// When the receiver acknowledges, and that it says what was marked.
+    /// The receiver's acknowledgement policy, with marks.
     pub(crate) fn policy(&self) -> Policy {
         self.tcp.policy(true)
     }
@@ -95,15 +99,15 @@ pub(crate) type Sender = tcp::Sender<Window>;
 pub(crate) struct Window {
     reno: Reno,
     gain: f64,
-    /// The estimate of the marked fraction. Only sums and products of it are taken, so every machine gets the same
-    /// bits.
+    /// The estimate of the marked fraction. Only sums and products of it are taken, so every
+    /// machine gets the same bits.
     alpha: f64,
     /// Bytes acknowledged in this observation window, and those of them that were marked.
     acked: u64,
     marked: u64,
     /// The observation window ends when something beyond this byte is acknowledged.
     end: u64,
-    /// Marks of data before this byte have been answered.
+    /// Marks of data before this byte have caused a cut.
     answered: u64,
 }
 
@@ -115,7 +119,7 @@ impl Window {
         (self.acked, self.marked, self.end) = (0, 0, sent);
     }
 
-    /// A mark that has not been answered.
+    /// A mark that has not caused a cut.
     fn cut(&mut self, sent: u64) {
         self.reno.reduce((self.reno.window as f64 * (1.0 - self.alpha / 2.0)) as u64);
         self.answered = sent;
@@ -157,7 +161,7 @@ impl Congestion for Window {
         if progress.acked > self.end {
             self.estimate(progress.sent);
         }
-        // A timeout has answered the marks of what was sent before it.
+        // A timeout has reduced the window for the marks of the data before it.
         if progress.echo && !progress.repeated {
             if progress.acked > self.answered {
                 self.cut(progress.sent);
@@ -168,7 +172,7 @@ impl Congestion for Window {
     }
     fn on_loss(&mut self, _now: SimTime, flight: u64, sent: u64) {
         self.reno.on_loss(flight);
-        // The window has been cut for this window of data: marks in it ask for nothing more.
+        // The window has been cut for this window of data: its other marks cause no further cut.
         self.answered = sent;
     }
     fn on_timeout(&mut self, _now: SimTime, flight: u64, first: bool) {
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_forgets_by_the_gain() {
+    fn alpha_decays_by_the_gain() {
         let mut window = window(1.0, 20);
         ack(&mut window, 20_000, 20_000, false);
         assert_eq!(window.alpha, 1.0);
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_learns_the_marked_fraction_of_a_window() {
+    fn alpha_follows_the_marked_fraction_of_a_window() {
         let mut window = window(0.0, 20);
         ack(&mut window, 15_000, 15_000, false);
         ack(&mut window, 20_000, 5_000, true);
@@ -230,7 +234,7 @@ mod tests {
         let mut window = window(0.5, 20);
         ack(&mut window, 1_000, 1_000, true);
         assert_eq!(window.window(), 15_000);
-        // What follows was sent before the cut.
+        // The following data was sent before the cut.
         ack(&mut window, 10_000, 9_000, true);
         assert_eq!(window.window(), 15_000);
         // Beyond it, the next window's first mark cuts again, by an alpha that has risen.
@@ -257,7 +261,8 @@ mod tests {
         assert_eq!(window.window(), 2_000);
     }
 
-    /// What was marked before a timeout is of the window of data that the timeout has answered: the threshold stays.
+    /// Marks from before a timeout belong to the window of data for which the timeout reduced the
+    /// window: the threshold stays.
     #[test]
     fn marks_from_before_a_timeout_cut_nothing() {
         let mut window = window(1.0, 20);
@@ -278,7 +283,7 @@ mod tests {
         window.on_ack(&old);
         // Slow start from one segment, toward the same threshold.
         assert_eq!((window.window(), window.ssthresh()), (2_000, 10_000));
-        // A mark of what was sent since counts.
+        // A mark of data sent since then counts.
         window.reno.window = 8_000;
         window.on_ack(&Progress { acked: 20_001, sent: 28_000, repeated: false, ..old });
         assert_eq!((window.window(), window.ssthresh()), (4_000, 4_000));

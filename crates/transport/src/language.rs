@@ -1,19 +1,20 @@
 //! Reading a transport's parameters from a scenario.
 //!
-//! A transport describes its keys once, as a [`Record`]; the same description checks the file, and tells this reader
-//! what kind of scalar stands behind each key, so that ranges are written down once. What the check has reported is
-//! passed over in silence; what only several values together show is reported here.
+//! A transport describes its keys once, as a [`Record`]; the same description checks the file and
+//! gives this reader the kind of scalar of each key, so that ranges are written once. Values that
+//! the check has refused are skipped silently; this reader reports only errors that involve several
+//! values.
 //!
-//! Example: with `Key::optional("min-rto", TIME, ..)` in the record, `reader.time("min-rto", &mut value)` sets
-//! `value` if the key is written, and leaves the default if it is not.
+//! Example: with `Key::optional("min-rto", TIME, ..)` in the record, `reader.time("min-rto", &mut
+//! value)` sets `value` if the key is written, and leaves the default if it is not.
 
 use weir_document::scalar::{self, Scalar};
 use weir_document::shape::{Record, Shape};
 use weir_document::{Field, Node, Problems, Span};
 use weir_units::{Bandwidth, Duration, SimTime};
 
-/// The longest time that a parameter may be. Timeouts are counted in picoseconds, of which 64 bits hold 213 days;
-/// an hour leaves room for every sum of them.
+/// The longest time that a parameter may be. Timeouts are counted in picoseconds, of which 64 bits
+/// hold 213 days; an hour leaves room for every sum of them.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A time above zero.
@@ -52,12 +53,12 @@ impl<'a> Reader<'a> {
         self.problems.error(span, cause, hint);
     }
 
-    /// Tells of something that is allowed, and probably not meant.
+    /// Reports a value that is allowed, and probably not intended.
     pub(crate) fn note(&mut self, span: Span, cause: impl Into<String>, hint: impl Into<String>) {
         self.problems.note(span, cause, hint);
     }
 
-    /// Where a key's value stands, or the whole record if it is not written.
+    /// The position of a key's value, or the whole record if the key is absent.
     pub(crate) fn span(&self, key: &str) -> Span {
         self.node.get(key).map_or(self.node.span, |node| node.span)
     }
@@ -67,7 +68,7 @@ impl<'a> Reader<'a> {
         self.node.get(key).is_some()
     }
 
-    /// What may stand behind a key.
+    /// The allowed values of a key.
     fn scalar(&self, key: &str) -> &'static Scalar {
         match self.record.keys.iter().find(|known| known.name == key).map(|known| known.shape) {
             Some(Shape::Scalar(scalar)) => scalar,
@@ -75,7 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes whether a value reads; the check has reported it if not.
+    /// Records whether a value reads; the check has reported it if not.
     fn value<T: Copy>(&mut self, field: Field<T>) -> Option<T> {
         self.sound &= !field.is_bad();
         field.value()
@@ -126,7 +127,8 @@ impl<'a> Reader<'a> {
         };
         let field = self.node.field(key, |text| scalar::decimal(text, what, min, max));
         if let Some(millionths) = self.value(field) {
-            // Exact for every number that is written: both have fewer than 53 bits, and the quotient is rounded once.
+            // Exact for every number that is written: both have fewer than 53 bits, and the
+            // quotient is rounded once.
             *into = millionths as f64 / scalar::MILLION as f64;
         }
     }

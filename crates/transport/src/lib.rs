@@ -1,14 +1,14 @@
-//! Transports: what a flow sends when, without clock or socket.
+//! Transports: the packets that a flow sends and their times, without clock or socket.
 //!
-//! A transport is a pair of state machines. The body (the simulator) owns time and packets:
+//! A transport is a pair of state machines. The backend (the simulator) owns time and packets:
 //!
-//! - at the start, and after every other call, it calls [`Sender::poll`] until it gives nothing or the host
-//!   takes no more, then asks [`Sender::timer`] when to call [`Sender::on_timer`];
-//! - each data packet that arrives goes to [`Receiver::on_segment`], whose [`Reaction`] says whether to
-//!   acknowledge; [`Receiver::acknowledge`] gives what an acknowledgement says;
+//! - at the start, and after every other call, it calls [`Sender::poll`] until it gives nothing or
+//!   the host takes no more, then calls [`Sender::timer`] for the time of [`Sender::on_timer`];
+//! - each data packet that arrives goes to [`Receiver::on_segment`], whose [`Reaction`] decides
+//!   about an acknowledgement; [`Receiver::acknowledge`] gives its content;
 //! - each acknowledgement that arrives goes to [`Sender::on_ack`].
 //!
-//! An example: 2.5 kB over a network that delivers everything 10 µs later, and answers 10 µs after that.
+//! An example: 2.5 kB over a network with a delay of 10 µs in each direction.
 //!
 //! ```
 //! use weir_transport::{Ack, Acknowledge, Arrival, Connection, Parameters, Receiver, Sender};
@@ -56,8 +56,9 @@
 //! | [`pfabric`] | pFabric |
 //! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!
-//! To add one, write its file and add a line to the list in `registry.rs`. What several share stands beside them:
-//! `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for reading parameters.
+//! To add one, write its file and add a line to the list in `registry.rs`. Shared parts are beside
+//! them: `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for
+//! reading parameters.
 
 mod api;
 pub mod cubic;

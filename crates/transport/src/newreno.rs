@@ -1,10 +1,11 @@
 //! TCP NewReno with selective acknowledgements: halve on loss, grow by a segment per round trip.
 //!
-//! The sequence space, loss recovery and timers are [`crate::tcp`]'s; the window is Reno's. With selective
-//! acknowledgements loss recovery is that of RFC 6675, which repairs any number of losses of a window in about one
-//! round trip where the original NewReno (RFC 6582) needs one for each.
+//! The sequence space, loss recovery and timers are [`crate::tcp`]'s; the window is Reno's. With
+//! selective acknowledgements loss recovery is that of RFC 6675, which repairs any number of losses
+//! of a window in about one round trip where the original NewReno (RFC 6582) needs one for each.
 //!
-//! Example, in segments: window 16, one loss: ssthresh and window 8; 8 round trips later the window is 16 again.
+//! Example, in segments: window 16, one loss: ssthresh and window 8; 8 round trips later the window
+//! is 16 again.
 //!
 //! Source: RFC 5681 (congestion control), RFC 6582 (the name), RFC 6675 (recovery).
 
@@ -15,10 +16,10 @@ use weir_document::shape::Record;
 use weir_document::{Node, Problems};
 use weir_units::SimTime;
 
-/// Parameters of NewReno: those that every TCP has.
+/// Parameters of NewReno: the common ones of TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parameters {
-    /// What every TCP has.
+    /// The common parameters of TCP.
     pub tcp: tcp::Parameters,
 }
 

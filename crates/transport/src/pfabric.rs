@@ -1,25 +1,27 @@
-//! pFabric: switches order packets by what remains of their flow, and hosts hardly control their rate.
+//! pFabric: switches order packets by the remaining bytes of their flow, and hosts hardly control
+//! their rate.
 //!
-//! A flow starts with a window of about what fits on its path and says in every packet how many of its bytes are
-//! still to be acknowledged ([`crate::Segment::rank`]). Switches send the smallest first and drop the largest, so
-//! losses are common and mean little:
+//! A flow starts with a window of about its path's capacity, and every packet carries the number of
+//! its bytes that are still to be acknowledged ([`crate::Segment::rank`]). Switches send the
+//! smallest first and drop the largest, so losses are common and mean little:
 //!
-//! - every packet is acknowledged, with what arrived out of order, and only a fixed, short timeout finds losses;
-//! - a timeout halves the threshold, sets the window to one packet and goes back to what is missing; slow start and
-//!   additive increase follow, up to the maximum;
-//! - after five timeouts without an acknowledgement the flow only probes: a packet without data at each timeout,
-//!   until one is answered. So flows that are starved add no load.
+//! - every packet is acknowledged, with the ranges received out of order, and only a fixed, short
+//!   timeout detects losses;
+//! - a timeout halves the threshold, sets the window to one packet and returns to the first missing
+//!   byte; slow start and additive increase follow, up to the maximum;
+//! - after five timeouts without an acknowledgement the flow only probes: a packet without data at
+//!   each timeout, until one is acknowledged. So starved flows add no load.
 //!
-//! A probe is a packet of headers alone; the paper's has a byte of data, which would shift all that follows by one
-//! byte.
+//! A probe is a packet of headers alone; the paper's has a byte of data, which would shift all
+//! following data by one byte.
 //!
-//! Example: 100 kB in packets of 1460 B: 12 leave with rank 100,000. The first is acknowledged: window 13, and the
-//! next two say 98,540.
+//! Example: 100 kB in packets of 1460 B: 12 leave with rank 100,000. The first is acknowledged:
+//! window 13, and the next two have rank 98,540.
 //!
-//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013 (rate control).
-//! Constants from the authors' ns-2 code as used for QJump (github.com/camsas/qjump-ns2: initial window 12,
-//! `maxcwnd_` one less than the queue's 24 packets, `prob_cap_` 5) and from YAPS (github.com/NetSys/simulator:
-//! growth and timeouts).
+//! Source: Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013
+//! (rate control). Constants from the authors' ns-2 code as used for QJump
+//! (github.com/camsas/qjump-ns2: initial window 12, `maxcwnd_` one less than the queue's 24
+//! packets, `prob_cap_` 5) and from YAPS (github.com/NetSys/simulator: growth and timeouts).
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::language::{PACKETS, Reader, TIME};
@@ -35,9 +37,11 @@ use weir_units::SimTime;
 /// Parameters of pFabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The window at the start, in packets: 12, about the bandwidth-delay product of the paper's network.
+    /// The window at the start, in packets: 12, about the bandwidth-delay product of the paper's
+    /// network.
     pub initial_window: u32,
-    /// The largest window, in packets: 23, one less than the queue holds (qjump-ns2). YAPS has 15.
+    /// The largest window, in packets: 23, one less than the queue's capacity (qjump-ns2). YAPS has
+    /// 15.
     pub max_window: u32,
     /// The fixed retransmission timeout: 45 µs, about three round trips.
     pub rto: SimTime,
@@ -55,7 +59,7 @@ impl Default for Parameters {
 pub static PARAMETERS: Record = Record {
     id: "pfabric",
     what: "pFabric",
-    doc: "pFabric (SIGCOMM 2013): packets say how much of their flow remains. Queues must order by that.",
+    doc: "pFabric (SIGCOMM 2013): packets carry the remaining bytes of their flow. Queues must order by them.",
     keys: &[
         Key::optional("initial-window", PACKETS, "The window at the start in packets; 12.", "initial-window: 12"),
         Key::optional("max-window", PACKETS, "The largest window in packets; 23.", "max-window: 23"),
@@ -112,7 +116,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// What remains of the flow, as its packets say it.
+    /// The remaining bytes of the flow, as its packets carry them.
     #[inline]
     fn rank(&self) -> u32 {
         u32::try_from(self.tcp.remaining()).unwrap_or(u32::MAX)
@@ -216,7 +220,7 @@ impl Congestion for Window {
     #[inline]
     fn on_ack(&mut self, progress: &Progress) {
         if progress.newly > 0 {
-            // A packet for each acknowledgement, however much it covers (YAPS).
+            // A packet for each acknowledgement, regardless of the bytes that it covers (YAPS).
             self.reno.on_ack(progress.newly.min(self.reno.mss), false);
             self.reno.window = self.reno.window.min(self.max);
         }
@@ -281,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fixed_timeout_finds_losses_and_what_arrived_is_not_repeated() {
+    fn only_a_fixed_timeout_detects_losses_and_received_data_is_not_repeated() {
         let mut sender = sender(10 * 1460);
         send_all(&mut sender, SimTime::ZERO);
         // All but the first and the last arrive.
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_after_five_timeouts_until_an_answer() {
+    fn probes_after_five_timeouts_until_an_acknowledgement() {
         let mut sender = sender(100_000);
         send_all(&mut sender, SimTime::ZERO);
         let mut now = SimTime::ZERO;
@@ -312,7 +316,7 @@ mod tests {
             let sent: Vec<_> = send_all(&mut sender, now).iter().map(|s| (s.sequence, s.length, s.rank)).collect();
             assert_eq!(sent, [(0, if timeout < 5 { 1460 } else { 0 }, 100_000)]);
         }
-        // The probe is answered, with nothing new: slow start from one packet.
+        // The probe is acknowledged without new data: slow start from one packet.
         ack(&mut sender, now, 0, &[]);
         let sent = send_all(&mut sender, now);
         assert_eq!(sent.iter().map(|s| (s.sequence, s.length)).collect::<Vec<_>>(), [(0, 1460)]);

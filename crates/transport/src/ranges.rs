@@ -1,10 +1,11 @@
 //! Sets of bytes above a gap, as disjoint ranges.
 //!
-//! The receiver keeps what arrived out of order in one, the sender what was selectively acknowledged (RFC 6675
-//! calls it the scoreboard). Both are empty almost always and then own no memory; they are short when they are not,
-//! so a sorted vector beats a tree.
+//! The receiver keeps the data received out of order in one, the sender the selectively
+//! acknowledged data (the scoreboard of RFC 6675). Both are empty almost always and then own no
+//! memory; otherwise they are short, so a sorted vector beats a tree.
 //!
-//! Example: `[10, 20)` and `[30, 40)` hold 20 bytes; adding `[15, 32)` adds 10 and leaves `[10, 40)`.
+//! Example: `[10, 20)` and `[30, 40)` hold 20 bytes; adding `[15, 32)` adds 10 and leaves `[10,
+//! 40)`.
 
 /// Disjoint ranges `[from, to)` that do not touch, ascending.
 #[derive(Debug, Clone, Default)]
@@ -37,12 +38,12 @@ impl Ranges {
         self.ranges.get(place).copied().filter(|range| range.0 <= byte)
     }
 
-    /// Adds `[from, to)`. Returns how many bytes of it were not there.
+    /// Adds `[from, to)`. Returns how many bytes of it were new.
     pub(crate) fn insert(&mut self, mut from: u64, mut to: u64) -> u64 {
         if from >= to {
             return 0;
         }
-        // What grows most often is the last range, in order.
+        // The last range grows most often, in order.
         if let Some(last) = self.ranges.last_mut()
             && last.1 == from
         {
@@ -67,7 +68,7 @@ impl Ranges {
         new
     }
 
-    /// Everything before `edge` is of no more interest. Returns how many bytes were dropped.
+    /// Removes everything before `edge`. Returns how many bytes were dropped.
     pub(crate) fn drop_below(&mut self, edge: u64) -> u64 {
         let mut dropped = 0;
         let whole = self.ranges.partition_point(|range| range.1 <= edge);
@@ -82,13 +83,13 @@ impl Ranges {
         dropped
     }
 
-    /// How many bytes before `edge` are there.
+    /// The number of bytes before `edge` in the set.
     pub(crate) fn bytes_below(&self, edge: u64) -> u64 {
         self.ranges.iter().take_while(|range| range.0 < edge).map(|range| range.1.min(edge) - range.0).sum()
     }
 
-    /// The first bytes at or after `from` that are not there: where they begin, and where the next range does
-    /// (`u64::MAX` if none does).
+    /// The first bytes at or after `from` that are missing: their start, and the start of the next
+    /// range (`u64::MAX` if there is none).
     pub(crate) fn gap(&self, from: u64) -> (u64, u64) {
         let mut place = self.ranges.partition_point(|range| range.1 <= from);
         let mut start = from;

@@ -1,24 +1,27 @@
-//! The receiving half of every transport: reassembly, acknowledgements, and what they say.
+//! The receiving half of every transport: reassembly, acknowledgements, and their content.
 //!
-//! Call [`Receiver::on_segment`] for each data packet; when an acknowledgement is sent, now or later,
-//! [`Receiver::acknowledge`] gives what it says, and [`Receiver::sack`] its selective part.
+//! Call [`Receiver::on_segment`] for each data packet; when an acknowledgement is sent, now or
+//! later, [`Receiver::acknowledge`] gives its content, and [`Receiver::sack`] its selective part.
 //!
-//! What differs between transports is when they acknowledge ([`Policy`]):
+//! Transports differ in the time of acknowledgements ([`Policy`]):
 //!
-//! - **Delayed** (TCP): every n-th segment in order at once, fewer after a delay (RFC 1122 §4.2.3.2). A segment that
-//!   is out of order, fills a gap or repeats old data is acknowledged at once (RFC 5681 §4.2), so that the sender
-//!   sees it and can recover.
-//! - **Delayed with marks** (DCTCP): as above, and each acknowledgement says whether the packets that it covers were
-//!   marked. Where the mark changes, what came before is acknowledged first with the old state, and the packet that
-//!   changed it at once with the new one (RFC 8257 §3.2; Linux's `dctcp_ece_ack_update`).
+//! - **Delayed** (TCP): every n-th segment in order at once, fewer after a delay (RFC 1122
+//!   §4.2.3.2). A segment that is out of order, fills a gap or repeats old data is acknowledged at
+//!   once (RFC 5681 §4.2), so that the sender can recover.
+//! - **Delayed with marks** (DCTCP): as above, and each acknowledgement reports whether the packets
+//!   that it covers were marked. Where the mark changes, the packets before are acknowledged first
+//!   with the old state, and the packet that changed it at once with the new one (RFC 8257 §3.2;
+//!   Linux's `dctcp_ece_ack_update`).
 //! - **Each** (pFabric, D3): every packet at once.
 //! - **Never** (UDP).
 //!
-//! The time stamp that an acknowledgement echoes is the one of the segment that last moved the left edge, of
-//! the first of them if the acknowledgement was delayed, so that the sender's round-trip times include the delay
-//! (RFC 7323 §4.3). Data in order goes to the application at once, so the window never closes.
+//! The time stamp that an acknowledgement echoes is the one of the segment that last moved the left
+//! edge, of the first of them if the acknowledgement was delayed, so that the sender's round-trip
+//! times include the delay (RFC 7323 §4.3). Data in order goes to the application at once, so the
+//! window never closes.
 //!
-//! Example: segments 0, 1, 3, 4, 2 are answered: – (delayed), ack 2, ack 2 with block 3, ack 2 with block 3–4, ack 5.
+//! Example: segments 0, 1, 3, 4, 2 cause: – (delayed), ack 2, ack 2 with block 3, ack 2 with block
+//! 3–4, ack 5.
 
 use crate::api::{Acknowledge, Answer, Arrival, Reaction, SackBlock, SackBlocks};
 use crate::ranges::Ranges;
@@ -33,7 +36,7 @@ pub(crate) enum Policy {
         every: u32,
         /// How long one waits for them.
         delay: SimTime,
-        /// Whether it says if they were marked.
+        /// Whether it reports marks.
         marks: bool,
     },
     /// Every packet.
@@ -48,7 +51,7 @@ pub struct Receiver {
     next: u64,
     /// The time stamp to echo.
     stamp: SimTime,
-    /// When the acknowledgement of what is pending is due.
+    /// The due time of the pending acknowledgement.
     due: SimTime,
     delay: SimTime,
     /// Segments in order that have not been acknowledged.
@@ -58,15 +61,15 @@ pub struct Receiver {
     marks: bool,
     /// The last packet was marked.
     marked: bool,
-    /// What arrived above the gap; only while there is some.
+    /// The data above the gap; only while there is some.
     early: Option<Box<Early>>,
 }
 
-/// What arrived above the gap.
+/// The data above the gap.
 #[derive(Debug, Clone, Default)]
 struct Early {
     ranges: Ranges,
-    /// A byte of each of the ranges that changed last, the last one first; for how many there are, see `count`.
+    /// A byte of each of the ranges that changed last, the latest first; their number is `count`.
     recent: [u64; 3],
     count: usize,
 }
@@ -82,8 +85,9 @@ impl Receiver {
         Self { next, stamp, due, delay, pending: 0, every, marks, marked: false, early: None }
     }
 
-    /// The first byte that is missing: what an acknowledgement says, and the bytes delivered to the application.
-    /// Where nothing is acknowledged nothing is repeated either, and it is the bytes that arrived.
+    /// The first missing byte: the content of an acknowledgement, and the bytes delivered to the
+    /// application. Without acknowledgements nothing is repeated, and it is the number of bytes
+    /// that arrived.
     #[inline]
     pub fn next(&self) -> u64 {
         self.next
@@ -123,7 +127,8 @@ impl Receiver {
         Reaction { before, acknowledge }
     }
 
-    /// Takes the bytes of a packet. Returns whether they were the next ones and nothing waited behind them.
+    /// Takes the bytes of a packet. Returns whether they were the next ones and no range waited
+    /// behind them.
     #[inline]
     fn take(&mut self, arrival: &Arrival) -> bool {
         let end = arrival.sequence + u64::from(arrival.length);
@@ -150,14 +155,14 @@ impl Receiver {
         false
     }
 
-    /// What the acknowledgement that is sent now says; nothing is owed after it.
+    /// The content of the acknowledgement that is sent now; none is pending after it.
     #[inline]
     pub fn acknowledge(&mut self) -> Answer {
         self.pending = 0;
         Answer { next: self.next, stamp: self.stamp, echo: self.marked }
     }
 
-    /// The ranges above the gap, of which an acknowledgement tells up to three.
+    /// The ranges above the gap, of which an acknowledgement carries up to three.
     #[inline]
     pub fn sack(&self) -> SackBlocks {
         match &self.early {
@@ -172,7 +177,7 @@ impl Early {
     fn keep(&mut self, from: u64, to: u64) {
         self.ranges.insert(from, to);
         let around = self.ranges.containing(from).unwrap_or((from, to));
-        // The others move one back; those that the range has swallowed go.
+        // The others move one back; those within the new range are removed.
         let mut recent = [from; 3];
         let mut count = 1;
         for &byte in &self.recent[..self.count] {
@@ -188,10 +193,10 @@ impl Early {
     fn blocks(&self) -> SackBlocks {
         let mut sack = SackBlocks::default();
         let known = self.recent[..self.count].iter().filter_map(|byte| self.ranges.containing(*byte));
-        // When the newest have been delivered, older ones that were pushed out are told again.
+        // When the newest have been delivered, older ones that were displaced are reported again.
         for (from, to) in known.chain(self.ranges.iter()) {
-            let told = &sack.blocks[..usize::from(sack.count)];
-            if told.iter().any(|block| block.from == from) {
+            let reported = &sack.blocks[..usize::from(sack.count)];
+            if reported.iter().any(|block| block.from == from) {
                 continue;
             }
             sack.blocks[usize::from(sack.count)] = SackBlock { from, to };
@@ -215,7 +220,7 @@ mod tests {
     fn packet(segment: u64, marked: bool) -> Arrival {
         Arrival { sequence: segment * 100, length: 100, stamp: SimTime::from_nanos(segment), marked }
     }
-    fn told(receiver: &Receiver) -> Vec<(u64, u64)> {
+    fn reported(receiver: &Receiver) -> Vec<(u64, u64)> {
         let sack = receiver.sack();
         sack.blocks[..usize::from(sack.count)].iter().map(|block| (block.from / 100, block.to / 100)).collect()
     }
@@ -227,7 +232,7 @@ mod tests {
         for segment in [0, 1, 3, 4, 2] {
             let reaction = receiver.on_segment(SimTime::ZERO, &packet(segment, false));
             if reaction.acknowledge == Acknowledge::Now {
-                answers.push((receiver.acknowledge().next / 100, told(&receiver)));
+                answers.push((receiver.acknowledge().next / 100, reported(&receiver)));
             } else {
                 assert_eq!(reaction.acknowledge, Acknowledge::Later(SimTime::from_millis(40)));
             }
@@ -259,22 +264,23 @@ mod tests {
         assert_eq!(at(30, 2, &mut receiver), Acknowledge::Now);
     }
 
-    /// RFC 2018 §4: the newest block first, then those that were told before, three at most.
+    /// RFC 2018 §4: the newest block first, then those that were reported before, three at most.
     #[test]
-    fn the_newest_blocks_are_told() {
+    fn the_newest_blocks_are_reported() {
         let mut receiver = Receiver::with_policy(DELAYED);
         for segment in [2, 4, 6, 8, 3] {
             receiver.on_segment(SimTime::ZERO, &packet(segment, false));
         }
-        assert_eq!(told(&receiver), [(2, 5), (8, 9), (6, 7)]);
+        assert_eq!(reported(&receiver), [(2, 5), (8, 9), (6, 7)]);
         receiver.on_segment(SimTime::ZERO, &packet(0, false));
         receiver.on_segment(SimTime::ZERO, &packet(1, false));
-        assert_eq!(told(&receiver), [(8, 9), (6, 7)]);
+        assert_eq!(reported(&receiver), [(8, 9), (6, 7)]);
     }
 
-    /// RFC 8257 §3.2: what came before a change is acknowledged with the old state, then the change itself.
+    /// RFC 8257 §3.2: the packets before a change are acknowledged with the old state, then the
+    /// change itself.
     #[test]
-    fn marks_are_told_of_exactly_the_packets_that_bore_them() {
+    fn marks_are_reported_for_exactly_the_marked_packets() {
         let mut receiver = Receiver::with_policy(MARKS);
         let mut answers = Vec::new();
         for (segment, marked) in [(0, false), (1, true), (2, true), (3, true), (4, true), (5, false), (6, false)] {
@@ -291,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_nothing_to_others() {
+    fn marks_are_ignored_by_other_policies() {
         let mut receiver = Receiver::with_policy(DELAYED);
         receiver.on_segment(SimTime::ZERO, &packet(0, true));
         assert_eq!(receiver.acknowledge(), Answer { next: 100, stamp: SimTime::ZERO, echo: false });
@@ -313,8 +319,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order and the repetitions, the receiver knows the first missing byte, tells only of what
-        /// arrived, and tells of the newest first.
+        /// For every order and repetition, the receiver has the first missing byte, reports only
+        /// received data, and reports the newest first.
         #[test]
         fn reassembles_any_order(order in proptest::collection::vec((0u64..40, 1u32..4), 0..120)) {
             let mut receiver = Receiver::with_policy(DELAYED);

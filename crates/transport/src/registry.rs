@@ -1,8 +1,9 @@
-//! The list of transports, and what is made from it.
+//! The list of transports, and the types made from it.
 //!
-//! A transport is a module with `Parameters`, `PARAMETERS` (its keys in a scenario), `read`, and a `Sender` that is
-//! a [`Machine`]. One line in the list below adds it to [`Parameters`], [`Sender`] and the scenario language.
-//! Senders are called per packet, so they are variants of an enum and not behind pointers.
+//! A transport is a module with `Parameters`, `PARAMETERS` (its keys in a scenario), `read`, and a
+//! `Sender` that is a [`Machine`]. One line in the list below adds it to [`Parameters`], [`Sender`]
+//! and the scenario language. Senders are called per packet, so they are variants of an enum and
+//! not behind pointers.
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::d3::RateHeader;
@@ -11,18 +12,18 @@ use weir_document::shape::Record;
 use weir_document::{Node, Problems};
 use weir_units::SimTime;
 
-/// The sending half of a transport; [`Sender`]'s methods say what each is for.
+/// The sending half of a transport; see [`Sender`]'s methods.
 pub(crate) trait Machine {
-    /// What a scenario says about it.
+    /// Its parameters in a scenario.
     type Parameters;
-    /// Whether the application may hand it more to send, as to a connection that stays open.
+    /// Whether the application may add data to send, as to a connection that stays open.
     const STREAM: bool = false;
     fn new(parameters: &Self::Parameters, connection: &Connection) -> Self;
     fn poll(&mut self, now: SimTime) -> Option<Segment>;
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>);
     fn timer(&self) -> SimTime;
     fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout;
-    /// Only streams are handed more.
+    /// Only streams are extended.
     fn write(&mut self, _now: SimTime, _bytes: u64) {
         unreachable!("this transport's flows carry what they were made for")
     }
@@ -37,7 +38,7 @@ pub(crate) trait Machine {
         2 * u64::from(frame)
     }
     fn window(&self) -> u64;
-    /// Only transports whose segments say `request` have one.
+    /// Only transports whose segments carry `request` have one.
     fn request(&mut self, _now: SimTime) -> RateHeader {
         unreachable!("this transport sends no requests")
     }
@@ -45,24 +46,25 @@ pub(crate) trait Machine {
 
 macro_rules! registry {
     ($($(#[$doc:meta])* $variant:ident: $module:ident = $word:literal,)*) => {
-        /// What a scenario says about a transport: its protocol, and the protocol's parameters.
+        /// A transport in a scenario: its protocol, and the protocol's parameters.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Parameters {
             $($(#[$doc])* $variant(crate::$module::Parameters),)*
         }
 
-        /// The protocols' records, in the order of the list; `id` is the protocol's word.
+        /// The protocols' records, in the order of the list; `id` is the protocol's keyword.
         static RECORDS: &[&Record] = &[$(&crate::$module::PARAMETERS),*];
 
         impl Parameters {
-            /// The protocol's word.
+            /// The protocol's keyword.
             pub fn protocol(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $word,)*
                 }
             }
 
-            /// Whether its flows can stay open and carry one message after another ([`Sender::write`]).
+            /// Whether its flows can stay open and carry one message after another
+            /// ([`Sender::write`]).
             pub fn is_stream(&self) -> bool {
                 match self {
                     $(Self::$variant(_) => <crate::$module::Sender as Machine>::STREAM,)*
@@ -76,8 +78,8 @@ macro_rules! registry {
             }
         }
 
-        /// Reads the parameters of a protocol from a mapping; all are the default without one. `None` if something
-        /// was reported, or if there is no such protocol.
+        /// Reads the parameters of a protocol from a mapping; all are the default without one.
+        /// `None` if something was reported, or if there is no such protocol.
         pub fn read(protocol: &str, node: Option<&Node>, problems: &mut Problems) -> Option<Parameters> {
             match (protocol, node) {
                 $(
@@ -141,7 +143,7 @@ impl Default for Parameters {
     }
 }
 
-/// The protocols' records, in the order in which people should see them; each `id` is the protocol's word.
+/// The protocols' records, in the order of presentation; each `id` is the protocol's keyword.
 pub fn variants() -> &'static [&'static Record] {
     RECORDS
 }
@@ -157,36 +159,38 @@ impl Sender {
     pub fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
         each!(&mut self.0, machine => machine.on_ack(now, ack))
     }
-    /// When to call [`Self::on_timer`]: a retransmission or the next packet of a paced flow is due.
-    /// [`SimTime::NEVER`] if nothing is.
+    /// The time for [`Self::on_timer`]: a retransmission or the next packet of a paced flow is due.
+    /// [`SimTime::NEVER`] if neither is.
     #[inline]
     pub fn timer(&self) -> SimTime {
         each!(&self.0, machine => machine.timer())
     }
-    /// The time that [`Self::timer`] gave has come; a call before it does nothing. `all_in_host` says that nothing
-    /// unacknowledged has left the sending host: TCP then waits once more instead of taking it for lost, as Linux
-    /// does (`skb_still_in_host_queue`).
+    /// The time of [`Self::timer`] has come; a call before it does nothing. `all_in_host` means
+    /// that no unacknowledged segment has left the sending host: TCP then waits once more instead
+    /// of assuming a loss, as Linux does (`skb_still_in_host_queue`).
     pub fn on_timer(&mut self, now: SimTime, all_in_host: bool) -> Timeout {
         each!(&mut self.0, machine => machine.on_timer(now, all_in_host))
     }
-    /// The application hands over `bytes` more, behind all that it has handed over before. If the connection was idle, its
-    /// window may shrink first.
+    /// The application adds `bytes` after all earlier ones. If the connection was idle, its window
+    /// may shrink first.
     ///
     /// # Panics
     /// If the transport is no stream ([`Parameters::is_stream`]).
     pub fn write(&mut self, now: SimTime, bytes: u64) {
         each!(&mut self.0, machine => machine.write(now, bytes))
     }
-    /// The application has nothing more to send than what has been sent.
+    /// The application has no more data than was sent.
     pub fn close(&mut self) {
         each!(&mut self.0, machine => machine.close())
     }
-    /// Whether all that the application had to send is acknowledged; sent, where nothing is acknowledged.
+    /// Whether all data of the application is acknowledged, or sent for transports without
+    /// acknowledgements.
     #[inline]
     pub fn is_done(&self) -> bool {
         each!(&self.0, machine => machine.is_done())
     }
-    /// Everything before this byte is acknowledged; sent, where nothing is acknowledged.
+    /// Everything before this byte is acknowledged, or sent for transports without
+    /// acknowledgements.
     #[inline]
     pub fn acked(&self) -> u64 {
         each!(&self.0, machine => machine.acked())
@@ -196,23 +200,24 @@ impl Sender {
     pub fn highest(&self) -> u64 {
         each!(&self.0, machine => machine.highest())
     }
-    /// Bytes that have been sent and not acknowledged, nor taken for lost by a timeout.
+    /// Bytes that have been sent and not acknowledged, nor considered lost by a timeout.
     #[inline]
     pub fn flight(&self) -> u64 {
         each!(&self.0, machine => machine.flight())
     }
-    /// The most bytes of this flow that its host may hold, in frames of at most `frame` bytes; a body polls no
-    /// further while it holds more.
+    /// The most bytes of this flow that its host may hold, in frames of at most `frame` bytes; a
+    /// backend stops polling while it holds more.
     #[inline]
     pub fn host_limit(&self, frame: u32) -> u64 {
         each!(&self.0, machine => machine.host_limit(frame))
     }
-    /// The congestion window in bytes; of a paced flow, what it sends in a round trip, or 0 if it knows none.
+    /// The congestion window in bytes; for a paced flow, the bytes that it sends in a round trip,
+    /// or 0 if unknown.
     #[inline]
     pub fn window(&self) -> u64 {
         each!(&self.0, machine => machine.window())
     }
-    /// The request that the segment just polled carries; call once for each that says so.
+    /// The request of the segment just polled; call once for each segment that carries one.
     ///
     /// # Panics
     /// If the transport sends no requests.

@@ -1,15 +1,16 @@
 //! Round-trip times and the retransmission timeout.
 //!
-//! SRTT and RTTVAR are smoothed with 1/8 and 1/4; RTO = SRTT + max(G, 4 · RTTVAR), at least the minimum and at
-//! most the maximum; it doubles with each timeout until new data is acknowledged. Every acknowledgement of new data
-//! gives a sample, because its time stamp says which transmission it answers (RFC 7323), retransmissions included.
+//! SRTT and RTTVAR are smoothed with 1/8 and 1/4; RTO = SRTT + max(G, 4 · RTTVAR), at least the
+//! minimum and at most the maximum; it doubles with each timeout until new data is acknowledged.
+//! Every acknowledgement of new data gives a sample, because its time stamp identifies the
+//! transmission (RFC 7323), retransmissions included.
 //!
-//! G is the granularity of the timer: without it a path whose round trips are all the same and longer than the
-//! minimum would time out with each of them. It is 1 ms, as ns-3's clock and Linux's have it, or the minimum if
-//! that is less.
+//! G is the granularity of the timer: without it a path whose round trips are all the same and
+//! longer than the minimum would time out with each of them. It is 1 ms, as ns-3's clock and
+//! Linux's have it, or the minimum if that is less.
 //!
-//! Example: the first sample of 100 ms gives SRTT 100, RTTVAR 50, RTO 300 ms; a second one gives RTTVAR 37.5,
-//! RTO 250 ms.
+//! Example: the first sample of 100 ms gives SRTT 100, RTTVAR 50, RTO 300 ms; a second one gives
+//! RTTVAR 37.5, RTO 250 ms.
 //!
 //! Source: RFC 6298 §2, §5.
 
@@ -25,7 +26,7 @@ pub(crate) struct Rto {
     /// SRTT and RTTVAR in picoseconds; SRTT is `u64::MAX` until there is a sample.
     srtt: u64,
     rttvar: u64,
-    /// How often the timeout was doubled.
+    /// The number of doublings of the timeout.
     backoff: u32,
 }
 
@@ -33,7 +34,8 @@ pub(crate) struct Rto {
 const NONE: u64 = u64::MAX;
 /// The granularity of the timer (RFC 6298 §2).
 const GRANULARITY: SimTime = SimTime::from_millis(1);
-/// Doublings that are counted. From 1 µs, more than the longest maximum, one hour, is reached after 32.
+/// Doublings that are counted. From 1 µs, more than the longest maximum, one hour, is reached after
+/// 32.
 const MOST_DOUBLINGS: u32 = 32;
 
 impl Rto {

@@ -1,16 +1,17 @@
-//! UDP: packets by the clock, whatever becomes of them.
+//! UDP: packets by the clock, regardless of their delivery.
 //!
-//! A flow sends at a rate, which counts headers as links do; `burst` packets leave at once, each burst after the
-//! time that its bytes take at the rate; and with `on` and `off` it sends for one time and is silent for another,
-//! over and over. The clock of the rate stands still while it is silent, so an average is exact over any number of
-//! rounds. What its host cannot take is delayed and not made up for: a socket blocks.
+//! A flow sends at a rate, which counts headers as links do; `burst` packets leave at once, each
+//! burst after the time that its bytes take at the rate; and with `on` and `off` it sends for one
+//! time and pauses for another, repeatedly. The clock of the rate stands still during a pause, so
+//! an average is exact over any number of rounds. Packets that the host cannot take are delayed and
+//! not made up for: a socket blocks.
 //!
 //! Nothing is acknowledged: a flow is done when it has sent everything.
 //!
-//! Example: 1250 B packets at 1 Gb/s leave every 10 µs. On for 1 ms and off for 4 ms: 100 packets from 0, 100 from
-//! 5 ms.
+//! Example: 1250 B packets at 1 Gb/s leave every 10 µs. On for 1 ms and off for 4 ms: 100 packets
+//! from 0, 100 from 5 ms.
 //!
-//! Source: RFC 768 (nothing is said about rates there); on-off as ns-2's and ns-3's `OnOffApplication`.
+//! Source: RFC 768 (which defines no rates); on-off as ns-2's and ns-3's `OnOffApplication`.
 
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::language::{PACKETS, Reader, SIZE, TIME};
@@ -26,11 +27,11 @@ use weir_units::{Bandwidth, SimTime};
 pub struct Parameters {
     /// The rate, headers included; `None` for that of the host's link.
     pub rate: Option<Bandwidth>,
-    /// Payload bytes of a packet, at most what one holds; `None` for that.
+    /// Payload bytes of a packet, at most the largest payload; `None` for that.
     pub packet: Option<u32>,
     /// How many packets leave at once: 1.
     pub burst: u32,
-    /// How long it sends, and how long it is silent then; `None` to send always.
+    /// The time of sending, and of the pause that follows; `None` to send always.
     pub on_off: Option<(SimTime, SimTime)>,
 }
 
@@ -103,9 +104,10 @@ pub(crate) struct Sender {
     total: u64,
     sent: u64,
     start: SimTime,
-    /// When the next burst is due.
+    /// The time of the next burst.
     next: SimTime,
-    /// Picoseconds of sending time before it, and what is left over from rounding, in units of 1 ps / rate.
+    /// Picoseconds of sending time before it, and the remainder of rounding, in units of 1 ps /
+    /// rate.
     clock: u64,
     carry: u64,
     /// Picoseconds on and off; on is 0 to send always.
@@ -123,13 +125,13 @@ pub(crate) struct Sender {
 const SECOND: u128 = 1_000_000_000_000;
 
 impl Sender {
-    /// When the clock of the rate shows `clock`.
+    /// The time at which the clock of the rate shows `clock`.
     fn time(&self, clock: u64) -> SimTime {
         let silent = clock.checked_div(self.on).map_or(0, |rounds| rounds.saturating_mul(self.off));
         SimTime::from_picos(self.start.picos().saturating_add(clock).saturating_add(silent))
     }
 
-    /// What the clock of the rate shows at a time.
+    /// The clock of the rate at a time.
     fn clock_at(&self, now: SimTime) -> u64 {
         let elapsed = now.saturating_sub(self.start).picos();
         if self.on == 0 {
@@ -145,7 +147,7 @@ impl Sender {
             return;
         }
         if now > self.next {
-            // The host held the flow back.
+            // The host throttled the flow.
             (self.clock, self.carry) = (self.clock_at(now), 0);
             self.next = self.time(self.clock);
             if now < self.next {
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_does_not_take_is_delayed() {
+    fn packets_that_the_host_does_not_take_are_delayed() {
         let mut sender = sender(gigabit(), u64::MAX);
         let start = sender.start;
         let at = |micros| start + SimTime::from_micros(micros);

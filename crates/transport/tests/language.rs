@@ -1,11 +1,12 @@
-//! Parameters in a scenario: what is read, what is left out, and what is refused.
+//! Parameters in a scenario: accepted, omitted and refused values.
 
 use weir_document::shape::Shape;
 use weir_document::{Problems, Source, check, tree};
 use weir_transport::{Parameters, cubic, d3, dctcp, newreno, pfabric, read, udp, variants};
 use weir_units::{Bandwidth, SimTime};
 
-/// Checks and reads a mapping as a protocol's parameters; the diagnostics as text if something is wrong.
+/// Checks and reads a mapping as a protocol's parameters; the diagnostics as text if something is
+/// wrong.
 fn parse(protocol: &str, text: &str) -> Result<Parameters, String> {
     let source = Source::from_text("transport.yaml", text);
     let mut problems = Problems::new(&source);
@@ -20,7 +21,7 @@ fn parse(protocol: &str, text: &str) -> Result<Parameters, String> {
 }
 
 #[test]
-fn what_is_not_written_is_the_default() {
+fn missing_keys_are_the_defaults() {
     let mut problems = Problems::new(&Source::from_text("none.yaml", ""));
     let mut protocols = Vec::new();
     for record in variants() {
@@ -34,7 +35,8 @@ fn what_is_not_written_is_the_default() {
     assert_eq!(read("vegas", None, &mut problems), None);
 }
 
-/// The example of each key is its default, so that the reference shows it; UDP's defaults are not values.
+/// The example of each key is its default, so that the reference shows it; UDP's defaults are not
+/// values.
 #[test]
 fn examples_are_the_defaults() {
     for record in variants().iter().filter(|record| record.id != "udp") {
@@ -92,9 +94,9 @@ fn every_key_is_read() {
     assert_eq!(parse("udp", text), Ok(Parameters::Udp(expected)));
 }
 
-/// A data center's short timeout with Linux's long delay is allowed, and told.
+/// A data center's short timeout with Linux's long delay is allowed, with a remark.
 #[test]
-fn a_delay_above_the_timeout_is_told() {
+fn a_delay_above_the_timeout_gets_a_remark() {
     let notes = |text: &str| {
         let source = Source::from_text("transport.yaml", text);
         let mut problems = Problems::new(&source);
@@ -102,9 +104,9 @@ fn a_delay_above_the_timeout_is_told() {
         assert!(read("dctcp", Some(&root), &mut problems).is_some());
         problems.finish(()).expect("no error").1
     };
-    let told = notes("min-rto: 200us");
+    let remarks = notes("min-rto: 200us");
     assert_eq!(
-        told[0].cause(),
+        remarks[0].cause(),
         "the ack-delay 40 ms is not shorter than the min-rto 200 µs: a packet that waits for its acknowledgement may \
          be sent again"
     );
@@ -114,7 +116,7 @@ fn a_delay_above_the_timeout_is_told() {
 }
 
 #[test]
-fn what_is_refused() {
+fn refused_parameters() {
     let cases = [
         ("newreno", "initial-windw: 4"),
         ("newreno", "initial-window: 0"),
@@ -134,12 +136,12 @@ fn what_is_refused() {
         ("udp", "on: 5s"),
         ("udp", "off: 5s"),
     ];
-    let told: Vec<_> = cases
+    let refused: Vec<_> = cases
         .iter()
         .map(|(protocol, text)| match parse(protocol, text) {
             Ok(parameters) => panic!("{protocol} {text}: {parameters:?}"),
-            Err(told) => format!("## {protocol}\n{told}"),
+            Err(errors) => format!("## {protocol}\n{errors}"),
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(refused.join("\n"));
 }

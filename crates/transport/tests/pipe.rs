@@ -1,5 +1,5 @@
-//! Every reliable transport over networks that lose, reorder, double and mark: all is delivered once and in order,
-//! and the flow ends. The checks stand in [`support::World`].
+//! Every reliable transport over networks that lose, reorder, double and mark: all data is
+//! delivered once and in order, and the flow ends. The checks are in [`support::World`].
 
 mod support;
 
@@ -58,7 +58,7 @@ proptest! {
     }
 }
 
-/// On a perfect network nothing is repeated and nothing times out.
+/// On a perfect network nothing is repeated and no timeout occurs.
 #[test]
 fn a_perfect_network_repeats_nothing() {
     for parameters in reliable() {
@@ -77,9 +77,9 @@ fn runs_are_repeatable() {
     }
 }
 
-/// A light loss is repaired without waiting for the timer, and repeats little more than what was lost.
+/// A light loss is repaired without waiting for the timer, with few unneeded repetitions.
 #[test]
-fn selective_acknowledgements_repeat_what_was_lost() {
+fn selective_acknowledgements_repeat_only_losses() {
     let network = Network { lost: 5, ..PERFECT };
     let outcome = World::new(&Parameters::default(), 10_000_000, network).run();
     // Of 10,000 packets 0.5 % are lost: 50, give or take three standard deviations of 7.

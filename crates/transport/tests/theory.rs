@@ -1,4 +1,5 @@
-//! Transports against the models that their authors give: windows under periodic loss, DCTCP's sawtooth.
+//! Transports against the models that their authors give: windows under periodic loss, DCTCP's
+//! sawtooth.
 
 mod support;
 
@@ -10,27 +11,28 @@ use weir_transport::{
 };
 use weir_units::{Bandwidth, SimTime};
 
-/// What every TCP has here: each packet is acknowledged, as the models assume, and windows have room.
+/// The common parameters of TCP here: each packet is acknowledged, as the models assume, and
+/// windows have room.
 fn common() -> tcp::Parameters {
     tcp::Parameters { delayed_ack: 1, receive_window: 1 << 30, ..tcp::Parameters::default() }
 }
 
-/// The mean window in packets over the second half, when the start is forgotten, while every `period`-th of
-/// `packets` is lost and a round trip takes `rtt`.
+/// The mean window in packets over the second half, when the start has no effect any more, while
+/// every `period`-th of `packets` is lost and a round trip takes `rtt`.
 fn mean_window(parameters: &Parameters, packets: u64, period: u64, rtt: SimTime) -> f64 {
     let delay = SimTime::from_picos(rtt.picos() / 2);
     let (lost, doubled, marked, jitter) = (0, 0, 0, SimTime::ZERO);
     let network = Network { seed: 1, delay, jitter, lost, every: period, doubled, marked };
     let outcome = World::new(parameters, packets * 1000, network).run();
-    // The timer never had to help.
+    // The timer was never needed.
     assert_eq!(outcome.timeouts, 0);
     (packets / 2) as f64 * rtt.picos() as f64 / (outcome.delivered - outcome.half).picos() as f64
 }
 
-/// Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 1997: the mean window
-/// is √(3 / 2p) packets when one of 1/p is lost.
+/// Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 1997:
+/// the mean window is √(3 / 2p) packets when one of 1/p is lost.
 #[test]
-fn newreno_obeys_the_square_root_law() {
+fn newreno_follows_the_square_root_law() {
     let newreno = Parameters::NewReno(newreno::Parameters { tcp: common() });
     for period in [500, 2_000, 8_000] {
         let law = (1.5 * period as f64).sqrt();
@@ -39,22 +41,23 @@ fn newreno_obeys_the_square_root_law() {
     }
 }
 
-/// RFC 9438 §5: the mean window is ∜(C·(3 + β) / (4·(1 − β))) · (RTT / p)^¾ packets when one of 1/p is lost.
+/// RFC 9438 §5: the mean window is ∜(C·(3 + β) / (4·(1 − β))) · (RTT / p)^¾ packets when one of 1/p
+/// is lost.
 #[test]
-fn cubic_obeys_its_response_function() {
+fn cubic_follows_its_response_function() {
     let parameters =
         cubic::Parameters { tcp: common(), fast_convergence: false, hystart: false, ..cubic::Parameters::default() };
     for (period, millis) in [(10_000, 100), (30_000, 100), (10_000, 200)] {
         let law = (0.4 * 3.7 / 1.2_f64).powf(0.25) * (millis as f64 / 1000.0 * period as f64).powf(0.75);
         let cubic = Parameters::Cubic(parameters.clone());
         let window = mean_window(&cubic, 100 * period, period, SimTime::from_millis(millis));
-        // Flat around its old maximum, the window forgets where it comes from slowly: it is still a little above.
+        // Flat around its old maximum, the window converges slowly: it is still a little above.
         assert!((0.95..1.15).contains(&(window / law)), "one of {period}, {millis} ms: {window} instead of {law}");
     }
 }
 
-/// One flow through one queue that sends a packet per tick and marks what finds `threshold` packets in it; the
-/// answer takes `delay` ticks.
+/// One flow through one queue that sends a packet per tick and marks each packet that finds
+/// `threshold` packets in it; the acknowledgement takes `delay` ticks.
 struct Bottleneck {
     sender: Sender,
     receiver: Receiver,
@@ -105,14 +108,14 @@ impl Bottleneck {
     }
 }
 
-/// Alizadeh et al., SIGCOMM 2010, §3.3 with one flow: W* = C·RTT + K, α²·(1 − α/4) = (2·W* + 1) / (W* + 1)², the
-/// queue is at most K + 1 and swings by (W* + 1)·α / 2 (with N = 1).
+/// Alizadeh et al., SIGCOMM 2010, §3.3 with one flow: W* = C·RTT + K, α²·(1 − α/4) = (2·W* + 1) /
+/// (W* + 1)², the queue is at most K + 1 and swings by (W* + 1)·α / 2 (with N = 1).
 #[test]
-fn dctcp_swings_as_its_authors_say() {
+fn dctcp_swings_as_in_its_paper() {
     for (delay, threshold) in [(100_u64, 20_usize), (300, 50)] {
         let parameters = dctcp::Parameters { tcp: common(), ..dctcp::Parameters::default() };
         let mut path = Bottleneck::new(&Parameters::Dctcp(parameters), delay, threshold);
-        // Until the start is forgotten.
+        // Until the start has no effect any more.
         let long = 400 * delay;
         for _ in 0..long {
             path.step();

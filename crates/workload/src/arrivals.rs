@@ -1,24 +1,25 @@
-//! When flows arrive by themselves: [`Arrivals`], [`MeanGap`] and the load that they make.
+//! Independent arrivals of flows: [`Arrivals`], [`MeanGap`] and the load that they make.
 //!
-//! Problem: people ask for a load ("60 %"), a generator needs a gap between arrivals. Approach: at load ρ, flows of
-//! W mean wire bytes bring ρ times the senders' capacity C when they come every W·8/(ρ·C). W must be the mean of the
-//! very rule that draws the sizes ([`crate::SizeDistribution::mean_wire_bytes`]).
+//! Problem: an experiment is given as a load ("60 %"), a generator needs a gap between arrivals.
+//! Approach: at load ρ, flows of W mean wire bytes make ρ times the senders' capacity C when they
+//! arrive every W·8/(ρ·C). W must be the mean of the rule that draws the sizes
+//! ([`crate::SizeDistribution::mean_wire_bytes`]).
 //!
-//! Gaps are fractions of picoseconds; the fraction is carried from arrival to arrival, so the rate has no rounding
-//! error however short the gap.
+//! Gaps are fractions of picoseconds; the fraction is carried from arrival to arrival, so the rate
+//! has no rounding error for any gap.
 //!
-//! Worked example: web search in 1500-byte packets is 1,711,490 wire bytes a flow; 144 senders of 10 Gb/s at 60 % start
-//! one every 15.847 µs.
+//! Worked example: web search in 1500-byte packets is 1,711,490 wire bytes a flow; 144 senders of
+//! 10 Gb/s at 60 % start one every 15.847 µs.
 //!
-//! Sources: QJump (NSDI 2015), Fig 9 and its ns-2 scripts, λ = load·R/(mean wire bits); the uniform gaps U(0, 2t) are
-//! those of Parley, Table 3.
+//! Sources: QJump (NSDI 2015), Fig 9 and its ns-2 scripts, λ = load·R/(mean wire bits); the uniform
+//! gaps U(0, 2t) are those of Parley, Table 3.
 
 use crate::Rng;
 use crate::error::{SpecError, SpecResult};
 use weir_latency::Load;
 use weir_units::{Bandwidth, SimTime};
 
-/// How gaps between arrivals are distributed around their mean.
+/// The distribution of gaps between arrivals around their mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
     /// Exponential gaps: arrivals of many independent users.
@@ -32,7 +33,7 @@ pub enum Arrivals {
 impl Arrivals {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Poisson, Self::Constant, Self::Uniform];
-    /// What files call it.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Poisson => "poisson",
@@ -53,7 +54,8 @@ impl Arrivals {
 /// Picoseconds in a second.
 const PICOS: f64 = 1e12;
 
-/// The mean time between two arrivals of a whole workload: above 0.001 ps, at most 2^63 ps (106 days).
+/// The mean time between two arrivals of a whole workload: above 0.001 ps, at most 2^63 ps (106
+/// days).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct MeanGap {
     picos: f64,
@@ -68,7 +70,7 @@ impl MeanGap {
     /// A gap in picoseconds.
     ///
     /// # Errors
-    /// What is no number or out of range.
+    /// A value that is not a number or out of range.
     pub fn from_picos(picos: f64) -> SpecResult<Self> {
         if !(Self::SHORTEST..=Self::LONGEST).contains(&picos) {
             return Err(SpecError::new(
@@ -91,11 +93,11 @@ impl MeanGap {
     }
 }
 
-/// The mean gap between flows of `mean_wire_bytes` that brings `load` to links of `capacity` in all (the sum of the
-/// senders' links).
+/// The mean gap between flows of `mean_wire_bytes` that offers `load` to links of `capacity` in all
+/// (the sum of the senders' links).
 ///
 /// # Errors
-/// A capacity of nothing or without limit, a mean that is no number above zero, or a gap out of range.
+/// A capacity of zero or without limit, a mean that is no number above zero, or a gap out of range.
 pub fn mean_gap(load: Load, capacity: Bandwidth, mean_wire_bytes: f64) -> SpecResult<MeanGap> {
     if capacity == Bandwidth::ZERO || capacity.is_unlimited() {
         return Err(SpecError::new(
@@ -106,10 +108,11 @@ pub fn mean_gap(load: Load, capacity: Bandwidth, mean_wire_bytes: f64) -> SpecRe
     MeanGap::from_picos(mean_wire_bytes * 8.0 * PICOS / (load.as_f64() * capacity.bps() as f64))
 }
 
-/// The mean gap between flows of `mean_wire_bytes` that bring `rate` in all, which may be more than any link carries.
+/// The mean gap between flows of `mean_wire_bytes` that offer `rate` in all, which may exceed any
+/// link's rate.
 ///
 /// # Errors
-/// A rate of nothing or without limit, a mean that is no number above zero, or a gap out of range.
+/// A rate of zero or without limit, a mean that is no number above zero, or a gap out of range.
 pub fn mean_gap_of_rate(rate: Bandwidth, mean_wire_bytes: f64) -> SpecResult<MeanGap> {
     if rate == Bandwidth::ZERO || rate.is_unlimited() {
         return Err(SpecError::new(format!("flows cannot arrive at {rate}"), "write a finite rate above zero"));
@@ -139,7 +142,7 @@ impl ArrivalClock {
     pub(crate) const fn at(&self) -> SimTime {
         self.at
     }
-    /// Goes on to the arrival after it.
+    /// Moves to the next arrival.
     pub(crate) fn advance(&mut self) {
         let gap = self.arrivals.draw(&mut self.rng) * self.gap.picos + self.part;
         // `as` rounds towards zero and stops at the largest integer.
@@ -179,8 +182,9 @@ mod tests {
 
     #[test]
     fn gaps_have_the_mean_and_variance_of_their_distribution() {
-        // Variances in units of the squared mean: 1, 0, 4/12. The mean of n gaps has the standard error √(v/n), their
-        // variance at most √(8/n), the exponential's (fourth central moment 9, less 1).
+        // Variances in units of the squared mean: 1, 0, 4/12. The mean of n gaps has the standard
+        // error √(v/n), their variance at most √(8/n), the exponential's (fourth central moment 9,
+        // less 1).
         let n = 200_000;
         for (arrivals, variance) in
             [(Arrivals::Poisson, 1.0), (Arrivals::Constant, 0.0), (Arrivals::Uniform, 1.0 / 3.0)]
@@ -196,8 +200,8 @@ mod tests {
 
     #[test]
     fn poisson_gaps_are_exponential_at_every_size() {
-        // Ten bins of equal probability, the edges −ln(1 − k/10): chi-square with 9 degrees of freedom, above 27.9 in
-        // one of a thousand.
+        // Ten bins of equal probability, the edges −ln(1 − k/10): chi-square with 9 degrees of
+        // freedom, above 27.9 in one of a thousand.
         let n = 100_000;
         let mut seen = [0_u32; 10];
         for gap in gaps(Arrivals::Poisson, 1e9, n) {
@@ -230,7 +234,7 @@ mod tests {
         }
     }
 
-    /// A rate is the load of links that carry just that.
+    /// A rate is the load of links of just that rate.
     #[test]
     fn a_rate_is_a_gap() {
         // 1 MB with headers at 56 Gb/s: 142.857 µs.

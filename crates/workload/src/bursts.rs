@@ -1,12 +1,14 @@
-//! [`Bursts`]: every sender sends to one random receiver for a time, is silent for a time, and goes on to another.
+//! [`Bursts`]: every sender sends to one random receiver for a time, pauses for a time, and
+//! continues with another.
 //!
-//! Problem: traffic that moves about faster than a slow controller looks: each sender is always busy, or busy most of the time,
-//! and never with the same receiver for long. Approach: a clock and a random stream for each sender; when its burst is due it
-//! starts a flow without a size, which stops after `on`, and the next burst is due `off` later. How fast a burst is, is the
-//! transport's matter: a rate of UDP, or whatever TCP gets.
+//! Problem: traffic that moves faster than the period of a slow controller: each sender is always
+//! busy, or busy most of the time, and never with the same receiver for long. Approach: a clock and
+//! a random stream for each sender; when its burst is due it starts a flow without a size, which
+//! stops after `on`, and the next burst is due `off` later. The transport decides the rate of a
+//! burst: a rate of UDP, or the throughput of TCP.
 //!
-//! Worked example: on for 5 s and off for 2 s, 100 senders: at 0 s, 7 s and 14 s each starts a flow of 5 s. With `off` of zero
-//! they send always, each 5 s to another receiver.
+//! Worked example: on for 5 s and off for 2 s, 100 senders: at 0 s, 7 s and 14 s each starts a flow
+//! of 5 s. With `off` of zero they send always, each 5 s to another receiver.
 //!
 //! Source: Parley, Fig 13 (100 racks, bursts of 5 s, with and without a sleep of 2 s).
 
@@ -31,7 +33,8 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Each of `senders` sends to one of `receivers` for `on`, is silent for `off`, and sends to another, from time 0 on.
+    /// Each of `senders` sends to one of `receivers` for `on`, pauses for `off`, and sends to
+    /// another, from time 0 on.
     ///
     /// # Errors
     /// A sender that is the only receiver; bursts of no time.
@@ -44,8 +47,9 @@ impl Bursts {
         Ok(Self { senders, receivers, on, off, start, spread, until })
     }
 
-    /// The first bursts begin at `start`, or each sender's uniformly in `start .. start + spread`. None begins at `until` or
-    /// later, and one that is under way then stops ([`SimTime::NEVER`]: no end).
+    /// The first bursts begin at `start`, or each sender's uniformly in `start .. start + spread`.
+    /// None begins at `until` or later, and one that is under way then stops ([`SimTime::NEVER`]:
+    /// no end).
     ///
     /// # Errors
     /// An end that is not after the last start.
@@ -60,7 +64,7 @@ impl Bursts {
 #[derive(Debug)]
 pub(crate) struct BurstsState {
     spec: Bursts,
-    /// When each sender's next burst begins, by its place.
+    /// The start of each sender's next burst, by its index.
     due: BinaryHeap<Reverse<(SimTime, u32)>>,
     /// Each sender's receivers.
     choices: Vec<Rng>,
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_workloads_are_refused() {
         assert!(Bursts::new(hosts(0..1), hosts(0..1), SECOND, SECOND).is_err());
         assert!(Bursts::new(hosts(0..2), hosts(0..2), SimTime::ZERO, SECOND).is_err());
         let bursts = Bursts::new(hosts(0..2), hosts(0..2), SECOND, SimTime::ZERO).expect("bursts");

@@ -1,15 +1,17 @@
 //! Decimal numbers of tables, exact.
 //!
-//! Problem: `0.000008540` seconds are 8,540,000 picoseconds; through a float they may be 8,539,999. Approach: digits
-//! are read as an integer and scaled by a power of ten. Programs print small numbers with an exponent (`8.54e-06`) and
-//! floats with up to 17 digits, so both are read; digits beyond the scale are cut.
+//! Problem: `0.000008540` seconds are 8,540,000 picoseconds; through a float they may be 8,539,999.
+//! Approach: digits are read as an integer and scaled by a power of ten. Programs print small
+//! numbers with an exponent (`8.54e-06`) and floats with up to 17 digits, so both are read; digits
+//! beyond the scale are cut.
 //!
 //! Worked example: `8.54e-06` at scale 12 is 8,540,000.
 
 /// The most digits that are read: as many as fit into `u128` with room for the scaling.
 const MOST_DIGITS: usize = 38;
 
-/// `text` · 10^`scale`, rounded down; `None` if it is not a number, is negative or is 2^127 and above.
+/// `text` · 10^`scale`, rounded down; `None` if it is not a number, is negative or is 2^127 and
+/// above.
 pub(crate) fn parse(text: &str, scale: i32) -> Option<u128> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) if !exponent.is_empty() => (number, exponent.parse::<i16>().ok()?),

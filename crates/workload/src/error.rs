@@ -1,12 +1,12 @@
-//! [`SpecError`]: why a workload cannot be.
+//! [`SpecError`]: the reason why a workload is invalid.
 
-/// Why a description is not a workload: the cause in one clause, and what to write instead.
+/// The reason why a description is not a workload: the cause in one clause, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SpecError {
-    /// What is wrong, in one clause without a final stop.
+    /// The cause, in one clause without a final stop.
     pub cause: String,
-    /// What to write instead.
+    /// The hint.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! [`FlowStart`]: what a workload gives.
+//! [`FlowStart`]: the output of a workload.
 
 use weir_units::{MachineId, SimTime};
 
@@ -8,19 +8,22 @@ pub const UNTIL_STOPPED: u64 = u64::MAX;
 /// A flow that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowStart {
-    /// When it starts: not later than the time at which the workload was asked.
+    /// Its start: not later than the time of the poll.
     pub at: SimTime,
-    /// Who sends.
+    /// The sender.
     pub from: MachineId,
-    /// Who receives, never the sender.
+    /// The receiver, never the sender.
     pub to: MachineId,
-    /// Bytes of the application, at least 1; [`UNTIL_STOPPED`] for a flow that goes on until `stop`.
+    /// Bytes of the application, at least 1; [`UNTIL_STOPPED`] for a flow that continues until
+    /// `stop`.
     pub bytes: u64,
-    /// When the sender stops, whatever it has sent; [`SimTime::NEVER`] for flows that end with their last byte.
+    /// The stop of the sender, regardless of the bytes sent; [`SimTime::NEVER`] for flows that end
+    /// with their last byte.
     pub stop: SimTime,
-    /// The workload's own number of the flow, to be handed back when it is finished. Unique within the workload.
+    /// The workload's own number of the flow, to be passed back at its end. Unique within the
+    /// workload.
     pub tag: u64,
-    /// The point in time at which the last byte should be there.
+    /// The deadline of the last byte.
     pub deadline: Option<SimTime>,
 }
 

@@ -15,7 +15,7 @@ impl Hosts {
     /// No machine, or one twice (`what` names the list in the message: `senders`).
     pub fn new(hosts: Vec<MachineId>, what: &str) -> SpecResult<Self> {
         if hosts.is_empty() {
-            return Err(SpecError::new(format!("the {what} are nobody"), "name at least one host"));
+            return Err(SpecError::new(format!("the {what} are empty"), "name at least one host"));
         }
         let mut sorted = hosts.clone();
         sorted.sort_unstable();
@@ -39,12 +39,12 @@ impl Hosts {
         self.0.len()
     }
 
-    /// The machine at a place below [`Hosts::len`].
+    /// The machine at an index below [`Hosts::len`].
     pub fn at(&self, place: usize) -> MachineId {
         self.0[place]
     }
 
-    /// Where a machine stands.
+    /// The index of a machine.
     pub fn place_of(&self, host: MachineId) -> Option<usize> {
         self.0.iter().position(|&other| other == host)
     }
@@ -58,7 +58,7 @@ impl Hosts {
     pub(crate) fn at_least(self, least: usize, what: &str) -> SpecResult<Self> {
         if self.len() < least {
             return Err(SpecError::new(
-                format!("{what} among {} host has nobody to send to", self.len()),
+                format!("{what} among {} host has no other host to send to", self.len()),
                 format!("name at least {least} hosts"),
             ));
         }
@@ -71,11 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_and_doubles_are_refused() {
+    fn empty_lists_and_doubles_are_refused() {
         let refused = |hosts: &[u32]| {
             Hosts::new(hosts.iter().copied().map(MachineId).collect(), "senders").expect_err("refused").to_string()
         };
-        assert_eq!(refused(&[]), "the senders are nobody");
+        assert_eq!(refused(&[]), "the senders are empty");
         assert_eq!(refused(&[4, 2, 4]), "a host is twice among the senders");
         let hosts = Hosts::new(vec![MachineId(9), MachineId(3)], "senders").expect("two hosts");
         assert_eq!((hosts.len(), hosts.at(1), hosts.place_of(MachineId(9))), (2, MachineId(3), Some(0)));

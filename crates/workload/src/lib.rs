@@ -1,33 +1,37 @@
-//! Workloads: which flows start when, between whom, of what size.
+//! Workloads: the starts, pairs and sizes of flows.
 //!
-//! Problem: an experiment is a network under some traffic, and the traffic must be the same for every transport, queue
-//! and body that carries it, and the same again when the experiment is repeated. Approach: a workload is a state machine
-//! without clock, network or randomness of its own: it is given a seed and times, and gives flows.
+//! Problem: an experiment is a network under some traffic, and the traffic must be the same for
+//! every transport, queue and backend, and the same again when the experiment is repeated.
+//! Approach: a workload is a state machine without clock, network or randomness of its own: it
+//! receives a seed and times, and returns flows.
 //!
 //! | kind | flows | loop |
 //! |---|---|---|
 //! | [`Transfers`] | between given pairs, long-lived or of one size | open |
-//! | [`Random`] | between random pairs, arriving by themselves at a load | open |
+//! | [`Random`] | between random pairs, with independent arrivals at a load | open |
 //! | [`Bursts`] | from each sender to one random receiver after the other | open |
 //! | [`FlowList`] | one by one from a table | open |
 //! | [`Rounds::incast`] | many senders to one receiver at once, in rounds | open or closed |
-//! | [`Shuffle`] | everybody to everybody, a few at a time | closed |
+//! | [`Shuffle`] | all to all, a few at a time | closed |
 //! | [`Rounds::barrier`] | rounds that must end before the next begins | closed |
 //! | [`Requests`] | a request and its response | open or closed |
 //!
-//! Open loops send whatever the network does; closed ones wait for it. Constant rates, on-off and bursts of UDP between the
-//! same two hosts are a matter of the transport: their workload is [`Transfers`].
+//! Open loops send regardless of the network; closed ones wait for it. Constant rates, on-off and
+//! bursts of UDP between the same two hosts are a matter of the transport: their workload is
+//! [`Transfers`].
 //!
-//! A [`Spec`] is valid by construction: whatever cannot be is refused with cause and hint by the function that
-//! would have built it. Sizes come from a [`SizeDistribution`].
+//! A [`Spec`] is valid by construction: the function that would build an invalid one refuses it
+//! with cause and hint. Sizes are drawn from a [`SizeDistribution`].
 //!
-//! **How to drive one.** At [`Workload::next`], call [`Workload::poll`] until it gives nothing more. When the last byte
-//! of a flow has reached its receiver, call [`Workload::on_finished`], and look at `next` again: closed loops start
-//! their flows because of it, perhaps at once. Time never goes back. Polling too early is harmless.
+//! **How to drive one.** At [`Workload::next`], call [`Workload::poll`] until it returns none. When
+//! the last byte of a flow has reached its receiver, call [`Workload::on_finished`], and read
+//! `next` again: closed loops start their flows because of it, perhaps at once. Time never goes
+//! back. Polling too early is harmless.
 //!
-//! Every kind draws from streams of its own seed ([`Rng`]), in integers and in the four exact operations on floats: the
-//! same seed gives the same flows on every platform. Give every workload of a run a seed of its own, or they draw
-//! alike; seeds that are neighbours are as unrelated as any.
+//! Every kind draws from streams of its own seed ([`Rng`]), in integers and in the four exact
+//! operations on floats: the same seed gives the same flows on every platform. Give every workload
+//! of a run a seed of its own, or their draws are equal; neighbouring seeds are as unrelated as
+//! any.
 //!
 //! Worked example, three flows at 60 % of four senders' links:
 //!
@@ -52,7 +56,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Sources: the modules name theirs.
+//! The sources are in the modules.
 
 mod arrivals;
 mod bursts;

@@ -1,16 +1,19 @@
 //! The natural logarithm by additions, multiplications and divisions alone.
 //!
-//! Problem: exponential gaps need a logarithm, and the last bit of `f64::ln` differs between platforms, since it comes
-//! from their mathematical libraries; one bit is enough to make two machines draw different flows from one seed.
-//! Approach: the four basic operations are exact by IEEE 754 and so the same everywhere. Take the exponent out of the
-//! float, so that x = m·2^e with m in [1/√2, √2]; then ln x = e·ln 2 + 2·artanh(s) with s = (m − 1)/(m + 1), |s| at
-//! most 0.172, by the series s + s³/3 + s⁵/5 + …; eleven terms leave less than 10^−18.
+//! Problem: exponential gaps need a logarithm, and the last bit of `f64::ln` differs between
+//! platforms, since it comes from their mathematical libraries; one bit is enough to make two
+//! machines draw different flows from one seed. Approach: the four basic operations are exact by
+//! IEEE 754 and so the same everywhere. Take the exponent out of the float, so that x = m·2^e with
+//! m in [1/√2, √2]; then ln x = e·ln 2 + 2·artanh(s) with s = (m − 1)/(m + 1), |s| at most 0.172,
+//! by the series s + s³/3 + s⁵/5 + …; eleven terms leave less than 10^−18.
 //!
 //! Worked example: ln 3 = 2·ln 2 + ln 0.75, s = −1/7, series −0.2876820724; together 1.0986122887.
 //!
-//! Source: the series is standard (Abramowitz and Stegun, 4.1.27); the reduction is that of fdlibm's `e_log.c`.
+//! Source: the series is standard (Abramowitz and Stegun, 4.1.27); the reduction is that of
+//! fdlibm's `e_log.c`.
 
-/// ln 2 in two parts: the first has so few bits that its product with an exponent is exact (fdlibm's split).
+/// ln 2 in two parts: the first has so few bits that its product with an exponent is exact
+/// (fdlibm's split).
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// How many terms of the series are summed: 2·0.172^23/23 is 2·10^−19.
@@ -60,7 +63,8 @@ mod tests {
         #[test]
         fn rises(numerator in 1_u64..1 << 53) {
             let at = |n: u64| ln(n as f64 / (1_u64 << 53) as f64);
-            // Neighbours may come out equal; a step down would be a larger error than a unit in the last place.
+            // Neighbours may be equal; a step down would be a larger error than a unit in the last
+            // place.
             prop_assert!(at(numerator + 1) - at(numerator) >= -1e-15 * at(numerator).abs());
         }
     }

@@ -1,17 +1,20 @@
 //! [`Random`]: open arrivals between random pairs.
 //!
-//! Problem: the usual experiment on flow completion times: flows come by themselves at a load, from anybody to anybody,
-//! with sizes from a published distribution. Approach: one arrival process for the whole workload; for each arrival a
-//! sender, uniformly, and then a receiver, uniformly among the others; a size; perhaps a deadline. Gaps, pairs, sizes
-//! and deadlines come from separate streams of the seed, so at another load the same flows come at other times.
+//! Problem: the usual experiment on flow completion times has independent arrivals at a load,
+//! between all pairs, with sizes from a published distribution. Approach: one arrival process for
+//! the whole workload; for each arrival a sender, uniformly, and then a receiver, uniformly among
+//! the others; a size; perhaps a deadline. Gaps, pairs, sizes and deadlines are drawn from separate
+//! streams of the seed, so another load has the same flows at other times.
 //!
-//! With [`Random::per_sender`] every sender has an arrival process of its own, as when each machine runs a generator of load; with
-//! gaps that are not exponential that is burstier than one process of all.
+//! With [`Random::per_sender`] every sender has an arrival process of its own, as when each machine
+//! runs a generator of load; with gaps that are not exponential that is burstier than one process
+//! of all.
 //!
-//! Worked example: 144 senders and receivers are 20,592 pairs; 20,000 flows use most of them at most once.
+//! Worked example: 144 senders and receivers are 20,592 pairs; 20,000 flows use most of them at
+//! most once.
 //!
-//! Sources: pFabric (SIGCOMM 2013) §5; QJump (NSDI 2015) Fig 9; deadlines as D3 (SIGCOMM 2011) §6 and pFabric §5.4:
-//! exponential, with a floor.
+//! Sources: pFabric (SIGCOMM 2013) §5; QJump (NSDI 2015) Fig 9; deadlines as D3 (SIGCOMM 2011) §6
+//! and pFabric §5.4: exponential, with a floor.
 
 use crate::arrivals::{ArrivalClock, exponential, later};
 use crate::error::{SpecError, SpecResult, at_least_one};
@@ -20,12 +23,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_units::{MachineId, SimTime};
 
-/// When the last byte of a flow should be there, counted from its start.
+/// The deadline of a flow's last byte, counted from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadlines {
     /// So long after every start.
     Fixed(SimTime),
-    /// Exponential with a mean, but at least `floor`: what would be shorter is lifted to it.
+    /// Exponential with a mean, but at least `floor`: shorter ones are raised to it.
     Exponential {
         /// The mean before the floor is applied.
         mean: SimTime,
@@ -43,7 +46,8 @@ impl Deadlines {
     }
 }
 
-/// Open arrivals between random pairs. Without [`Random::at_most`] and [`Random::times`] they never end.
+/// Open arrivals between random pairs. Without [`Random::at_most`] and [`Random::times`] they never
+/// end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Random {
     senders: Hosts,
@@ -60,8 +64,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// Flows from `senders` to `receivers`, one every `gap` on average in all, from time 0 on: the first arrives one
-    /// gap after it.
+    /// Flows from `senders` to `receivers`, one every `gap` on average in all, from time 0 on: the
+    /// first arrives one gap after it.
     ///
     /// # Errors
     /// A sender that is the only receiver.
@@ -78,7 +82,8 @@ impl Random {
         Ok(Self { senders, receivers, arrivals, gap, per_sender, sizes, start, until, flows, deadlines })
     }
 
-    /// Counts the first gap from `start`, and lets no flow start at `until` or later ([`SimTime::NEVER`]: no end).
+    /// Counts the first gap from `start`, and lets no flow start at `until` or later
+    /// ([`SimTime::NEVER`]: no end).
     ///
     /// # Errors
     /// An end that is not after the start.
@@ -97,7 +102,8 @@ impl Random {
         Ok(self)
     }
 
-    /// Gives every sender an arrival process of its own, with a mean gap as many times as long as there are senders.
+    /// Gives every sender an arrival process of its own, with a mean gap as many times as long as
+    /// there are senders.
     ///
     /// # Errors
     /// A gap of one sender that is out of range.
@@ -130,17 +136,17 @@ impl Random {
         &self.sizes
     }
 
-    /// Who sends: each with the same chance.
+    /// The senders: each with the same chance.
     pub fn senders(&self) -> &Hosts {
         &self.senders
     }
 
-    /// Who receives: each with the same chance, but for the sender itself.
+    /// The receivers: each with the same chance, except the sender itself.
     pub fn receivers(&self) -> &Hosts {
         &self.receivers
     }
 
-    /// When the first gap begins.
+    /// The start of the first gap.
     pub fn start(&self) -> SimTime {
         self.start
     }
@@ -156,7 +162,7 @@ impl Random {
     }
 }
 
-/// Refuses a sender that has nobody to send to.
+/// Refuses a sender that has no other host to send to.
 pub(crate) fn others_exist(senders: &Hosts, receivers: &Hosts) -> SpecResult<()> {
     if receivers.len() == 1 && senders.place_of(receivers.at(0)).is_some() {
         return Err(SpecError::new("the only receiver is also a sender", "name another receiver"));
@@ -173,8 +179,8 @@ pub(crate) fn ends_after(start: SimTime, until: SimTime) -> SpecResult<()> {
     Ok(())
 }
 
-/// A receiver other than `from`, uniformly: drawn again until it is another one, at most half of the time since there
-/// are at least two.
+/// A receiver other than `from`, uniformly: drawn again until it is another one, at most half of
+/// the time since there are at least two.
 pub(crate) fn other(hosts: &Hosts, from: MachineId, rng: &mut Rng) -> MachineId {
     loop {
         let to = hosts.at(rng.place(hosts.len()));

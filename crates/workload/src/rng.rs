@@ -1,18 +1,22 @@
 //! [`Rng`]: the workloads' own random numbers, the same on every platform and for ever.
 //!
-//! Problem: a seed that is printed with a result must give the same flows years later and on any machine. The
-//! general-purpose generators of Rust's `rand` (`StdRng`, `SmallRng`) are documented as not portable: a new version
-//! of the crate may draw other numbers from the same seed, and so do its distributions. Approach: xoshiro256++, a few
-//! lines with published reference outputs, seeded by SplitMix64 as its authors advise; bounded integers by Lemire's
-//! multiplication with rejection, so that they are exactly uniform.
+//! Problem: a seed that is printed with a result must give the same flows years later and on any
+//! machine. The general-purpose generators of Rust's `rand` (`StdRng`, `SmallRng`) are documented
+//! as not portable: a new version of the crate may draw other numbers from the same seed, and so do
+//! its distributions. Approach: xoshiro256++, a few lines with published reference outputs, seeded
+//! by SplitMix64 as its authors advise; bounded integers by Lemire's multiplication with rejection,
+//! so that they are exactly uniform.
 //!
-//! One seed gives many independent streams ([`Rng::stream`]). A workload draws its gaps, pairs and sizes from streams
-//! of their own, so that a sweep over loads compares the same flows at different spacing (common random numbers).
+//! One seed gives many independent streams ([`Rng::stream`]). A workload draws its gaps, pairs and
+//! sizes from streams of their own, so that a sweep over loads compares the same flows at different
+//! spacing (common random numbers).
 //!
-//! Worked example: `Rng::stream(7, 0)` and `Rng::stream(7, 1)` share nothing; `Rng::stream(7, 0)` again is the same.
+//! Worked example: `Rng::stream(7, 0)` and `Rng::stream(7, 1)` share nothing; `Rng::stream(7, 0)`
+//! again is the same.
 //!
-//! Sources: D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators" (2021), §3 and the reference code
-//! at prng.di.unimi.it; D. Lemire, "Fast random integer generation in an interval" (2019), algorithm 5.
+//! Sources: D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators" (2021), §3 and
+//! the reference code at prng.di.unimi.it; D. Lemire, "Fast random integer generation in an
+//! interval" (2019), algorithm 5.
 
 /// SplitMix64: a counter through a mixer. Only used to spread seeds.
 #[derive(Debug, Clone)]
@@ -35,10 +39,12 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// Stream number `stream` of `seed`. Neighbouring seeds and streams are as unrelated as distant ones.
+    /// Stream number `stream` of `seed`. Neighbouring seeds and streams are as unrelated as distant
+    /// ones.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut mix = SplitMix64(SplitMix64(seed).next() ^ SplitMix64(!stream).next().rotate_left(32));
-        // The mixer is a bijection over a counter that does not repeat, so the four words are not all zero.
+        // The mixer is a bijection over a counter that does not repeat, so the four words are not
+        // all zero.
         Self { state: [mix.next(), mix.next(), mix.next(), mix.next()] }
     }
 
@@ -72,7 +78,7 @@ impl Rng {
         (product >> 64) as u64
     }
 
-    /// A place in a table of `len` entries, uniform. `len` is above zero.
+    /// An index into a table of `len` entries, uniform. `len` is above zero.
     pub(crate) fn place(&mut self, len: usize) -> usize {
         debug_assert!(len > 0, "a place in an empty table");
         self.below(len as u64) as usize
@@ -150,8 +156,8 @@ mod tests {
         }
         let chi: f64 = seen.iter().map(|&n| (f64::from(n) - 10_000.0).powi(2) / 10_000.0).sum();
         assert!(chi < 22.46, "{seen:?}: {chi}");
-        // Two thirds of 2^64: without rejection every even number would come from two words and every odd one from
-        // one, so that 2/3 would be even.
+        // Two thirds of 2^64: without rejection every even number would have two preimages and
+        // every odd one one, so that 2/3 would be even.
         let bound = (u64::MAX / 3) * 2;
         let even = (0..10_000).filter(|_| rng.below(bound).is_multiple_of(2)).count();
         assert!((4_800..5_200).contains(&even), "{even}");
@@ -160,7 +166,8 @@ mod tests {
 
     #[test]
     fn exponential_numbers_have_mean_and_variance_one() {
-        // Of n numbers the mean has the standard error 1/√n, the mean square √20/√n (fourth moment 24, less 2²).
+        // Of n numbers the mean has the standard error 1/√n, the mean square √20/√n (fourth moment
+        // 24, less 2²).
         let mut rng = Rng::stream(3, 0);
         let n = 200_000;
         let (mut sum, mut squares) = (0.0, 0.0);

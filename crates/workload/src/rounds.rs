@@ -1,30 +1,31 @@
 //! [`Rounds`]: incast and barriers.
 //!
-//! Problem: partition–aggregate services and iterative computations send in rounds, and what counts is when the last
-//! flow of a round is there. Approach: one machine for both. A round is a fixed set of pairs; the next one begins a
-//! period after the last one began (open), or some time after its last flow ended (closed). In a closed loop rounds
-//! never overlap.
+//! Problem: partition–aggregate services and iterative computations send in rounds, and the arrival
+//! of a round's last flow counts. Approach: one state machine for both. A round is a fixed set of
+//! pairs; the next one begins a period after the last one began (open), or some time after its last
+//! flow ended (closed). In a closed loop rounds never overlap.
 //!
 //! | kind | pairs of a round | begins |
 //! |---|---|---|
 //! | [`Rounds::incast`] | every sender to one receiver | either way |
-//! | [`Rounds::barrier`] | all to all, round a ring, or all to one | when all are done and have thought |
+//! | [`Rounds::barrier`] | all to all, round a ring, or all to one | a think time after all are done |
 //!
-//! A flow's tag is its round times the flows per round plus its place, so that results can time rounds
-//! ([`crate::Workload::coflow`]).
+//! A flow's tag is its round times the flows per round plus its index, so that results can time
+//! rounds ([`crate::Workload::coflow`]).
 //!
-//! Worked example: a barrier of 4 hosts, all to all, is 12 flows a round. In each, host 0 sends to 1, host 1 to 2, and
-//! so on, then everybody to the host after that: nobody is first sent to by everybody.
+//! Worked example: a barrier of 4 hosts, all to all, is 12 flows a round. In each, host 0 sends to
+//! 1, host 1 to 2, and so on, then each to the host after that: no host is the first receiver of
+//! all others.
 //!
-//! Sources: incast, Phanishayee et al. (FAST 2008) and DCTCP (SIGCOMM 2010) §4.2.1; barriers, QJump (NSDI 2015) §6.1
-//! (Naiad); the name coflow, Chowdhury and Stoica (HotNets 2012).
+//! Sources: incast, Phanishayee et al. (FAST 2008) and DCTCP (SIGCOMM 2010) §4.2.1; barriers, QJump
+//! (NSDI 2015) §6.1 (Naiad); the name coflow, Chowdhury and Stoica (HotNets 2012).
 
 use crate::arrivals::later;
 use crate::error::{SpecError, SpecResult, at_least_one, finite_size};
 use crate::{FlowStart, Hosts, Rng};
 use weir_units::{MachineId, SimTime};
 
-/// Who sends to whom in every round.
+/// The pairs of every round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
     /// Every host to every other.
@@ -35,7 +36,7 @@ pub enum Pattern {
     ToOne(MachineId),
 }
 
-/// When the next round begins.
+/// The start of the next round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextRound {
     /// So long after the last one began, whether its flows are done or not.
@@ -72,8 +73,8 @@ impl Rounds {
         Self::new(senders, Pattern::ToOne(receiver), bytes, next)
     }
 
-    /// Every flow of the pattern among `hosts` has `bytes`; the next round begins `think` after the last flow of the
-    /// one before was done. The first begins at 0; without end.
+    /// Every flow of the pattern among `hosts` has `bytes`; the next round begins `think` after the
+    /// last flow of the one before was done. The first begins at 0; without end.
     ///
     /// # Errors
     /// Fewer than two hosts, 0 bytes, a pattern to one that is not among the hosts.
@@ -133,7 +134,7 @@ impl Rounds {
         }
     }
 
-    /// Who sends in every round, in order of the list.
+    /// The senders of every round, in order of the list.
     pub fn senders(&self) -> Vec<MachineId> {
         let root = match self.pattern {
             Pattern::ToOne(root) => Some(root),
@@ -142,7 +143,7 @@ impl Rounds {
         self.hosts.iter().filter(|host| Some(*host) != root).collect()
     }
 
-    /// Who is sent to in every round, in order of the list.
+    /// The receivers of every round, in order of the list.
     pub fn receivers(&self) -> Vec<MachineId> {
         match self.pattern {
             Pattern::ToOne(root) => vec![root],
@@ -150,7 +151,7 @@ impl Rounds {
         }
     }
 
-    /// How many flows a round has; at least one.
+    /// The number of flows of a round; at least one.
     fn per_round(&self) -> u64 {
         let hosts = self.hosts.len() as u64;
         match self.pattern {
@@ -167,15 +168,15 @@ pub(crate) struct RoundsState {
     spec: Rounds,
     rng: Rng,
     per_round: u64,
-    /// The place of the root, which does not send.
+    /// The index of the root, which does not send.
     root: Option<usize>,
-    /// Which round is being started, and when it began.
+    /// The round that is being started, and its start.
     round: u64,
     began: SimTime,
-    /// How many flows of it were started, and when in order of time if there is jitter.
+    /// The number of its started flows, and their starts in order of time if there is jitter.
     started: u64,
     starts: Vec<(SimTime, u32)>,
-    /// How many flows of the round are not done. Kept in closed loops only.
+    /// The flows of the round that are not done. Kept in closed loops only.
     left: u64,
 }
 
@@ -246,7 +247,7 @@ impl RoundsState {
         }
     }
 
-    /// The pair at a place of every round.
+    /// The pair at an index of every round.
     fn pair(&self, place: u64) -> (MachineId, MachineId) {
         let hosts = &self.spec.hosts;
         let n = hosts.len();

@@ -1,9 +1,10 @@
-//! [`Shuffle`]: everybody sends to everybody, once.
+//! [`Shuffle`]: every host sends to every other, once.
 //!
-//! Problem: between map and reduce every host has data for every other; it sends to a few at a time. Approach: each
-//! sender has an order of its own over the others and a number of flows that may be under way; when one ends the
-//! next one starts. An order is either staggered (the i-th host begins with the one after it, so that everybody is
-//! sent to by one at a time while all are equally fast) or drawn from the seed.
+//! Problem: between map and reduce every host has data for every other; it sends to a few at a
+//! time. Approach: each sender has an order of its own over the others and a number of flows that
+//! may be under way; when one ends the next one starts. An order is either staggered (the i-th host
+//! begins with the one after it, so that each host receives from one at a time while all are
+//! equally fast) or drawn from the seed.
 //!
 //! Worked example: 100 hosts with 5 flows at once are 9900 flows, of which 500 start together.
 //!
@@ -16,7 +17,7 @@ use crate::{FlowStart, Hosts, Rng};
 use std::collections::VecDeque;
 use weir_units::SimTime;
 
-/// In which order a sender goes through the others.
+/// The order in which a sender goes through the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// A random one for each sender.
@@ -25,7 +26,7 @@ pub enum Order {
     Staggered,
 }
 
-/// Everybody sends to everybody, once.
+/// Every host sends to every other, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shuffle {
     hosts: Hosts,
@@ -36,7 +37,8 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Each host sends `bytes` to each other, with `parallel` flows at once per sender, from `start` on.
+    /// Each host sends `bytes` to each other, with `parallel` flows at once per sender, from
+    /// `start` on.
     ///
     /// # Errors
     /// Fewer than two hosts or more than 65,536, 0 bytes, nothing in parallel.
@@ -58,12 +60,12 @@ impl Shuffle {
 #[derive(Debug)]
 pub(crate) struct ShuffleState {
     spec: Shuffle,
-    /// How many flows every sender has started, and how many it has started or may start now.
+    /// The flows that every sender has started, and the flows that it has started or may start now.
     started: Vec<u32>,
     claimed: Vec<u32>,
     /// The order of every sender, one after the other; empty when staggered.
     orders: Vec<u32>,
-    /// Senders that may start one more flow, and since when.
+    /// Senders that may start one more flow, and the time since when.
     ready: VecDeque<(SimTime, u32)>,
 }
 
@@ -80,7 +82,7 @@ impl ShuffleState {
                 rng.shuffle(&mut orders[sender * others..]);
             }
         }
-        // Round by round, so that no sender's first flows all come before another's.
+        // Round by round, so that no sender's first flows all precede another's.
         let at_once = spec.parallel.min(others as u64) as u32;
         let ready = (0..at_once).flat_map(|_| (0..hosts as u32).map(|sender| (spec.start, sender))).collect();
         Self { started: vec![0; hosts], claimed: vec![at_once; hosts], orders, ready, spec }
@@ -143,8 +145,8 @@ mod tests {
 
     #[test]
     fn first_receivers_of_random_orders_are_uniform() {
-        // 200 hosts: how often each is the first of somebody is binomial, mean 1; chi-square with 199 degrees of
-        // freedom, above 267.5 in one of a thousand.
+        // 200 hosts: the number of senders that have a host first is binomial, mean 1; chi-square
+        // with 199 degrees of freedom, above 267.5 in one of a thousand.
         let spec = Shuffle::new(hosts(0..200), 9, 1, Order::Random, SimTime::ZERO).expect("a shuffle");
         let mut chi = 0.0;
         let seeds = 50;
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_workloads_are_refused() {
         let new = |n, bytes, parallel| Shuffle::new(hosts(0..n), bytes, parallel, Order::Random, SimTime::ZERO);
         assert!(new(1, 1, 1).is_err() && new(2, 0, 1).is_err() && new(2, 1, 0).is_err() && new(70_000, 1, 1).is_err());
         assert!(new(2, 1, 1).is_ok());

@@ -1,15 +1,17 @@
-//! Tables that people hand in as CSV: columns by name, and all mistakes with their lines.
+//! Tables that people supply as CSV: columns by name, and all mistakes with their lines.
 //!
-//! Problem: a list of a million flows has one wrong line, or a hundred. Approach: the table is read row by row, never
-//! held as text; a row gives its fields by column; mistakes are collected, up to a number that people still read.
+//! Problem: a list of a million flows has one wrong line, or a hundred. Approach: the table is read
+//! row by row, never stored as text; a row gives its fields by column; mistakes are collected, up
+//! to a readable number.
 //!
-//! Worked example: `src,dst` without `start_s` is refused once, at line 1; a later `7,7` at its own line.
+//! Worked example: `src,dst` without `start_s` is refused once, at line 1; a later `7,7` at its own
+//! line.
 
 use std::fmt;
 use std::io::{self, Read};
 use weir_document::{nearest::nearest, quote};
 
-/// How many mistakes are reported: more than a screen of them nobody reads.
+/// The number of reported mistakes: more than a screen of them is unreadable.
 const MOST_REPORTED: usize = 10;
 
 /// One mistake in a table.
@@ -17,18 +19,18 @@ const MOST_REPORTED: usize = 10;
 pub struct RowError {
     /// The line, from 1; `None` for the table as a whole.
     pub line: Option<u64>,
-    /// What is wrong, in one clause without a final stop.
+    /// The cause, in one clause without a final stop.
     pub cause: String,
-    /// What to write instead.
+    /// The hint.
     pub hint: String,
 }
 
-/// Why a table cannot be used: its first mistakes, in the order of their lines.
+/// The reason why a table cannot be used: its first mistakes, in the order of their lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableError {
     /// At least one and at most ten mistakes.
     pub rows: Vec<RowError>,
-    /// How many further ones are left out.
+    /// The number of omitted ones.
     pub left_out: u64,
 }
 
@@ -76,8 +78,8 @@ pub(crate) struct Table<R> {
 impl<R: Read> Table<R> {
     /// Reads the head line. Spaces around fields do not count.
     pub(crate) fn open(input: R) -> Result<Self, TableError> {
-        // Lines end in a line feed, also the last one; a carriage return before it is a space, which is trimmed. So lines
-        // are counted alike whatever ends them.
+        // Lines end in a line feed, also the last one; a carriage return before it is a space,
+        // which is trimmed. So lines are counted alike for all line ends.
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .trim(csv::Trim::All)
@@ -97,12 +99,12 @@ impl<R: Read> Table<R> {
         problems.finish(Self { reader, columns, record: csv::ByteRecord::new(), line: 1 })
     }
 
-    /// Where a column stands, if it is there.
+    /// The position of a column, if it exists.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// Where a column stands that must be there. If it is not, the mistake goes to `problems`.
+    /// The position of a required column. If it is missing, the mistake goes to `problems`.
     pub(crate) fn need(&self, name: &str, example: &str, problems: &mut TableError) -> usize {
         self.find(name).unwrap_or_else(|| {
             let hint = match self.columns.iter().find(|column| nearest(column, [name]).is_some()) {
@@ -125,8 +127,9 @@ impl<R: Read> Table<R> {
                     return false;
                 }
             }
-            // The position of a record is where the parser began to look for it, so empty lines before it would be
-            // counted wrongly. Its end is exact: behind the line feed, which every line has.
+            // The position of a record is the start of the parser's search for it, so empty lines
+            // before it would be counted wrongly. Its end is exact: behind the line feed, which
+            // every line has.
             self.line = self.reader.position().line() - 1;
             if self.record.len() == 1 && self.record[0].is_empty() && self.columns.len() > 1 {
                 // An empty line that ends in a carriage return.
@@ -150,7 +153,7 @@ impl<R: Read> Table<R> {
 
     /// The row's field in a column.
     pub(crate) fn field(&self, column: usize) -> &str {
-        // What is not UTF-8 is no number and no host either, and is refused as such.
+        // A field that is not UTF-8 is no number and no host either, and is refused as such.
         std::str::from_utf8(self.record.get(column).unwrap_or_default()).unwrap_or("\u{fffd}")
     }
 

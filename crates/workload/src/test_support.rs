@@ -1,4 +1,4 @@
-//! What several modules' tests need.
+//! Shared code of several modules' tests.
 
 use crate::{FlowStart, Hosts, Workload};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct Life {
     pub(crate) end: SimTime,
 }
 
-/// Everything that an open workload gives, without telling it of any end.
+/// All flows of an open workload, without reporting any end to it.
 pub(crate) fn all(workload: &mut Workload) -> Vec<FlowStart> {
     let mut flows = Vec::new();
     while let Some(at) = workload.next() {
@@ -30,7 +30,8 @@ pub(crate) fn all(workload: &mut Workload) -> Vec<FlowStart> {
     flows
 }
 
-/// Runs a workload on a network in which a flow takes what `takes` says. At most `most` flows start.
+/// Runs a workload on a network in which a flow takes the time of `takes`. At most `most` flows
+/// start.
 pub(crate) fn drive(workload: &mut Workload, most: usize, mut takes: impl FnMut(&FlowStart) -> SimTime) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     let mut ends: BTreeMap<(SimTime, usize), u64> = BTreeMap::new();

@@ -1,8 +1,9 @@
-//! [`Transfers`]: flows between given pairs, all from one time on.
+//! [`Transfers`]: flows between given pairs, all with the same start.
 //!
-//! Problem: most published experiments are long-lived or equal flows between fixed pairs. Approach: a list of pairs (a
-//! mesh, or the i-th sender with the i-th receiver), some flows per pair, one size, one start and stop. Flows that start
-//! in the same instant march in step, which real ones never do; `spread` draws each start uniformly from a range.
+//! Problem: most published experiments are long-lived or equal flows between fixed pairs. Approach:
+//! a list of pairs (a mesh, or the i-th sender with the i-th receiver), some flows per pair, one
+//! size, one start and stop. Flows with the same start stay in step, unlike real ones; `spread`
+//! draws each start uniformly from a range.
 //!
 //! Worked example: a mesh of 2 senders and 3 receivers with 4 flows per pair is 24 flows.
 //!
@@ -39,7 +40,8 @@ impl Transfers {
         Ok(Self::between(pairs))
     }
 
-    /// One endless flow for every pair of sender and receiver, in order, from time 0 on. A host may be in many pairs.
+    /// One endless flow for every pair of sender and receiver, in order, from time 0 on. A host may
+    /// be in many pairs.
     ///
     /// # Errors
     /// No pair, or a host paired with itself.
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_workloads_are_refused() {
         let host = hosts(0..1);
         assert!(Transfers::mesh(&host, &host).is_err());
         assert!(Transfers::pairs(vec![]).is_err());

@@ -21,11 +21,11 @@ pub enum Spec {
     Bursts(Bursts),
     /// Explicit flows.
     List(FlowList),
-    /// Everybody sends to everybody, once.
+    /// Every host sends to every other, once.
     Shuffle(Shuffle),
     /// Flows in rounds: incast and barriers.
     Rounds(Rounds),
-    /// Clients ask, servers answer.
+    /// Requests of clients and responses of servers.
     Requests(Requests),
 }
 
@@ -59,7 +59,8 @@ impl Workload {
         })
     }
 
-    /// When [`Workload::poll`] will give a flow; `None`: not unless [`Workload::on_finished`] changes it.
+    /// The time of the next flow of [`Workload::poll`]; `None`: not unless
+    /// [`Workload::on_finished`] changes it.
     pub fn next(&self) -> Option<SimTime> {
         match &self.0 {
             State::Transfers(state) => state.next(),
@@ -72,7 +73,7 @@ impl Workload {
         }
     }
 
-    /// A flow that starts at `now` or should have before. Call until it gives nothing.
+    /// A flow that starts at `now` or should have before. Call until it returns none.
     pub fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
         match &mut self.0 {
             State::Transfers(state) => state.poll(now),
@@ -85,10 +86,11 @@ impl Workload {
         }
     }
 
-    /// The last byte of the flow with this tag has reached its receiver. Once for every flow that has an end.
+    /// The last byte of the flow with this tag has reached its receiver. Once for every flow that
+    /// has an end.
     pub fn on_finished(&mut self, now: SimTime, tag: u64) {
         match &mut self.0 {
-            // Open loops do not care.
+            // Open loops ignore it.
             State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => {}
             State::Shuffle(state) => state.on_finished(now, tag),
             State::Rounds(state) => state.on_finished(now, tag),
@@ -96,7 +98,7 @@ impl Workload {
         }
     }
 
-    /// Whether the workload ends by itself, when all its flows end: a run may go on until then.
+    /// Whether the workload ends by itself, when all its flows end: a run may continue until then.
     pub fn is_finite(&self) -> bool {
         match &self.0 {
             State::Transfers(state) => state.is_finite(),
@@ -108,7 +110,7 @@ impl Workload {
         }
     }
 
-    /// How many flows it starts in all, where that is known beforehand.
+    /// The number of all its flows, if it is known beforehand.
     pub fn expected(&self) -> Option<u64> {
         match &self.0 {
             State::Transfers(state) => Some(state.expected()),
@@ -121,7 +123,7 @@ impl Workload {
         }
     }
 
-    /// How many flows a coflow has; `None` where each flow stands for itself.
+    /// The number of flows of a coflow; `None` if each flow is its own.
     pub fn flows_per_coflow(&self) -> Option<u64> {
         match &self.0 {
             State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => None,
@@ -131,9 +133,9 @@ impl Workload {
         }
     }
 
-    /// Which flows count as one: the number of the round, or of the request whose other half is the response, that a
-    /// flow belongs to, from 0; a shuffle is one as a whole. Its time is from its first start to its last end. `None`
-    /// where each flow stands for itself.
+    /// The coflow of a flow: the number of its round, or of the request whose other half is the
+    /// response, from 0; a shuffle is one as a whole. Its time is from its first start to its last
+    /// end. `None` if each flow is its own.
     pub fn coflow(&self, tag: u64) -> Option<u64> {
         match &self.0 {
             State::Transfers(_) | State::Random(_) | State::Bursts(_) | State::List(_) => None,

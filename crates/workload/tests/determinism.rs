@@ -1,4 +1,5 @@
-//! The same seed gives the same flows: on one platform (compared), and on all of them and for ever (a snapshot).
+//! The same seed gives the same flows: on one platform (compared), and on all of them and for ever
+//! (a snapshot).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -80,7 +80,8 @@ fn oracle_parley_fig_14() {
 
 #[test]
 fn usage_as_demand_can_stand_still_away_from_the_rule() {
-    // Usage (30, 35) gives (25, 35): B is below its share, so A takes what is left. B is not limited.
+    // Usage (30, 35) gives (25, 35): B is below its share, so A takes the remaining capacity. B is
+    // not limited.
     let (shares, decisions) = fill(Sharing::Add, 60, &[(0, 30, 1, U), (30, U, 1, 35)]);
     assert_eq!(shares, [25, 35]);
     assert_eq!(decisions, [Decision::Level, Decision::Demand]);
@@ -103,7 +104,7 @@ fn one_backlogged_child_takes_all_and_is_limited_by_the_capacity() {
 }
 
 #[test]
-fn nobody_competes_under_an_unlimited_capacity() {
+fn children_do_not_compete_under_an_unlimited_capacity() {
     let (shares, decisions) = fill(Sharing::Fill, U, &[(0, U, 1, U), (0, 4, 1, U), (5, U, 1, 2)]);
     assert_eq!(shares, [U, 4, 2]);
     assert_eq!(decisions, [Decision::Demand, Decision::Max, Decision::Demand]);
@@ -120,7 +121,7 @@ fn guarantees_beyond_the_capacity_shrink_in_proportion() {
 }
 
 #[test]
-fn largest_remainder_takes_the_spare_bits() {
+fn largest_remainder_takes_the_surplus_bits() {
     // 10 over weights 1:1:1 → 3.33 each; one bit is left, to the first of equals.
     assert_eq!(shares(Sharing::Add, 10, &[(0, U, 1, U); 3]), [4, 3, 3]);
     // 10 over 5:2:2 (9) → 5.56, 2.22, 2.22: the largest remainder is the first's.
@@ -136,7 +137,8 @@ fn the_largest_quantities_do_not_overflow() {
     assert_eq!(shares(Sharing::Fill, max, &[(max, U, 1_000_000, U), (max, max, 1, max)]).iter().sum::<u64>(), max);
 }
 
-/// An independent, slow and plain reference: raise the level from bound to bound in exact fractions.
+/// An independent, slow and plain reference: raise the level from bound to bound in exact
+/// fractions.
 mod reference {
     use super::*;
 
@@ -161,7 +163,8 @@ mod reference {
             })
             .collect();
         let amount = if sharing == Sharing::Add { capacity - promised } else { capacity };
-        // The level sits in the one interval between bounds where holding `amount` is possible; try them all.
+        // The level sits in the one interval between bounds where holding `amount` is possible; try
+        // them all.
         let mut bounds: Vec<(i128, i128)> = takers.iter().flat_map(|t| [(t.0, t.2), (t.1, t.2)]).collect();
         bounds.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
         for pair in bounds.windows(2) {
@@ -221,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_gets_more_than_it_can_use_or_less_than_promised(
+    fn shares_are_within_the_demand_and_above_the_guarantee(
         sharing in sharing(), capacity in 0u64..400, children in children()
     ) {
         let filling = filled(sharing, capacity, &children);
@@ -236,24 +239,27 @@ proptest! {
     #[test]
     fn shares_are_the_reference_rounded(sharing in sharing(), capacity in 0u64..400, children in children()) {
         let filling = filled(sharing, capacity, &children);
-        for (share, (numerator, denominator)) in filling.shares.iter().zip(reference::shares(sharing, capacity, &children)) {
+        let exact = reference::shares(sharing, capacity, &children);
+        for (share, (numerator, denominator)) in filling.shares.iter().zip(exact) {
             let share = i128::from(share.bps());
             let (down, up) = (numerator.div_euclid(denominator), -(-numerator).div_euclid(denominator));
             prop_assert!(share == down || share == up, "{share} is not {numerator}/{denominator}");
         }
     }
 
-    /// More capacity costs nobody more than the one bit that largest remainder can move.
+    /// More capacity costs each child at most the one bit that largest remainder can move.
     #[test]
-    fn shares_rise_with_capacity(sharing in sharing(), capacity in 0u64..400, more in 1u64..50, children in children()) {
+    fn shares_rise_with_capacity(
+        sharing in sharing(), capacity in 0u64..400, more in 1u64..50, children in children(),
+    ) {
         let (less, more) = (filled(sharing, capacity, &children), filled(sharing, capacity + more, &children));
         for (a, b) in less.shares.iter().zip(&more.shares) {
             prop_assert!(a.bps() <= b.bps() + 1, "{a} fell to {b}");
         }
     }
 
-    /// The order of children moves at most the spare bits among equal remainders. (A policy's order moves
-    /// nothing at all: its services stand in canonical order, see `tree`.)
+    /// The order of children moves at most the surplus bits among equal remainders. (A policy's
+    /// order moves nothing at all: its services are in canonical order, see `tree`.)
     #[test]
     fn order_does_not_matter(sharing in sharing(), capacity in 0u64..400, children in children(), turn in 0usize..14) {
         let straight = filled(sharing, capacity, &children);
@@ -267,9 +273,11 @@ proptest! {
         }
     }
 
-    /// A child that is not limited has all it asked for; one that is limited cannot have more.
+    /// A child that is not limited has its whole demand; one that is limited cannot have more.
     #[test]
-    fn limits_only_where_a_demand_reaches_its_share(sharing in sharing(), capacity in 0u64..400, children in children()) {
+    fn limits_only_where_a_demand_reaches_its_share(
+        sharing in sharing(), capacity in 0u64..400, children in children(),
+    ) {
         let filling = filled(sharing, capacity, &children);
         let contended = children.iter().map(|c| u128::from(c.usable().bps())).sum::<u128>() > u128::from(capacity);
         for ((share, decision), child) in filling.shares.iter().zip(&filling.decisions).zip(&children) {

@@ -1,21 +1,23 @@
-//! How much an instance may take at once of what the fabric leaves its rack.
+//! The bandwidth that an instance may take at once of its rack's limit from the fabric.
 //!
-//! Problem: an instance below its share is not limited (Parley §3.2.2), so a service that pauses for a second
-//! loses its limit and comes back at the speed of its interface until the next period. Below one uplink that is
-//! one burst. Below a limit of the fabric it happens in every rack in turn, and the sum over all racks, which is
-//! what the fabric limits, never comes down. Approach: while the fabric limits a rack's service, each of its
-//! instances has a limit, also one below its share: the larger of
+//! Problem: an instance below its share is not limited (Parley §3.2.2), so a service that pauses
+//! for a second loses its limit and comes back at the speed of its interface until the next period.
+//! Below one uplink that is one burst. Below a limit of the fabric it happens in every rack in
+//! turn, and the sum over all racks, which is what the fabric limits, never comes down. Approach:
+//! while the fabric limits a rack's service, each of its instances has a limit, also one below its
+//! share: the larger of
 //!
-//! - what it uses, and of what the rack does not use a part in proportion: it counts as backlogged only when the
-//!   whole rack is close to its limit;
-//! - its part of the whole if all machines asked, so that one which starts is not slowed to nothing.
+//! - its usage, and a proportional part of the rack's unused limit: it counts as backlogged only
+//!   when the whole rack is close to its limit;
+//! - its part of the whole if all machines were active, so that a starting instance is not slowed
+//!   to nothing.
 //!
-//! All limits together are then at most twice the fabric's, for one period, and the fabric's exactly when all
-//! machines ask or none does.
+//! All limits together are then at most twice the fabric's, for one period, and the fabric's
+//! exactly when all machines are active or none is.
 //!
-//! Worked example: the fabric leaves a service 20 in a rack of ten machines. The first uses 10, the second 5, the
-//! others are idle: the first may have 10 + 5 · 10/15 = 13.3, the second 6.7, each other 20/10 = 2. One machine alone
-//! in its rack may have all 20.
+//! Worked example: the fabric gives a service 20 in a rack of ten machines. The first uses 10, the
+//! second 5, the others are idle: the first may have 10 + 5 · 10/15 = 13.3, the second 6.7, each
+//! other 20/10 = 2. One machine alone in its rack may have all 20.
 
 use crate::fill::{Child, Filling};
 use crate::rack::{Constraint, InstanceShare, RackAllocator, RackShares};
@@ -23,8 +25,8 @@ use weir_policy::Share;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
 
 impl RackAllocator {
-    /// What the instance of the `leaf`-th service on the `machine`-th machine may take while the fabric leaves the
-    /// rack `limit` of the service; at least its share.
+    /// The bandwidth that the instance of the `leaf`-th service on the `machine`-th machine may
+    /// take while the fabric's limit on the rack's service is `limit`; at least its share.
     pub fn room(
         &self,
         direction: Direction,
@@ -54,8 +56,9 @@ impl RackAllocator {
 }
 
 impl RackAllocator {
-    /// The most that the `leaf`-th service could take of the rack's uplink if nothing but its own maxima held it:
-    /// what its machines ask for, at most what their interfaces, its maxima and the uplink let through.
+    /// The bandwidth that the `leaf`-th service could take of the rack's uplink under its own
+    /// maxima alone: its machines' demands, at most the capacity of their interfaces, its maxima
+    /// and the uplink.
     pub fn most(&self, direction: Direction, leaf: usize, demands: &[Bandwidth]) -> Bandwidth {
         let (policy, service) = (self.policy(), self.leaves()[leaf]);
         let at_machine = |(place, machine): (usize, &MachineId)| {
@@ -76,7 +79,7 @@ impl RackAllocator {
 }
 
 impl RackShares {
-    /// Whether a limit of the fabric holds any instance of the `leaf`-th service.
+    /// Whether a limit of the fabric affects any instance of the `leaf`-th service.
     pub fn is_limited_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
         let mut instances =
             (0..allocator.machines().len()).map(|place| self.instances[allocator.instance(leaf, place)]);
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_idle_or_all_asking_add_up_to_the_limit() {
+    fn all_idle_or_all_active_add_up_to_the_limit() {
         assert_eq!(rooms("", [0; 10]), [2_000; 10]);
         assert_eq!(rooms("", [50; 10]), [2_000; 10]);
     }

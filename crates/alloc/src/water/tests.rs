@@ -26,14 +26,16 @@ fn worked_example() {
 
 #[test]
 fn floors_push_the_level_down() {
-    // 10 into floor 6 and none: guess 5 holds 6 + 5 = 11; the floor settles; 4 is left for the other.
+    // 10 into floor 6 and none: guess 5 holds 6 + 5 = 11; the floor settles; 4 remains for the
+    // other.
     let vessels = [vessel(6, 10, 1), vessel(0, 10, 1)];
     assert_eq!(level_of(&vessels, 10), Level { numerator: 4, denominator: 1 });
 }
 
 #[test]
 fn rims_that_settle_one_at_a_guess_end_in_halving() {
-    // Rim k sits just below the guess that is made once the k smaller ones are full, so each guess settles one.
+    // Rim k sits just below the guess that is made once the k smaller ones are full, so each guess
+    // settles one.
     let mut rims: Vec<u64> = Vec::new();
     let (n, mut left) = (200u64, 1u64 << 50);
     let amount = left;

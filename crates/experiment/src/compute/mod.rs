@@ -1,14 +1,15 @@
-//! Values that need no run: shares of a policy, latency formulas, a queue of one server, brokers' bytes.
+//! Values that need no run: shares of a policy, latency formulas, a queue of one server, brokers'
+//! bytes.
 //!
 //! | module | computes |
 //! |---|---|
-//! | `shares` | allocations, and what a policy says |
+//! | `shares` | allocations, and the shares of a policy |
 //! | `queue` | a simulated M/M/1 queue |
-//! | `reports` | what rack brokers send |
-//! | `sharing` | how long sharing takes |
+//! | `reports` | the reports of rack brokers |
+//! | `sharing` | the time of sharing |
 //!
-//! Worked example: Parley section 4: congestion control that takes 10 ms to converge at 100 Mb/s lets 125,000 bytes in, which
-//! are 83.3 packets of 1500 bytes.
+//! Worked example: Parley section 4: congestion control that takes 10 ms to converge at 100 Mb/s
+//! admits 125,000 bytes, which are 83.3 packets of 1500 bytes.
 
 mod queue;
 mod reports;
@@ -19,25 +20,25 @@ use crate::measure::{Reading, bps};
 use crate::model::{Measure, Setting};
 use weir_latency::{Burst, LatencyError, Mm1};
 
-/// Why a value cannot be computed.
+/// The reason why a value cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ComputeError {
-    /// It comes from a run.
+    /// It is measured in a run.
     #[error("this value comes from a run")]
     NeedsRun,
-    /// A formula has no answer.
+    /// A formula has no result.
     #[error(transparent)]
     Latency(#[from] LatencyError),
-    /// More services than a policy can tell apart.
-    #[error("{0} services cannot be told apart by ports")]
+    /// More services than a policy can distinguish.
+    #[error("{0} services cannot be distinguished by ports")]
     TooManyServices(u32),
 }
 
-/// The value of a measure that needs no run, in the base unit. `clock` gives wall-clock seconds, for measures that take the time
-/// of a computation; all others do not look at it.
+/// The value of a measure that needs no run, in the base unit. `clock` gives wall-clock seconds,
+/// for measures of a computation's time; all others ignore it.
 ///
 /// # Errors
-/// If the measure needs a run, or a formula has no answer.
+/// If the measure needs a run, or a formula has no result.
 pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Result<Reading, ComputeError> {
     let value = match measure {
         Measure::Allocation { policy, demands, service, machine, direction, share } => {

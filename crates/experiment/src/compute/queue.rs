@@ -1,10 +1,12 @@
 //! A simulated M/M/1 queue: Poisson arrivals, exponential sizes, one server, first in, first out.
 //!
-//! Problem: the formula for the percentile of a completion time deserves a check that does not come from the same derivation.
-//! Approach: Lindley's recursion. A message waits for what the one before it still had to wait and to be served when this one
-//! came, and takes that plus its own service. Times are in mean service times until the end.
+//! Problem: the formula for the percentile of a completion time needs an independent check.
+//! Approach: Lindley's recursion. A message waits for the remaining wait and service of the one
+//! before at its arrival, and takes that plus its own service. Times are in mean service times
+//! until the end.
 //!
-//! Worked example: a message that comes 1 after one that waited 2 and took 1.5 waits 2.5; with a service of 1 it takes 3.5.
+//! Worked example: a message that arrives 1 after one that waited 2 and took 1.5 waits 2.5; with a
+//! service of 1 it takes 3.5.
 //!
 //! Source: Lindley, "The theory of queues with a single server", 1952; Parley section 2.1.
 
@@ -13,7 +15,8 @@ use rand::{Rng, SeedableRng};
 use weir_results::Percentile;
 use weir_results::summary::percentile_of;
 
-/// The percentile of `messages` completion times, in seconds, after a tenth as many that let the queue fill.
+/// The percentile of `messages` completion times, in seconds, after a tenth as many that fill the
+/// queue.
 pub(super) fn percentile(mean_service: f64, load: f64, messages: u64, percentile: Percentile) -> f64 {
     let mut rng = StdRng::seed_from_u64(1);
     let mut waiting = 0.0f64;

@@ -1,11 +1,12 @@
-//! What rack brokers send: their own datagrams, counted.
+//! The traffic of rack brokers: their own datagrams, counted.
 //!
-//! Problem: Parley section 6.2 reckons 8 bytes for each service and less than 3 Mb/s for each machine, section 5.3 80 Mb/s for
-//! the fabric broker of 10,000 racks. Approach: one broker of a rack with so many services is given meters that have counted
-//! something different for each; what it then says is encoded by the wire format, and counted once for each machine or rack,
-//! with the headers that Ethernet carries.
+//! Problem: Parley section 6.2 computes 8 bytes for each service and less than 3 Mb/s for each
+//! machine, section 5.3 80 Mb/s for the fabric broker of 10,000 racks. Approach: one broker of a
+//! rack with so many services receives meters that have counted something different for each; its
+//! reports are encoded by the wire format, and counted once for each machine or rack, with the
+//! headers that Ethernet carries.
 //!
-//! Worked example: 1000 services and 40 machines: 39 copies of what one machine has to say, each second.
+//! Worked example: 1000 services and 40 machines: 39 copies of one machine's report, each second.
 
 use super::ComputeError;
 use std::fmt::Write as _;
@@ -15,7 +16,8 @@ use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
 use weir_wire::{Key, Message};
 
-/// Ethernet header and frame check 18 B, preamble and gap 20 B, IPv4 20 B, UDP 8 B: what a datagram takes of a link beside itself.
+/// Ethernet header and frame check 18 B, preamble and gap 20 B, IPv4 20 B, UDP 8 B: the overhead of
+/// a datagram on a link.
 const HEADERS: usize = 18 + 20 + 20 + 8;
 /// The highest rate of a service in these reports: one machine's interface.
 const FASTEST: Bandwidth = Bandwidth::from_gbps(10);
@@ -28,13 +30,13 @@ pub(super) fn rate(services: u32, machines: u32, period: Duration) -> Result<f64
 
 /// Bits per second that reach the fabric broker.
 pub(super) fn fabric_rate(services: u32, racks: u32, period: Duration) -> Result<f64, ComputeError> {
-    // A rack of one machine, which leads it without having to hear of others: what a leader says does not depend on how many
-    // machines it speaks for.
+    // A rack of one machine, which is its leader without messages of others: the size of a leader's
+    // report does not depend on the number of its machines.
     let bytes: usize = spoken(services, 1)?.rack.into_iter().map(|report| on_the_wire(&report.into())).sum();
     Ok(bytes as f64 * 8.0 * f64::from(racks) / period.as_secs_f64())
 }
 
-/// Bytes of the rows alone: what the datagrams take more than without any row.
+/// Bytes of the rows alone: the difference to datagrams without any row.
 pub(super) fn size_of_rows(services: u32) -> Result<u64, ComputeError> {
     let rows = |report: UsageReport| {
         let empty = UsageReport { rows: Vec::new(), ..report.clone() };
@@ -43,22 +45,22 @@ pub(super) fn size_of_rows(services: u32) -> Result<u64, ComputeError> {
     Ok(spoken(services, 2)?.usage.into_iter().map(rows).sum())
 }
 
-/// What a message takes of a link.
+/// The bytes of a message on a link.
 fn on_the_wire(message: &Message) -> usize {
     let key = Key::new([1; 32]).unwrap_or_else(|_| unreachable!("the key is not zero"));
     weir_wire::encode(message, &key).len() + HEADERS
 }
 
-/// What a broker says.
+/// A report of a broker.
 #[derive(Default)]
 struct Spoken {
     /// To the others of its rack, after one period.
     usage: Vec<UsageReport>,
-    /// To the fabric broker, of which it is the leader of its rack, after one of its periods.
+    /// To the fabric broker, as the leader of its rack, after one of its periods.
     rack: Vec<RackReport>,
 }
 
-/// What the first broker of a rack says when all its services send and receive.
+/// The report of the first broker of a rack when all its services send and receive.
 fn spoken(services: u32, machines: u32) -> Result<Spoken, ComputeError> {
     let policy = policy(services, machines)?;
     let config = RackBrokerConfig::default();
@@ -93,7 +95,8 @@ fn spoken(services: u32, machines: u32) -> Result<Spoken, ComputeError> {
         }
         let most = FASTEST.bytes_in(config.period).get();
         for (place, bytes) in bytes.iter_mut().enumerate() {
-            // Spread over all magnitudes in steps of the golden ratio: no two alike, and no order in them.
+            // Spread over all magnitudes in steps of the golden ratio: no two alike, and no order
+            // in them.
             let part = |turn: usize| 10f64.powf(-4.0 * ((turn as f64) * 0.618_033_988_749).fract());
             let used = |turn: usize| Bytes::new((most as f64 * part(turn)) as u64);
             *bytes = PerDirection { tx: bytes.tx + used(2 * place + 1), rx: bytes.rx + used(2 * place + 2) };
@@ -108,7 +111,8 @@ fn policy(services: u32, machines: u32) -> Result<Arc<Policy>, ComputeError> {
         return Err(ComputeError::TooManyServices(services));
     }
     let mut text = format!(
-        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 80Gb/s, machines: [\"m[1-{machines}]\"] }} }} }}\ncaps: {{ fabric: 70Gb/s }}\nservices:\n"
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 80Gb/s, machines: [\"m[1-{machines}]\"] }} }} \
+         }}\ncaps: {{ fabric: 70Gb/s }}\nservices:\n"
     );
     for service in 1..=services {
         let _ = writeln!(text, "  s{service}: {{ match: [ {{ protocol: udp, port: {service} }} ] }}");
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_service_is_told_once() {
+    fn every_service_is_reported_once() {
         let spoken = spoken(1_000, 40).expect("a policy");
         assert_eq!(spoken.usage.iter().map(|report| report.rows.len()).sum::<usize>(), 1_000);
         assert!(spoken.usage.iter().flat_map(|report| &report.rows).all(|row| row.tx.usage > Bandwidth::ZERO));

@@ -1,6 +1,7 @@
-//! What a policy gives for demands: the sum over a service's leaves and over machines.
+//! The allocation of a policy for demands: the sum over a service's leaves and over machines.
 //!
-//! Worked example, Parley figure 6: `rest` asks for 11 (virtual machines 9, MapReduce 2) and is given 10.
+//! Worked example, Parley figure 6: `rest` demands 11 (virtual machines 9, MapReduce 2) and gets
+//! 10.
 
 use crate::model::Share;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use weir_alloc::allocate;
 use weir_policy::{Demands, Policy};
 use weir_units::{Bandwidth, Direction, MachineId, ServiceId};
 
-/// The number of an allocation, summed over the leaves of `service` and, without `machine`, over all machines.
+/// The number of an allocation, summed over the leaves of `service` and, without `machine`, over
+/// all machines.
 pub(super) fn allocation(
     policy: &Arc<Policy>,
     demands: &Demands,

@@ -1,8 +1,9 @@
 //! How long it takes to share one level among many services: Parley's Table 2.
 //!
-//! Demands are random and their sum is a little more than the capacity, as section 6.2 describes; each time the sharing starts
-//! from nothing, memory included, as the first one of a broker does. The quartile of many times is steady where their mean is
-//! not: other programs take a turn now and then, and what they take is not the computation's.
+//! Demands are random and their sum is a little more than the capacity, as section 6.2 describes;
+//! each time the sharing starts from nothing, memory included, as the first one of a broker does.
+//! The quartile of many times is steady while their mean is not: other programs run now and then,
+//! and their time does not belong to the computation.
 
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::hint::black_box;

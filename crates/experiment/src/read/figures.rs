@@ -31,8 +31,8 @@ impl Reader<'_> {
                 for item in list(node, "services") {
                     of.push(Counted::Service(self.service(item, run)?));
                 }
-                for item in list(node, "entries") {
-                    of.push(Counted::Entry(self.entry(item, run)?));
+                for item in list(node, "groups") {
+                    of.push(Counted::FlowGroup(self.flow_group(item, run)?));
                 }
                 for item in list(node, "links") {
                     of.push(Counted::Link(self.link(item, run)?));
@@ -41,7 +41,7 @@ impl Reader<'_> {
                     of.push(Counted::Sent(self.shaped(item, run)?, None));
                 }
                 if of.is_empty() {
-                    let hint = "write `services`, `entries`, `links` or `sent`";
+                    let hint = "write `services`, `groups`, `links` or `sent`";
                     self.error(node.span, "this figure shows nothing", hint);
                     return None;
                 }
@@ -49,11 +49,11 @@ impl Reader<'_> {
             }
             "completion-times" => {
                 let runs = self.runs_of(node)?;
-                let mut entry = None;
+                let mut group = None;
                 for run in &runs {
-                    entry = Some(self.entry(node.get("entry")?, *run)?);
+                    group = Some(self.flow_group(node.get("group")?, *run)?);
                 }
-                FigureKind::CompletionTimes { window: self.window_of(node, &runs)?, runs, entry: entry? }
+                FigureKind::CompletionTimes { window: self.window_of(node, &runs)?, runs, group: group? }
             }
             "queues" => {
                 let runs = self.runs_of(node)?;

@@ -1,4 +1,4 @@
-//! `measure:` of a value: what it refers to must be there.
+//! `measure:` of a value: its references must exist.
 
 use super::{Reader, both, integer, text};
 use crate::language::{self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS};
@@ -20,122 +20,119 @@ const BILLIONTHS_IN_MILLIONTH: u64 = 1_000;
 impl Reader<'_> {
     /// `None` only if something was reported.
     pub(super) fn measure(&mut self, node: &Node) -> Option<Measure> {
-        let kind = MEASURE.chosen(node)?.id;
-        let services = || count(node, "services");
-        match kind {
-            "bandwidth" | "settling" => {
+        match MEASURE.chosen(node)?.id {
+            kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "fairness" | "queue") => {
                 let run = self.run_of(node)?;
+                self.measured_in(run, kind, node)
+            }
+            "allocation" => self.allocation(node),
+            "policy-share" => self.policy_share(node),
+            "policy-capacity" => self.policy_capacity(node),
+            kind @ ("bound" | "burst" | "mm1" | "mm1-queue") => self.queueing(kind, node),
+            kind => brokers(kind, node),
+        }
+    }
+
+    /// A measure of a run.
+    fn measured_in(&mut self, run: usize, kind: &str, node: &Node) -> Option<Measure> {
+        match kind {
+            "bandwidth" => {
+                let (of, window) = (self.counted(node, run), self.window_of(node, &[run]));
+                Some(Measure::Bandwidth { run, of: of?, window: window? })
+            }
+            "settling" => {
                 let (of, window) = (self.counted(node, run), self.window_of(node, &[run]));
                 let (of, window) = (of?, window?);
-                Some(match kind {
-                    "bandwidth" => Measure::Bandwidth { run, of, window },
-                    _ => Measure::Settling { run, of, limit: rate(node, "at-most")?, window },
-                })
+                Some(Measure::Settling { run, of, limit: rate(node, "at-most")?, window })
             }
             "meter-rate" => {
-                let run = self.run_of(node)?;
                 let (service, window) = (self.shaped(node.get("service")?, run), self.window_of(node, &[run]));
                 let machine = self.machine(node.get("machine")?, run);
                 Some(Measure::MeterRate { run, service: service?, machine: machine?, window: window? })
             }
             "completion-time" => {
-                let run = self.run_of(node)?;
-                let (entry, window) = (self.entry(node.get("entry")?, run), self.window_of(node, &[run]));
-                Some(Measure::CompletionTime {
-                    run,
-                    entry: entry?,
-                    percentile: self.percentile(node)?,
-                    window: window?,
-                })
+                let (group, window) = (self.flow_group(node.get("group")?, run), self.window_of(node, &[run]));
+                let (group, percentile) = (group?, self.percentile(node)?);
+                Some(Measure::CompletionTime { run, group, percentile, window: window? })
             }
-            "fairness" => {
-                let run = self.run_of(node)?;
-                let window = self.window_of(node, &[run]);
-                let (services, entries) = (node.get("services"), node.get("entries"));
-                let (Some(list), true) = (services.or(entries), services.is_none() || entries.is_none()) else {
-                    self.error(node.span, "this does not say among whom", "write either `services` or `entries`");
-                    return None;
-                };
-                let one = |item| match services {
-                    Some(_) => self.service(item, run).map(Counted::Service),
-                    None => self.entry(item, run).map(Counted::Entry),
-                };
-                let of: Vec<_> = list.items().iter().filter_map(one).collect();
-                (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, window: window? })
-            }
-            "queue" => {
-                let run = self.run_of(node)?;
+            "fairness" => self.fairness(run, node),
+            _ => {
                 let (link, window) = (self.link(node.get("link")?, run), self.window_of(node, &[run]));
                 let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);
                 Some(Measure::Queue { run, link: link?, percentile, packet, window: window? })
             }
-            "allocation" => self.allocation(node),
-            "policy-share" => {
-                let policy = self.policy(node)?;
-                let service = self.policy_service(node, &policy)?;
-                let point = ContentionPoint::ALL[word(node, "point", POINT_KEYWORDS)?];
-                let min = word(node, "of", BOUND_KEYWORDS)? == 0;
-                let direction = direction(node)?;
-                let share = policy.services().get(service).share(point, direction);
-                if !min && share.max.is_unlimited() {
-                    let path = policy.services().get(service).path();
-                    let hint = "ask for what the policy says";
-                    self.error(node.span, format!("`{path}` has no maximum there"), hint);
-                    return None;
-                }
-                Some(Measure::PolicyShare { policy, service, point, direction, min })
-            }
-            "policy-capacity" => {
-                let policy = self.policy(node)?;
-                let name = node.get("rack")?;
-                let Some(rack) = policy.network().rack_named(name.scalar()?) else {
-                    let racks: Vec<&str> = policy.network().racks().iter().map(|rack| rack.name()).collect();
-                    self.unknown(name, "rack", &racks);
-                    return None;
-                };
-                Some(Measure::PolicyCapacity { rack, direction: direction(node)?, policy })
-            }
+        }
+    }
+
+    fn fairness(&mut self, run: usize, node: &Node) -> Option<Measure> {
+        let window = self.window_of(node, &[run]);
+        let (services, groups) = (node.get("services"), node.get("groups"));
+        let (Some(list), true) = (services.or(groups), services.is_none() || groups.is_none()) else {
+            let cause = "the subjects of the fairness index are missing";
+            self.error(node.span, cause, "write either `services` or `groups`");
+            return None;
+        };
+        let one = |item| match services {
+            Some(_) => self.service(item, run).map(Counted::Service),
+            None => self.flow_group(item, run).map(Counted::FlowGroup),
+        };
+        let of: Vec<_> = list.items().iter().filter_map(one).collect();
+        (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, window: window? })
+    }
+
+    fn policy_share(&mut self, node: &Node) -> Option<Measure> {
+        let policy = self.policy(node)?;
+        let service = self.policy_service(node, &policy)?;
+        let point = ContentionPoint::ALL[word(node, "point", POINT_KEYWORDS)?];
+        let min = word(node, "of", BOUND_KEYWORDS)? == 0;
+        let direction = direction(node)?;
+        let share = policy.services().get(service).share(point, direction);
+        if !min && share.max.is_unlimited() {
+            let path = policy.services().get(service).path();
+            let hint = "compare a bound that the policy sets";
+            self.error(node.span, format!("`{path}` has no maximum there"), hint);
+            return None;
+        }
+        Some(Measure::PolicyShare { policy, service, point, direction, min })
+    }
+
+    fn policy_capacity(&mut self, node: &Node) -> Option<Measure> {
+        let policy = self.policy(node)?;
+        let name = node.get("rack")?;
+        let Some(rack) = policy.network().rack_named(name.scalar()?) else {
+            let racks: Vec<&str> = policy.network().racks().iter().map(|rack| rack.name()).collect();
+            self.unknown(name, "rack", &racks);
+            return None;
+        };
+        Some(Measure::PolicyCapacity { rack, direction: direction(node)?, policy })
+    }
+
+    /// A formula or a simulation of one queue.
+    fn queueing(&mut self, kind: &str, node: &Node) -> Option<Measure> {
+        let capacity = rate(node, "capacity");
+        Some(match kind {
             "bound" => {
                 let burst = Burst::from_convergence(time(node, "convergence")?);
                 let bound = BurstBound { burst, message: size(node, "message")? };
-                Some(Measure::Bound { bound, capacity: rate(node, "capacity")?, load: load(node)? })
+                Measure::Bound { bound, capacity: capacity?, load: load(node)? }
             }
-            "burst" => Some(Measure::Burst {
-                capacity: rate(node, "capacity")?,
-                convergence: time(node, "convergence")?,
-                packet: size(node, "packet")?,
-            }),
+            "burst" => {
+                let (convergence, packet) = (time(node, "convergence")?, size(node, "packet")?);
+                Measure::Burst { capacity: capacity?, convergence, packet }
+            }
             "mm1" => {
                 let quantile = percent(node, "percentile")? * BILLIONTHS_IN_MILLIONTH;
                 let quantile = Quantile::from_billionths(u32::try_from(quantile).ok()?).ok()?;
                 let message = size(node, "message")?;
-                Some(Measure::Mm1 { capacity: rate(node, "capacity")?, load: load(node)?, message, quantile })
+                Measure::Mm1 { capacity: capacity?, load: load(node)?, message, quantile }
             }
-            "mm1-queue" => {
+            _ => {
                 let messages = node.get("messages")?;
                 let messages = both(|setting| integer(messages.get(setting.name()).unwrap_or(messages)))?;
                 let (percentile, message) = (self.percentile(node)?, size(node, "message")?);
-                Some(Measure::Mm1Queue {
-                    capacity: rate(node, "capacity")?,
-                    load: load(node)?,
-                    message,
-                    percentile,
-                    messages,
-                })
+                Measure::Mm1Queue { capacity: capacity?, load: load(node)?, message, percentile, messages }
             }
-            "sharing-time" => Some(Measure::SharingTime { services: services()? }),
-            "report-size" => Some(Measure::ReportSize { services: services()? }),
-            "rack-reports" => Some(Measure::RackReports {
-                services: services()?,
-                machines: count(node, "machines")?,
-                period: time(node, "period")?,
-            }),
-            _ => Some(Measure::FabricReports {
-                services: services()?,
-                racks: count(node, "racks")?,
-                period: time(node, "period")?,
-            }),
-        }
+        })
     }
 
     fn allocation(&mut self, node: &Node) -> Option<Measure> {
@@ -160,7 +157,7 @@ impl Reader<'_> {
         Some(Measure::Allocation { policy, demands, service, machine, direction: direction(node)?, share })
     }
 
-    /// The place of the run that a key names.
+    /// The index of the run that a key names.
     pub(super) fn run_at(&mut self, node: &Node) -> Option<usize> {
         let place = self.runs.iter().position(|run| Some(run.name.as_str()) == node.scalar());
         if place.is_none() {
@@ -174,7 +171,7 @@ impl Reader<'_> {
         self.run_at(node.get("run")?)
     }
 
-    /// A window by name or in place, within all of `runs`.
+    /// A window by name or inline, within all of `runs`.
     pub(super) fn window_of(&mut self, node: &Node, runs: &[usize]) -> Option<PerSetting<Window>> {
         let node = node.get("window")?;
         let name = node.scalar()?;
@@ -212,13 +209,13 @@ impl Reader<'_> {
         Some(window)
     }
 
-    /// Whose bandwidth: exactly one of five keys.
+    /// The subject of a bandwidth: exactly one of five keys.
     fn counted(&mut self, node: &Node, run: usize) -> Option<Counted> {
-        const KEYS: [&str; 5] = ["service", "entry", "link", "sent", "received"];
+        const KEYS: [&str; 5] = ["service", "group", "link", "sent", "received"];
         let mut written = KEYS.iter().filter_map(|key| Some((*key, node.get(key)?)));
         let (Some((key, of)), None) = (written.next(), written.next()) else {
-            let hint = "write exactly one of `service`, `entry`, `link`, `sent` and `received`";
-            self.error(node.span, "this does not say whose bandwidth", hint);
+            let hint = "write exactly one of `service`, `group`, `link`, `sent` and `received`";
+            self.error(node.span, "the subject of the bandwidth is missing", hint);
             return None;
         };
         let machine = match node.get("machine") {
@@ -232,14 +229,14 @@ impl Reader<'_> {
         };
         match key {
             "service" => self.service(of, run).map(Counted::Service),
-            "entry" => self.entry(of, run).map(Counted::Entry),
+            "group" => self.flow_group(of, run).map(Counted::FlowGroup),
             "link" => self.link(of, run).map(Counted::Link),
             "sent" => Some(Counted::Sent(self.shaped(of, run)?, machine)),
             _ => Some(Counted::Received(self.shaped(of, run)?, machine)),
         }
     }
 
-    /// A service of a run with machine shapers, whose meters are all that is known of it at machines.
+    /// A service of a run with machine shapers, whose meters are the only measurement at machines.
     pub(super) fn shaped(&mut self, node: &Node, run: usize) -> Option<ServiceId> {
         let service = self.service(node, run)?;
         let Some(service) = service else {
@@ -248,7 +245,7 @@ impl Reader<'_> {
         };
         let scenarios = &self.runs[run].scenario;
         if Setting::ALL.iter().any(|setting| scenarios.get(*setting).enforcement() == Enforcement::None) {
-            let hint = "measure a `service` at the uplink or an `entry`, or give the run another `enforcement`";
+            let hint = "measure a `service` at the uplink or a `group`, or give the run another `enforcement`";
             self.error(node.span, "this run has no machine shapers, so it has no meters", hint);
             return None;
         }
@@ -281,7 +278,7 @@ impl Reader<'_> {
     fn service_in(&mut self, node: &Node, scenario: &Scenario) -> Option<Option<ServiceId>> {
         let name = node.scalar()?;
         let Some(governed) = scenario.governed() else {
-            let hint = "name an `entry` or a `link`";
+            let hint = "name a `group` or a `link`";
             self.error(node.span, "the scenario has no policy, so it has no services", hint);
             return None;
         };
@@ -301,7 +298,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What a name means in both settings: they may have different policies, which number things differently.
+    /// The meaning of a name in both settings: they may have different policies, which number
+    /// services and machines differently.
     fn same<T: PartialEq>(&mut self, node: &Node, quick: T, full: T) -> Option<T> {
         if quick != full {
             let hint = "let the policies of both settings list the same machines and services in the same order";
@@ -311,11 +309,11 @@ impl Reader<'_> {
         Some(quick)
     }
 
-    pub(super) fn entry(&mut self, node: &Node, run: usize) -> Option<String> {
+    pub(super) fn flow_group(&mut self, node: &Node, run: usize) -> Option<String> {
         let names = |run: &Run, setting: Setting| -> Vec<String> {
             run.scenario.get(setting).names().into_iter().map(str::to_owned).collect()
         };
-        self.in_both(node, run, "entry in the traffic", names)
+        self.in_both(node, run, "flow group", names)
     }
 
     pub(super) fn link(&mut self, node: &Node, run: usize) -> Option<String> {
@@ -395,6 +393,20 @@ impl Reader<'_> {
         }
         service
     }
+}
+
+/// A measure of the brokers' sharing and reports.
+fn brokers(kind: &str, node: &Node) -> Option<Measure> {
+    let services = count(node, "services")?;
+    Some(match kind {
+        "sharing-time" => Measure::SharingTime { services },
+        "report-size" => Measure::ReportSize { services },
+        "rack-reports" => {
+            let (machines, period) = (count(node, "machines")?, time(node, "period")?);
+            Measure::RackReports { services, machines, period }
+        }
+        _ => Measure::FabricReports { services, racks: count(node, "racks")?, period: time(node, "period")? },
+    })
 }
 
 /// A whole number below 2^32; the check has seen its range.

@@ -1,7 +1,8 @@
-//! From a file under `papers/` to an [`Experiment`]: scenarios and policies read, names resolved, units in agreement.
+//! From a file under `papers/` to an [`Experiment`]: scenarios and policies read, names resolved,
+//! units in agreement.
 //!
-//! Each run's scenario is read twice, with the changes of each setting, so that whatever a name or a window refers to is there
-//! in both. What is wrong with a scenario or a policy is reported under its own name.
+//! Each run's scenario is read twice, with the changes of each setting, so that every name and
+//! window exists in both. Errors of a scenario or a policy are reported under its own name.
 //!
 //! | module | reads |
 //! |---|---|
@@ -27,17 +28,17 @@ use weir_policy::{Demands, Policy};
 use weir_units::Duration;
 
 impl Experiment {
-    /// Reads a file under `papers/` and all that it names; the notes are those of all files.
+    /// Reads a file under `papers/` and all files that it names; the notes are those of all files.
     ///
     /// # Errors
-    /// Whatever is wrong with any of the files, each under its own name.
+    /// The errors of any of the files, each under its own name.
     pub fn read(path: impl AsRef<Path>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
         let path = path.as_ref();
         let source = Source::read(path, MAX_FILE)?;
         Self::from_source(&source, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// The same of a file that was read already; `directory` is where the files lie that it names.
+    /// The same for a file that was read already; `directory` contains the files that it names.
     ///
     /// # Errors
     /// Those of [`Experiment::read`].
@@ -63,18 +64,18 @@ impl Experiment {
     }
 }
 
-/// What all parts of the reader need.
+/// The shared state of the reader's parts.
 struct Reader<'a> {
     problems: Problems,
     directory: &'a Path,
     /// Remarks on other files.
     notes: Vec<Diagnostic>,
-    /// What is wrong with other files.
+    /// Errors of other files.
     others: Vec<Diagnostics>,
     /// The runs; all of them once the first value is read.
     runs: Vec<Run>,
     windows: BTreeMap<String, PerSetting<Window>>,
-    /// Policies and demands by path, `None` where they cannot be read: several values look into one.
+    /// Policies and demands by path, `None` if they cannot be read: several values share one.
     policies: BTreeMap<PathBuf, Option<Arc<Policy>>>,
     demands: BTreeMap<(PathBuf, PathBuf), Option<Arc<Demands>>>,
 }
@@ -84,7 +85,7 @@ impl Reader<'_> {
         self.problems.error(span, cause, hint);
     }
 
-    /// Reports that `what` has no `name`, with the nearest that it has.
+    /// Reports that `what` has no `name`, with the nearest existing one.
     fn unknown(&mut self, node: &Node, what: &str, known: &[&str]) {
         let name = node.scalar().unwrap_or_default();
         let near = nearest(name, known.iter().copied());
@@ -102,7 +103,7 @@ impl Reader<'_> {
     fn experiment(&mut self, root: &Node) -> Option<Experiment> {
         let windows_are_valid = self.read_windows(root);
         let runs_are_good = self.read_runs(root);
-        // Names of runs that are not there would be told a second time.
+        // Missing names of runs would be reported a second time.
         if !(windows_are_valid && runs_are_good) {
             return None;
         }

@@ -51,7 +51,7 @@ impl Reader<'_> {
             items.iter().filter_map(change).collect()
         };
         let set = |setting: Setting| {
-            // What a setting changes counts over what both change.
+            // The change of a setting overrides the change for both.
             let own = changes(node.get(setting.name()));
             let common = changes(Some(node)).into_iter().filter(|(path, _)| own.iter().all(|(other, _)| other != path));
             common.chain(own.iter().cloned()).collect::<Vec<_>>()
@@ -61,7 +61,7 @@ impl Reader<'_> {
             let seeds = node.get(setting.name()).and_then(|node| node.get("seeds"));
             seeds.and_then(integer).and_then(|seeds| u32::try_from(seeds).ok()).unwrap_or(1)
         };
-        // What is wrong with both would be told twice.
+        // Errors of both would be reported twice.
         let quick = self.scenario(&path, &set.quick);
         let full = quick.as_ref().and_then(|_| self.scenario(&path, &set.full));
         let scenario = quick.zip(full).map(|(quick, full)| PerSetting { quick, full });
@@ -83,7 +83,7 @@ impl Reader<'_> {
                 Some(Arc::new(scenario))
             }
             Err(errors) => {
-                // Runs of one scenario that is wrong by itself are told so once.
+                // Errors of a scenario itself are reported once for all of its runs.
                 if !self.others.contains(&errors) {
                     self.others.push(errors);
                 }

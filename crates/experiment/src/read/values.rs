@@ -7,7 +7,7 @@ use crate::unit::{Dimension, Unit};
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
 
-/// A value without what is expected of it, which may refer to values further down.
+/// A value without its expectation, which may refer to values further down.
 struct Half<'a> {
     node: &'a Node,
     metric: String,
@@ -98,7 +98,7 @@ impl Reader<'_> {
         let at_least = node.get("at-least").and_then(number);
         if [within, at_most, at_least].iter().flatten().count() != 1 {
             let hint = "write exactly one of `within`, `at-most` and `at-least`";
-            self.error(node.span, "this does not say what is expected", hint);
+            self.error(node.span, "the expectation is missing", hint);
             return None;
         }
         let Some(times) = node.get("times") else {

@@ -1,17 +1,17 @@
-//! Traces: messages that arrived, sent through a queue once more.
+//! Traces: recorded messages, sent through a simulated queue.
 //!
-//! Problem: real arrivals are neither Poisson nor as bad as a burst bound allows, and an operator has measured
-//! them. Approach: simulate the one queue that they share, first in, first out, at any capacity. The queue is so
-//! simple that it is exact in integers: its unfinished work after each arrival is all there is to know, and the
-//! message finishes when that much work is done.
+//! Problem: real arrivals are neither Poisson nor as bad as a burst bound allows, and an operator
+//! has measured them. Approach: simulate the one queue that they share, first in, first out, at any
+//! capacity. The queue is so simple that it is exact in integers: its state is the unfinished work
+//! after each arrival, and the message finishes when that much work is done.
 //!
-//! | module | does |
+//! | module | content |
 //! |---|---|
 //! | [`read`](Trace::read) | a table of times and sizes, read as a stream |
 //! | [`queue`](TraceQueue) | percentiles, the smallest capacity, the largest load |
 //!
-//! Worked example: three messages of 1000 bytes at 0, 0 and 5 µs at 1 Gb/s (8 µs each) finish after 8, 16 and
-//! 24 − 5 = 19 µs.
+//! Worked example: three messages of 1000 bytes at 0, 0 and 5 µs at 1 Gb/s (8 µs each) finish after
+//! 8, 16 and 24 − 5 = 19 µs.
 //!
 //! ```
 //! use weir_latency::{Quantile, Trace, TraceQueue};
@@ -48,7 +48,7 @@ struct Arrival {
     bytes: u64,
 }
 
-/// Which messages belong together, as whoever read the trace numbered them.
+/// The group of a message, as numbered by the reader of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u32);
 
@@ -69,16 +69,16 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// Why a trace gives no answer.
+/// The reason why a trace gives no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// Fewer than two messages, or all at one time: such a trace has no load.
     #[error("a trace needs messages at two times or more")]
     TooShort,
-    /// No message has a tag that is asked about.
+    /// No message has a selected tag.
     #[error("the trace has no message of this kind")]
     NoneSuch,
-    /// A capacity of nothing, or without limit.
+    /// A capacity of zero, or without limit.
     #[error("a capacity is a finite rate above zero, not {0}")]
     Capacity(Bandwidth),
     /// No capacity, or no load on this capacity, keeps the target.
@@ -87,7 +87,7 @@ pub enum TraceError {
         /// The time without other messages, or at the largest capacity.
         least: Duration,
     },
-    /// Whoever watches asked to stop.
+    /// The observer requested a stop.
     #[error("stopped")]
     Stopped,
     /// A completion time is longer than the longest [`Duration`].
@@ -95,24 +95,26 @@ pub enum TraceError {
     OutOfRange,
 }
 
-/// Follows what takes long.
+/// Observes long computations.
 pub trait Watch {
-    /// `rows` of `of` messages of a pass are done (`of` is 0 while the trace is being read); asked now and then.
+    /// `rows` of `of` messages of a pass are done (`of` is 0 while the trace is being read); called
+    /// now and then.
     fn rows(&mut self, rows: u64, of: u64) -> ControlFlow<()>;
 }
 
-/// Nobody watches.
+/// No observer.
 impl Watch for () {
     fn rows(&mut self, _: u64, _: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// Messages between two looks at whoever watches: some tens of microseconds.
+/// Messages between two calls of the observer: some tens of microseconds.
 const LOOK: usize = 1 << 14;
 
 impl Trace {
-    /// A trace of (arrival in nanoseconds, bytes, tag), in any order; messages that arrive together stay in it.
+    /// A trace of (arrival in nanoseconds, bytes, tag), in any order; messages that arrive together
+    /// stay in it.
     ///
     /// # Errors
     /// [`TraceError::TooShort`].
@@ -147,7 +149,7 @@ impl Trace {
         Ok(Self { arrivals, tags, bits: (all - u128::from(last.bytes)) * 8 })
     }
 
-    /// How many messages there are, at least two.
+    /// The number of messages, at least two.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.arrivals.len()
@@ -158,21 +160,23 @@ impl Trace {
         Duration::from_nanos(self.arrivals.last().map_or(0, |last| last.at))
     }
 
-    /// What arrives on average over the span: all messages but the last. Rounded down to bit/s.
+    /// The mean rate of arrivals over the span: all messages but the last. Rounded down to bit/s.
     pub fn offered(&self) -> Bandwidth {
         let bps = self.bits * 1_000_000_000 / u128::from(self.span().nanos());
         Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX).min(Bandwidth::MAX.bps()))
     }
 
-    /// [`Trace::offered`] as a part of a capacity; `None` if that is nothing, everything or more.
+    /// [`Trace::offered`] as a part of a capacity; `None` if that is zero, one or more.
     pub fn load(&self, capacity: Bandwidth) -> Option<Load> {
         self.load_of_drain(capacity.bps())
     }
 
-    /// The load if the queue does `bps` bits of work in a second of the trace, rounded down to a billionth.
+    /// The load if the queue does `bps` bits of work in a second of the trace, rounded down to a
+    /// billionth.
     fn load_of_drain(&self, bps: u64) -> Option<Load> {
         let room = u128::from(self.span().nanos()) * u128::from(bps);
-        // Bits of 2^71 at most times 2^60: below 2^128 for all but absurd traces, which have no load then.
+        // Bits of 2^71 at most times 2^60: below 2^128 for all but absurd traces, which have no
+        // load then.
         let billionths = self.bits.checked_mul(1_000_000_000_000_000_000)?.checked_div(room)?;
         Load::from_billionths(u32::try_from(billionths).ok()?).ok()
     }

@@ -1,22 +1,25 @@
 //! [`TraceQueue`]: a FIFO queue under a trace, exact in integers.
 //!
-//! Problem: completion times of millions of messages at many capacities, the same on every host. Approach: keep
-//! the work that is left, in bits times 10⁹, so that a nanosecond at `C` bit/s does exactly `C` of it:
+//! Problem: completion times of millions of messages at many capacities, the same on every host.
+//! Approach: keep the remaining work, in bits times 10⁹, so that a nanosecond at `C` bit/s does
+//! exactly `C` of it:
 //!
 //! ```text
 //! work ← max(0, work − C · (nanoseconds since the last arrival)) + bits · 10⁹
 //! completion time of the message that arrived = work / C, rounded up to a nanosecond
 //! ```
 //!
-//! Whether a percentile keeps a target needs no division: count the messages whose work is above `target · C`
-//! and stop when they are too many.
+//! Whether a percentile keeps a target needs no division: count the messages whose work is above
+//! `target · C` and stop when they are too many.
 //!
-//! A trace at another load. The same sizes, with all gaps between arrivals `k` times as long, put `1/k` of the
-//! load on a queue of capacity `C`. In the trace's own time that queue does `kC` of work per nanosecond, while a
-//! work of `w` still takes `w / C`. So one pass answers for any load, with nothing rounded but `kC` itself.
+//! A trace at another load. The same sizes, with all gaps between arrivals `k` times as long, put
+//! `1/k` of the load on a queue of capacity `C`. In the trace's own time that queue does `kC` of
+//! work per nanosecond, while a work of `w` still takes `w / C`. So one pass computes any load,
+//! with nothing rounded but `kC` itself.
 //!
-//! More work done per nanosecond leaves less of it after every arrival. So both searches are monotone: they
-//! bisect, and end at a value that keeps the target beside one that was tried and does not.
+//! More work done per nanosecond leaves less of it after every arrival. So both searches are
+//! monotone: they bisect, and end at a value that keeps the target beside one that was tried and
+//! does not.
 //!
 //! Worked example: see [`super`].
 //!
@@ -29,20 +32,21 @@ use weir_units::{Bandwidth, Duration};
 /// Units of work in a bit, so that a nanosecond at 1 bit/s does one.
 const WORK_IN_BIT: u128 = 1_000_000_000;
 
-/// A trace through a FIFO queue, asked for a quantile of the completion times of its messages or of some of them.
+/// A trace through a FIFO queue, with a quantile of the completion times of its messages or of some
+/// of them.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceQueue<'a> {
     trace: &'a Trace,
     quantile: Quantile,
-    /// Of the messages that are asked about; all where empty.
+    /// The selected messages; all if empty.
     tags: &'a [Tag],
-    /// How many messages are asked about, at least one.
+    /// The number of selected messages, at least one.
     asked: u64,
 }
 
 impl<'a> TraceQueue<'a> {
-    /// A queue that all messages pass, asked about those with one of `tags`, or about all if there is none. In a
-    /// trace without tags all messages have every tag.
+    /// A queue that all messages pass, with the quantile over those with one of `tags`, or over all
+    /// if there is none. In a trace without tags all messages have every tag.
     ///
     /// # Errors
     /// [`TraceError::NoneSuch`] if no message has any of the tags.
@@ -58,13 +62,14 @@ impl<'a> TraceQueue<'a> {
         }
     }
 
-    /// How many messages the quantile is of.
+    /// The number of messages of the quantile.
     pub fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// The time within which the quantile of the messages finishes at `capacity`, rounded up to a nanosecond. Of
-    /// `n` messages it is the time of the ⌈pn⌉-th fastest. The queue is empty at first.
+    /// The time within which the quantile of the messages finishes at `capacity`, rounded up to a
+    /// nanosecond. Of `n` messages it is the time of the ⌈pn⌉-th fastest. The queue is empty at
+    /// first.
     ///
     /// # Errors
     /// [`TraceError::Capacity`], [`TraceError::OutOfRange`], [`TraceError::Stopped`].
@@ -73,7 +78,8 @@ impl<'a> TraceQueue<'a> {
         self.quantile_of(bps, bps, watch)
     }
 
-    /// The same with all gaps between arrivals made longer or shorter so that the load on `capacity` is `load`.
+    /// The same with all gaps between arrivals made longer or shorter so that the load on
+    /// `capacity` is `load`.
     ///
     /// # Errors
     /// Those of [`TraceQueue::completion_time`].
@@ -85,13 +91,14 @@ impl<'a> TraceQueue<'a> {
     ) -> Result<Duration, TraceError> {
         let bps = finite(capacity)?;
         let room = u128::from(self.trace.span().nanos()) * u128::from(load.billionths());
-        // Rounded down: never less loaded than asked.
+        // Rounded down: never below the given load.
         let drain = self.trace.bits.checked_mul(1_000_000_000_000_000_000).ok_or(TraceError::OutOfRange)? / room;
         let drain = u64::try_from(drain).map_err(|_| TraceError::OutOfRange)?.max(1);
         self.quantile_of(drain, bps, watch)
     }
 
-    /// The lowest capacity, in bit/s, at which the quantile of the messages finishes within `target`.
+    /// The lowest capacity, in bit/s, at which the quantile of the messages finishes within
+    /// `target`.
     ///
     /// # Errors
     /// [`TraceError::Never`] if even [`Bandwidth::MAX`] is too slow, and [`TraceError::Stopped`].
@@ -104,9 +111,9 @@ impl<'a> TraceQueue<'a> {
         }
     }
 
-    /// The highest load on `capacity` at which the quantile of the messages finishes within `target`, if the gaps
-    /// between arrivals are made shorter or longer until it just does. `None` if they keep it at any load below
-    /// 100 %, as short traces may.
+    /// The highest load on `capacity` at which the quantile of the messages finishes within
+    /// `target`, if the gaps between arrivals are made shorter or longer until it just does. `None`
+    /// if they keep it at any load below 100 %, as short traces may.
     ///
     /// # Errors
     /// [`TraceError::Never`] if they are too slow without any other load, and those of
@@ -139,7 +146,7 @@ impl<'a> TraceQueue<'a> {
         })
     }
 
-    /// How many of the messages have to be fast: ⌈pn⌉.
+    /// The number of messages that have to be fast: ⌈pn⌉.
     fn rank(&self) -> u64 {
         let rank = (u128::from(self.asked) * u128::from(self.quantile.billionths())).div_ceil(BILLION.into());
         // Not above `asked`, since the quantile is below 1.
@@ -152,7 +159,7 @@ impl<'a> TraceQueue<'a> {
         let bps = u128::from(bps);
         self.pass(drain, watch, |work, asked| {
             if asked {
-                // What is too long for a number of nanoseconds is longer than all others.
+                // A time too long for a number of nanoseconds is longer than all others.
                 times.push(u64::try_from(work.div_ceil(bps)).unwrap_or(u64::MAX));
             }
             true
@@ -164,8 +171,8 @@ impl<'a> TraceQueue<'a> {
         }
     }
 
-    /// Gives `visit` the work after each arrival and whether it is asked about, until it has seen enough. Whether
-    /// it saw everything.
+    /// Passes `visit` the work after each arrival and whether the message is selected, until
+    /// `visit` ends the pass. Returns whether the pass was complete.
     fn pass(
         &self,
         drain: u64,
@@ -180,7 +187,8 @@ impl<'a> TraceQueue<'a> {
                 return Err(TraceError::Stopped);
             }
             for (place, arrival) in block.iter().enumerate() {
-                // Both factors are below 2^64. Saturating: bytes of 2^64 each stop growing at 2^128.
+                // Both factors are below 2^64. Saturating: bytes of 2^64 each stop growing at
+                // 2^128.
                 work = work.saturating_sub(drain * u128::from(arrival.at - last));
                 work = work.saturating_add(u128::from(arrival.bytes) * (8 * WORK_IN_BIT));
                 last = arrival.at;
@@ -194,7 +202,8 @@ impl<'a> TraceQueue<'a> {
     }
 }
 
-/// The least of `1..=most` that keeps, if all above one that keeps do; looked for around `start`.
+/// The least of `1..=most` that keeps the target, if all above one that keeps it do; searched
+/// around `start`.
 fn least(
     start: u64,
     most: u64,

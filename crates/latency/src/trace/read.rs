@@ -1,24 +1,25 @@
 //! Reading a trace: a table of times and sizes, as a stream.
 //!
-//! Problem: traces have tens of millions of lines and come from any tool. Approach: one pass over lines, 16 bytes
-//! kept of each, the first mistake ends it with its line. A head line names the columns; without one the first
-//! two are the time and the size.
+//! Problem: traces have tens of millions of lines and come from any tool. Approach: one pass over
+//! lines, 16 bytes kept of each, the first mistake ends it with its line. A head line names the
+//! columns; without one the first two are the time and the size.
 //!
-//! | column | says |
+//! | column | meaning |
 //! |---|---|
-//! | `time` or `start_s`, or `start_ps` | the arrival in seconds, or picoseconds, decimal; what is below nanoseconds is cut |
+//! | `time` or `start_s`, or `start_ps` | the arrival in seconds, or picoseconds, decimal; cut to nanoseconds |
 //! | `size` or `bytes` | bytes, a whole number above zero |
-//! | `service` | optional: whose message it is; empty for other traffic at the same queue |
+//! | `service` | optional: the message's service; empty for other traffic at the same queue |
 //!
-//! in any order; other columns are not read, so that a simulated run's `flows.csv` is a trace too. Empty lines
-//! and lines that start with `#` are skipped. No field needs quotes, so quotes are refused.
+//! in any order; other columns are not read, so that a simulated run's `flows.csv` is a trace too.
+//! Empty lines and lines that start with `#` are skipped. No field needs quotes, so quotes are
+//! refused.
 //!
 //! Worked example: `0.000001,1500` is a message of 1500 bytes after a microsecond.
 
 use super::{Arrival, LOOK, Tag, Trace, TraceError, Watch, add};
 use std::io::{self, BufRead};
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A line is wrong.
@@ -26,9 +27,9 @@ pub enum ReadError {
     Line {
         /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The cause.
         cause: String,
-        /// What to write instead.
+        /// The hint.
         hint: String,
     },
     /// The lines are sound, but there are too few.
@@ -42,7 +43,7 @@ pub enum ReadError {
 /// Bytes of a line: no table of times and sizes has longer ones.
 const MAX_LINE: u64 = 4096;
 
-/// Where the columns stand.
+/// The positions of the columns.
 struct Columns {
     time: usize,
     /// The time's unit: seconds times ten to this power.
@@ -51,18 +52,20 @@ struct Columns {
     service: Option<usize>,
 }
 
-/// Digits before a time's point: the latest time of 64 bits of nanoseconds has as many in picoseconds.
+/// Digits before a time's point: the latest time of 64 bits of nanoseconds has as many in
+/// picoseconds.
 const MAX_WHOLE: usize = 23;
 
 const FIRST_TWO: Columns = Columns { time: 0, unit: 0, size: 1, service: None };
 const HINT: &str = "write `time,size` in seconds and bytes, for example `0.000125,1500`";
 
 impl Trace {
-    /// Reads a trace. `tag` gives the tag of a service's name, or `None` if there is no such service.
+    /// Reads a trace. `tag` gives the tag of a service's name, or `None` if there is no such
+    /// service.
     ///
     /// # Errors
-    /// The first line that is wrong; too few messages; what the input says. [`TraceError::Stopped`] if `watch`
-    /// asks for it.
+    /// The first line that is wrong; too few messages; an error of the input.
+    /// [`TraceError::Stopped`] if `watch` requests it.
     pub fn read(
         mut input: impl BufRead,
         mut tag: impl FnMut(&str) -> Option<Tag>,
@@ -166,8 +169,8 @@ fn message<'a>(text: &'a str, columns: &Columns) -> Result<(Arrival, &'a str), R
     Ok((Arrival { at, bytes }, service))
 }
 
-/// A decimal number of seconds times ten to the `unit` in nanoseconds, cut. An exponent (`1.5e-05`) is read too, since many tools
-/// write small times so.
+/// A decimal number of seconds times ten to the `unit` in nanoseconds, cut. An exponent (`1.5e-05`)
+/// is read too, since many tools write small times so.
 fn nanos(text: &str, unit: i32) -> Option<u64> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
@@ -178,7 +181,7 @@ fn nanos(text: &str, unit: i32) -> Option<u64> {
     if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) || whole.len() > MAX_WHOLE {
         return None;
     }
-    // The place of the first digit after the point is 10^8 nanoseconds.
+    // The first digit after the point is 10^8 nanoseconds.
     let power = |place: i32| 10u128.checked_pow(u32::try_from(place).ok()?);
     let mut nanos = 0u128;
     for (place, digit) in whole.bytes().chain(part.bytes()).enumerate() {
@@ -194,8 +197,8 @@ fn nanos(text: &str, unit: i32) -> Option<u64> {
     u64::try_from(nanos).ok()
 }
 
-/// A field in a message: as much as fits, with what a terminal would act on (control characters, and marks that turn the
-/// direction of text) written out.
+/// A field in a message, cut to fit, with characters that a terminal would interpret (control
+/// characters, and marks that turn the direction of text) written out.
 fn shown(field: &str) -> String {
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let safe = |c: char| if c.is_control() || turns(c) { c.escape_unicode().collect() } else { vec![c] };

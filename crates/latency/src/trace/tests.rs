@@ -1,4 +1,5 @@
-//! The trace queue against a plain model, against M/M/1 and M/D/1, and its searches against trying everything.
+//! The trace queue against a plain model, against M/M/1 and M/D/1, and its searches against
+//! exhaustive search.
 
 use super::*;
 use crate::fraction::Quantile;
@@ -33,7 +34,8 @@ fn a_queue_by_hand() {
     assert_eq!(trace.load(Bandwidth::from_gbps(4)), Load::from_fraction(0.8).ok());
     assert_eq!(trace.load(Bandwidth::from_gbps(3)), None);
     let all = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();
-    // The second needs 16 kbit within 10 µs. The third finds 8 of them left, and is done 16 kbit later: 10 µs as well.
+    // The second needs 16 kbit within 10 µs. The third finds 8 of them remaining, and is done 16
+    // kbit later: 10 µs as well.
     assert_eq!(all.smallest_capacity(Duration::from_micros(10), &mut ()), Ok(Bandwidth::from_mbps(1_600)));
 }
 
@@ -54,7 +56,7 @@ fn another_load_is_other_gaps() {
 }
 
 #[test]
-fn refuses_what_has_no_answer() {
+fn refuses_inputs_without_a_result() {
     assert_eq!(Trace::new([]), Err(TraceError::TooShort));
     assert_eq!(Trace::new([(1, 1, None), (1, 1, None)]), Err(TraceError::TooShort));
     let trace = trace(&[(0, 1000), (1_000, 1000)]);
@@ -67,7 +69,7 @@ fn refuses_what_has_no_answer() {
     }
     let never = TraceError::Never { least: Duration::from_nanos(1) };
     assert_eq!(queue.smallest_capacity(Duration::ZERO, &mut ()), Err(never));
-    // 1000 bytes at 1 Gb/s take 8 µs whatever else there is.
+    // 1000 bytes at 1 Gb/s take 8 µs regardless of other messages.
     let never = TraceError::Never { least: Duration::from_micros(8) };
     assert_eq!(queue.largest_load(Bandwidth::from_gbps(1), Duration::from_micros(7), &mut ()), Err(never));
     struct Impatient;
@@ -80,7 +82,7 @@ fn refuses_what_has_no_answer() {
     assert_eq!(stopped, Err(TraceError::Stopped));
 }
 
-/// Only messages of a tag are asked about, but all of them fill the queue.
+/// Only messages of a tag are selected, but all of them fill the queue.
 #[test]
 fn tags() {
     let text = "start_s,service,flow,bytes\n0,b,1,100000\n0,a,2,1000\n0.001,a,3,1000\n0.002,,4,500\n";
@@ -138,7 +140,8 @@ fn exponential(rng: &mut StdRng, mean: f64) -> f64 {
     -mean * (1.0 - rng.random::<f64>()).ln()
 }
 
-/// The mean over seeded runs, and half the width of its 99.9 % interval (Student's t for 29 degrees of freedom).
+/// The mean over seeded runs, and half the width of its 99.9 % interval (Student's t for 29 degrees
+/// of freedom).
 fn estimate(run: impl Fn(&mut StdRng) -> f64) -> (f64, f64) {
     const RUNS: usize = 30;
     const T: f64 = 3.659;
@@ -148,7 +151,8 @@ fn estimate(run: impl Fn(&mut StdRng) -> f64) -> (f64, f64) {
     (mean, T * (variance / RUNS as f64).sqrt())
 }
 
-/// Messages of 1 MB on average at 10 Gb/s, a load of 80 %; 200,000 of them, more than a thousand relaxation times.
+/// Messages of 1 MB on average at 10 Gb/s, a load of 80 %; 200,000 of them, more than a thousand
+/// relaxation times.
 fn simulated(sizes: impl Fn(&mut StdRng) -> f64, quantile: Quantile) -> (f64, f64) {
     let capacity = Bandwidth::from_gbps(10);
     estimate(|rng| {
@@ -164,7 +168,8 @@ fn simulated(sizes: impl Fn(&mut StdRng) -> f64, quantile: Quantile) -> (f64, f6
     })
 }
 
-/// The formula of §2.1 and the simulated queue agree: 18.42 ms for the 99th percentile, 2.77 ms for the median.
+/// The formula of §2.1 and the simulated queue agree: 18.42 ms for the 99th percentile, 2.77 ms for
+/// the median.
 #[test]
 fn is_the_m_m_1_queue() {
     for quantile in [Quantile::P50, Quantile::P99] {
@@ -233,7 +238,7 @@ proptest! {
         let rank = (times.len() as u128 * u128::from(p)).div_ceil(1_000_000_000) as usize;
         let time = queue.completion_time(Bandwidth::from_bps(bps), &mut ()).unwrap();
         prop_assert_eq!(time.nanos(), times[rank - 1]);
-        // At its own load a trace is itself, but for the rounding of the load to a billionth.
+        // At its own load a trace is unchanged, except for the rounding of the load to a billionth.
         if let Some(load) = trace.load(Bandwidth::from_bps(bps)) {
             let again = queue.completion_time_at(Bandwidth::from_bps(bps), load, &mut ()).unwrap();
             let off = again.as_secs_f64() / time.as_secs_f64() - 1.0;
@@ -250,7 +255,7 @@ proptest! {
         let at = |billionths| queue.completion_time_at(fast, Load::from_billionths(billionths).unwrap(), &mut ());
         prop_assert!(at(rho).unwrap() <= at(rho + 1).unwrap());
     }
-    /// The searches find the edge: their answer keeps the target, and one bit/s less does not.
+    /// The searches find the edge: their result keeps the target, and one bit/s less does not.
     #[test]
     fn searches(messages in messages(), nanos in 1u64..1 << 34, bps in 1_000_000u64..1 << 40) {
         let trace = trace(&messages);

@@ -1,12 +1,13 @@
 //! From a file to a [`Policy`]: every rule is checked here or in the modules called from here.
 //!
-//! Approach: text → tree → check against [`crate::language`] → network and services with the places they
-//! were written at → rules that span several places ([`crate::overlap`], [`crate::admission`]) → policy.
-//! Each step goes on with what the ones before found sound, so independent mistakes are all told in one
-//! run; what is known to be wrong is left out of later sums, so one mistake is not told twice.
+//! Approach: text → tree → check against [`crate::language`] → network and services with their
+//! positions → rules that span several positions ([`crate::overlap`], [`crate::admission`]) →
+//! policy. Each step continues with the sound part of the steps before, so independent mistakes are
+//! all reported in one run; values known to be wrong are left out of later sums, so one mistake is
+//! not reported twice.
 //!
-//! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second and a
-//! minimum above its maximum in a third gives three errors, in the order of the file.
+//! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second
+//! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
 mod network;
 mod services;
@@ -29,11 +30,12 @@ use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, chec
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, PerPoint};
 
 impl Policy {
-    /// Reads a policy file of at most [`MAX_FILE`] bytes. The notes say what is accepted but has no effect.
+    /// Reads a policy file of at most [`MAX_FILE`] bytes. The notes list content that is accepted
+    /// but has no effect.
     pub fn read(path: impl AsRef<Path>) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
         Self::from_source(&Source::read(path.as_ref(), MAX_FILE)?)
     }
-    /// Reads a policy from a text; `name` stands in messages.
+    /// Reads a policy from a text; `name` is used in messages.
     pub fn parse(name: &str, text: &str) -> Result<(Self, Vec<Diagnostic>), Diagnostics> {
         Self::from_source(&Source::from_bytes(name, text.as_bytes().to_vec(), MAX_FILE)?)
     }
@@ -60,7 +62,7 @@ impl Policy {
     }
 }
 
-/// A cap with the place it was written at.
+/// A cap with its position.
 pub(crate) type ReadCaps = PerPoint<PerDirection<Field<Bandwidth>>>;
 
 /// Reads a checked tree. The result is a policy only if no error was reported.
@@ -126,7 +128,7 @@ fn tenants(node: Option<&Node>) -> Vec<Tenant> {
     tenants
 }
 
-/// One note for each kind of key that is read but that nothing acts on in this version.
+/// One note for each kind of key that is read but has no effect in this version.
 fn notes(root: &Node, services: &[ReadService], problems: &mut Problems) {
     let mut note = |key: &str, spans: Vec<weir_document::Span>| {
         let Some(first) = spans.iter().min() else { return };

@@ -1,8 +1,8 @@
-//! Racks and machines, read in canonical order with the places that admission control speaks about.
+//! Racks and machines, read in canonical order with their positions for admission control.
 //!
-//! Worked example: racks `b: [m10, m9]` and `a: ["m[1-2]"]` give the machines `m1`, `m2` (rack `a`), `m9`,
-//! `m10` (rack `b`) with the ids 0 to 3. Ranges are counted before they are expanded, so
-//! `m[1-900000000]` costs nothing but its message.
+//! Worked example: racks `b: [m10, m9]` and `a: ["m[1-2]"]` give the machines `m1`, `m2` (rack
+//! `a`), `m9`, `m10` (rack `b`) with the ids 0 to 3. Ranges are counted before they are expanded,
+//! so `m[1-900000000]` costs nothing but its message.
 
 use super::rates;
 use crate::filter_syntax as syntax;
@@ -14,14 +14,15 @@ use std::net::IpAddr;
 use weir_document::{Field, Key, Node, Problems, Span, Suggester};
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId};
 
-/// A network with the places it was written at.
+/// A network with its positions.
 pub(crate) struct ReadNetwork {
     pub(crate) network: Network,
     /// The speed of each machine; [`Field::Bad`] where it was reported.
     pub(crate) nics: Vec<PerDirection<Field<Bandwidth>>>,
     /// The speed of each rack's uplink.
     pub(crate) uplinks: Vec<PerDirection<Field<Bandwidth>>>,
-    /// Whether every machine that the file names was read: only then is one that is missing a mistake elsewhere.
+    /// Whether every machine that the file names was read: only then is a missing one a mistake
+    /// elsewhere.
     pub(crate) complete: bool,
 }
 
@@ -32,7 +33,7 @@ struct Found {
     place: Span,
 }
 
-/// Reads the network; where it is missing or wrong, what is sound of it.
+/// Reads the network; its sound part if it is missing or wrong.
 pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork {
     let mut racks: Vec<&(Key, Node)> =
         node.and_then(|node| node.get("racks")).map_or(&[][..], Node::entries).iter().collect();
@@ -86,7 +87,7 @@ pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork 
     ReadNetwork { network: Network::new(network_racks, all), nics, uplinks, complete }
 }
 
-/// All machines of all racks, each once, and whether these are all that are written.
+/// All machines of all racks, each once, and whether these are all written ones.
 fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, bool) {
     let mut complete = !racks.is_empty();
     let mut found: Vec<Found> = Vec::new();
@@ -140,7 +141,7 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, boo
     (found, complete)
 }
 
-/// Reads `network.machines` into `nics` and `addresses`, which have the places of `found`.
+/// Reads `network.machines` into `nics` and `addresses`, which are indexed like `found`.
 fn overrides(
     node: &Node,
     found: &[Found],
@@ -148,12 +149,8 @@ fn overrides(
     addresses: &mut [Option<IpAddr>],
     problems: &mut Problems,
 ) {
-    let by_name: HashMap<&str, usize> =
-        found.iter().enumerate().map(|(i, machine)| (machine.name.as_str(), i)).collect();
-    let mut suggester = Suggester::default();
-    let mut nic_places: HashMap<usize, Span> = HashMap::new();
-    let mut taken: BTreeMap<IpAddr, (usize, Span)> = BTreeMap::new();
-    // Names are looked up for one range after the other; all ranges together may not name more.
+    let mut overrides = Overrides::new(found);
+    // Names are resolved for one range after the other; all ranges together may not name more.
     let mut left = 10 * MAX_MACHINES as u64;
     for (key, special) in node.entries() {
         let Ok(range) = NameRange::parse(&key.text) else { continue };
@@ -166,61 +163,97 @@ fn overrides(
             return;
         }
         left -= range.count();
+        overrides.speed(key, &range, special.get("nic"), nics, problems);
+        if let Some(written) = special.get("address") {
+            overrides.address(key, &range, written, addresses, problems);
+        }
+    }
+}
+
+/// The machines of a network by name, and the positions of what was written for them so far.
+struct Overrides<'a> {
+    found: &'a [Found],
+    by_name: HashMap<&'a str, usize>,
+    suggester: Suggester,
+    speeds: HashMap<usize, Span>,
+    addresses: BTreeMap<IpAddr, (usize, Span)>,
+}
+
+impl<'a> Overrides<'a> {
+    fn new(found: &'a [Found]) -> Self {
+        Self {
+            found,
+            by_name: found.iter().enumerate().map(|(i, machine)| (machine.name.as_str(), i)).collect(),
+            suggester: Suggester::default(),
+            speeds: HashMap::new(),
+            addresses: BTreeMap::new(),
+        }
+    }
+
+    /// The speed of a range's machines; each machine may have one. Reports the first unknown name.
+    fn speed(
+        &mut self,
+        key: &Key,
+        range: &NameRange,
+        written: Option<&Node>,
+        nics: &mut [PerDirection<Field<Bandwidth>>],
+        problems: &mut Problems,
+    ) {
         let mut unknown = false;
         for name in range.names() {
-            let Some(&machine) = by_name.get(name.as_str()) else {
+            let Some(&machine) = self.by_name.get(name.as_str()) else {
                 if !std::mem::replace(&mut unknown, true) {
-                    let hint = suggester.hint(
-                        &name,
-                        found.iter().map(|machine| machine.name.as_str()),
-                        "name machines that stand in a rack",
-                    );
+                    let known = self.found.iter().map(|machine| machine.name.as_str());
+                    let hint = self.suggester.hint(&name, known, "name machines that stand in a rack");
                     problems.error(key.span, format!("there is no machine `{name}` in any rack"), hint);
                 }
                 continue;
             };
-            let nic = rates(special.get("nic"));
-            if let Some(written) = special.get("nic") {
-                if let Some(first) = nic_places.insert(machine, written.span) {
-                    problems.error_with(
-                        written.span,
-                        format!("the speed of machine `{name}` is written twice"),
-                        "keep one of them",
-                        (first, "first here"),
-                    );
-                    break;
-                }
-                nics[machine] = nic;
+            let Some(written) = written else { continue };
+            if let Some(first) = self.speeds.insert(machine, written.span) {
+                problems.error_with(
+                    written.span,
+                    format!("the speed of machine `{name}` is written twice"),
+                    "keep one of them",
+                    (first, "first here"),
+                );
+                break;
             }
+            nics[machine] = rates(Some(written));
         }
-        let Some(written) = special.get("address") else { continue };
-        let Field::Value(address, span) = written.read(syntax::ip) else { continue };
+    }
+
+    /// The address of one machine, which no other machine may have.
+    fn address(
+        &mut self,
+        key: &Key,
+        range: &NameRange,
+        written: &Node,
+        addresses: &mut [Option<IpAddr>],
+        problems: &mut Problems,
+    ) {
+        let Field::Value(address, span) = written.read(syntax::ip) else { return };
         if range.count() > 1 {
             problems.error(
                 span,
                 format!("one address for the {} machines of `{}`", range.count(), key.text),
                 "give each machine its own, for example `m1: { address: 10.0.0.1 }`",
             );
-            continue;
+            return;
         }
-        let Some(&machine) = range.names().next().and_then(|name| by_name.get(name.as_str())) else { continue };
-        if let Some((other, place)) = taken.insert(address, (machine, span)) {
+        let named = range.names().next().and_then(|name| self.by_name.get(name.as_str()).copied());
+        let Some(machine) = named else { return };
+        let name = &self.found[machine].name;
+        if let Some((other, first)) = self.addresses.insert(address, (machine, span)) {
             problems.error_with(
                 span,
-                format!(
-                    "the address {address} is given to two machines, `{}` and `{}`",
-                    found[other].name, found[machine].name
-                ),
+                format!("the address {address} is given to two machines, `{}` and `{name}`", self.found[other].name),
                 "give each machine its own",
-                (place, "first here"),
+                (first, "first here"),
             );
         }
         if addresses[machine].replace(address).is_some() {
-            problems.error(
-                span,
-                format!("the address of machine `{}` is written twice", found[machine].name),
-                "keep one of them",
-            );
+            problems.error(span, format!("the address of machine `{name}` is written twice"), "keep one of them");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The tree of services, read in canonical order with the places that later rules speak about.
+//! The tree of services, read in canonical order with their positions for later rules.
 //!
-//! Siblings are sorted by name before ids are given, parents come before children: the order of the file
-//! leaves no trace. `sharing:` is inherited: a service without it divides as its parent does, a top-level
-//! service as the file says.
+//! Siblings are sorted by name before ids are given, parents come before children: the order of the
+//! file has no effect. `sharing:` is inherited: a service without it divides as its parent does, a
+//! top-level service by the file's rule.
 
 use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
@@ -14,19 +14,19 @@ use crate::read::shaper;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
 
-/// A service with the places it was written at.
+/// A service with its positions.
 #[derive(Debug)]
 pub(crate) struct ReadService {
     pub(crate) service: Service,
     /// Its name, the key of the mapping.
     pub(crate) name: Span,
     pub(crate) shares: PerPoint<PerDirection<ReadShare>>,
-    /// Where each of `service.matches` stands.
+    /// The position of each of `service.matches`.
     pub(crate) match_spans: Vec<Span>,
     pub(crate) level_span: Option<Span>,
 }
 
-/// Reads all services. A [`ServiceId`] is the place in the result.
+/// Reads all services. A [`ServiceId`] is the index into the result.
 pub(crate) fn read(
     node: Option<&Node>,
     sharing: Sharing,
@@ -50,7 +50,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads the services of one mapping and everything below; the depth is bounded by that of the tree.
+    /// Reads the services of one mapping and everything below; the depth is bounded by that of the
+    /// tree.
     fn siblings(&mut self, node: &Node, parent: Option<ServiceId>, inherited: Sharing) -> Vec<ServiceId> {
         let mut entries: Vec<_> = node.entries().iter().collect();
         entries.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
@@ -141,9 +142,9 @@ impl Reader<'_> {
         id
     }
 
-    /// Leaves have filters and nothing that is for children; services with children the other way round.
+    /// Leaves have filters and no keys of parents; services with children the reverse.
     fn leaf_or_inner(&mut self, key: &Key, node: &Node, path: &str) {
-        // What is not a mapping has been reported as such.
+        // A value that is not a mapping has been reported as such.
         if node.scalar().is_some() || !node.items().is_empty() || matches!(node.kind, weir_document::Kind::Refused) {
             return;
         }
@@ -177,7 +178,8 @@ impl Reader<'_> {
             self.problems.error(
                 key.span,
                 format!("service `{path}` has no match"),
-                "say which packets belong to it, for example `match: [ { protocol: tcp, port: 80 } ]`, or nest services in it",
+                "give the packets that belong to it, for example `match: [ { protocol: tcp, port: 80 } ]`, or nest \
+                 services in it",
             );
         }
         if let Some(span) = misplaced("sharing") {
@@ -189,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the filters into `service`, sorted and each once, and gives their places.
+    /// Reads the filters into `service`, sorted and each once, and returns their positions.
     fn filters(&mut self, node: &Node, service: &mut Service) -> Vec<Span> {
         let Some(list) = node.get("match") else { return Vec::new() };
         self.filters += list.items().len();
@@ -219,7 +221,7 @@ impl Reader<'_> {
             self.problems.error(
                 node.span,
                 "the filter is empty and would match every packet",
-                "to match everything, say so: `{ address: 0.0.0.0/0 }` and `{ address: \"::/0\" }`",
+                "to match everything, write `{ address: 0.0.0.0/0 }` and `{ address: \"::/0\" }`",
             );
             return None;
         }
@@ -252,7 +254,8 @@ impl Reader<'_> {
                 .and_then(|vni| u32::try_from(vni).ok())
                 .filter(|vni| vni >> 24 == 0),
         };
-        // A field that is wrong has been reported; without it the filter would match more than is meant.
+        // A wrong field has been reported; without it the filter would match more packets than
+        // intended.
         let read = [
             filter.protocol.is_some(),
             filter.ports.is_some(),

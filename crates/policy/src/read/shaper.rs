@@ -1,7 +1,8 @@
-//! What a service says of machine shapers: `shaper:` and the weights of senders.
+//! The keys of a service for machine shapers: `shaper:` and the weights of senders.
 //!
-//! Worked example: `senders: { m1: 2, "m[3-4]": 0.5 }` gives `m1` twice and `m3` and `m4` half the rate that a
-//! receiver feeds back to everybody. What weighs 1 is left out of the result: it is the same as not written.
+//! Worked example: `senders: { m1: 2, "m[3-4]": 0.5 }` gives `m1` twice and `m3` and `m4` half the
+//! rate that a receiver feeds back to every sender. A weight of 1 is left out of the result: it is
+//! the default.
 //!
 //! Source: Parley §3.2.1 (weighted senders) and §7 (interval and burst for each service).
 
@@ -40,7 +41,7 @@ pub(super) struct Senders<'a> {
     network: &'a Network,
     complete: bool,
     suggester: Suggester,
-    /// How many names may still be written out, in all services together.
+    /// The number of names that may still be written out, in all services together.
     left: u64,
 }
 
@@ -75,7 +76,7 @@ impl<'a> Senders<'a> {
                     }
                     break;
                 };
-                // A weight that is wrong has been reported; that its machine is named is still known.
+                // A wrong weight has been reported; its machine is known nevertheless.
                 let weight = weight.unwrap_or(Weight::ONE);
                 if let Some((_, first)) = weights.insert(machine, (weight, key.span)) {
                     let cause = format!("the weight of sender `{name}` is written twice");

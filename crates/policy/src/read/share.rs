@@ -1,14 +1,15 @@
-//! The shares of a service: `min`, `max` and `weight` at a level, with what differs in one direction.
+//! The shares of a service: `min`, `max` and `weight` at a level, with the differences of one
+//! direction.
 //!
-//! Worked example: `{ min: 3Gb/s, tx: { min: 5Gb/s } }` gives a minimum of 5 Gb/s for transmit and of
-//! 3 Gb/s for receive.
+//! Worked example: `{ min: 3Gb/s, tx: { min: 5Gb/s } }` gives a minimum of 5 Gb/s for transmit and
+//! of 3 Gb/s for receive.
 
 use crate::model::Share;
 use std::collections::BTreeMap;
 use weir_document::{Field, Node, Problems, scalar};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, Weight};
 
-/// A share with the places it was written at.
+/// A share with its positions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadShare {
     pub(crate) min: Field<Bandwidth>,
@@ -27,7 +28,7 @@ impl ReadShare {
             weight: node.field("weight", scalar::weight),
         }
     }
-    /// The share, with the defaults where nothing is written.
+    /// The share, with the defaults for missing values.
     pub(crate) fn share(&self) -> Share {
         let default = Share::default();
         Share {
@@ -73,7 +74,7 @@ pub(crate) fn read(
     shares
 }
 
-/// Groups the directions for which `value` gives the same, so that what is wrong in both is told once.
+/// Groups the directions with the same `value`, so that a mistake in both is reported once.
 pub(crate) fn same_in_directions<T: Ord>(value: impl Fn(Direction) -> Option<T>) -> Vec<(T, Vec<Direction>)> {
     let mut groups: BTreeMap<T, Vec<Direction>> = BTreeMap::new();
     for direction in Direction::ALL {

@@ -60,7 +60,8 @@ tenants:
   blue: { vms: 1, bandwidth: 1Gb/s }
 "#;
 
-/// Parley Fig 5: a guarantee of 30 Gb/s of 50 holds virtual machines (at most 10) and HBase (at least 20).
+/// Parley Fig 5: a guarantee of 30 Gb/s of 50 holds virtual machines (at most 10) and HBase (at
+/// least 20).
 pub(crate) const FIG5: &str = r#"
 weir: 1
 network: { nic: 50Gb/s, racks: { r1: { uplink: 50Gb/s, machines: [m1, m2] } } }

@@ -1,4 +1,4 @@
-//! The keys of `enforcement:`, `shaper:` and `brokers:`: what acts on a policy, and how fast.
+//! The keys of `enforcement:`, `shaper:` and `brokers:`.
 
 use super::{SIZE, SWITCH_NAME, TIME};
 use weir_document::scalar::{self, Refusal, Scalar};
@@ -21,7 +21,8 @@ fn check_enforcement(text: &str) -> Result<(), Refusal> {
     if text == "rack-broker" {
         return Err(Refusal::new(
             "rack brokers are no enforcement of their own: they set what machine shapers enforce",
-            "write `parley`: machine shapers with rack brokers, and the fabric broker where the policy speaks of the fabric",
+            "write `parley`: machine shapers with rack brokers, and the fabric broker where the policy limits the \
+             fabric",
         ));
     }
     scalar::word(text, "a kind of enforcement", ENFORCEMENT_KEYWORDS).map(drop)
@@ -30,27 +31,28 @@ fn check_enforcement(text: &str) -> Result<(), Refusal> {
 pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
     "enforcement",
     Shape::Scalar(&ENFORCEMENT),
-    "What enforces the policy. `none`: nothing, to see the transport alone. `shaper`: machine shapers, which enforce what the \
-     policy says about machines. `eyeq`: machine shapers as EyeQ has them, with its constants. `parley` (the default): \
-     machine shapers with rack brokers, and with the fabric broker where the policy speaks of the fabric.",
+    "The enforcement of the policy. `none`: none, to see the transport alone. `shaper`: machine shapers, which \
+     enforce the policy's limits for machines. `eyeq`: machine shapers with EyeQ's constants. `parley` (the default): \
+     machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric.",
     "enforcement: parley",
 );
 
 static SHAPER: Record = Record {
     id: "shaper-settings",
     what: "the machine shapers",
-    doc: "What machine shapers do where a service's own `shaper` in the policy does not say otherwise.",
+    doc: "The parameters of machine shapers, unless a service's own `shaper` in the policy sets others.",
     keys: &[
         Key::optional(
             "interval",
             Shape::Scalar(&TIME),
-            "The interval over which receive meters measure, 10us to 1s; 200us at interfaces of 10Gb/s and above, longer in proportion where the slowest is slower.",
+            "The interval over which receive meters measure, 10us to 1s; 200us at interfaces of 10Gb/s and above, \
+             longer in proportion where the slowest is slower.",
             "interval: 200us",
         ),
         Key::optional(
             "burst",
             Shape::Scalar(&SIZE),
-            "What a limiter lets through at once after a pause; what the enforcement's own limiters have where not written.",
+            "The burst of a limiter after a pause; that of the enforcement where not written.",
             "burst: 64kB",
         ),
     ],
@@ -58,44 +60,45 @@ static SHAPER: Record = Record {
 pub(super) const SHAPER_KEY: Key = Key::optional(
     "shaper",
     Shape::Record(&SHAPER),
-    "How machine shapers work, for services that do not say.",
+    "The parameters of machine shapers, for services without their own.",
     "shaper: { interval: 200us }",
 );
 
 static BROKERS: Record = Record {
     id: "brokers",
     what: "the brokers",
-    doc: "How often rack brokers and the fabric broker work, for `enforcement: parley`.",
+    doc: "The periods of rack brokers and the fabric broker, for `enforcement: parley`.",
     keys: &[
         Key::optional(
             "period",
             Shape::Scalar(&TIME),
-            "How often a rack measures, tells and shares; 1s. At least 1ms.",
+            "How often a rack measures, reports and shares; 1s. At least 1ms.",
             "period: 1s",
         ),
         Key::optional(
             "timeout",
             Shape::Scalar(&TIME),
-            "How long without a word from anyone before a machine returns to the static policy; five periods.",
+            "The time without any message after which a machine returns to the static policy; five periods.",
             "timeout: 5s",
         ),
         Key::optional(
             "fabric-period",
             Shape::Scalar(&TIME),
-            "How often racks and the fabric broker talk; ten periods.",
+            "The period of messages between racks and the fabric broker; ten periods.",
             "fabric-period: 10s",
         ),
         Key::optional(
             "fabric-timeout",
             Shape::Scalar(&TIME),
-            "How long without a word from the fabric broker before a rack forgets its limits; five fabric periods.",
+            "The time without a message from the fabric broker after which a rack drops its limits; five fabric \
+             periods.",
             "fabric-timeout: 50s",
         ),
         Key::optional(
             "stale",
-            Shape::Scalar(&Scalar::Words { what: "what becomes of a word", words: STALE_KEYWORDS }),
-            "What becomes of the last word of a machine that fell silent: `keep` it (the default), or `forget` it after the \
-             timeout.",
+            Shape::Scalar(&Scalar::Words { what: "a treatment of stale reports", words: STALE_KEYWORDS }),
+            "The treatment of the last report of a silent machine: `keep` it (the default), or `forget` it after \
+             the timeout.",
             "stale: keep",
         ),
         Key::optional(

@@ -17,7 +17,7 @@ const LINK_KEY: Key = Key::required(
 static DOWN: Record = Record {
     id: "down",
     what: "a link going down",
-    doc: "The link loses what is on it and takes nothing more; routes go around it.",
+    doc: "The link loses the packets on it and accepts none; routes avoid it.",
     keys: &[LINK_KEY],
 };
 static UP: Record =
@@ -49,7 +49,7 @@ const NEEDS_POLICY: &str = "it needs a policy: remove it, or write `policy` in p
 pub static EVENT: Choice = Choice {
     id: "event",
     what: "an event",
-    doc: "Something that happens to a link at a given time. A key that is called as its kind, such as `rate`, is enough to \
+    doc: "An event of a link at a given time. A key that is called as its kind, such as `rate`, is enough to \
           say which.",
     tag: "do",
     tag_what: "a kind of event",
@@ -66,20 +66,21 @@ const BROKER_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(
 const BROKER_KEY: Key = Key::required(
     "broker",
     BROKER_OR_LIST,
-    "Whose: machines, ranges of them, racks with all their machines, the word `fabric` for the fabric broker, or a list of \
+    "Whose: machines, ranges of them, racks with all their machines, `fabric` for the fabric broker, or a list of \
      these.",
     "broker: [m1, m2]",
 );
 static CRASH: Record = Record {
     id: "crash",
     what: "a crash",
-    doc: "Brokers end and forget everything. What they set last stays in force at their machine for the timeout; then the static policy returns.",
+    doc: "Brokers crash and lose their state. Their last limits stay in force at their machine for the timeout; \
+          then the static policy returns.",
     keys: &[BROKER_KEY],
 };
 static RESTART: Record = Record {
     id: "restart",
     what: "a restart",
-    doc: "Brokers begin again and know nothing but the limits in force, if those have not ended, whether they had crashed or not.",
+    doc: "Brokers start anew with the limits in force, if those have not ended, whether they had crashed or not.",
     keys: &[BROKER_KEY],
 };
 static NEW_INTERVAL: Record = Record {
@@ -112,7 +113,7 @@ static SERVICE_EVENTS_BY_KEYWORD: &[&Record] =
 pub static SERVICE_EVENT: Choice = Choice {
     id: "service-event",
     what: "an event",
-    doc: "Something that happens to a link, to brokers, or to the policy at a given time.",
+    doc: "An event of a link, of brokers, or of the policy at a given time.",
     elsewhere: &[],
     variants: || SERVICE_EVENTS_BY_KEYWORD,
     ..EVENT

@@ -1,8 +1,8 @@
-//! The scenario language: what a scenario file may contain, as one static description.
+//! The scenario language: the content of a scenario file, as one static description.
 //!
-//! A scenario has either a policy, whose network it runs over, or a network of its own: [`SCENARIO`] is one of two
-//! records. The check and `schemas/scenario.schema.json` come from it; names and times that refer to each other, to
-//! the network or to the policy are checked by `read`.
+//! A scenario has either a policy, whose network it runs over, or a network of its own:
+//! [`SCENARIO`] is one of two records. The check and `schemas/scenario.schema.json` come from it;
+//! names and times that refer to each other, to the network or to the policy are checked by `read`.
 
 mod enforcement;
 mod events;
@@ -33,7 +33,8 @@ use weir_units::{Bandwidth, Bytes, Duration};
 pub const MAX_FILE: u64 = 1 << 20;
 /// Bytes of a file that a scenario names: a list of a million flows is some 40 MB.
 pub const MAX_DATA_FILE: u64 = 1 << 28;
-/// Connections of a scenario, all traffic together: the simulator keeps some hundred bytes for each.
+/// Connections of a scenario, all traffic together: the simulator keeps some hundred bytes for
+/// each.
 pub const MAX_FLOWS: u64 = 1_000_000;
 /// Flows of random traffic, which exist one after the other.
 pub const MAX_MANY_FLOWS: u64 = 100_000_000;
@@ -45,7 +46,8 @@ pub const MAX_SAMPLES: u64 = 1_000_000;
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 /// The longest link: more than once around the earth in glass.
 pub const MAX_DELAY: Duration = Duration::from_secs(1);
-/// The slowest link: the largest buffer then takes three months to send, which a run's clock of picoseconds still counts.
+/// The slowest link: the largest buffer then takes three months to send, which a run's clock of
+/// picoseconds still counts.
 pub const MIN_RATE: Bandwidth = Bandwidth::from_bps(10_000);
 /// The fastest link: a byte takes a picosecond, which is what the clock counts.
 pub const MAX_RATE: Bandwidth = Bandwidth::from_bps(8_000_000_000_000);
@@ -57,7 +59,7 @@ pub const MIN_MTU: Bytes = Bytes::new(576);
 pub const MAX_MTU: Bytes = Bytes::new(9000);
 /// Hosts of one rack, switch or star.
 pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
-/// Hosts of a network, whatever memory there is: a fat-tree of 256-port switches has fewer.
+/// Hosts of a network, for any memory: a fat-tree of 256-port switches has fewer.
 pub const MAX_HOSTS: u64 = 5_000_000;
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
@@ -110,7 +112,7 @@ const SEED_KEY: Key =
 const TRANSPORT_KEY: Key = Key::optional(
     "transport",
     Shape::Choice(&TRANSPORT),
-    "How flows are sent, where traffic does not say otherwise; `newreno` where not written.",
+    "The transport of flow groups without their own; `newreno` where not written.",
     "transport: newreno",
 );
 const EVENTS_KEY: Key = Key::optional(
@@ -124,7 +126,7 @@ const EVENTS_KEY: Key = Key::optional(
 pub static SCENARIO: Alternatives = Alternatives {
     id: "scenario",
     what: "a scenario",
-    doc: "What traffic runs over which network, for how long, and what is measured.",
+    doc: "The traffic over a network, its duration, and the measurement.",
     records: &[("policy", &UNDER_POLICY), ("network", &WITH_NETWORK)],
 };
 
@@ -132,7 +134,7 @@ pub static SCENARIO: Alternatives = Alternatives {
 pub static UNDER_POLICY: Record = Record {
     id: "policy-scenario",
     what: "a scenario under a policy",
-    doc: "What traffic runs over a policy's network, for how long, and what is measured.",
+    doc: "The traffic over a policy's network, its duration, and the measurement.",
     keys: &[
         VERSION_KEY,
         NAME_KEY,
@@ -150,14 +152,14 @@ pub static UNDER_POLICY: Record = Record {
         Key::optional(
             "links",
             Shape::Record(&LINKS),
-            "What the policy does not say about links and ports.",
+            "The properties of links and ports that the policy does not give.",
             "links: { delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }",
         ),
         TRANSPORT_KEY,
         Key::required(
             "traffic",
             Shape::List(&traffic::SERVICE_TRAFFIC_LIST),
-            "Who sends what to whom.",
+            "The flow groups.",
             "traffic: [ { service: a, from: r1, to: r2 } ]",
         ),
         Key::optional(
@@ -179,7 +181,7 @@ pub static UNDER_POLICY: Record = Record {
 pub static WITH_NETWORK: Record = Record {
     id: "network-scenario",
     what: "a scenario with a network",
-    doc: "What traffic runs over a network that is described here, for how long, and what is measured. For the simulator.",
+    doc: "The traffic over a network that is described here, its duration, and the measurement. For the simulator.",
     keys: &[
         VERSION_KEY,
         NAME_KEY,
@@ -200,7 +202,7 @@ pub static WITH_NETWORK: Record = Record {
         Key::required(
             "traffic",
             Shape::List(&traffic::TRAFFIC_LIST),
-            "Who sends what to whom.",
+            "The flow groups.",
             "traffic: [ { from: h0, to: h1 } ]",
         ),
         EVENTS_KEY,
@@ -228,7 +230,8 @@ static LINKS: Record = Record {
         Key::optional(
             "queue",
             Shape::Choice(&QUEUE),
-            "The queue of each switch port; drop-tail where not written. The lab has drop-tail, with a `mark` or without.",
+            "The queue of each switch port; drop-tail where not written. The lab has drop-tail, with a `mark` or \
+             without.",
             "queue: { discipline: ecn, buffer: 256kB, mark: 97500B }",
         ),
         Key::optional("mtu", Shape::Scalar(&SIZE), "The largest IP packet, 576B to 9000B; 1500B.", "mtu: 1500B"),

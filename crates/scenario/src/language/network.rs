@@ -4,9 +4,10 @@ use super::{HOST_RANGE, MAX_HOSTS_OF_ONE, RATE, SIZE, SWITCH_NAME, TIME};
 use weir_document::scalar::{MILLION, Scalar};
 use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
 
-/// Weights of a class: what switches offer is a few bits, simulations want round ratios.
+/// Weights of a class: switches offer a few bits, simulations need round ratios.
 pub(crate) const MAX_WEIGHT: u32 = 10_000;
-/// The largest payload of a packet: with headers it is what an IPv4 packet holds (RFC 791), as offload makes them.
+/// The largest payload of a packet: with headers it is the largest IPv4 packet (RFC 791), as
+/// offload makes them.
 pub(crate) const MAX_PAYLOAD: u64 = 65_000;
 /// The most header bytes: the longest IPv4 and TCP headers are 120, tunnels add some.
 pub(crate) const MAX_HEADERS: u64 = 500;
@@ -30,7 +31,7 @@ static CHAIN: Scalar = count("a number of switches", 2, MAX_RACKS);
 static SPINES: Scalar = count("a number of spine switches", 1, MAX_SPINES);
 static PORTS: Scalar = count("a number of ports", 2, MAX_K);
 static WEIGHT: Scalar = count("the weight of a class", 1, MAX_WEIGHT);
-/// Thousandths: what a graph keeps.
+/// Thousandths: the resolution of a graph.
 static ALPHA: Scalar = Scalar::Decimal { what: "a factor", min: MILLION / 1000, max: 1_000 * MILLION };
 pub(crate) const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
 static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACTOR_RANGE.0, max: FACTOR_RANGE.1 };
@@ -48,13 +49,14 @@ const MARK: Key = Key::optional("mark", Shape::Scalar(&SIZE), MARK_DOC, "mark: 9
 static FIFO: Record = Record {
     id: "fifo",
     what: "a fifo queue",
-    doc: "First in, first out; what does not fit is dropped, and packets are marked above a threshold if one is written.",
+    doc: "First in, first out; packets that do not fit are dropped, and packets are marked above a threshold if one \
+          is given.",
     keys: &[MARK],
 };
 static DROP_TAIL: Record = Record {
     id: "drop-tail",
     what: "a drop-tail queue",
-    doc: "First in, first out; what does not fit is dropped, nothing is marked.",
+    doc: "First in, first out; packets that do not fit are dropped, none is marked.",
     keys: &[],
 };
 static ECN: Record = Record {
@@ -92,7 +94,8 @@ static DEFICIT_ROUND_ROBIN: Record = Record {
 static PFABRIC: Record = Record {
     id: "pfabric",
     what: "a pfabric queue",
-    doc: "The earliest packet of the flow with the least left to send; a full queue drops the packet with the most left \
+    doc: "The earliest packet of the flow with the least left to send; a full queue drops the packet with the most \
+          left \
           (pFabric, SIGCOMM 2013, §4). For the transport `pfabric`.",
     keys: &[],
 };
@@ -102,7 +105,7 @@ static DISCIPLINES: &[&Record] = &[&FIFO, &DROP_TAIL, &ECN, &STRICT_PRIORITY, &D
 pub static QUEUE: Choice = Choice {
     id: "queue",
     what: "a queue",
-    doc: "What leaves a port next, and what is dropped or marked.",
+    doc: "The order in which packets leave a port, and the rule for drops and marks.",
     tag: "discipline",
     tag_what: "a discipline",
     tag_doc: "What leaves next; `fifo` where not written.",
@@ -164,7 +167,7 @@ const FABRIC_LINK: Key = Key::required(
 const OVERSUBSCRIPTION: Key = Key::optional(
     "oversubscription",
     Shape::Scalar(&FACTOR),
-    "What the hosts of a switch can send, divided by what its uplinks carry; it sets the rate of the fabric's links.",
+    "The sending rate of a switch's hosts, divided by the rate of its uplinks; it sets the rate of the fabric's links.",
     "oversubscription: 4",
 );
 
@@ -294,7 +297,7 @@ static SHARED_BUFFER: Record = Record {
         Key::optional(
             "alpha",
             Shape::Scalar(&ALPHA),
-            "A port may hold this many times what is free; 1 where not written.",
+            "A port may hold this many times the free space; 1 where not written.",
             "alpha: 1",
         ),
     ],
@@ -335,7 +338,7 @@ pub static NETWORK: Choice = Choice {
         Key::optional(
             "queue",
             QUEUE_SHAPE,
-            "The queue of links that say nothing; fifo with 256kB where not written.",
+            "The queue of links without their own; fifo with 256kB where not written.",
             "queue: { discipline: drop-tail, buffer: 256kB }",
         ),
         Key::optional(
@@ -347,7 +350,8 @@ pub static NETWORK: Choice = Choice {
         Key::optional(
             "jitter",
             Shape::Scalar(&TIME),
-            "Hosts take up to this much longer, at random, for a packet that finds their interface idle; none where not \
+            "Hosts take up to this much longer, at random, for a packet that finds their interface idle; none where \
+             not \
              written. With drop-tail queues, write the time of a frame at the bottleneck: without noise, flows fall \
              into step, and one gets several times the other's bandwidth.",
             "jitter: 12us",

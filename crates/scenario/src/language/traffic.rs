@@ -16,9 +16,9 @@ pub(crate) const ORDER_KEYWORDS: &[&str] = &["random", "staggered"];
 pub(crate) const BARRIER_KEYWORDS: &[&str] = &["all-to-all", "ring", "to-one"];
 pub(crate) const THINKING_KEYWORDS: &[&str] = &["constant", "exponential"];
 pub(crate) const SWITCH_KEYWORDS: &[&str] = &["on", "off"];
-/// Flows that a host may have under way by one entry.
+/// Flows that a host may have under way by one flow group.
 pub(crate) const MAX_PARALLEL: u32 = 10_000;
-/// Connections between two hosts: each is looked at for a message that finds none idle.
+/// Connections between two hosts: a message without an idle connection scans all of them.
 pub(crate) const MAX_CONNECTIONS: u32 = 1_000;
 pub(crate) const LOAD_TOO_MUCH: &str = "the senders' links do not carry it, and queues would grow without end";
 
@@ -36,7 +36,7 @@ static SIZES: Scalar = Scalar::Checked {
     example: "websearch",
 };
 
-/// What `sizes` says.
+/// The value of `sizes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sizes<'a> {
     Builtin(Builtin),
@@ -81,7 +81,7 @@ const START: Key = Key::optional("start", Shape::Scalar(&TIME_OR_ZERO), "When it
 static TRANSFERS: Record = Record {
     id: "transfers",
     what: "transfers",
-    doc: "Flows between given pairs, all from one time on: long-lived ones, or of one size.",
+    doc: "Flows between given pairs, all with the same start: long-lived ones, or of one size.",
     keys: &[
         FROM,
         TO,
@@ -116,12 +116,7 @@ static EXPONENTIAL_DEADLINE: Record = Record {
     doc: "Exponentially distributed deadlines (D3, SIGCOMM 2011, §6).",
     keys: &[
         Key::required("mean", Shape::Scalar(&TIME), "Their mean.", "mean: 20ms"),
-        Key::optional(
-            "floor",
-            Shape::Scalar(&TIME),
-            "The shortest; what would be shorter is lifted to it.",
-            "floor: 3ms",
-        ),
+        Key::optional("floor", Shape::Scalar(&TIME), "The shortest; shorter ones are raised to it.", "floor: 3ms"),
     ],
 };
 const DEADLINES: Shape = Shape::OneOf(&[Shape::Scalar(&TIME), Shape::Record(&EXPONENTIAL_DEADLINE)]);
@@ -143,8 +138,10 @@ static CONNECTIONS: Scalar = Scalar::Integer { what: "a number of connections", 
 const CONNECTIONS_KEY: Key = Key::optional(
     "connections",
     Shape::Scalar(&CONNECTIONS),
-    "Flows are messages on so many connections between each sender and receiver, which stay open: a message goes to the one \
-     with the fewest before it and waits there, and its time counts from its arrival. A connection of its own for each flow \
+    "Flows are messages on so many connections between each sender and receiver, which stay open: a message goes to \
+     the one \
+     with the fewest before it and waits there, and its time counts from its arrival. A connection of its own for \
+     each flow \
      where not written. For TCP.",
     "connections: 24",
 );
@@ -165,7 +162,8 @@ static RANDOM: Record = Record {
         Key::optional(
             "load",
             Shape::Scalar(&LOAD),
-            "What the flows bring to the senders' links together, headers included, below 100%. Either this, `rate` or `gap`.",
+            "What the flows bring to the senders' links together, headers included, below 100%. Either this, `rate` \
+             or `gap`.",
             "load: 60%",
         ),
         Key::optional(
@@ -179,7 +177,8 @@ static RANDOM: Record = Record {
         Key::optional(
             "per-sender",
             Shape::Scalar(&Scalar::Words { what: "a switch", words: SWITCH_KEYWORDS }),
-            "Whether each sender has arrivals of its own, with a mean gap as many times as long as there are senders, as when every \
+            "Whether each sender has arrivals of its own, with a mean gap as many times as long as there are \
+             senders, as when every \
              machine runs a generator; `off`: one process of all.",
             "per-sender: on",
         ),
@@ -194,7 +193,8 @@ static RANDOM: Record = Record {
 static BURSTS: Record = Record {
     id: "bursts",
     what: "bursts",
-    doc: "Each sender sends to one random receiver for a time, is silent for a time, and goes on to another (Parley, Fig 13). \
+    doc: "Each sender sends to one random receiver for a time, is silent for a time, and goes on to another \
+          (Parley, Fig 13). \
           How fast is the transport's matter, for example `{ protocol: udp, rate: 100Mb/s }`.",
     keys: &[
         FROM,
@@ -215,7 +215,8 @@ static BURSTS: Record = Record {
 static LIST: Record = Record {
     id: "list",
     what: "a list of flows",
-    doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are names, or \
+    doc: "Every flow given in a CSV file: `start_s,src,dst` and `packets` or `bytes`; `id` is optional. Hosts are \
+          names, or \
           numbers from 0.",
     keys: &[
         Key::required("file", Shape::Scalar(&DATA_PATH), "The file, relative to this file.", "file: flows.csv"),
@@ -272,7 +273,8 @@ static SHUFFLE: Record = Record {
         Key::optional(
             "order",
             Shape::Scalar(&Scalar::Words { what: "an order", words: ORDER_KEYWORDS }),
-            "The order of receivers: `random`, another for each sender (the default), or `staggered`, the hosts after it.",
+            "The order of receivers: `random`, another for each sender (the default), or `staggered`, the hosts \
+             after it.",
             "order: random",
         ),
         START,
@@ -301,7 +303,7 @@ static BARRIER: Record = Record {
 static REQUESTS: Record = Record {
     id: "requests",
     what: "requests",
-    doc: "Clients ask, servers answer: two flows for each request.",
+    doc: "Requests of clients and responses of servers: two flows for each request.",
     keys: &[
         Key::required("from", HOST_OR_LIST, "The clients.", "from: clients"),
         Key::required("to", HOST_OR_LIST, "The servers; each request goes to a random one.", "to: servers"),
@@ -333,7 +335,7 @@ static REQUESTS: Record = Record {
         Key::optional(
             "gap",
             Shape::Scalar(&TIME),
-            "The mean time between two requests, of all clients: they come by themselves.",
+            "The mean time between two requests, of all clients, independent of responses.",
             "gap: 100us",
         ),
         ARRIVALS_KEY,
@@ -359,13 +361,14 @@ static REDIS_REQUESTS: Record = Record {
         Key::required(
             "gap",
             Shape::Scalar(&TIME),
-            "The mean time between two requests of a connection, exponential. A request that comes before the one before was \
+            "The mean time between two requests of a connection, exponential. A request that comes before the one \
+             before was \
              answered waits for it, and its time counts from its arrival.",
             "gap: 20ms",
         ),
         Key::optional("connections", Shape::Scalar(&CONNECTIONS), "Connections of each client; 1.", "connections: 4"),
         START,
-        Key::optional("stop", Shape::Scalar(&TIME), "No request comes from then on; the duration.", "stop: 20s"),
+        Key::optional("stop", Shape::Scalar(&TIME), "The end of requests; the duration.", "stop: 20s"),
     ],
 };
 
@@ -376,7 +379,7 @@ static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUF
 const NAME: Key = Key::optional(
     "name",
     Shape::Scalar(&SWITCH_NAME),
-    "Its name in results; its kind and place, such as `random0`, where not written.",
+    "Its name in results; its kind and index, such as `random0`, where not written.",
     "name: search",
 );
 const TRANSPORT_KEY: Key = Key::optional(
@@ -392,7 +395,7 @@ const PRIORITY_KEY: Key = Key::optional(
     "priority: 1",
 );
 
-/// An entry of `traffic` over a network.
+/// A flow group over a network.
 pub static TRAFFIC: Choice = Choice {
     id: "traffic",
     what: "traffic",
@@ -407,7 +410,7 @@ pub static TRAFFIC: Choice = Choice {
 };
 pub(super) static TRAFFIC_LIST: List = List { what: "a list of traffic", item: Shape::Choice(&TRAFFIC), min: 1 };
 
-/// An entry of `traffic` under a policy.
+/// A flow group under a policy.
 pub static SERVICE_TRAFFIC: Choice = Choice {
     id: "service-traffic",
     what: "traffic of a service",

@@ -1,7 +1,7 @@
 //! `enforcement:`, `shaper:`, `brokers:`, and events of brokers and of the policy.
 //!
-//! A policy that changes during the run is checked before the run: each change is of the policy that the changes before it,
-//! in the order of time, have made ([`Policy::with`]).
+//! A policy that changes during the run is checked before the run: each change applies to the
+//! policy with all earlier changes, in the order of time ([`Policy::with`]).
 
 use super::names::Names;
 use super::{Files, Reader};
@@ -16,7 +16,7 @@ use weir_policy::Policy;
 use weir_policy::language::{MAX_BURST, MAX_INTERVAL, MIN_BURST, MIN_INTERVAL};
 use weir_units::{Duration, MachineId};
 
-/// The word for the fabric broker.
+/// The keyword for the fabric broker.
 const FABRIC: &str = "fabric";
 
 impl<F: Files> Reader<'_, F> {
@@ -102,7 +102,7 @@ impl<F: Files> Reader<'_, F> {
         machine
     }
 
-    /// The events that are not of links, by time.
+    /// The events other than links', by time.
     pub(super) fn control_events(
         &mut self,
         node: Option<&Node>,
@@ -120,7 +120,8 @@ impl<F: Files> Reader<'_, F> {
                 items.push((at, item, kind));
             }
         }
-        // Stable: what happens at the same time happens in the file's order. Changes of the policy add up in this order.
+        // Stable: simultaneous events keep the file's order. Changes of the policy add up in this
+        // order.
         items.sort_by_key(|(at, ..)| *at);
         let mut policy = Arc::clone(policy);
         let mut events = Vec::new();
@@ -144,7 +145,7 @@ impl<F: Files> Reader<'_, F> {
         events
     }
 
-    /// Remarks on what is written and has no effect, under this enforcement or under any of the policies of the run.
+    /// Remarks on keys without an effect under this enforcement and all policies of the run.
     pub(super) fn without_effect(&mut self, root: &Node, enforcement: Enforcement, policies: &[&Policy]) {
         let word = enforcement.word();
         let no_shapers = "there are no shapers with `enforcement: none`, so this has no effect";
@@ -178,7 +179,7 @@ impl<F: Files> Reader<'_, F> {
             {
                 self.problems.note(
                     fabric.span,
-                    "the policy does not speak of the fabric, so its broker has nothing to do and this has no effect",
+                    "the policy does not limit the fabric, so its broker has no limits to set and this has no effect",
                     "write `fabric:` under a service or `caps: { fabric: … }` in the policy, or leave it out",
                 );
             }
@@ -200,7 +201,7 @@ impl<F: Files> Reader<'_, F> {
     /// The policy after a change of `policy`.
     fn policy_change(&mut self, item: &Node, policy: &Policy) -> Option<PolicyChange> {
         let node = item.get("policy")?;
-        // What is no path and value has been reported.
+        // A change without a path and a value has been reported.
         let setting = node.scalar().filter(|text| text.contains('='))?;
         match policy.with(setting) {
             Ok(changed) => Some(PolicyChange { setting: setting.to_owned(), policy: Arc::new(changed) }),

@@ -1,4 +1,4 @@
-//! `events:` and `measure:`: what happens to links, and which ones are watched.
+//! `events:` and `measure:`: the events of links, and the watched links.
 
 use super::names::Names;
 use super::{Files, Reader};
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use weir_document::{Field, Node, scalar};
 use weir_units::Duration;
 
-/// Samples of a run where `every` is not written: about as many points as a curve shows.
+/// Samples of a run without `every`: about as many points as a curve shows.
 const SAMPLES: u64 = 200;
-/// Links that are watched where none is written: as many curves as a page can hold.
+/// Links that are watched by default: as many curves as a page can hold.
 const LINKS: usize = 64;
 
 impl<F: Files> Reader<'_, F> {
@@ -24,7 +24,7 @@ impl<F: Files> Reader<'_, F> {
     ) -> Vec<NetworkEvent> {
         let mut events: Vec<_> =
             node.map_or(&[][..], Node::items).iter().filter_map(|item| self.event(item, names, duration)).collect();
-        // Stable: what happens at the same time happens in the file's order.
+        // Stable: simultaneous events keep the file's order.
         events.sort_by_key(|event| event.at);
         events
     }
@@ -62,7 +62,7 @@ impl<F: Files> Reader<'_, F> {
         Some(NetworkEvent { at: at.value()?, links, change: change? })
     }
 
-    /// When an event happens: not after the end.
+    /// The time of an event: not after the end.
     pub(super) fn event_time(&mut self, node: &Node, duration: Field<Duration>) -> Field<Duration> {
         let at = node.field("at", |text| scalar::time(text, true));
         if let (Field::Value(at, span), Field::Value(duration, _)) = (at, duration)
@@ -96,7 +96,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// Which links of a network are watched; `None` only if something was reported.
+    /// The watched links of a network; `None` only if something was reported.
     pub(super) fn measure_links(
         &mut self,
         node: Option<&Node>,
@@ -131,7 +131,7 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// The links that are watched where none is written.
+/// The links that are watched by default.
 fn watched(names: &Names<'_>) -> Vec<LinkRef> {
     let graph = names.graph;
     let fabric = graph.links().filter(|link| matches!(link, LinkRef::Forward(_) | LinkRef::Backward(_)));

@@ -1,4 +1,5 @@
-//! What a reader is told beside the scenario: where files come from, what is set from outside, how much memory there is.
+//! The inputs of a reader beside the scenario: the source of files, values set from outside, the
+//! memory limit.
 
 use crate::language::MAX_DATA_FILE;
 use std::path::Path;
@@ -7,10 +8,10 @@ use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_policy::Policy;
 use weir_units::Bytes;
 
-/// A policy with its notes, or what is wrong with it.
+/// A policy with its notes, or its errors.
 pub type PolicyOutcome = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
 
-/// Where the files come from that a scenario names.
+/// The source of the files that a scenario names.
 pub trait Files {
     /// Reads a policy.
     fn policy(&mut self, path: &Path) -> PolicyOutcome;
@@ -58,12 +59,13 @@ impl<L: FnOnce(&Path) -> PolicyOutcome> Files for PolicyOnly<L> {
     }
 }
 
-/// What a reader is told beside the file.
+/// The inputs of a reader beside the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOptions {
-    /// Values that replace or add to those of the file, in this order: paths such as `seed`, `network.host-link.rate` or
-    /// `traffic[0].load`, and the text of a scalar.
+    /// Values that replace or add to those of the file, in this order: paths such as `seed`,
+    /// `network.host-link.rate` or `traffic[0].load`, and the text of a scalar.
     pub set: Vec<(String, String)>,
-    /// The most memory that the network may take, by [`crate::topology::Size::memory`]; `None`: no bound.
+    /// The most memory that the network may take, by [`crate::topology::Size::memory`]; `None`: no
+    /// bound.
     pub memory: Option<Bytes>,
 }

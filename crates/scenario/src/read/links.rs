@@ -11,7 +11,7 @@ use weir_policy::names::NameRange;
 /// Names that one list may stand for: ranges are short to write.
 const MAX_NAMES: u64 = 1_000_000;
 
-/// An end of a link: a place among the hosts or the switches.
+/// An end of a link: an index among the hosts or the switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Host(usize),
@@ -36,7 +36,7 @@ impl<F: Files> Reader<'_, F> {
         let mut spoilt = Vec::new();
         for item in node.get("links")?.items() {
             if self.cable(item, inherited, (&hosts, &ends), &mut found, &mut cables).is_none() {
-                // Without two ends nobody knows whose link it is.
+                // Without two ends the owner of a link is unknown.
                 spoilt.push(item.get("between").filter(|between| between.items().len() == 2)?);
             }
         }
@@ -60,7 +60,7 @@ impl<F: Files> Reader<'_, F> {
         Some(Explicit { hosts, switches, cables, groups })
     }
 
-    /// The names of a list, with what each is and where it stands.
+    /// The names of a list, with the kind and position of each.
     fn names_of(
         &mut self,
         list: &Node,
@@ -160,7 +160,7 @@ impl<F: Files> Reader<'_, F> {
         end
     }
 
-    /// The way back: like the way there but for what is written.
+    /// The reverse direction: equal to the forward one except for written keys.
     fn back(&mut self, node: Option<&Node>, there: LinkSpec, inherited: &Inherited) -> Option<LinkSpec> {
         let Some(node) = node else { return Some(there) };
         let default: QueueSpec = there.queue;

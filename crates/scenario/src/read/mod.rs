@@ -1,22 +1,22 @@
 //! From a file to a [`Scenario`]: names resolved, times in order, sizes bounded.
 //!
-//! The policy is read first, and what is wrong with it is reported under its own name beside what is wrong
-//! with the scenario; a network of its own is estimated before it is built. Without a sound network names cannot be
-//! looked up, so only the form of traffic, events and measurement is checked then.
+//! The policy is read first, and its errors are reported under its own name beside those of the
+//! scenario; a network of its own is estimated before it is built. Without a sound network names
+//! cannot be resolved, so only the form of traffic, events and measurement is checked then.
 //!
 //! | module | reads |
 //! |---|---|
-//! | `files` | where policies and tables come from; what else a reader is told |
+//! | `files` | the source of policies and tables; other inputs of a reader |
 //! | `network`, `links`, `queue` | `network:` |
-//! | `policy` | what refers to a policy |
+//! | `policy` | references to a policy |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `redis` | real servers and their clients, for the lab alone |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
-//! | `overload` | random traffic that is more than hosts' links carry |
+//! | `overload` | random traffic above the rate of hosts' links |
 //!
-//! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is two
-//! machines; a name that is both a rack and a machine is refused, since either may be meant.
+//! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is
+//! two machines; a name of both a rack and a machine is refused as ambiguous.
 
 mod control;
 mod events;
@@ -38,27 +38,28 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::graph::{Discipline, Graph, LinkRef};
 use crate::language::{MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
-use crate::model::Scenario;
+use crate::model::{Links, Measurement, Scenario};
 use crate::topology::{self, Size};
 use files::PolicyOnly;
 use names::Names;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, Span, Suggester, check, scalar, tree};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration};
 
-/// A scenario, or why there is none; the notes are those of the policy and the scenario.
+/// A scenario, or the errors; the notes are those of the policy and the scenario.
 pub type Outcome = Result<(Scenario, Vec<Diagnostic>), Diagnostics>;
 
 impl Scenario {
-    /// Reads a scenario file and what it names. The notes are those of the policy.
+    /// Reads a scenario file and the files that it names. The notes are those of the policy.
     pub fn read(path: impl AsRef<Path>) -> Outcome {
         Self::read_with(path, &ReadOptions::default())
     }
 
-    /// Reads a scenario file and what it names, with values set from outside and a bound on its memory.
+    /// Reads a scenario file and the files that it names, with values set from outside and a bound
+    /// on its memory.
     pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Outcome {
         let path = path.as_ref();
         let source = Source::read(path, MAX_FILE)?;
@@ -66,8 +67,8 @@ impl Scenario {
         Self::from_files(&source, directory, &mut Disk, options)
     }
 
-    /// Reads a scenario from a source. `load` reads the policy at the path that the scenario names, which
-    /// is relative to `directory`; other files there are none.
+    /// Reads a scenario from a source. `load` reads the policy at the scenario's path, which is
+    /// relative to `directory`; there are no other files.
     pub fn from_source(
         source: &Arc<Source>,
         directory: &Path,
@@ -76,7 +77,8 @@ impl Scenario {
         Self::from_files(source, directory, &mut PolicyOnly::new(load), &ReadOptions::default())
     }
 
-    /// Reads a scenario from a source. What it names comes from `files`, by paths that start with `directory`.
+    /// Reads a scenario from a source. Its files come from `files`, by paths that start with
+    /// `directory`.
     pub fn from_files(
         source: &Arc<Source>,
         directory: &Path,
@@ -104,14 +106,14 @@ impl Scenario {
                 notes: &mut notes,
                 others: &mut others,
             };
-            // With both or neither nobody knows which network the names are of.
+            // With both or neither the network of the names is ambiguous.
             SCENARIO.chosen(root).and_then(|_| reader.scenario(root))
         });
         problems.finish_with(scenario, notes, others)
     }
 }
 
-/// What all parts of the reader need.
+/// The shared state of the reader's parts.
 struct Reader<'a, F> {
     problems: &'a mut Problems,
     suggester: Suggester,
@@ -120,8 +122,15 @@ struct Reader<'a, F> {
     memory: Option<Bytes>,
     /// Remarks on other files.
     notes: &'a mut Vec<Diagnostic>,
-    /// What is wrong with other files.
+    /// Errors of other files.
     others: &'a mut Vec<Diagnostics>,
+}
+
+/// A policy with its file, and the links of its network.
+struct Base {
+    policy: Arc<Policy>,
+    path: PathBuf,
+    links: Links,
 }
 
 impl<F: Files> Reader<'_, F> {
@@ -132,67 +141,29 @@ impl<F: Files> Reader<'_, F> {
     /// `None` only if something was reported.
     fn scenario(&mut self, root: &Node) -> Option<Scenario> {
         let duration = self.time(root, "duration", MAX_DURATION);
-        let (graph, governed) = match root.get("network") {
+        let (graph, base) = match root.get("network") {
             Some(network) => (self.network(network), None),
-            None => {
-                let policy = self.policy(root);
-                let links = self.policy_links(root.get("links"));
-                let policy = policy?;
-                let at = root.get("policy").map_or(root.span, |node| node.span);
-                let size = topology::policy_size(policy.0.network(), &links);
-                let graph = (self.fits(size, at, "the policy's network") && self.rates(policy.0.network(), &links, at))
-                    .then(|| topology::from_policy(policy.0.network(), &links, crate::graph::Routing::Ecmp));
-                (graph, Some((policy, links)))
-            }
+            None => self.policy_network(root)?,
         };
         let graph = Arc::new(graph?);
-        let names = Names::new(&graph, governed.as_ref().map(|((policy, _), _)| policy.network()));
+        let policy = base.as_ref().map(|base| &base.policy);
+        let names = Names::new(&graph, policy.map(|policy| policy.network()));
         let transport = self.transport(root.get("transport"));
-        let policy = governed.as_ref().map(|((policy, _), _)| policy);
         let (traffic, applications) = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
         self.remarks(root, &traffic, &graph);
         let items = root.get("traffic").map_or(&[][..], Node::items);
-        // Where an entry is missing, something is reported anyway.
+        // Where a flow group is missing, something is reported anyway.
         if items.len() == traffic.len() {
             overload::remark(items, &traffic, &graph, self.problems);
         }
         let events = self.events(root.get("events"), &names, duration);
-        let measurement;
-        let governed = match governed {
-            Some(((policy, policy_path), links)) => {
-                let measure = root.get("measure").and_then(|node| self.measure_rack(node, &policy, duration))?;
-                measurement = Some(crate::model::Measurement {
-                    every: measure.every,
-                    links: topology::uplinks(measure.rack, measure.direction, links.spines),
-                });
-                let enforcement = self.enforcement(root);
-                let shaper = self.shaper_settings(root.get("shaper"));
-                let brokers = self.broker_settings(root.get("brokers"), &names);
-                let events = self.control_events(root.get("events"), &names, &policy, duration);
-                let changed = events.iter().filter_map(|event| match &event.change {
-                    ControlChange::Policy(change) => Some(&*change.policy),
-                    _ => None,
-                });
-                let policies: Vec<&Policy> = std::iter::once(&*policy).chain(changed).collect();
-                self.without_effect(root, enforcement, &policies);
+        let (measurement, governed) = match base {
+            Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
-                Some(Governed {
-                    policy,
-                    policy_path,
-                    enforcement,
-                    shaper,
-                    brokers,
-                    events,
-                    links,
-                    transfers,
-                    applications,
-                    measure,
-                })
+                let (measurement, governed) = self.governed(root, base, &names, duration)?;
+                (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
-            None => {
-                measurement = self.measure_links(root.get("measure"), &names, duration);
-                None
-            }
+            None => (self.measure_links(root.get("measure"), &names, duration), None),
         };
         let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
         let lab_only = self.lab_only(root);
@@ -206,7 +177,7 @@ impl<F: Files> Reader<'_, F> {
             },
             duration: duration.value()?,
             graph,
-            entries: traffic.into_iter().map(|read| read.traffic).collect(),
+            flow_groups: traffic.into_iter().map(|read| read.traffic).collect(),
             events,
             measurement: measurement?,
             governed,
@@ -215,10 +186,61 @@ impl<F: Files> Reader<'_, F> {
         })
     }
 
-    /// Remarks on transports that find nothing in the network of what they are made for.
+    /// The network of the policy that a scenario names; the graph is `None` if it was refused, the
+    /// result if the policy was.
+    fn policy_network(&mut self, root: &Node) -> Option<(Option<Graph>, Option<Base>)> {
+        let policy = self.policy(root);
+        let links = self.policy_links(root.get("links"));
+        let (policy, path) = policy?;
+        let at = root.get("policy").map_or(root.span, |node| node.span);
+        let size = topology::policy_size(policy.network(), &links);
+        let graph = (self.fits(size, at, "the policy's network") && self.rates(policy.network(), &links, at))
+            .then(|| topology::from_policy(policy.network(), &links, crate::graph::Routing::Ecmp));
+        Some((graph, Some(Base { policy, path, links })))
+    }
+
+    /// The keys of a scenario under a policy, without its traffic; `None` only if something was
+    /// reported.
+    fn governed(
+        &mut self,
+        root: &Node,
+        base: Base,
+        names: &Names<'_>,
+        duration: Field<Duration>,
+    ) -> Option<(Measurement, Governed)> {
+        let Base { policy, path, links } = base;
+        let measure = root.get("measure").and_then(|node| self.measure_rack(node, &policy, duration))?;
+        let watched = topology::uplinks(measure.rack, measure.direction, links.spines);
+        let measurement = Measurement { every: measure.every, links: watched };
+        let enforcement = self.enforcement(root);
+        let shaper = self.shaper_settings(root.get("shaper"));
+        let brokers = self.broker_settings(root.get("brokers"), names);
+        let events = self.control_events(root.get("events"), names, &policy, duration);
+        let changed = events.iter().filter_map(|event| match &event.change {
+            ControlChange::Policy(change) => Some(&*change.policy),
+            _ => None,
+        });
+        let policies: Vec<&Policy> = std::iter::once(&*policy).chain(changed).collect();
+        self.without_effect(root, enforcement, &policies);
+        let governed = Governed {
+            policy,
+            policy_path: path,
+            enforcement,
+            shaper,
+            brokers,
+            events,
+            links,
+            transfers: Vec::new(),
+            applications: Vec::new(),
+            measure,
+        };
+        Some((measurement, governed))
+    }
+
+    /// Remarks on transports whose features the network does not support.
     fn remarks(&mut self, root: &Node, traffic: &[traffic::Read], graph: &Graph) {
         let sent_by = |protocol| traffic.iter().any(|read| read.traffic.transport.protocol() == protocol);
-        // From the switches: what hosts order in their own interfaces is not what these transports need.
+        // From the switches: these transports do not use the order in hosts' own interfaces.
         let queues = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
         let at = root.get("transport").or(root.get("traffic")).map_or(root.span, |node| node.span);
         if sent_by("dctcp") && !queues().any(|queue| queue.mark.is_some()) {
@@ -231,7 +253,7 @@ impl<F: Files> Reader<'_, F> {
         if sent_by("pfabric") && !queues().any(|queue| queue.discipline == Discipline::PFabric) {
             self.problems.note(
                 at,
-                "no queue orders packets by what their flow has left, so pfabric's priorities have no effect",
+                "no queue orders packets by the remaining bytes of their flow, so pfabric's priorities have no effect",
                 "write `queue: pfabric`",
             );
         }
@@ -281,7 +303,7 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// Whether a policy says anything about racks' uplinks besides their speed.
+/// Whether a policy limits racks' uplinks beyond their speed.
 fn speaks_of_racks(policy: &Policy) -> bool {
     let said = |share: weir_policy::Share| share.min > Bandwidth::ZERO || !share.max.is_unlimited();
     Direction::ALL.iter().any(|direction| {
@@ -290,7 +312,7 @@ fn speaks_of_racks(policy: &Policy) -> bool {
     })
 }
 
-/// Why the lab cannot run a scenario: the first reason.
+/// The first reason why the lab cannot run a scenario.
 fn simulator_only(
     root: &Node,
     governed: Option<&Governed>,
@@ -305,21 +327,21 @@ fn simulator_only(
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
     }
     if governed.enforcement == Enforcement::Parley && weir_alloc::speaks_of_fabric(policy) {
-        return Some("its policy speaks of the fabric, and the lab has no fabric broker".to_owned());
+        return Some("its policy limits the fabric, and the lab has no fabric broker".to_owned());
     }
-    // Its own rack broker needs nobody's word.
+    // Its own rack broker needs no message of others.
     if governed.enforcement == Enforcement::Shaper
         && policy.network().racks().iter().any(|rack| rack.machines().len() == 1)
         && speaks_of_racks(policy)
     {
-        return Some("a machine alone in its rack is its own rack broker, and the policy speaks of racks".to_owned());
+        return Some("a machine alone in its rack is its own rack broker, and the policy limits racks".to_owned());
     }
     if governed.enforcement != Enforcement::None && governed.shaper != ShaperSettings::default() {
         return Some("its agents take intervals and bursts from the policy, not from `shaper`".to_owned());
     }
     let timing = BrokerSettings { fabric: governed.brokers.fabric, ..BrokerSettings::default() };
     if governed.enforcement == Enforcement::Parley && governed.brokers != timing {
-        return Some("its agents' brokers have Parley's timing, and `brokers` says another".to_owned());
+        return Some("its agents' brokers have Parley's timing, and `brokers` sets another".to_owned());
     }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());

@@ -1,7 +1,8 @@
 //! Hosts, groups and links by name.
 //!
-//! A name in `from` and `to` is a group or a host; ranges stand for several names. A link's name is its ends: `a->b` for
-//! one direction, `a<->b` for both; several cables between the same switches are meant all together.
+//! A name in `from` and `to` is a group or a host; ranges stand for several names. A link's name is
+//! its ends: `a->b` for one direction, `a<->b` for both; several cables between the same switches
+//! are meant all together.
 
 use super::{Files, Reader};
 use crate::graph::{Graph, LinkRef};
@@ -13,8 +14,8 @@ use weir_policy::Network;
 use weir_policy::names::NameRange;
 use weir_units::MachineId;
 
-/// Hosts that all traffic together may name. Sound traffic of [`MAX_FLOWS`] names at most half of it;
-/// the bound keeps a file of refused entries from taking minutes.
+/// Hosts that all traffic together may name. Sound traffic of [`MAX_FLOWS`] names at most half of
+/// it; the bound keeps a file of refused flow groups from taking minutes.
 const MAX_NAMED: u64 = 4 * MAX_FLOWS;
 
 /// The names of a graph.
@@ -23,13 +24,13 @@ pub(super) struct Names<'g> {
     hosts: HashMap<&'g str, MachineId>,
     switches: HashMap<&'g str, usize>,
     words: Words,
-    /// Cables by their ends, the lower one first; made when a link is looked for.
+    /// Cables by their ends, the lower one first; made at the first lookup of a link.
     cables: OnceCell<BTreeMap<(usize, usize), Vec<usize>>>,
-    /// Hosts named so far, each as often as it is named.
+    /// Hosts named so far, with repetitions.
     named: Cell<u64>,
 }
 
-/// What groups, hosts and the whole are called.
+/// The names of groups, hosts and the whole.
 struct Words {
     group: &'static str,
     host: &'static str,
@@ -55,7 +56,7 @@ impl<'g> Names<'g> {
         Self { graph, hosts, switches, words, cables: OnceCell::new(), named: Cell::new(0) }
     }
 
-    /// What a host is called: `host` or `machine`.
+    /// The noun for a host: `host` or `machine`.
     pub(super) fn host_line(&self) -> &'static str {
         self.words.host
     }
@@ -67,7 +68,8 @@ impl<'g> Names<'g> {
     pub(super) fn host(&self, name: &str) -> Option<MachineId> {
         self.hosts.get(name).copied()
     }
-    /// Whether so many hosts were named that no more entries are worth reading; it has been reported.
+    /// Whether the named hosts exceed the bound, so that no more flow groups are read; it has been
+    /// reported.
     pub(super) fn are_used_up(&self) -> bool {
         self.named.get() > MAX_NAMED
     }

@@ -12,7 +12,7 @@ use weir_document::scalar::MILLION;
 use weir_document::{Field, Node, scalar};
 use weir_units::{Bandwidth, Bytes, Duration};
 
-/// What the links of a network inherit.
+/// The defaults of a network's links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inherited {
     pub(super) queue: QueueSpec,
@@ -50,11 +50,11 @@ impl<F: Files> Reader<'_, F> {
         if !self.fits(topology.size(), key.map_or(node.span, |key| key.span), &what) {
             return None;
         }
-        // A network with a mistake is not worth building, and its numbers may not be those that are meant.
+        // A network with a mistake is not built, since its numbers may be unintended.
         (sound && self.problems.count() == before).then(|| topology.build(inherited.common))
     }
 
-    /// What links inherit, and whether all of it is sound.
+    /// The defaults of links, and whether all of them are sound.
     fn inherited(&mut self, node: &Node) -> (Inherited, bool) {
         let packets = self.packets(node.get("packets"));
         let shared_buffer = node.get("shared-buffer").and_then(|node| self.shared_buffer(node, packets));
@@ -115,8 +115,8 @@ impl<F: Files> Reader<'_, F> {
         self.link(link, None, inherited.queue, inherited.common.packets, inherited.own_buffer())
     }
 
-    /// The fabric's links where `hosts` of a switch share `uplinks`: their rate is written or comes from the
-    /// oversubscription; `otherwise` is the link where neither is written.
+    /// The fabric's links where `hosts` of a switch share `uplinks`: their rate is written or comes
+    /// from the oversubscription; `otherwise` is the link where neither is written.
     fn fabric_link(
         &mut self,
         node: &Node,

@@ -1,12 +1,14 @@
-//! A remark on random traffic that is more than hosts' links carry.
+//! A remark on random traffic above the rate of hosts' links.
 //!
-//! Problem: `load` is of the senders of one entry. Entries add up, receivers may be fewer than senders, and a `gap` may be
-//! anything; then queues and the number of flows grow as long as the traffic lasts, and completion times say more about
-//! the duration than about the network. Some mean it so, so it is not refused. Approach: through the starts and ends of
-//! entries in the order of time, keep what all that are on bring to each host's link, on average; the first entry that
-//! brings one to its rate is remarked on.
+//! Problem: `load` is of the senders of one flow group. Flow groups add up, receivers may be fewer
+//! than senders, and a `gap` may have any value; then queues and the number of flows grow as long
+//! as the traffic lasts, and completion times depend more on the duration than on the network. Some
+//! experiments need this, so it is not refused. Approach: through the starts and ends of flow
+//! groups in the order of time, keep the mean load of all active ones on each host's link; the
+//! first flow group that brings a link to its rate is remarked on.
 //!
-//! Worked example: 15 senders at 60 % and one receiver, all at 10 Gb/s, bring 9 times what the receiver's link carries.
+//! Worked example: 15 senders at 60 % and one receiver, all at 10 Gb/s, offer 9 times the rate of
+//! the receiver's link.
 
 use super::traffic::Read;
 use crate::graph::Graph;
@@ -14,30 +16,31 @@ use weir_document::{Node, Problems};
 use weir_units::{Bandwidth, MachineId};
 use weir_workload::{Framing, Random, Spec};
 
-/// What a host's link is offered, in bit/s.
+/// The load offered to a host's link, in bit/s.
 #[derive(Debug, Clone, Copy, Default)]
 struct Offered {
     up: f64,
     down: f64,
 }
 
-/// Remarks on the first entry that brings a host's link to its rate. `traffic` is what was read of `items`.
+/// Remarks on the first flow group that brings a host's link to its rate. `traffic` is the parsed
+/// form of `items`.
 pub(super) fn remark(items: &[Node], traffic: &[Read], graph: &Graph, problems: &mut Problems) {
     let Ok(framing) = Framing::new(graph.packets.payload, graph.packets.headers) else { return };
-    let mut entries: Vec<(&Node, &Random)> = Vec::new();
+    let mut groups: Vec<(&Node, &Random)> = Vec::new();
     for (item, read) in items.iter().zip(traffic) {
         if let Spec::Random(random) = &read.traffic.spec {
-            entries.push((item, random));
+            groups.push((item, random));
         }
     }
-    // Starts and ends in the order of time; what ends makes room for what starts then.
-    let starts = entries.iter().enumerate().map(|(place, (_, random))| (random.start(), true, place));
-    let ends = entries.iter().enumerate().map(|(place, (_, random))| (random.until(), false, place));
+    // Starts and ends in the order of time; an end makes room for a simultaneous start.
+    let starts = groups.iter().enumerate().map(|(place, (_, random))| (random.start(), true, place));
+    let ends = groups.iter().enumerate().map(|(place, (_, random))| (random.until(), false, place));
     let mut changes: Vec<_> = starts.chain(ends).collect();
     changes.sort_unstable();
     let mut offered = vec![Offered::default(); graph.hosts.len()];
     for (_, starts, place) in changes {
-        let (item, random) = entries[place];
+        let (item, random) = groups[place];
         let rate = random.sizes().mean_wire_bytes(framing) * 8e12 / random.gap().picos();
         let rate = if starts { rate } else { -rate };
         let (senders, receivers) = (random.senders(), random.receivers());
@@ -59,7 +62,7 @@ pub(super) fn remark(items: &[Node], traffic: &[Read], graph: &Graph, problems: 
     }
 }
 
-/// What there is to say about a link that is offered so many bit/s.
+/// The remark on a link with an offered load of so many bit/s.
 fn too_much(way: &str, host: &str, offered: f64, rate: Bandwidth) -> Option<String> {
     // Sums of loads are rounded.
     const EXACT: f64 = 1e-9;
@@ -67,7 +70,7 @@ fn too_much(way: &str, host: &str, offered: f64, rate: Bandwidth) -> Option<Stri
     (load >= 1.0 - EXACT).then(|| {
         let percent = (load * 100.0).round();
         format!(
-            "random traffic brings {percent} % of what the link {way} `{host}` carries: queues grow as long as it lasts"
+            "random traffic offers {percent} % of the rate of the link {way} `{host}`: queues grow as long as it lasts"
         )
     })
 }

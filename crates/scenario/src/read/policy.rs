@@ -1,4 +1,4 @@
-//! What refers to a policy: its file, its links, services and racks.
+//! References to a policy: its file, its links, services and racks.
 
 use super::queue::{can_be_simulated, links_have};
 use super::{Files, Reader};
@@ -56,7 +56,7 @@ impl<F: Files> Reader<'_, F> {
             if let Some(span) = buffer.span() {
                 self.error(span, "there is a `buffer` beside a `queue`", "write it inside of `queue`");
             }
-            // What headers take does not matter here: the buffer is checked against the mtu.
+            // The size of headers does not matter here: the buffer is checked against the mtu.
             let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
             links.queue = self.queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
         } else if links.queue.buffer < links.mtu {
@@ -73,7 +73,8 @@ impl<F: Files> Reader<'_, F> {
         links
     }
 
-    /// Whether links of the policy's rates can be simulated; the first that cannot is reported at `at`.
+    /// Whether links of the policy's rates can be simulated; the first that cannot is reported at
+    /// `at`.
     pub(super) fn rates(&mut self, network: &Network, links: &Links, at: Span) -> bool {
         let interface = network.machines().iter().find_map(|machine| {
             let rate = Direction::ALL.map(|direction| machine.nic()[direction]);

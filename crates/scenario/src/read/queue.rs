@@ -6,13 +6,13 @@ use crate::language::{MAX_BUFFER, MAX_QUANTUM, MAX_RATE, MAX_WEIGHT, MIN_RATE, Q
 use weir_document::{Field, Node, scalar};
 use weir_units::{Bandwidth, Bytes, Duration};
 
-/// The delay of a link that says nothing: 200 m of fibre, a large datacenter hall.
+/// The default delay of a link: 200 m of fibre, a large datacenter hall.
 const DELAY: Duration = Duration::from_micros(1);
-/// The buffer of a pFabric port that says nothing: about 24 full packets, two bandwidth-delay products of the paper's
-/// network (pFabric, SIGCOMM 2013, §5.2).
+/// The default buffer of a pFabric port: about 24 full packets, two bandwidth-delay products of the
+/// paper's network (pFabric, SIGCOMM 2013, §5.2).
 const PFABRIC_BUFFER: Bytes = Bytes::new(36_000);
 
-/// What rates there may be, as a hint.
+/// The possible rates, as a hint.
 pub(super) fn links_have() -> String {
     format!("links have {MIN_RATE} to {MAX_RATE}")
 }
@@ -23,8 +23,8 @@ pub(super) fn can_be_simulated(rate: Bandwidth) -> bool {
 }
 
 impl<F: Files> Reader<'_, F> {
-    /// A queue; `None` only if something was reported. `default` where nothing is written, for packets of at most `packets`. `own_buffer` says whether ports have
-    /// buffers of their own.
+    /// A queue; `None` only if something was reported. `default` applies without keys, for packets
+    /// of at most `packets`. `own_buffer` is whether ports have buffers of their own.
     pub(super) fn queue(
         &mut self,
         node: Option<&Node>,
@@ -123,7 +123,7 @@ impl<F: Files> Reader<'_, F> {
         field
     }
 
-    /// A link: `rate` is for those that may leave it out. `None` only if something was reported.
+    /// A link: `rate` is for links that may omit it. `None` only if something was reported.
     pub(super) fn link(
         &mut self,
         node: &Node,

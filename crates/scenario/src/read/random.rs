@@ -1,4 +1,5 @@
-//! `kind: random` and `bursts`: flows between random pairs, how often they arrive, and their deadlines.
+//! `kind: random` and `bursts`: flows between random pairs, how often they arrive, and their
+//! deadlines.
 
 use super::names::Names;
 use super::traffic::Context;
@@ -60,13 +61,13 @@ impl<F: Files> Reader<'_, F> {
         let Some((first, span)) = written.next() else {
             self.error(
                 Span::new(item.span.start, item.span.start),
-                "it is not said how often flows arrive",
+                "the rate of arrivals is missing",
                 "write `load: 60%`, a `rate: 10Gb/s`, or the mean time between two flows as `gap: 100us`",
             );
             return None;
         };
         if let Some((second, at)) = written.next() {
-            let cause = format!("both `{first}` and `{second}` say how often flows arrive");
+            let cause = format!("both `{first}` and `{second}` set the rate of arrivals");
             self.problems.error_with(at, cause, "write one of them", (span, "the other one"));
             return None;
         }

@@ -1,4 +1,4 @@
-//! `kind: redis`: a real server and its clients, which only the lab has.
+//! `kind: redis`: a real server and its clients, for the lab only.
 
 use super::traffic::Context;
 use super::{Files, Reader};
@@ -8,7 +8,7 @@ use weir_document::{Diagnostic, Field, Node, scalar};
 use weir_units::ServiceId;
 
 impl<F: Files> Reader<'_, F> {
-    /// Without its service, which is filled in by who knows it; `None` only if something was reported.
+    /// Without its service, which the caller fills in; `None` only if something was reported.
     pub(super) fn redis(&mut self, item: &Node, context: Context<'_, '_>, name: String) -> Option<Application> {
         for key in ["transport", "priority"] {
             if let Some(node) = item.get(key) {
@@ -28,7 +28,7 @@ impl<F: Files> Reader<'_, F> {
         let (from, to) = (from?, to?);
         if from.contains(&to) {
             let span = item.get("to").map_or(item.span, |node| node.span);
-            let cause = format!("machine `{}` would ask itself", context.names.name_of(to));
+            let cause = format!("machine `{}` would send requests to itself", context.names.name_of(to));
             self.error(span, cause, "let the server be on a machine that no client is on");
             return None;
         }
@@ -37,7 +37,7 @@ impl<F: Files> Reader<'_, F> {
         Some(Application { name, service, from, to, connections, value, gap, start, stop })
     }
 
-    /// What the simulator cannot run, where it is written: the first real server.
+    /// The position of the first real server, which the simulator cannot run.
     pub(super) fn lab_only(&self, root: &Node) -> Option<Diagnostic> {
         let items = root.get("traffic").map_or(&[][..], Node::items);
         let is_real = |item: &&Node| SERVICE_TRAFFIC.chosen(item).is_some_and(|variant| variant.id == REDIS);

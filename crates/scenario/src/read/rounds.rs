@@ -38,7 +38,7 @@ impl<F: Files> Reader<'_, F> {
         let pattern = match (item.field("pattern", |text| scalar::word(text, "", BARRIER_KEYWORDS)), root) {
             (Field::Value(2, _), Some((_, root))) => RoundPattern::ToOne(root?),
             (Field::Value(2, span), None) => {
-                self.error(span, "it is not said to which host all send", "add it, for example `root: h0`");
+                self.error(span, "the receiver of all flows is missing", "add it, for example `root: h0`");
                 return None;
             }
             (_, Some((root, _))) => {
@@ -95,7 +95,7 @@ impl<F: Files> Reader<'_, F> {
         Some(Spec::Requests(requests))
     }
 
-    /// What makes clients ask: responses, or the time.
+    /// The trigger of clients' requests: responses, or the time.
     fn request_loop(&mut self, item: &Node) -> Option<RequestLoop> {
         let outstanding = item.field("outstanding", |text| scalar::integer(text, "", 1, MAX_PARALLEL.into()));
         let gap = item.field("gap", |text| scalar::time(text, false));
@@ -105,14 +105,15 @@ impl<F: Files> Reader<'_, F> {
             (Field::Absent, Field::Absent) => {
                 self.error(
                     Span::new(item.span.start, item.span.start),
-                    "it is not said when clients ask",
-                    "write `outstanding: 1` to ask after each response, or `gap: 100us` for requests that come by \
+                    "the timing of requests is missing",
+                    "write `outstanding: 1` for a request after each response, or `gap: 100us` for requests that \
+                     arrive by \
                      themselves",
                 );
                 return None;
             }
             (Field::Value(_, first), Field::Value(_, second)) => {
-                let cause = "both `outstanding` and `gap` say when clients ask";
+                let cause = "both `outstanding` and `gap` set the timing of requests";
                 self.problems.error_with(second, cause, "write one of them", (first, "the other one"));
                 return None;
             }
@@ -139,7 +140,7 @@ impl<F: Files> Reader<'_, F> {
         Some(RequestLoop::Open { arrivals, gap })
     }
 
-    /// What incasts and barriers have in common.
+    /// The common keys of incasts and barriers.
     fn rounds(&mut self, item: &Node, rounds: Rounds, context: Context<'_, '_>) -> Option<Spec> {
         let start = self.start(item, context.duration)?;
         let mut rounds = rounds.start(start.into());
@@ -154,25 +155,25 @@ impl<F: Files> Reader<'_, F> {
         Some(Spec::Rounds(rounds))
     }
 
-    /// When the next round of an incast begins.
+    /// The start of the next round of an incast.
     fn next_round(&mut self, item: &Node) -> Option<NextRound> {
         let every = item.field("every", |text| scalar::time(text, false));
         let pause = item.field("pause", |text| scalar::time(text, true));
         match (every, pause) {
             (Field::Absent, Field::Absent) => {
-                // One round needs no next one.
+                // A single round has no next one.
                 if item.field("rounds", |text| scalar::integer(text, "", 1, 1)).value() == Some(1) {
                     return Some(NextRound::WhenDone(SimTime::ZERO));
                 }
                 self.error(
                     Span::new(item.span.start, item.span.start),
-                    "it is not said when the next round begins",
+                    "the start of the next round is missing",
                     "write `every: 10ms`, or `pause: 0s` to wait for the last flow, or `rounds: 1`",
                 );
                 None
             }
             (Field::Value(_, first), Field::Value(_, second)) => {
-                let cause = "both `every` and `pause` say when the next round begins";
+                let cause = "both `every` and `pause` set the start of the next round";
                 self.problems.error_with(second, cause, "write one of them", (first, "the other one"));
                 None
             }
@@ -199,7 +200,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// When an entry starts, before the end.
+    /// The start of a flow group, before the end.
     fn start(&mut self, item: &Node, duration: Field<Duration>) -> Option<Duration> {
         let start = item.field("start", |text| scalar::time(text, true));
         let duration = duration.value()?;
@@ -218,7 +219,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// Refuses more flows than their order may take memory for.
+    /// Refuses more flows than memory holds for their order.
     fn round_fits(&mut self, item: &Node, flows: u64) -> Option<()> {
         if flows > MAX_FLOWS_OF_ROUND {
             let place = item.get("among").map_or(item.span, |node| node.span);

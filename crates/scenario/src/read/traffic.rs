@@ -1,4 +1,4 @@
-//! `traffic:`: what is sent, and how.
+//! `traffic:`: flow groups and their transports.
 
 use super::names::Names;
 use super::{Files, Reader};
@@ -12,14 +12,14 @@ use weir_transport::{Parameters, d3};
 use weir_units::{Duration, MachineId, SimTime};
 use weir_workload::{FlowList, SizeDistribution, Spec, SpecError, TableError, Workload};
 
-/// An entry as it was read.
+/// A parsed flow group.
 pub(super) struct Read {
     pub(super) traffic: Traffic,
-    /// The same as long-lived transfers of a service, where it is that.
+    /// The same as long-lived transfers of a service, if it is that.
     pub(super) transfers: Option<ServiceTransfers>,
 }
 
-/// What entries are read against.
+/// The context of flow groups.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a, 'g> {
     pub(super) names: &'a Names<'g>,
@@ -27,7 +27,7 @@ pub(super) struct Context<'a, 'g> {
 }
 
 impl<F: Files> Reader<'_, F> {
-    /// A transport; the default where nothing is written. `None` only if something was reported.
+    /// A transport; the default without keys. `None` only if something was reported.
     pub(super) fn transport(&mut self, node: Option<&Node>) -> Option<Parameters> {
         let Some(node) = node else { return Some(Parameters::default()) };
         let variant = TRANSPORT.chosen(node)?;
@@ -35,7 +35,7 @@ impl<F: Files> Reader<'_, F> {
         weir_transport::read(variant.id, mapping, self.problems)
     }
 
-    /// The entries and the applications, each in file order.
+    /// The flow groups and the applications, each in file order.
     pub(super) fn traffic(
         &mut self,
         node: Option<&Node>,
@@ -44,14 +44,15 @@ impl<F: Files> Reader<'_, F> {
         transport: Option<&Parameters>,
         duration: Field<Duration>,
     ) -> (Vec<Read>, Vec<Application>) {
-        let mut entries: Vec<Read> = Vec::new();
+        let mut groups: Vec<Read> = Vec::new();
         let mut applications: Vec<Application> = Vec::new();
         let mut taken: HashMap<String, Span> = HashMap::new();
         let mut flows: u64 = 0;
         let mut ports = None;
         let context = Context { names, duration };
         for (place, item) in node.map_or(&[][..], Node::items).iter().enumerate() {
-            // Reported once; a file may have thousands of entries that each name a whole network.
+            // Reported once; a file may have thousands of flow groups that each name a whole
+            // network.
             if flows > MAX_FLOWS || names.are_used_up() {
                 break;
             }
@@ -62,7 +63,7 @@ impl<F: Files> Reader<'_, F> {
                 Some(node) => self.transport(Some(node)),
                 None => transport.cloned(),
             };
-            let name = self.entry_name(item, variant.id, place, &mut taken);
+            let name = self.group_name(item, variant.id, place, &mut taken);
             if variant.id == REDIS {
                 let own = self.redis(item, context, name);
                 if let (Some(own), Some(Some(service))) = (own, service) {
@@ -103,36 +104,37 @@ impl<F: Files> Reader<'_, F> {
             };
             let priority = priority as u8;
             let traffic = Traffic { name, service, transport, priority, spec, connections };
-            entries.push(Read { traffic, transfers });
+            groups.push(Read { traffic, transfers });
         }
-        (entries, applications)
+        (groups, applications)
     }
 
-    /// The name of an entry: its own, or its kind and place.
-    fn entry_name(&mut self, item: &Node, kind: &str, place: usize, taken: &mut HashMap<String, Span>) -> String {
+    /// The name of a flow group: its own, or its kind and index.
+    fn group_name(&mut self, item: &Node, kind: &str, place: usize, taken: &mut HashMap<String, Span>) -> String {
         let written = item.get("name").and_then(|node| Some((node.scalar()?.to_owned(), node.span)));
         let (name, span) = written.unwrap_or_else(|| (format!("{kind}{place}"), item.span));
         if let Some(first) = taken.insert(name.clone(), span) {
-            let cause = format!("two entries are called `{name}`");
+            let cause = format!("two flow groups are called `{name}`");
             self.problems.error_with(span, cause, "give each a name of its own", (first, "the other one"));
         }
         name
     }
 
-    /// Refuses deadlines of flows that nobody hears the end of.
+    /// Refuses deadlines of flows whose end is not observed.
     fn deadline_can_be(&mut self, item: &Node, transport: Option<&Parameters>) {
         if let (Some(deadline), Some(transport)) = (item.get("deadline"), transport)
             && transport.protocol() == "udp"
         {
             self.error(
                 deadline.span,
-                "flows of udp have no deadline: their sender does not hear when they have arrived",
+                "flows of udp have no deadline: their sender gets no acknowledgements",
                 "choose a transport that acknowledges, or remove the `deadline`",
             );
         }
     }
 
-    /// How many connections between two hosts carry an entry's flows; `flows` counts them beside the flows of other entries.
+    /// The number of connections between two hosts that carry a flow group's flows; `flows` counts
+    /// them beside the flows of other groups.
     fn connections(
         &mut self,
         item: &Node,
@@ -170,7 +172,8 @@ impl<F: Files> Reader<'_, F> {
         Some(connections)
     }
 
-    /// Refuses two entries that want different constants of the same ports; `ports` is the first entry that has some.
+    /// Refuses two flow groups with different constants of the same ports; `ports` is the first one
+    /// that has some.
     fn ports_can_be(
         &mut self,
         item: &Node,
@@ -190,11 +193,12 @@ impl<F: Files> Reader<'_, F> {
                 self.problems.error_with(
                     at,
                     format!(
-                        "d3's `{key}` is {here} here and {there} in an entry before; it is the ports' own, so all flows \
+                        "d3's `{key}` is {here} here and {there} in a flow group before; it is the ports' own, so \
+                         all flows \
                          share it"
                     ),
-                    format!("give all entries with d3 the same `{key}`"),
-                    (*first, "the entry before"),
+                    format!("give all flow groups with d3 the same `{key}`"),
+                    (*first, "the flow group before"),
                 );
             }
         }
@@ -205,7 +209,7 @@ impl<F: Files> Reader<'_, F> {
         item.get(key).and_then(|node| self.hosts(node, names))
     }
 
-    /// Reports what a workload refuses, at a key or else at the whole entry.
+    /// Reports a refusal of a workload, at a key or else at the whole flow group.
     pub(super) fn accept<T>(&mut self, item: &Node, key: &str, result: Result<T, SpecError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -217,7 +221,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// The times of an entry: `start` before `stop`, `stop` within the duration.
+    /// The times of a flow group: `start` before `stop`, `stop` within the duration.
     pub(super) fn interval(&mut self, item: &Node, duration: Field<Duration>) -> Option<(Duration, Duration)> {
         let start = item.field("start", |text| scalar::time(text, true));
         let stop = item.field("stop", |text| scalar::time(text, false));
@@ -254,7 +258,8 @@ impl<F: Files> Reader<'_, F> {
         Some((from, to))
     }
 
-    /// The end of arrivals: `stop`, but where only a number of flows ends them, they end by that number.
+    /// The end of arrivals: `stop`, except that arrivals bounded only by the number of flows end by
+    /// that number.
     pub(super) fn until(&self, item: &Node, number: &str, stop: Duration) -> SimTime {
         match (item.get("stop"), item.get(number)) {
             (None, Some(_)) => SimTime::NEVER,
@@ -325,7 +330,7 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    /// What was read from a table, or its mistakes under the table's own name.
+    /// The content of a table, or its mistakes under the table's own name.
     fn of_table<T>(&mut self, source: &Arc<Source>, read: Result<T, TableError>) -> Option<T> {
         let error = match read {
             Ok(value) => return Some(value),

@@ -1,4 +1,4 @@
-//! `kind: transfers`: who sends to whom, and how many flows that is.
+//! `kind: transfers`: pairs of senders and receivers, and the number of flows.
 
 use super::traffic::Context;
 use super::{Files, Reader};
@@ -10,7 +10,8 @@ use weir_units::{Bytes, Duration, ServiceId, SimTime};
 use weir_workload::{Hosts, Spec, SpecError};
 
 impl<F: Files> Reader<'_, F> {
-    /// Transfers, and the same for the lab where they are long-lived; `flows` counts those of all entries.
+    /// Transfers, and the same for the lab if they are long-lived; `flows` counts those of all flow
+    /// groups.
     pub(super) fn transfers(
         &mut self,
         item: &Node,
@@ -32,7 +33,7 @@ impl<F: Files> Reader<'_, F> {
         let size = item.field("size", scalar::size);
         let spread = item.field("spread", |text| scalar::time(text, false));
         let (start, stop) = self.interval(item, context.duration)?;
-        // The service and the transport are filled in by who knows them.
+        // The caller fills in the service and the transport.
         let transfers = ServiceTransfers {
             service: ServiceId(0),
             from: from?,
@@ -55,7 +56,7 @@ impl<F: Files> Reader<'_, F> {
         Some((Spec::Transfers(spec), lab.then_some(transfers)))
     }
 
-    /// Checks who sends to whom and counts the connections.
+    /// Checks the pairs and counts the connections.
     fn pairs(&mut self, traffic: &ServiceTransfers, node: &Node, context: Context<'_, '_>, flows: &mut u64) -> bool {
         let (from, to) = (&traffic.from, &traffic.to);
         let names = context.names;

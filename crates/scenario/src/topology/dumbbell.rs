@@ -1,7 +1,8 @@
 //! Dumbbell: senders on the left, receivers on the right, and one cable between the two switches.
 //!
-//! Every flow from a sender to a receiver crosses the same bottleneck, so this is where congestion control is looked
-//! at: fairness, queue, sawtooth. Example: 2 pairs make hosts `s0`, `s1`, `r0`, `r1` and the bottleneck `left->right`.
+//! Every flow from a sender to a receiver crosses the same bottleneck, so this topology shows
+//! congestion control: fairness, queue, sawtooth. Example: 2 pairs make hosts `s0`, `s1`, `r0`,
+//! `r1` and the bottleneck `left->right`.
 
 use super::{Builder, Common, Size};
 use crate::graph::{Graph, LinkSpec};

@@ -1,13 +1,13 @@
-//! A network as a list of links, for everything that has no topology of its own.
+//! A network as a list of links, for networks without a topology of their own.
 //!
-//! Example: hosts `a`, `b`, switches `x`, `y`, and the links `a`–`x`, `x`–`y`, `y`–`b`: one path with two store-and-forward
-//! hops in the middle.
+//! Example: hosts `a`, `b`, switches `x`, `y`, and the links `a`–`x`, `x`–`y`, `y`–`b`: one path
+//! with two store-and-forward hops in the middle.
 
 use super::{Builder, Common, Size};
 use crate::graph::{Cable, Graph, LinkSpec};
 use weir_units::MachineId;
 
-/// Hosts, switches and cables as written; names are unique and every place is in range.
+/// Hosts, switches and cables as written; names are unique and every index is in range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explicit {
     /// The hosts, each on its cable.
@@ -16,7 +16,7 @@ pub struct Explicit {
     pub switches: Vec<String>,
     /// Cables between switches.
     pub cables: Vec<ExplicitCable>,
-    /// Groups of hosts by name; places in `hosts`, ascending.
+    /// Groups of hosts by name; indices into `hosts`, ascending.
     pub groups: Vec<(String, Vec<u32>)>,
 }
 
@@ -25,7 +25,7 @@ pub struct Explicit {
 pub struct ExplicitHost {
     /// Its name.
     pub name: String,
-    /// Its switch, a place in [`Explicit::switches`].
+    /// Its switch, an index into [`Explicit::switches`].
     pub switch: usize,
     /// From the host.
     pub up: LinkSpec,
@@ -33,7 +33,7 @@ pub struct ExplicitHost {
     pub down: LinkSpec,
 }
 
-/// A cable between two switches, places in [`Explicit::switches`].
+/// A cable between two switches, indices into [`Explicit::switches`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplicitCable {
     /// One end.

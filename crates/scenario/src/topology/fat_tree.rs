@@ -1,12 +1,15 @@
 //! Fat-tree: three layers of equal switches with k ports each.
 //!
-//! k pods of k/2 edge and k/2 aggregation switches; every edge switch has k/2 hosts and a cable to every aggregation
-//! switch of its pod; the i-th aggregation switch of every pod has a cable to the core switches i·k/2 … (i+1)·k/2 − 1.
-//! With equal links everywhere it carries any traffic that the hosts can send (rearrangeably non-blocking).
+//! k pods of k/2 edge and k/2 aggregation switches; every edge switch has k/2 hosts and a cable to
+//! every aggregation switch of its pod; the i-th aggregation switch of every pod has a cable to the
+//! core switches i·k/2 … (i+1)·k/2 − 1. With equal links everywhere it carries any traffic that the
+//! hosts can send (rearrangeably non-blocking).
 //!
-//! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has 1,024,000 hosts.
+//! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has
+//! 1,024,000 hosts.
 //!
-//! Source: Al-Fares, Loukissas and Vahdat, "A scalable, commodity data center network architecture" (SIGCOMM 2008), §3.
+//! Source: Al-Fares, Loukissas and Vahdat, "A scalable, commodity data center network architecture"
+//! (SIGCOMM 2008), §3.
 
 use super::{Builder, Common, Size};
 use crate::graph::{Graph, LinkSpec};

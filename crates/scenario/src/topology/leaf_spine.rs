@@ -1,11 +1,14 @@
 //! Leaf-spine: every rack's leaf switch has a cable to every spine switch.
 //!
-//! Oversubscription is what the hosts of a leaf can send, divided by what its uplinks carry: 16 hosts of 10 Gb/s behind
-//! 4 uplinks of 40 Gb/s are not oversubscribed (1), behind 4 of 10 Gb/s four times.
+//! Oversubscription is the sending rate of a leaf's hosts, divided by the rate of its uplinks: 16
+//! hosts of 10 Gb/s behind 4 uplinks of 40 Gb/s are not oversubscribed (1), behind 4 of 10 Gb/s
+//! four times.
 //!
-//! Example: 9 racks of 16 hosts and 4 spines: `h0` to `h15` at `leaf0`, 36 cables such as `leaf0<->spine3`.
+//! Example: 9 racks of 16 hosts and 4 spines: `h0` to `h15` at `leaf0`, 36 cables such as
+//! `leaf0<->spine3`.
 //!
-//! Source: Alizadeh and Edsall, "On the data path performance of leaf-spine datacenter fabrics" (HotI 2013).
+//! Source: Alizadeh and Edsall, "On the data path performance of leaf-spine datacenter fabrics"
+//! (HotI 2013).
 
 use super::{Builder, Common, Size};
 use crate::graph::{Graph, LinkSpec};

@@ -1,9 +1,9 @@
 //! Topologies: from a few parameters to a [`Graph`].
 //!
-//! Problem: networks of papers have names (dumbbell, leaf-spine, fat-tree) and a handful of parameters, and the
-//! simulator wants hosts, switches and cables. Approach: one type per topology, which knows its [`Size`] before
-//! anything is built and then builds; all of them put their parts together with the same small builder, so that
-//! names, numbering and the ends of links follow one rule.
+//! Problem: networks of papers have names (dumbbell, leaf-spine, fat-tree) and a handful of
+//! parameters, and the simulator needs hosts, switches and cables. Approach: one type per topology,
+//! which computes its [`Size`] before anything is built and then builds; all of them use the same
+//! small builder, so that names, numbering and the ends of links follow one rule.
 //!
 //! | topology | switches | hosts | groups beside `all` |
 //! |---|---|---|---|
@@ -15,11 +15,12 @@
 //! | [`Explicit`] | as written | as written | as written |
 //! | [`from_policy`] | the racks, `spine0`… | the machines | the racks |
 //!
-//! A link's [`LinkSpec`] holds for both of its directions. Of a host's link, the queue is that of the switch's port
-//! towards the host; the host's own interface orders by the same discipline and marks nothing, as it holds the
-//! sender back instead.
+//! A link's [`LinkSpec`] holds for both of its directions. The queue of a host's link is that of
+//! the switch's port towards the host; the host's own interface orders by the same discipline and
+//! marks nothing, as it applies backpressure to the sender instead.
 //!
-//! Worked example: a leaf-spine of 9 racks of 16 hosts and 4 spines has 144 hosts, 13 switches, 36 cables.
+//! Worked example: a leaf-spine of 9 racks of 16 hosts and 4 spines has 144 hosts, 13 switches, 36
+//! cables.
 
 mod dumbbell;
 mod explicit;
@@ -83,30 +84,30 @@ impl Topology {
     }
 }
 
-/// What holds for the whole network, whatever its topology.
+/// The properties of the whole network, for every topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
-    /// How switches choose among shortest paths.
+    /// The choice of switches among shortest paths.
     pub routing: Routing,
     /// Sizes of packets.
     pub packets: Packets,
-    /// The buffer that a switch's ports share; `None` where each port has its own.
+    /// The buffer that a switch's ports share; `None` if each port has its own.
     pub shared_buffer: Option<SharedBuffer>,
     /// The noise of hosts; see [`Graph::jitter`].
     pub jitter: Duration,
 }
 
 impl Default for Packets {
-    /// TCP over IPv4 over Ethernet with an MTU of 1500 bytes: 1448 bytes of payload behind 14 bytes of Ethernet, 20 of
-    /// IPv4 (RFC 791) and 32 of TCP with time stamps (RFC 9293, RFC 7323).
+    /// TCP over IPv4 over Ethernet with an MTU of 1500 bytes: 1448 bytes of payload behind 14 bytes
+    /// of Ethernet, 20 of IPv4 (RFC 791) and 32 of TCP with time stamps (RFC 9293, RFC 7323).
     fn default() -> Self {
         Self { payload: 1448, headers: 66 }
     }
 }
 
 impl Default for QueueSpec {
-    /// First in, first out, 256 kB, no marking: some 170 full packets, a few times the bandwidth-delay product of 10 Gb/s
-    /// and 50 µs.
+    /// First in, first out, 256 kB, no marking: some 170 full packets, a few times the
+    /// bandwidth-delay product of 10 Gb/s and 50 µs.
     fn default() -> Self {
         Self { discipline: Discipline::Fifo, buffer: Bytes::new(256_000), mark: None }
     }
@@ -130,7 +131,8 @@ pub struct Size {
     pub edges: u64,
     /// One-way links.
     pub links: u64,
-    /// Whether the switches of a layer reach all others alike, so that the simulator keeps their routes once.
+    /// Whether the switches of a layer reach all others alike, so that the simulator keeps their
+    /// routes once.
     pub alike: bool,
 }
 
@@ -143,15 +145,17 @@ impl Size {
     pub(crate) fn unlike(self) -> Self {
         Self { alike: false, ..self }
     }
-    /// About how many bytes a run takes before any packet moves: graph, ports, routes and the records of links.
+    /// The bytes of a run before any packet moves: graph, ports, routes and the records of links.
     ///
-    /// An estimate from above: 8 MB for the program; a link with its port, queue, counters and record, 1 kB; a host with its
-    /// names, 512 B; a switch, 256 B; a route from every switch to every switch that has hosts, 4 B, and 40 B where
-    /// switches are not alike, most of it while routes are built. Measured as the peak resident set (`VmHWM`) of a run with
-    /// one flow of 1 kB, on fat-trees of 16, 36, 64 and 100 ports, in MB: 15, 83, 417 and 1573, of 16, 91, 488 and 1926
-    /// estimated; on a leaf-spine of 1000 racks of 40 hosts and 40 spines 179 of 197; on 1000, 2000 and 6000 switches with
-    /// a host each and 2 random links each 51, 166 and 1348 of 55, 182 and 1489; on a parking lot of
-    /// 3000 switches 199 of 383. To measure again, in KiB of 1024 B:
+    /// An estimate from above: 8 MB for the program; a link with its port, queue, counters and
+    /// record, 1 kB; a host with its names, 512 B; a switch, 256 B; a route from every switch to
+    /// every switch that has hosts, 4 B, and 40 B where switches are not alike, most of it while
+    /// routes are built. Measured as the peak resident set (`VmHWM`) of a run with one flow of 1
+    /// kB, on fat-trees of 16, 36, 64 and 100 ports, in MB: 15, 83, 417 and 1573, of 16, 91, 488
+    /// and 1926 estimated; on a leaf-spine of 1000 racks of 40 hosts and 40 spines 179 of 197; on
+    /// 1000, 2000 and 6000 switches with a host each and 2 random links each 51, 166 and 1348 of
+    /// 55, 182 and 1489; on a parking lot of 3000 switches 199 of 383. To measure again, in KiB of
+    /// 1024 B:
     ///
     /// ```text
     /// /usr/bin/time -f '%M kB' weir sim scenarios/fat-tree-shuffle.scenario.yaml --set network.k=64 \
@@ -169,8 +173,8 @@ impl Size {
     }
 }
 
-/// The rate of cable `index` when `rate` is divided over `count` cables: the remainder in bit/s goes to the first
-/// ones, so that the sum is exact.
+/// The rate of cable `index` when `rate` is divided over `count` cables: the remainder in bit/s
+/// goes to the first ones, so that the sum is exact.
 fn part(rate: Bandwidth, count: u32, index: u32) -> Bandwidth {
     let (rate, count, index) = (rate.bps(), u64::from(count), u64::from(index));
     Bandwidth::from_bps(rate / count + u64::from(index < rate % count))
@@ -186,7 +190,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// `count` switches named `name0`, `name1`, …; gives the place of the first.
+    /// `count` switches named `name0`, `name1`, …; returns the index of the first.
     fn switches(&mut self, name: &str, count: u32) -> usize {
         let first = self.switches.len();
         self.switches.extend((0..count).map(|i| format!("{name}{i}")));
@@ -220,7 +224,7 @@ impl Builder {
     }
     fn finish(self, common: Common) -> Graph {
         let Self { hosts, switches, cables, mut groups } = self;
-        // A policy may have a machine of this name, and means it.
+        // A policy may have a machine of this name, and then means it.
         if !hosts.iter().any(|host| host.name == "all") {
             groups.entry("all".to_owned()).or_insert_with(|| (0..hosts.len() as u32).map(MachineId).collect());
         }

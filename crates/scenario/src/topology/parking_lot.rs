@@ -1,8 +1,8 @@
 //! Parking lot: switches in a chain, each with hosts.
 //!
-//! A flow along the whole chain meets fresh traffic at every switch, so this is where fairness over several bottlenecks
-//! is looked at. Example: 3 switches with 2 hosts each: `h0`, `h1` at `sw0`, … `h4`, `h5` at `sw2`; the bottlenecks
-//! are `sw0->sw1` and `sw1->sw2`.
+//! A flow along the whole chain meets new traffic at every switch, so this topology shows fairness
+//! over several bottlenecks. Example: 3 switches with 2 hosts each: `h0`, `h1` at `sw0`, … `h4`,
+//! `h5` at `sw2`; the bottlenecks are `sw0->sw1` and `sw1->sw2`.
 
 use super::{Builder, Common, Size};
 use crate::graph::{Graph, LinkSpec};

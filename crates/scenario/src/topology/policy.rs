@@ -1,11 +1,13 @@
-//! The network that a policy describes: a leaf-spine whose racks, machines and speeds are the policy's.
+//! The network that a policy describes: a leaf-spine whose racks, machines and speeds are the
+//! policy's.
 //!
-//! Every rack is a leaf switch with its machines below it and a cable to every spine. A machine's links run at its
-//! interface's speeds; a rack's uplink speed is divided evenly over the spines, the remainder in bit/s going to the first
-//! ones, so that the sum is exact. Host i is machine i of the policy.
+//! Every rack is a leaf switch with its machines below it and a cable to every spine. A machine's
+//! links run at its interface's speeds; a rack's uplink speed is divided evenly over the spines,
+//! the remainder in bit/s going to the first ones, so that the sum is exact. Host i is machine i of
+//! the policy.
 //!
-//! Example: 2 racks with 10 machines of 10 Gb/s and uplinks of 80 Gb/s, 2 spines: 4 switches, 20 hosts, 4 cables of
-//! 40 Gb/s (Parley Fig 11 has nine such racks).
+//! Example: 2 racks with 10 machines of 10 Gb/s and uplinks of 80 Gb/s, 2 spines: 4 switches, 20
+//! hosts, 4 cables of 40 Gb/s (Parley Fig 11 has nine such racks).
 //!
 //! Source: Parley §6 (Fig 11).
 
@@ -15,7 +17,7 @@ use crate::model::Links;
 use weir_policy::Network;
 use weir_units::{Bytes, Direction, Duration, RackId};
 
-/// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is what comes behind it.
+/// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is the payload behind it.
 const ETHERNET_HEADER: u64 = 14;
 /// IPv4 (20 bytes, RFC 791) and TCP with time stamps (32 bytes, RFC 9293 and 7323), inside the mtu.
 const INSIDE_MTU: u64 = 52;
@@ -53,7 +55,7 @@ pub fn from_policy(network: &Network, links: &Links, routing: Routing) -> Graph 
         payload: links.mtu.get().saturating_sub(INSIDE_MTU) as u32,
         headers: (ETHERNET_HEADER + INSIDE_MTU) as u32,
     };
-    // Where there is a policy the body chooses the noise, as it does for the lab.
+    // Under a policy the backend chooses the noise, as for the lab.
     builder.finish(Common { routing, packets, shared_buffer: None, jitter: Duration::ZERO })
 }
 

@@ -1,7 +1,7 @@
 //! Star: hosts around one switch.
 //!
-//! The smallest network in which several senders meet at one receiver's link: incast, priorities, fair queueing.
-//! Example: 3 hosts `h0`, `h1`, `h2`; what `h0` receives crosses `switch->h0`.
+//! The smallest network in which several senders meet at one receiver's link: incast, priorities,
+//! fair queueing. Example: 3 hosts `h0`, `h1`, `h2`; traffic to `h0` crosses `switch->h0`.
 
 use super::{Builder, Common, Size};
 use crate::graph::{Graph, LinkSpec};

@@ -18,7 +18,8 @@ fn link(gbps: u64) -> LinkSpec {
     LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::from_micros(1), queue }
 }
 
-/// What holds of every topology: its size is what was announced, names are unique, everybody reaches everybody.
+/// Invariants of every topology: its size is the estimated one, names are unique, and every host
+/// reaches every other.
 fn check(topology: &Topology) -> Graph {
     let graph = topology.build(COMMON);
     let size = topology.size();
@@ -106,9 +107,10 @@ fn fat_trees_by_the_formula() {
     assert!(million.memory() > Bytes::new(5_000_000_000));
 }
 
-/// What `weir sim` took at its peak, in kB, on networks with one flow: the estimate is above it and not twice as much.
+/// The peak memory of `weir sim`, in kB, on networks with one flow: the estimate is above it and
+/// not twice as much.
 #[test]
-fn the_estimate_of_memory_is_near_what_was_measured() {
+fn the_estimate_of_memory_is_near_the_measurement() {
     let fat_tree = |k| FatTree { k, host_link: link(10), fabric_link: link(10) }.size();
     let leaf_spine = LeafSpine { racks: 1000, hosts: 40, spines: 40, host_link: link(10), fabric_link: link(40) };
     let random = |switches| Size::new(switches, switches, switches, 2 * switches - 1).unlike();
@@ -137,7 +139,8 @@ fn an_uplink_is_divided_without_loss() {
 
 #[test]
 fn a_policys_network() {
-    let text = "weir: 1\nnetwork:\n  nic: { tx: 1Gb/s, rx: 2Gb/s }\n  racks:\n    a: { uplink: 10Gb/s, machines: [m1] }\n    \
+    let text = "weir: 1\nnetwork:\n  nic: { tx: 1Gb/s, rx: 2Gb/s }\n  racks:\n    a: { uplink: 10Gb/s, machines: \
+                [m1] }\n    \
         b: { uplink: { tx: 7b/s, rx: 10Gb/s }, machines: [m2, m3] }\nservices: { s: { match: [ { port: 1 } ] } }\n";
     let (policy, _) = weir_policy::Policy::parse("p", text).expect("good");
     let links = crate::Links { spines: 2, mtu: Bytes::new(9000), ..crate::Links::default() };

@@ -1,9 +1,11 @@
-//! A machine's part of the brokers' body: its broker, while it runs, and the runtime limits that it last set.
+//! A machine's part of the brokers' backend: its broker, while it runs, and the runtime limits that
+//! it last set.
 //!
-//! A machine shaper keeps the last limits when its broker ends, and goes back to the static policy by itself when none has set
-//! limits for the timeout (Parley §5.2).
+//! A machine shaper keeps the last limits when its broker ends. It returns to the static policy
+//! when no broker has set limits for the timeout (Parley §5.2).
 //!
-//! Worked example: a broker sets limits each second and crashes at 7.3 s; at 12 s the last ones of 7 s end.
+//! Worked example: a broker sets limits each second and crashes at 7.3 s; at 12 s the limits of 7 s
+//! end.
 
 use super::ServiceIndices;
 use crate::ids::{HostId, ServiceIndex};
@@ -17,11 +19,11 @@ use weir_units::{Bandwidth, Direction, Instant, PerDirection, ServiceId};
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) host: HostId,
-    /// `None` while it has crashed.
+    /// `None` after a crash.
     pub(super) broker: Option<RackBroker>,
-    /// Which start of its broker this is, from 1.
+    /// The number of this start of its broker, from 1.
     pub(super) epoch: u64,
-    /// The runtime limits, by class.
+    /// The runtime limits, by service index.
     limits: Vec<PerDirection<Bandwidth>>,
     /// When they end, unless they are set again.
     pub(super) until: Option<Instant>,
@@ -33,50 +35,50 @@ impl Machine {
         Self { host, broker: Some(broker), epoch: 1, limits, until: None }
     }
 
-    /// Keeps what a broker says, until `until`.
+    /// Keeps the limits of a broker until `until`.
     pub(super) fn set<O: Observer>(
         &mut self,
         limits: &[RuntimeLimit],
         until: Instant,
-        (policy, classes): (&Policy, &ServiceIndices),
+        (policy, indices): (&Policy, &ServiceIndices),
         world: &mut World<O>,
     ) {
         for limit in limits {
-            let Some(class) = classes.of(limit.service) else { continue };
-            self.limits[class.index()][limit.direction] = limit.limit;
+            let Some(index) = indices.of(limit.service) else { continue };
+            self.limits[index.index()][limit.direction] = limit.limit;
         }
         self.until = Some(until);
-        self.apply((policy, classes), world);
+        self.apply((policy, indices), world);
     }
 
-    /// By leaf service: the runtime limits in force. Where the policy's own maximum holds there is none: as on Linux, the next policy
-    /// may have another.
-    pub(super) fn in_force(&self, policy: &Policy, classes: &ServiceIndices) -> Vec<PerDirection<Bandwidth>> {
-        let limits = |(service, class): (ServiceId, ServiceIndex)| {
-            let PerDirection { tx, rx } = self.limits[class.index()];
+    /// The runtime limits in force, by leaf service. There is none where the policy's own maximum
+    /// holds: as on Linux, the next policy may have another maximum.
+    pub(super) fn in_force(&self, policy: &Policy, indices: &ServiceIndices) -> Vec<PerDirection<Bandwidth>> {
+        let limits = |(service, index): (ServiceId, ServiceIndex)| {
+            let PerDirection { tx, rx } = self.limits[index.index()];
             let below = tx < policy.machine_ceiling(service, Direction::Tx);
             PerDirection { tx: if below { tx } else { Bandwidth::UNLIMITED }, rx }
         };
-        classes.iter().map(limits).collect()
+        indices.iter().map(limits).collect()
     }
 
-    /// Goes back to the static policy.
+    /// Returns to the static policy.
     pub(super) fn reset<O: Observer>(&mut self, policy: (&Policy, &ServiceIndices), world: &mut World<O>) {
         self.limits.fill(PerDirection::both(Bandwidth::UNLIMITED));
         self.until = None;
         self.apply(policy, world);
     }
 
-    /// Puts the limits in force, with what the static policy says of the machine: the most constrained wins. What it says of
-    /// receiving is the shaper's own.
-    pub(super) fn apply<O: Observer>(&self, (policy, classes): (&Policy, &ServiceIndices), world: &mut World<O>) {
-        for (service, class) in classes.iter() {
-            let limits = self.limits[class.index()];
+    /// Puts the limits in force together with the static policy's limits for the machine: the most
+    /// constrained wins. The shaper itself applies the static limits of receiving.
+    pub(super) fn apply<O: Observer>(&self, (policy, indices): (&Policy, &ServiceIndices), world: &mut World<O>) {
+        for (service, index) in indices.iter() {
+            let limits = self.limits[index.index()];
             let transmit = limits.tx.min(policy.machine_ceiling(service, Direction::Tx));
-            if transmit != world.limit(self.host, class) {
-                world.set_limit(self.host, class, transmit);
+            if transmit != world.limit(self.host, index) {
+                world.set_limit(self.host, index, transmit);
             }
-            world.set_receive_limit(self.host, class, limits.rx);
+            world.set_receive_limit(self.host, index, limits.rx);
         }
     }
 }

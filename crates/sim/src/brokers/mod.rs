@@ -1,29 +1,33 @@
-//! The body of the brokers: it hands them time, meters and datagrams, and does what they say.
+//! The backend of the brokers: it passes time, meter readings and datagrams to them, and executes
+//! their outputs.
 //!
-//! Problem: the brokers decide and never act. Approach: every simulated machine has a rack broker, and one machine the fabric
-//! broker. When a broker's timeout is due, the body reads the host's counters; what brokers tell each other goes out as UDP
-//! datagrams in the bytes that the wire format gives, through the same links and
-//! queues as everything else, where it can be delayed or lost; what arrives is verified and decoded. What a machine's own brokers
-//! tell each other does not leave the machine.
+//! Problem: the brokers decide and never act. Approach: every simulated machine has a rack broker,
+//! and one machine has the fabric broker. When a broker's timeout is due, the backend reads the
+//! host's counters. Messages between brokers travel as UDP datagrams, encoded in the wire format,
+//! through the same links and queues as all other traffic, where they can be delayed or lost; the
+//! backend verifies and decodes those that arrive. Messages between brokers of one machine do not
+//! leave the machine.
 //!
-//! Rack brokers start spread over one period, as those of real machines are: datagrams of a whole rack at one
-//! instant would be a burst that no rack has.
+//! Rack brokers start spread over one period, as those of real machines do: datagrams of a whole
+//! rack at one instant would be an unrealistic burst.
 //!
-//! Limits: a transmit limit goes to the service's root limiter, together with what the static policy says
-//! about the machine's interface (the least of the service's and its parents' maxima there). A receive
-//! limit is the capacity of the service's receive meter, whose feedback to the senders enforces it (Parley §3.2.1).
+//! Limits: a transmit limit goes to the service's root limiter, together with the static policy's
+//! limit for the machine's interface (the least of the service's and its parents' maxima there). A
+//! receive limit is the capacity of the service's receive meter, whose feedback to the senders
+//! enforces it (Parley §3.2.1).
 //!
-//! A broker that crashes forgets everything and takes no part; its machine goes on under its last limits for the timeout. One that
-//! restarts begins in a new epoch, and goes on with those limits where they have not ended (`weir-control`, `graceful_restart.rs`).
+//! A broker that crashes loses its state and takes no part; its machine continues under its last
+//! limits for the timeout. A broker that restarts begins in a new epoch, and continues with those
+//! limits if they have not ended (`weir-control`, `graceful_restart.rs`).
 //!
 //! Worked example: 20 machines in a rack with a period of 1 s send 20 · 19 datagrams a second.
 //!
 //! Source: Parley §3.2.2, §3.2.3, §5.2, §5.3.
 
-mod classes;
 mod machine;
+mod service_indices;
 
-pub use classes::ServiceIndices;
+pub use service_indices::ServiceIndices;
 
 use crate::engine::UDP_OVERHEAD;
 use crate::ids::HostId;
@@ -43,7 +47,8 @@ use weir_scenario::{BrokerSet, BrokerSettings};
 use weir_units::{Duration, Instant, MachineId, SimTime};
 use weir_wire::{Key, Message};
 
-/// The key that tags simulated datagrams. Nobody listens in a simulation; it is only not zero.
+/// The key that tags simulated datagrams. A simulation has no attackers, so the key only has to be
+/// nonzero.
 const KEY: [u8; 32] = *b"the simulated network's only key";
 
 /// Datagrams that brokers exchanged over the network.
@@ -57,42 +62,42 @@ pub struct Exchange {
     pub received: u64,
     /// Datagrams that arrived and could not be read.
     pub refused: u64,
-    /// Datagrams that arrived where no broker was to hear them: it had crashed.
-    pub unheard: u64,
+    /// Datagrams that arrived at a host whose broker had crashed.
+    pub unreceived: u64,
 }
 
-/// Who is due.
+/// The timer of a broker or of a machine's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Timer {
     /// A machine's rack broker.
     Rack(usize),
     /// The fabric broker.
     Fabric,
-    /// A machine's limits, which end.
+    /// A machine's limits, which expire.
     Limits(usize),
 }
 
-/// A broker on every machine and one for the fabric. Call [`Brokers::next_timeout`] for when to call [`Brokers::on_time`], and
-/// [`Brokers::on_delivery`] for every datagram that arrives.
+/// A broker on every machine and one for the fabric. Call [`Brokers::next_timeout`] for when to
+/// call [`Brokers::on_time`], and [`Brokers::on_delivery`] for every datagram that arrives.
 #[derive(Debug)]
 pub struct Brokers {
     policy: Arc<Policy>,
-    classes: ServiceIndices,
+    indices: ServiceIndices,
     key: Key,
     config: RackBrokerConfig,
     machines: Vec<Machine>,
-    /// Where the fabric broker runs.
+    /// The host of the fabric broker.
     fabric_machine: usize,
-    /// `None` while it has crashed.
+    /// `None` after a crash.
     fabric: Option<FabricBroker>,
     fabric_epoch: u64,
-    due: BTreeSet<(Instant, Who)>,
+    due: BTreeSet<(Instant, Timer)>,
     exchange: Exchange,
 }
 
 impl Brokers {
-    /// Brokers for all machines of a policy, whose hosts have the machines' ids. The static limits of the
-    /// machines' interfaces are in force from now on.
+    /// Brokers for all machines of a policy, whose hosts have the machines' ids. The static limits
+    /// of the machines' interfaces are in force from now on.
     pub fn new<O: Observer>(
         policy: &Arc<Policy>,
         settings: &BrokerSettings,
@@ -110,16 +115,16 @@ impl Brokers {
             fabric_timeout: settings.fabric_timeout,
         };
         let start = world.now().instant();
-        let classes = ServiceIndices::new(policy);
+        let indices = ServiceIndices::new(policy);
         let machine = |host: u32| {
             let phase = Duration::from_nanos(rng.random_range(0..config.period.nanos().max(1)));
             let broker = RackBroker::new(policy, MachineId(host), 1, config, start + phase);
-            Machine::new(HostId(host), broker, classes.count())
+            Machine::new(HostId(host), broker, indices.count())
         };
         let machines: Vec<Machine> = (0..policy.network().machines().len() as u32).map(machine).collect();
-        let mut body = Self {
+        let mut backend = Self {
             policy: Arc::clone(policy),
-            classes,
+            indices,
             key: Key::new(KEY).expect("the key is not zero"),
             config,
             machines,
@@ -129,61 +134,61 @@ impl Brokers {
             due: BTreeSet::new(),
             exchange: Exchange::default(),
         };
-        for place in 0..body.machines.len() {
-            body.due.extend(body.timeout(Who::Rack(place)).map(|at| (at, Who::Rack(place))));
-            body.machines[place].apply((policy, &body.classes), world);
+        for place in 0..backend.machines.len() {
+            backend.due.extend(backend.timeout_of(Timer::Rack(place)).map(|at| (at, Timer::Rack(place))));
+            backend.machines[place].apply((policy, &backend.indices), world);
         }
-        body.due.extend(body.timeout(Who::Fabric).map(|at| (at, Who::Fabric)));
-        body
+        backend.due.extend(backend.timeout_of(Timer::Fabric).map(|at| (at, Timer::Fabric)));
+        backend
     }
 
-    /// When the next broker is due.
+    /// The time at which the next broker is due.
     pub fn next_timeout(&self) -> Option<SimTime> {
         self.due.first().map(|&(at, _)| at.into())
     }
 
-    /// When somebody is due next.
-    fn timeout(&self, who: Who) -> Option<Instant> {
-        match who {
-            Who::Rack(place) => self.machines[place].broker.as_ref()?.poll_timeout(),
-            Who::Fabric => self.fabric.as_ref()?.poll_timeout(),
-            Who::Limits(place) => self.machines[place].until,
+    /// The time at which a timer is due.
+    fn timeout_of(&self, timer: Timer) -> Option<Instant> {
+        match timer {
+            Timer::Rack(place) => self.machines[place].broker.as_ref()?.poll_timeout(),
+            Timer::Fabric => self.fabric.as_ref()?.poll_timeout(),
+            Timer::Limits(place) => self.machines[place].until,
         }
     }
 
-    /// Keeps [`Brokers::due`] up to date: `before` is when `who` was due.
-    fn reschedule(&mut self, who: Who, before: Option<Instant>) {
-        let after = self.timeout(who);
+    /// Keeps [`Brokers::due`] up to date: `before` is the time at which `timer` was due.
+    fn reschedule(&mut self, timer: Timer, before: Option<Instant>) {
+        let after = self.timeout_of(timer);
         if before != after {
             if let Some(at) = before {
-                self.due.remove(&(at, who));
+                self.due.remove(&(at, timer));
             }
-            self.due.extend(after.map(|at| (at, who)));
+            self.due.extend(after.map(|at| (at, timer)));
         }
     }
 
-    /// Wakes the brokers that are due.
+    /// Runs the brokers that are due.
     pub fn on_time<O: Observer>(&mut self, world: &mut World<O>) {
         let now = world.now().instant();
-        while let Some(&(at, who)) = self.due.first()
+        while let Some(&(at, timer)) = self.due.first()
             && at <= now
         {
-            match who {
-                Who::Rack(place) => self.handle(place, Input::Timeout, world),
-                Who::Fabric => self.handle_fabric(FabricInput::Timeout, world),
-                Who::Limits(place) => {
-                    self.machines[place].reset((&self.policy, &self.classes), world);
-                    self.reschedule(who, Some(at));
+            match timer {
+                Timer::Rack(place) => self.handle(place, Input::Timeout, world),
+                Timer::Fabric => self.handle_fabric(FabricInput::Timeout, world),
+                Timer::Limits(place) => {
+                    self.machines[place].reset((&self.policy, &self.indices), world);
+                    self.reschedule(timer, Some(at));
                 }
             }
-            if self.due.first() == Some(&(at, who)) {
-                // A broker that does not move its timeout on would stop time.
-                self.due.remove(&(at, who));
+            if self.due.first() == Some(&(at, timer)) {
+                // A broker that does not advance its timeout would stop time.
+                self.due.remove(&(at, timer));
             }
         }
     }
 
-    /// Hands a datagram to the broker of the host that it arrived at.
+    /// Passes a datagram to the broker of the host that it arrived at.
     pub fn on_delivery<O: Observer>(&mut self, delivery: &Delivery, world: &mut World<O>) {
         self.exchange.received += 1;
         match weir_wire::decode(&delivery.bytes, &self.key) {
@@ -192,7 +197,7 @@ impl Brokers {
         }
     }
 
-    /// A message reaches a machine.
+    /// Passes a message to the brokers of a machine.
     fn take<O: Observer>(&mut self, place: usize, message: &Message, world: &mut World<O>) {
         if let Some(input) = message.rack_input() {
             self.handle(place, input, world);
@@ -202,29 +207,29 @@ impl Brokers {
     }
 
     fn handle<O: Observer>(&mut self, place: usize, input: Input<'_>, world: &mut World<O>) {
-        let before = self.timeout(Who::Rack(place));
+        let before = self.timeout_of(Timer::Rack(place));
         match &mut self.machines[place].broker {
             Some(broker) => broker.handle_input(world.now().instant(), input),
-            None => self.exchange.unheard += 1,
+            None => self.exchange.unreceived += 1,
         }
         while let Some(output) = self.machines[place].broker.as_mut().and_then(RackBroker::poll_output) {
             self.carry_out(place, output, world);
         }
-        self.reschedule(Who::Rack(place), before);
+        self.reschedule(Timer::Rack(place), before);
     }
 
     fn handle_fabric<O: Observer>(&mut self, input: FabricInput<'_>, world: &mut World<O>) {
-        let before = self.timeout(Who::Fabric);
+        let before = self.timeout_of(Timer::Fabric);
         match &mut self.fabric {
             Some(fabric) => fabric.handle_input(world.now().instant(), input),
-            None => self.exchange.unheard += 1,
+            None => self.exchange.unreceived += 1,
         }
         while let Some(FabricOutput::SendLimits { to, limits }) =
             self.fabric.as_mut().and_then(FabricBroker::poll_output)
         {
             self.send(self.fabric_machine, to.index(), &limits.into(), world);
         }
-        self.reschedule(Who::Fabric, before);
+        self.reschedule(Timer::Fabric, before);
     }
 
     fn carry_out<O: Observer>(&mut self, place: usize, output: Output, world: &mut World<O>) {
@@ -232,12 +237,12 @@ impl Brokers {
         match output {
             Output::ReadMeters => {
                 let host = self.machines[place].host;
-                let reading = |(service, class)| MeterReading {
+                let reading = |(service, index)| MeterReading {
                     service,
-                    bytes: world.host_bytes(host, class),
-                    network: world.network_reading(host, class),
+                    bytes: world.host_bytes(host, index),
+                    network: world.network_reading(host, index),
                 };
-                let readings: Vec<MeterReading> = self.classes.iter().map(reading).collect();
+                let readings: Vec<MeterReading> = self.indices.iter().map(reading).collect();
                 if let Some(broker) = &mut self.machines[place].broker {
                     broker.handle_input(now, Input::Meters(&readings));
                 }
@@ -248,8 +253,8 @@ impl Brokers {
             Output::SetLimits(limits) => {
                 let before = self.machines[place].until;
                 let until = now + self.config.timeout;
-                self.machines[place].set(&limits, until, (&self.policy, &self.classes), world);
-                self.reschedule(Who::Limits(place), before);
+                self.machines[place].set(&limits, until, (&self.policy, &self.indices), world);
+                self.reschedule(Timer::Limits(place), before);
             }
         }
     }
@@ -280,7 +285,7 @@ impl Brokers {
         world.send_datagram(self.machines[from].host, self.machines[to].host, bytes);
     }
 
-    /// Puts another policy for the same machines and services in force, at all brokers that run.
+    /// Puts another policy for the same machines and services in force, at all running brokers.
     pub fn set_policy<O: Observer>(&mut self, policy: &Arc<Policy>, world: &mut World<O>) {
         self.policy = Arc::clone(policy);
         let same = "a scenario changes a policy's values, not its names";
@@ -288,50 +293,50 @@ impl Brokers {
             if let Some(broker) = &mut machine.broker {
                 broker.set_policy(policy).expect(same);
             }
-            machine.apply((policy, &self.classes), world);
+            machine.apply((policy, &self.indices), world);
         }
         if let Some(fabric) = &mut self.fabric {
             fabric.set_policy(policy).expect(same);
         }
     }
 
-    /// Ends brokers.
+    /// Stops brokers.
     pub fn crash(&mut self, brokers: &BrokerSet) {
         for place in brokers.machines.iter().map(|machine| machine.index()) {
-            let before = self.timeout(Who::Rack(place));
+            let before = self.timeout_of(Timer::Rack(place));
             self.machines[place].broker = None;
-            self.reschedule(Who::Rack(place), before);
+            self.reschedule(Timer::Rack(place), before);
         }
         if brokers.fabric {
-            let before = self.timeout(Who::Fabric);
+            let before = self.timeout_of(Timer::Fabric);
             self.fabric = None;
-            self.reschedule(Who::Fabric, before);
+            self.reschedule(Timer::Fabric, before);
         }
     }
 
-    /// Starts brokers, anew where they run.
+    /// Starts brokers; a running broker starts anew.
     pub fn restart(&mut self, brokers: &BrokerSet, now: Instant) {
         for &machine in &brokers.machines {
             let place = machine.index();
-            let before = self.timeout(Who::Rack(place));
+            let before = self.timeout_of(Timer::Rack(place));
             let of = &mut self.machines[place];
             of.epoch += 1;
             let mut broker = RackBroker::new(&self.policy, machine, of.epoch, self.config, now);
             if of.until.is_some() {
-                broker.resume(&of.in_force(&self.policy, &self.classes));
+                broker.resume(&of.in_force(&self.policy, &self.indices));
             }
             of.broker = Some(broker);
-            self.reschedule(Who::Rack(place), before);
+            self.reschedule(Timer::Rack(place), before);
         }
         if brokers.fabric {
-            let before = self.timeout(Who::Fabric);
+            let before = self.timeout_of(Timer::Fabric);
             self.fabric_epoch += 1;
             self.fabric = Some(FabricBroker::new(&self.policy, self.fabric_epoch, fabric_config(&self.config), now));
-            self.reschedule(Who::Fabric, before);
+            self.reschedule(Timer::Fabric, before);
         }
     }
 
-    /// What the brokers exchanged.
+    /// Counts of the datagrams that brokers exchanged.
     pub fn exchange(&self) -> Exchange {
         self.exchange
     }

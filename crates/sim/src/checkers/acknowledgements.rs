@@ -1,21 +1,23 @@
-//! Acknowledgements: nothing is acknowledged that was not sent, and none is taken back.
+//! Acknowledgements: a receiver acknowledges only bytes that were sent, and withdraws no
+//! acknowledgement.
 
 use super::entry;
 use crate::ids::FlowId;
 
-/// What each flow's receiver has acknowledged.
+/// The acknowledged sequence number of each flow's receiver.
 #[derive(Debug, Default)]
 pub struct Acknowledgements {
     acknowledged: Vec<u64>,
 }
 
 impl Acknowledgements {
-    /// A flow takes this place.
+    /// A flow takes this slot.
     pub fn began(&mut self, flow: FlowId) {
         *entry(&mut self.acknowledged, flow.index()) = 0;
     }
 
-    /// A receiver acknowledges everything before `next`; its sender has sent everything before `highest`.
+    /// A receiver acknowledges everything before `next`; its sender has sent everything before
+    /// `highest`.
     pub fn acknowledged(&mut self, flow: FlowId, next: u64, highest: u64) {
         assert!(next <= highest, "flow {}: byte {next} is acknowledged, but {highest} were sent", flow.0);
         let before = entry(&mut self.acknowledged, flow.index());
@@ -30,7 +32,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "byte 2 is acknowledged, but 1 were sent")]
-    fn catches_what_was_not_sent() {
+    fn catches_an_acknowledgement_of_unsent_bytes() {
         Acknowledgements::default().acknowledged(FlowId(0), 2, 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Buffers: what a port holds, reckoned from its transmissions: frames that have not begun in full, of the
-//! one being sent the part that is left.
+//! Buffers: the bytes in a port, computed from its transmissions: frames that have not begun count
+//! in full, a frame in transmission counts with its remaining part.
 
 use super::entry;
 use crate::ids::PortId;
@@ -15,7 +15,7 @@ pub struct Buffers {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// The transmissions, with their sizes, that were not over when last looked at.
+    /// The transmissions, with their sizes, that had not ended at the last check.
     sending: VecDeque<(Transmission, u64)>,
     bytes: u64,
     most: u64,
@@ -44,18 +44,18 @@ impl Buffers {
         entry(&mut self.ports, port.index()).sending.push_back((transmission, u64::from(size)));
     }
 
-    /// A port drops a frame that waited.
+    /// A port drops a waiting frame.
     pub fn gave_up(&mut self, port: PortId, size: u32) {
         entry(&mut self.ports, port.index()).bytes -= u64::from(size);
     }
 
-    /// The last `count` frames that the transmitter was handed wait again.
+    /// The last `count` frames of the transmitter wait again.
     pub fn withdraw(&mut self, port: PortId, count: u64) {
         let sending = &mut entry(&mut self.ports, port.index()).sending;
         sending.truncate(sending.len().saturating_sub(count as usize));
     }
 
-    /// What the transmitter was handed is lost.
+    /// The frames of the transmitter are lost.
     pub fn cut(&mut self, port: PortId) {
         let held = entry(&mut self.ports, port.index());
         held.bytes -= held.sending.drain(..).map(|(_, size)| size).sum::<u64>();

@@ -1,10 +1,10 @@
-//! Causality: time never goes back, and nothing arrives or is lost before it was sent.
+//! Causality: time never goes back, and no packet arrives or is lost before it was sent.
 
 use super::entry;
 use crate::ids::PacketId;
 use weir_units::SimTime;
 
-/// When each packet that exists was sent.
+/// The send time of each existing packet.
 #[derive(Debug, Default)]
 pub struct Causality {
     now: SimTime,

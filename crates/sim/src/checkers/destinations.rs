@@ -1,10 +1,10 @@
-//! Queues of destinations: what waits goes on once, in its order.
+//! Queues of destinations: each waiting packet continues once, in order.
 
 use super::entry;
 use crate::ids::{HostId, PacketId, ServiceIndex};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What waits for the limiters of destinations, by sender, service and destination.
+/// The packets that wait for the limiters of destinations, by sender, service and destination.
 #[derive(Debug, Default)]
 pub struct Destinations {
     queues: BTreeMap<(HostId, ServiceIndex, HostId), VecDeque<PacketId>>,
@@ -14,16 +14,16 @@ pub struct Destinations {
 
 impl Destinations {
     /// A packet waits.
-    pub fn waits(&mut self, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
+    pub fn waits(&mut self, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
         let waits = entry(&mut self.waits, packet.index());
         assert!(!*waits, "packet {} waits twice", packet.0);
         *waits = true;
-        self.queues.entry((host, class, to)).or_default().push_back(packet);
+        self.queues.entry((host, service, to)).or_default().push_back(packet);
     }
 
     /// A packet goes on.
-    pub fn goes_on(&mut self, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
-        let first = self.queues.get_mut(&(host, class, to)).and_then(VecDeque::pop_front);
+    pub fn goes_on(&mut self, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
+        let first = self.queues.get_mut(&(host, service, to)).and_then(VecDeque::pop_front);
         assert_eq!(first, Some(packet), "another packet goes on than the one that waited longest");
         *entry(&mut self.waits, packet.index()) = false;
     }
@@ -46,9 +46,9 @@ mod tests {
     #[should_panic(expected = "another packet goes on than the one that waited longest")]
     fn catches_a_packet_that_overtakes() {
         let mut destinations = Destinations::default();
-        let (host, class, to) = (HostId(0), ServiceIndex(0), HostId(1));
-        destinations.waits(host, class, to, PacketId(3));
-        destinations.waits(host, class, to, PacketId(4));
-        destinations.goes_on(host, class, to, PacketId(4));
+        let (host, service, to) = (HostId(0), ServiceIndex(0), HostId(1));
+        destinations.waits(host, service, to, PacketId(3));
+        destinations.waits(host, service, to, PacketId(4));
+        destinations.goes_on(host, service, to, PacketId(4));
     }
 }

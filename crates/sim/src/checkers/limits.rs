@@ -1,16 +1,18 @@
-//! Limits: no service leaves its root limiter faster than the limit, and no receiver tells a rate out of its bounds.
+//! Limits: no service leaves its root limiter faster than the limit, and every receiver advertises
+//! a rate within its bounds.
 //!
-//! What has left in any window of t seconds is at most limit · t, the burst and the packet that opens the window. That holds for all
-//! windows if it holds for a leaky bucket: it fills by what leaves and empties at the limit, and a packet may leave
-//! only while no more than the burst is in it.
+//! In any window of t seconds at most limit · t, the burst and the packet that opens the window may
+//! leave. This holds for all windows if it holds for a leaky bucket: departures fill it, it empties
+//! at the limit, and a packet may leave only while it contains no more than the burst.
 
 use crate::ids::{HostId, ServiceIndex};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, SimTime};
 
-/// Bit/s times picoseconds: what one bit is in the buckets.
+/// Bit/s times picoseconds: the unit of one bit in the buckets.
 const BIT: u128 = 1_000_000_000_000;
-/// Limiters count nanoseconds: the one in which a packet leaves and the one since which they count may both be cut.
+/// Limiters count nanoseconds: a departure and the start of an interval may each be truncated by up
+/// to one.
 const ROUNDING_PS: u128 = 2_000;
 
 /// The buckets of all services at all hosts that ever had a limit.
@@ -21,7 +23,7 @@ pub struct Limits {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
-    /// Bit/s; 0 while there is no limit.
+    /// The highest limit so far: rounding at that limit may still be in the bucket.
     limit: u128,
     /// The highest limit so far: what was rounded at it may still be there.
     highest: u128,
@@ -40,8 +42,8 @@ impl Bucket {
 
 impl Limits {
     /// A service has another limit or burst.
-    pub fn limit_set(&mut self, now: SimTime, host: HostId, class: ServiceIndex, limit: Bandwidth, burst: Bytes) {
-        let bucket = self.buckets.entry((host, class)).or_default();
+    pub fn limit_set(&mut self, now: SimTime, host: HostId, service: ServiceIndex, limit: Bandwidth, burst: Bytes) {
+        let bucket = self.buckets.entry((host, service)).or_default();
         bucket.settle(now);
         bucket.burst = burst;
         if limit.is_unlimited() {
@@ -53,8 +55,8 @@ impl Limits {
     }
 
     /// A packet left a root limiter.
-    pub fn released(&mut self, now: SimTime, host: HostId, class: ServiceIndex, size: u32) {
-        let bucket = self.buckets.entry((host, class)).or_default();
+    pub fn released(&mut self, now: SimTime, host: HostId, service: ServiceIndex, size: u32) {
+        let bucket = self.buckets.entry((host, service)).or_default();
         if bucket.limit == 0 {
             return;
         }
@@ -62,9 +64,10 @@ impl Limits {
         let allowed = u128::from(bucket.burst.get()) * 8 * BIT + ROUNDING_PS * bucket.highest;
         assert!(
             bucket.held <= allowed,
-            "a packet of service {} leaves host {} at {now} while {} bits above its limit of {} bit/s are on their way; \
+            "a packet of service {} leaves host {} at {now} while {} bits above its limit of {} bit/s are on their \
+             way; \
              {} may be",
-            class.0,
+            service.0,
             host.0,
             bucket.held / BIT,
             bucket.limit,
@@ -73,13 +76,14 @@ impl Limits {
         bucket.held += u128::from(size) * 8 * BIT;
     }
 
-    /// A receiver told a rate: at most its capacity, and not below 10 Mb/s or, under 10 Gb/s, a thousandth of it.
-    pub fn told(&mut self, host: HostId, class: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
+    /// A receiver advertised a rate: at most its capacity, and at least 10 Mb/s or, under 10 Gb/s,
+    /// a thousandth of it.
+    pub fn advertised(&mut self, host: HostId, service: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
         let floor = (capacity.bps() / 1000).min(10_000_000);
         assert!(
             floor <= rate.bps() && rate <= capacity,
-            "service {} at host {} tells {rate}, and its capacity is {capacity}",
-            class.0,
+            "service {} at host {} advertises {rate}, and its capacity is {capacity}",
+            service.0,
             host.0
         );
     }
@@ -90,11 +94,11 @@ mod tests {
     use super::*;
 
     const HOST: HostId = HostId(2);
-    const CLASS: ServiceIndex = ServiceIndex(0);
+    const SERVICE: ServiceIndex = ServiceIndex(0);
 
     fn limits() -> Limits {
         let mut limits = Limits::default();
-        limits.limit_set(SimTime::ZERO, HOST, CLASS, Bandwidth::from_mbps(12), Bytes::new(1500));
+        limits.limit_set(SimTime::ZERO, HOST, SERVICE, Bandwidth::from_mbps(12), Bytes::new(1500));
         limits
     }
 
@@ -102,7 +106,7 @@ mod tests {
     fn a_burst_and_a_packet_may_leave_at_once_and_then_one_each_millisecond() {
         let mut limits = limits();
         for ms in [0, 0, 1, 2, 10, 10] {
-            limits.released(SimTime::from_millis(ms), HOST, CLASS, 1500);
+            limits.released(SimTime::from_millis(ms), HOST, SERVICE, 1500);
         }
     }
 
@@ -111,13 +115,13 @@ mod tests {
     fn catches_a_packet_that_leaves_early() {
         let mut limits = limits();
         for us in [0, 0, 999] {
-            limits.released(SimTime::from_micros(us), HOST, CLASS, 1500);
+            limits.released(SimTime::from_micros(us), HOST, SERVICE, 1500);
         }
     }
 
     #[test]
-    #[should_panic(expected = "tells 2 Gb/s, and its capacity is 1 Gb/s")]
+    #[should_panic(expected = "advertises 2 Gb/s, and its capacity is 1 Gb/s")]
     fn catches_a_rate_above_the_capacity() {
-        limits().told(HOST, CLASS, Bandwidth::from_gbps(2), Bandwidth::from_gbps(1));
+        limits().advertised(HOST, SERVICE, Bandwidth::from_gbps(2), Bandwidth::from_gbps(1));
     }
 }

@@ -1,18 +1,19 @@
-//! Checkers: observers that keep books of their own and panic when the world contradicts them.
+//! Checkers: observers that keep their own state and panic when the world contradicts it.
 //!
-//! | checker | holds that |
+//! | checker | invariant |
 //! |---|---|
 //! | [`Causality`] | time never goes back, and nothing arrives before it was sent |
-//! | [`Conservation`] | every packet sent is delivered, dropped or still there, once |
+//! | [`Conservation`] | every packet sent is delivered, dropped or still in the network, once |
 //! | [`Transmitters`] | no port sends faster than its rate, or two frames at once, and none idles while frames wait |
 //! | [`Buffers`] | no port's queue is above its buffer |
-//! | [`SharedBuffers`] | no shared buffer is above its size or holds other than its ports do, and no port takes a frame above its dynamic threshold |
-//! | [`Destinations`] | what waits for a destination's limiter goes on once, in its order |
-//! | [`Limits`] | no service leaves its root limiter faster than its limit and burst, and no receiver tells a rate out of its bounds |
-//! | [`Acknowledgements`] | no receiver acknowledges what its sender never sent, or takes back an acknowledgement |
+//! | [`SharedBuffers`] | shared buffers equal the sum of their ports; sizes and thresholds hold |
+//! | [`Destinations`] | each packet that waits for a destination's limiter continues once, in order |
+//! | [`Limits`] | services stay within limit and burst, receivers advertise rates within bounds |
+//! | [`Acknowledgements`] | receivers acknowledge sent bytes only, and withdraw nothing |
 //!
-//! They know nothing of the engine's tables: they compute the same facts from what they see, which is what
-//! makes them worth having. Run a world with [`Checkers`] as its observer and end with [`check`].
+//! Checkers do not read the engine's tables: they compute the same facts from the observed events,
+//! so an error of the engine shows as a difference. Run a world with [`Checkers`] as its observer
+//! and end with [`check`].
 
 mod acknowledgements;
 mod buffers;
@@ -97,27 +98,27 @@ impl Observer for Checkers {
     fn restored(&mut self, now: SimTime, port: PortId) {
         self.transmitters.restored(now, port);
     }
-    fn limit_set(&mut self, now: SimTime, host: HostId, class: ServiceIndex, limit: Bandwidth, burst: Bytes) {
-        self.limits.limit_set(now, host, class, limit, burst);
+    fn limit_set(&mut self, now: SimTime, host: HostId, service: ServiceIndex, limit: Bandwidth, burst: Bytes) {
+        self.limits.limit_set(now, host, service, limit, burst);
     }
-    fn released(&mut self, now: SimTime, host: HostId, class: ServiceIndex, size: u32) {
-        self.limits.released(now, host, class, size);
+    fn released(&mut self, now: SimTime, host: HostId, service: ServiceIndex, size: u32) {
+        self.limits.released(now, host, service, size);
     }
-    fn waits(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
-        self.destinations.waits(host, class, to, packet);
+    fn waits(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
+        self.destinations.waits(host, service, to, packet);
     }
-    fn goes_on(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, to: HostId, packet: PacketId) {
-        self.destinations.goes_on(host, class, to, packet);
+    fn goes_on(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
+        self.destinations.goes_on(host, service, to, packet);
     }
-    fn told(&mut self, _now: SimTime, host: HostId, class: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
-        self.limits.told(host, class, rate, capacity);
+    fn advertised(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
+        self.limits.advertised(host, service, rate, capacity);
     }
     fn acknowledged(&mut self, _now: SimTime, flow: FlowId, next: u64, highest: u64) {
         self.acknowledgements.acknowledged(flow, next, highest);
     }
 }
 
-/// Checks what can be told only from the whole world: rates, the fullest buffers, what is still there.
+/// Checks the invariants of the whole world: rates, the fullest buffers, remaining packets.
 ///
 /// # Panics
 /// If an invariant does not hold.
@@ -139,7 +140,7 @@ pub fn check(world: &World<Checkers>) {
     }
 }
 
-/// The entry of a table that grows as ids appear.
+/// The element of a table that grows as ids appear.
 fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
     if table.len() <= index {
         table.resize_with(index + 1, T::default);

@@ -1,10 +1,12 @@
-//! Shared buffers: what a switch's ports hold together, and the threshold of each when it takes a frame.
+//! Shared buffers: the total occupancy of a switch's ports, and the threshold of each when it takes
+//! a frame.
 //!
-//! A frame that finds its port idle is sent at once and never stands in the buffer. Any other one is in it from when the port takes
-//! it to when its transmission begins, or until it is dropped. The books are kept from these events alone.
+//! A frame that finds its port idle is sent at once and never enters the buffer. Any other frame is
+//! in it from when the port takes it until its transmission begins or it is dropped. The checker's
+//! accounts use these events alone.
 //!
-//! Example: in 1000 B with alpha 1 a port that holds 300 B, beside another one with 200 B, may take 200 B more, not 201: what is
-//! free is 500 B.
+//! Example: in 1000 B with alpha 1 a port that holds 300 B, beside another one with 200 B, may take
+//! 200 B more, not 201: 500 B are free.
 
 use super::entry;
 use crate::ids::PortId;
@@ -25,12 +27,12 @@ struct Buffer {
     bytes: u64,
 }
 
-/// What a port has in its buffer.
+/// The bytes of a port in its buffer.
 #[derive(Debug, Default)]
 struct Held {
     buffer: u32,
     bytes: u64,
-    /// When its transmitter is free.
+    /// The time at which its transmitter is free.
     free_at: SimTime,
     /// It has taken a frame to send it at once.
     passing: bool,
@@ -77,26 +79,26 @@ impl SharedBuffers {
         }
     }
 
-    /// A port drops a frame that waited.
+    /// A port drops a waiting frame.
     pub fn gave_up(&mut self, port: PortId, size: u32) {
         self.gone(port, size);
     }
 
-    /// What a port's transmitter was handed is lost.
+    /// The frames of a port's transmitter are lost.
     pub fn cut(&mut self, now: SimTime, port: PortId) {
         if let Some((held, _)) = self.part(port) {
             held.free_at = held.free_at.min(now);
         }
     }
 
-    /// Checks what a port holds against the world's account; nothing for a port with a buffer of its own.
+    /// Checks a port's bytes against the world's account; skips a port with a buffer of its own.
     pub fn check_port(&self, port: PortId, bytes: u64) {
         if let Some(Some(held)) = self.ports.get(port.index()) {
             assert_eq!(held.bytes, bytes, "port {}: bytes in its shared buffer", port.0);
         }
     }
 
-    /// Checks a buffer's occupancy against the sum of what its ports hold.
+    /// Checks a buffer's occupancy against the sum over its ports.
     pub fn check(&self, buffer: u32, bytes: u64) {
         let held: u64 = self.ports.iter().flatten().filter(|held| held.buffer == buffer).map(|held| held.bytes).sum();
         assert_eq!(held, bytes, "shared buffer {buffer}: bytes that its ports hold");

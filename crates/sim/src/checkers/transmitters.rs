@@ -1,9 +1,9 @@
 //! Transmitters: one frame at a time, at the rate, and never idle while a frame waits.
 //!
-//! A transmission must start at the later of two times: when the one before ended, and when the frames that
-//! wait began to wait. Earlier would be two frames at once; later would be idling. A busy period (frames
-//! back to back) must carry no more bits than the rate does in its time, and no fewer but for the rounding
-//! up to a picosecond.
+//! A transmission must start at the later of two times: the end of the one before, and the time at
+//! which the waiting frames began to wait. An earlier start would be two frames at once; a later
+//! one would be idling. A busy period (frames back to back) must carry no more bits than the rate
+//! allows in its time, and no fewer except for rounding up to a picosecond.
 
 use super::entry;
 use crate::ids::PortId;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use weir_units::Bandwidth;
 use weir_units::SimTime;
 
-/// What each port's transmitter did.
+/// The activity of each port's transmitter.
 #[derive(Debug, Default)]
 pub struct Transmitters {
     ports: Vec<Transmitter>,
@@ -25,9 +25,9 @@ struct Transmitter {
     end: SimTime,
     busy_since: SimTime,
     busy_bytes: u64,
-    /// Starts and ends of the frames that had not begun when last looked at.
+    /// Starts and ends of the frames that had not begun at the last check.
     ahead: VecDeque<(SimTime, SimTime)>,
-    /// When the last frame ends that has begun.
+    /// The end of the last frame that has begun.
     begun: SimTime,
     /// The next frame begins a period of its own: the rate has changed.
     afresh: bool,
@@ -37,7 +37,7 @@ struct Transmitter {
 }
 
 impl Transmitter {
-    /// Sees which frames have begun by now.
+    /// Finds the frames that have begun by now.
     fn look(&mut self, now: SimTime) {
         while let Some(&(start, end)) = self.ahead.front()
             && start <= now
@@ -94,14 +94,15 @@ impl Transmitters {
         transmitter.waiting -= 1;
     }
 
-    /// A port drops a frame that waited.
+    /// A port drops a waiting frame.
     pub fn gave_up(&mut self, port: PortId) {
         let transmitter = entry(&mut self.ports, port.index());
         assert!(transmitter.waiting > 0, "port {} drops what it never took", port.0);
         transmitter.waiting -= 1;
     }
 
-    /// A port's rate was `before`: what it has sent is judged by that, but for the period that is not over.
+    /// A port's rate was `before`: its transmissions are checked against that rate, except those of
+    /// the current period.
     pub fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
         let transmitter = entry(&mut self.ports, port.index());
         transmitter.look(now);
@@ -127,7 +128,8 @@ impl Transmitters {
         (transmitter.fastest, transmitter.slowest) = (None, None);
     }
 
-    /// What a port's transmitter was handed is lost; what it had finished is not looked at any more.
+    /// The frames of a port's transmitter are lost; its finished transmissions are not checked any
+    /// more.
     pub fn cut(&mut self, now: SimTime, port: PortId) {
         let transmitter = entry(&mut self.ports, port.index());
         transmitter.ahead.clear();

@@ -1,4 +1,4 @@
-//! Events as small values, and as one word.
+//! Events as small values, packed into one word.
 
 use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
 
@@ -7,7 +7,7 @@ use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
 pub enum Event {
     /// The packet reaches the far end of the link that it is on.
     Arrive(PacketId),
-    /// The port has sent a packet and others wait.
+    /// The port has sent a packet and other packets wait.
     Free(PortId),
     /// The first packet of a limited service may leave the host's service queue.
     Release(HostId, ServiceIndex),
@@ -25,15 +25,16 @@ pub enum Event {
 const HINT: u32 = (1 << 24) - 1;
 
 impl Event {
-    /// The event as one word: kind in the low byte, class above it, id in the high half. It is written and read
-    /// in one go; a compiler's layout would be written in parts, and reading those together stalls.
+    /// The event as one word: kind in the low byte, service above it, id in the high half. It is
+    /// written and read at once; a compiler's layout would be written in parts, and a combined read
+    /// of parts stalls.
     #[inline]
     pub(super) fn pack(self) -> u64 {
         let word = |kind: u64, id: u32| kind | u64::from(id) << 32;
         match self {
             Self::Arrive(packet) => word(0, packet.0),
             Self::Free(port) => word(1, port.0),
-            Self::Release(host, class) => word(2, host.0) | u64::from(class.0) << 8,
+            Self::Release(host, service) => word(2, host.0) | u64::from(service.0) << 8,
             Self::Start(flow) => word(3, flow.0),
             Self::Timer(flow) => word(4, flow.0),
             Self::DelayedAck(flow) => word(5, flow.0),
@@ -41,13 +42,13 @@ impl Event {
         }
     }
 
-    /// What stands beside an arrival: 0, or a number below 2^24.
+    /// The hint of an arrival: 0, or a number below 2^24.
     #[inline]
     pub(super) fn hint(word: u64) -> u32 {
         if word as u8 == 0 { (word >> 8) as u32 & HINT } else { 0 }
     }
 
-    /// The word of an arrival with a hint beside it; the lowest 24 bits of `hint` count.
+    /// The packed arrival with a hint; the lowest 24 bits of `hint` count.
     #[inline]
     pub(super) fn with_hint(word: u64, hint: u32) -> u64 {
         (word & !(u64::from(HINT) << 8)) | u64::from(hint & HINT) << 8
@@ -75,11 +76,11 @@ mod tests {
 
     #[test]
     fn events_survive_packing() {
-        let (id, class) = (u32::MAX - 1, ServiceIndex(u16::MAX - 1));
+        let (id, service) = (u32::MAX - 1, ServiceIndex(u16::MAX - 1));
         for event in [
             Event::Arrive(PacketId(id)),
             Event::Free(PortId(id)),
-            Event::Release(HostId(id), class),
+            Event::Release(HostId(id), service),
             Event::Start(FlowId(id)),
             Event::Timer(FlowId(id)),
             Event::DelayedAck(FlowId(id)),

@@ -1,7 +1,7 @@
 //! A 4-ary min-heap of events.
 //!
-//! Four children are compared at once and share one and a half cache lines, and the tree is half as deep as a
-//! binary one.
+//! Four children are compared at once and share one and a half cache lines, and the tree is half as
+//! deep as a binary one.
 
 use weir_units::SimTime;
 
@@ -73,7 +73,7 @@ impl Heap {
         }
     }
 
-    /// Removes the entries whose event `keep` says no to.
+    /// Removes the entries whose event `keep` rejects.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
         let entries = std::mem::take(&mut self.entries);
         for entry in entries.into_iter().filter(|entry| keep(entry.event)) {
@@ -81,7 +81,7 @@ impl Heap {
         }
     }
 
-    /// Moves the hole at the root down to where `entry` belongs.
+    /// Moves the hole at the root down to the position of `entry`.
     fn sift_down(&mut self, entry: Entry) {
         let heap = self.entries.as_mut_slice();
         let mut at = 0;
@@ -111,8 +111,8 @@ impl Heap {
     }
 }
 
-/// Which of four entries is first. Comparisons become numbers instead of branches: which child wins is as
-/// good as random, and a mispredicted branch costs more than all of this.
+/// The index of the first of four entries. Comparisons become numbers instead of branches: the
+/// smallest child is as good as random, and a mispredicted branch costs more than all of this.
 #[inline]
 fn least_of_four(children: &[Entry]) -> usize {
     let first = usize::from(children[1].before(&children[0]));

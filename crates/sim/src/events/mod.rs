@@ -1,29 +1,33 @@
-//! The event queue: what happens next, ordered by (time, sequence).
+//! The event queue: pending events, ordered by (time, sequence).
 //!
-//! Problem: the queue is touched for every packet on every link, so it decides the simulator's speed; and
-//! two events at the same picosecond must come out in the same order in every run.
+//! Problem: every packet on every link uses the queue, so it decides the simulator's speed; and two
+//! events at the same picosecond must leave it in the same order in every run.
 //!
 //! Approach: few events, and cheap ones.
-//! - A packet has one event for each link, its arrival, because a port knows it when it takes the packet ([`crate::port`]), and
-//!   a timer has one ([`crate::timer`]). The event names the packet, not the link: whoever handles it needs nothing of the link.
-//! - A wheel of 8192 buckets holds what is due soon: an insertion is a push onto a bucket's list. A bucket is
-//!   sorted when its turn comes, and then emptied from its end. A second wheel has slots as wide as the first one is round; what
-//!   is due later waits there (behind a long queue, mostly), and goes to the first wheel when that comes to its slot. What is due
-//!   beyond the second (timers) waits in a heap.
-//! - A bucket's width is a power of two picoseconds, chosen for the network ([`EventQueue::with_width`]) so that a
-//!   bucket has some tens of events: wide ones are long to sort, narrow ones are many to visit.
-//! - Within a bucket an event's place is one word: its time inside the bucket above its sequence number.
-//! - Since a whole bucket is known before its first event is handled, whoever handles them can have what they need fetched
-//!   meanwhile ([`EventQueue::bucket`]).
+//! - A packet has one event for each link, its arrival, because a port computes it when it takes
+//!   the packet ([`crate::port`]), and a timer has one ([`crate::timer`]). The event names the
+//!   packet, not the link: its handler needs no state of the link.
+//! - A wheel of 8192 buckets holds the events that are due soon: an insertion is a push onto a
+//!   bucket's list. A bucket is sorted when its turn comes, and then emptied from its end. A second
+//!   wheel has slots as wide as one round of the first; later events wait there (behind a long
+//!   queue, mostly), and move to the first wheel at their slot. Events beyond the second wheel
+//!   (timers) wait in a heap.
+//! - A bucket's width is a power of two picoseconds, chosen for the network
+//!   ([`EventQueue::with_width`]) so that a bucket has some tens of events: wide buckets are long
+//!   to sort, narrow ones are many to visit.
+//! - Within a bucket an event's key is one word: its time inside the bucket above its sequence
+//!   number.
+//! - Since a whole bucket is known before its first event is handled, the handlers' memory can be
+//!   prefetched ([`EventQueue::bucket`]).
 //!
 //! Each insertion gets the next sequence number, which breaks ties: first scheduled, first handled.
-//! A timer that moved ignores the event that it no longer expects. Only a link that changes takes events back
-//! ([`EventQueue::take_arrivals`]), which looks at all that are pending.
+//! A timer that moved ignores its stale event. Only a link that changes removes events
+//! ([`EventQueue::take_arrivals`]), by a scan of all pending events.
 //!
 //! Example: insertions at 5 ns (a), 3 ns (b), 5 ns (c) come out as b, a, c.
 //!
-//! Source: Brown, "Calendar queues" (CACM 1988), with a fixed width; Varghese and Lauck, "Hashed and hierarchical timing wheels"
-//! (SOSP 1987), scheme 7, for the second wheel.
+//! Source: Brown, "Calendar queues" (CACM 1988), with a fixed width; Varghese and Lauck, "Hashed
+//! and hierarchical timing wheels" (SOSP 1987), scheme 7, for the second wheel.
 
 mod event;
 mod heap;
@@ -40,11 +44,12 @@ use wheel::{SLOTS, Wheel};
 const NONE: u32 = u32::MAX;
 /// Log2 of the buckets that a slot of the second wheel is wide.
 const ROUND: u32 = SLOTS.ilog2();
-/// The widest bucket: 2^20 ps, a microsecond. The other 44 bits of an entry's key count 17 million million events.
+/// The widest bucket: 2^20 ps, a microsecond. The other 44 bits of an entry's key count 17 million
+/// million events.
 const MAX_SHIFT: u32 = 20;
 /// The narrowest: 2^10 ps, a nanosecond; the wheel then spans 8.4 µs, several frames at 10 Gb/s.
 const MIN_SHIFT: u32 = 10;
-/// The width where nothing is known of the network: 65.5 ns.
+/// The width for an unknown network: 65.5 ns.
 const DEFAULT_SHIFT: u32 = 16;
 
 /// An event in a bucket.
@@ -63,13 +68,13 @@ pub struct EventQueue {
     shift: u32,
     /// The bucket that is being emptied: its number is its time shifted, not its slot.
     bucket: u64,
-    /// What is due in that bucket, the first at the end.
+    /// The events of that bucket, the first at the end.
     current: Vec<Due>,
-    /// By bucket, what is due in `(bucket, bucket + SLOTS]`.
+    /// By bucket, the events due in `(bucket, bucket + SLOTS]`.
     soon: Wheel<Due>,
-    /// By round, what is due in the [`SLOTS`] rounds after this bucket's.
+    /// By round, the events due in the [`SLOTS`] rounds after this bucket's.
     later: Wheel<Entry>,
-    /// What is due beyond the wheels.
+    /// The events beyond the wheels.
     far: Heap,
     sequence: u64,
 }
@@ -86,7 +91,8 @@ impl EventQueue {
         Self::default()
     }
 
-    /// No events, in buckets about as wide as `width`, and wide enough for the wheel to span `reach`.
+    /// No events, in buckets about as wide as `width`, and wide enough for the wheel to span
+    /// `reach`.
     pub fn with_width(width: SimTime, reach: SimTime) -> Self {
         let wanted = width.picos().max(reach.picos() / SLOTS as u64).max(1);
         Self::with_shift(wanted.ilog2().clamp(MIN_SHIFT, MAX_SHIFT))
@@ -144,7 +150,8 @@ impl EventQueue {
         key(self.shift, time, sequence)
     }
 
-    /// Puts an event into the bucket that is being emptied; one of the past is due at its start.
+    /// Puts an event into the bucket that is being emptied; an event of the past is due at its
+    /// start.
     fn insert_now(&mut self, time: SimTime, sequence: u64, event: u64) {
         let begin = SimTime::from_picos(self.bucket << self.shift);
         let due = Due { key: self.key(time.max(begin), sequence), event };
@@ -161,7 +168,8 @@ impl EventQueue {
         self.pop(limit).map(|(time, event, _)| (time, event))
     }
 
-    /// Takes the first event of the bucket at hand, with its hint, if it is due at or before `limit`.
+    /// Takes the first event of the current bucket, with its hint, if it is due at or before
+    /// `limit`.
     #[inline]
     pub fn pop(&mut self, limit: SimTime) -> Option<(SimTime, Event, u32)> {
         let first = *self.current.last()?;
@@ -173,13 +181,13 @@ impl EventQueue {
         Some((time, Event::unpack(first.event), Event::hint(first.event)))
     }
 
-    /// Whether the bucket at hand has been emptied: [`EventQueue::advance`] goes on to the next one.
+    /// Whether the current bucket is empty: [`EventQueue::advance`] moves to the next one.
     #[inline]
     pub fn is_bucket_empty(&self) -> bool {
         self.current.is_empty()
     }
 
-    /// Fetches the events of the bucket after the one at hand.
+    /// Prefetches the events of the bucket after the current one.
     #[inline]
     pub fn fetch_next(&self) {
         if let Some(next) = self.soon.next(self.bucket + 1) {
@@ -187,14 +195,14 @@ impl EventQueue {
         }
     }
 
-    /// The events of the bucket at hand, the first one first.
+    /// The events of the current bucket, the first one first.
     #[inline]
     pub fn bucket(&self) -> impl Iterator<Item = Event> {
         self.current.iter().rev().map(|due| Event::unpack(due.event))
     }
 
-    /// Puts hints beside the arrivals of the bucket at hand: `hint` gives a number below 2^24, or 0 for none. They come with the
-    /// events, for those who would otherwise find out the same thing twice.
+    /// Puts hints beside the arrivals of the current bucket: `hint` gives a number below 2^24, or 0
+    /// for none. The hints come with the events, so that their handlers do not repeat a lookup.
     #[inline]
     pub fn give_hints(&mut self, mut hint: impl FnMut(PacketId) -> u32) {
         for due in self.current.iter_mut().rev() {
@@ -204,12 +212,13 @@ impl EventQueue {
         }
     }
 
-    /// Takes all hints away: what they were made from has changed.
+    /// Removes all hints: their sources have changed.
     pub fn forget_hints(&mut self) {
         self.give_hints(|_| 0);
     }
 
-    /// Takes the arrivals back that `wanted` says yes to, and gives their packets, in no particular order.
+    /// Removes the arrivals that `wanted` accepts, and returns their packets, in no particular
+    /// order.
     pub fn take_arrivals(&mut self, mut wanted: impl FnMut(PacketId) -> bool) -> Vec<PacketId> {
         let mut taken = Vec::new();
         let mut keep = |event: u64| match Event::unpack(event) {
@@ -226,14 +235,15 @@ impl EventQueue {
         taken
     }
 
-    /// Goes on to the next bucket that has events, unless it begins after `limit`. The one at hand must be empty.
+    /// Moves to the next bucket that has events, unless it begins after `limit`. The current one
+    /// must be empty.
     pub fn advance(&mut self, limit: SimTime) -> bool {
         let last = self.bucket_of(limit);
         loop {
             let soon = self.soon.next(self.bucket + 1);
             let far = self.far.first().map(|entry| self.bucket_of(entry.time));
             let next = [soon, far].into_iter().flatten().min();
-            // What is in the next round may be due before what is known to be next.
+            // An event of the next round may be due before the earliest known one.
             if let Some(round) = self.later.next((self.bucket >> ROUND) + 1)
                 && next.is_none_or(|next| round << ROUND <= next)
             {
@@ -249,9 +259,10 @@ impl EventQueue {
         }
     }
 
-    /// Moves what is due in a round to the first wheel. Nothing may be due before it.
+    /// Moves the events of a round to the first wheel. No event may be due before it.
     fn begin_round(&mut self, round: u64) {
-        // The bucket before the round's first: it is empty, and the whole round lies within the first wheel's reach.
+        // The bucket before the round's first: it is empty, and the whole round lies within the
+        // first wheel's reach.
         self.bucket = (round << ROUND) - 1;
         let (shift, soon) = (self.shift, &mut self.soon);
         self.later.take(round, |entries| {
@@ -261,7 +272,7 @@ impl EventQueue {
         });
     }
 
-    /// Takes the events of a bucket in hand.
+    /// Takes the events of a bucket as the current one.
     fn go_to(&mut self, bucket: u64) {
         self.bucket = bucket;
         let current = &mut self.current;
@@ -272,7 +283,7 @@ impl EventQueue {
             self.current.push(Due { key: self.key(time, sequence), event });
             self.far.pop();
         }
-        // Keys differ, so an unstable sort is as good as a stable one.
+        // Keys differ, so an unstable sort gives the same order as a stable one.
         self.current.sort_unstable_by_key(|due| std::cmp::Reverse(due.key));
     }
 }

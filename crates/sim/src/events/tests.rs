@@ -27,7 +27,7 @@ fn ties_keep_the_order_of_scheduling() {
 }
 
 #[test]
-fn nothing_comes_out_before_its_time() {
+fn no_event_leaves_before_its_time() {
     let mut queue = EventQueue::new();
     push(&mut queue, 7, 0);
     assert_eq!(queue.pop_until(SimTime::from_picos(6)), None);
@@ -38,7 +38,7 @@ fn nothing_comes_out_before_its_time() {
 }
 
 #[test]
-fn a_limit_does_not_disturb_what_comes_before_the_next_event() {
+fn a_limit_does_not_disturb_insertions_before_the_next_event() {
     let mut queue = EventQueue::new();
     push(&mut queue, 5_000_000_000, 0);
     assert_eq!(queue.pop_until(SimTime::from_millis(1)), None);
@@ -61,7 +61,7 @@ fn a_bucket_can_be_seen() {
 }
 
 #[test]
-fn buckets_are_as_wide_as_asked_and_the_wheel_reaches_far_enough() {
+fn buckets_have_the_configured_width_and_the_wheel_reaches_far_enough() {
     let (ns, ms) = (SimTime::from_nanos, SimTime::from_millis);
     let shift = |width, reach| EventQueue::with_width(width, reach).shift;
     assert_eq!(shift(ns(100), ns(1000)), 16);
@@ -78,7 +78,8 @@ fn time() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Insertions, never before what was taken, and removals in any order give what a stable sort by time gives.
+    /// Insertions, never before a taken event, and removals in any order give the order of a stable
+    /// sort by time.
     #[test]
     fn agrees_with_a_stable_sort(
         shift in MIN_SHIFT..=MAX_SHIFT,
@@ -108,7 +109,7 @@ proptest! {
         prop_assert_eq!(drain(&mut queue), model);
     }
 
-    /// What is taken back does not come, and all else does.
+    /// A removed event does not occur, and all others do.
     #[test]
     fn arrivals_can_be_taken_back(
         shift in MIN_SHIFT..=MAX_SHIFT,
@@ -126,7 +127,8 @@ proptest! {
                 before.push((time.picos(), packet.0));
             }
         }
-        let mut taken: Vec<u32> = queue.take_arrivals(|packet| packet.0 % of == 0).iter().map(|packet| packet.0).collect();
+        let taken = queue.take_arrivals(|packet| packet.0 % of == 0);
+        let mut taken: Vec<u32> = taken.iter().map(|packet| packet.0).collect();
         let rest = drain(&mut queue);
         prop_assert!(queue.is_empty());
         prop_assert!(rest.iter().all(|(_, id)| id % of != 0) && taken.iter().all(|id| id % of == 0));

@@ -1,24 +1,25 @@
-//! A ring of slots that hold what is due in them, in any order.
+//! A ring of slots that hold items, in any order.
 //!
-//! A slot's contents stand in chunks. Chunks live in one arena whose free places are used again
-//! last in, first out, so the memory in use stays small and cached. How full a slot's first chunk is and which chunks follow it
-//! stands apart from the chunks, in tables that stay cached: so a push waits for no chunk, and whoever empties a slot waits for
-//! all of its chunks at once. A bitmap says which slots have anything, so that empty ones are passed 64 at a time.
+//! A slot's contents are in chunks. Chunks live in one arena whose free indices are reused last in,
+//! first out, so the memory in use stays small and cached. The fill of a slot's first chunk and the
+//! links between chunks are in separate tables that stay cached: a push waits for no chunk, and the
+//! code that empties a slot waits for all of its chunks at once. A bitmap marks the slots that have
+//! items, so that 64 empty ones are passed at a time.
 //!
-//! Numbers of slots run on for ever; a ring holds those in `(now, now + SLOTS]` of its user's choosing, each in the place of its
-//! lowest bits.
+//! Numbers of slots run on for ever; a ring holds those in `(now, now + SLOTS]`, where its user
+//! chooses `now`, each at the index of its lowest bits.
 //!
-//! Example: with 8192 slots, number 8197 stands in place 5.
+//! Example: with 8192 slots, number 8197 has index 5.
 
 use super::NONE;
 use crate::pages;
 
 /// Slots of a ring.
 pub(super) const SLOTS: usize = 8192;
-/// Bits in a word of the bitmap.
+/// Bits of a bitmap word.
 const WORD: usize = u64::BITS as usize;
 
-/// Things in a chunk: of 16 bytes, two cache lines.
+/// Items in a chunk: of 16 bytes, two cache lines.
 const CHUNK: usize = 8;
 
 /// A part of a slot.
@@ -26,21 +27,21 @@ const CHUNK: usize = 8;
 #[repr(C, align(64))]
 struct Chunk<T>([T; CHUNK]);
 
-/// A slot: its first chunk, and how many things that has; the chunks behind it are full.
+/// A slot: its first chunk, and the number of items in it; the following chunks are full.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     first: u32,
     count: u32,
 }
 
-/// A slot with nothing in it: a chunk that is full calls for another one.
+/// An empty slot: a chunk that is full requires another one.
 const EMPTY: Slot = Slot { first: NONE, count: CHUNK as u32 };
 
 /// The ring.
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
     slots: Vec<Slot>,
-    /// Which slots have any.
+    /// The slots that have items.
     occupied: [u64; SLOTS / WORD],
     chunks: Vec<Chunk<T>>,
     /// For each chunk, the slot's next chunk, or the next free one.
@@ -55,13 +56,13 @@ impl<T: Copy> Wheel<T> {
         Self { slots, occupied, chunks: Vec::new(), next: Vec::new(), free: NONE, count: 0 }
     }
 
-    /// How many things there are.
+    /// The number of items.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Puts a thing into the slot of this number.
+    /// Puts an item into the slot of this number.
     #[inline]
     pub(super) fn push(&mut self, number: u64, thing: T) {
         self.count += 1;
@@ -84,7 +85,7 @@ impl<T: Copy> Wheel<T> {
         slot.count += 1;
     }
 
-    /// Empties the slot of this number and hands its contents over, a chunk at a time.
+    /// Empties the slot of this number and passes its contents on, a chunk at a time.
     #[inline]
     pub(super) fn take(&mut self, number: u64, mut receive: impl FnMut(&[T])) {
         let place = number as usize % SLOTS;
@@ -100,7 +101,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Fetches the contents of the slot of this number.
+    /// Prefetches the contents of the slot of this number.
     #[inline]
     pub(super) fn fetch(&self, number: u64) {
         let mut at = self.slots[number as usize % SLOTS].first;
@@ -110,7 +111,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Removes what `keep` says no to.
+    /// Removes the items that `keep` rejects.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         let mut kept = Vec::new();
         for slot in 0..SLOTS as u64 {
@@ -121,7 +122,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// The first number from `start` on, and below `start + SLOTS`, whose slot has anything.
+    /// The first number from `start` on, and below `start + SLOTS`, whose slot has items.
     #[inline]
     pub(super) fn next(&self, start: u64) -> Option<u64> {
         if self.count == 0 {
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out_of_its_slot() {
+    fn items_come_out_of_their_slot() {
         let mut wheel: Wheel<u64> = Wheel::new();
         assert_eq!(wheel.next(7), None);
         let numbers = [8, 9, 100, 8191 + 7, 8192 + 7];

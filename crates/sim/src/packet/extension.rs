@@ -1,17 +1,18 @@
-//! What few packets carry, in a table beside the packets.
+//! The rare fields of packets, in a table beside the packets.
 //!
-//! Example: an acknowledgement with selective blocks holds the number 7; place 7 of the table has the blocks until it arrives.
+//! Example: an acknowledgement with selective blocks holds the number 7; slot 7 of the table has
+//! the blocks until it arrives.
 
 use std::sync::Arc;
 use weir_transport::SackBlocks;
 use weir_transport::d3::RateHeader;
 
-/// What few packets carry.
+/// The rare fields of a packet.
 #[derive(Debug, Clone)]
 pub(crate) enum Extension {
-    /// What was received out of order.
+    /// The blocks received out of order.
     Sack(SackBlocks),
-    /// A rate request, or on an acknowledgement what was granted.
+    /// A rate request, or on an acknowledgement the granted rate.
     Rate(Box<RateHeader>),
     /// The bytes of a control datagram.
     Datagram(Arc<[u8]>),
@@ -25,7 +26,7 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    /// The place of a packet without one.
+    /// The index of a packet without one.
     pub(crate) const NONE: u32 = u32::MAX;
 
     pub(crate) fn insert(&mut self, extension: Extension) -> u32 {

@@ -1,17 +1,19 @@
 //! Packets and the arena that they live in.
 //!
-//! Problem: a simulation makes thousands of millions of packets, and a heap allocation for each would cost
-//! more than everything else that happens to it. Approach: packets live in one vector and are named by
-//! [`PacketId`]; a freed place goes to a free list and is the next one used, so the arena is as large as
-//! the most packets that ever existed at once, and stays in the cache. A packet is exactly one cache line of 64 bytes,
-//! and lists of packets (queues) go through the packets themselves: whoever takes a packet from a list
-//! needs its line anyway, and no ring of another kind has to be fetched. A packet on a link is in no list: it knows the link and
-//! where that leads, and an event knows the packet. What few packets carry
-//! (selective acknowledgements, D3's requests, datagrams) stands in a table beside ([`Extension`]).
+//! Problem: a simulation makes thousands of millions of packets, and a heap allocation for each
+//! would cost more than everything else that happens to it. Approach: packets live in one vector
+//! and are named by [`PacketId`]; a freed slot goes to a free list and is the next one used, so the
+//! arena is as large as the most packets that ever existed at once, and stays in the cache. A
+//! packet is exactly one cache line of 64 bytes, and lists of packets (queues) go through the
+//! packets themselves: code that takes a packet from a list needs its line anyway, and no other
+//! ring has to be fetched. A packet on a link is in no list: it holds the link and its far end, and
+//! an event names the packet. The rare fields (selective acknowledgements, D3's requests,
+//! datagrams) are in a table beside ([`Extension`]).
 //!
-//! Sizes: a packet's `size` is the frame that the links carry and that results count: header bytes and payload, without
-//! preamble, frame check and gap. With the default headers (Ethernet 14, IPv4 20, TCP 32) a full frame of a
-//! 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a limit means the same in the simulator and in the lab.
+//! Sizes: a packet's `size` is the frame that the links carry and that results count: header bytes
+//! and payload, without preamble, frame check and gap. With the default headers (Ethernet 14, IPv4
+//! 20, TCP 32) a full frame of a 1500 B MTU is 1514 B. Linux's HTB and TBF count the same, so a
+//! limit means the same in the simulator and in the lab.
 
 mod extension;
 mod list;
@@ -26,7 +28,7 @@ use weir_units::{Bandwidth, SimTime};
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
 pub const ETHERNET_HEADER: u32 = 14;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -36,18 +38,18 @@ pub enum Kind {
     Ack,
     /// A control datagram; its bytes are an [`Extension`].
     Datagram,
-    /// A receiver's word to a sender ([`Packet::feedback`]).
+    /// Feedback of a receiver to a sender ([`Packet::feedback`]).
     Feedback,
 }
 
-/// What a receiver tells a host that sends to it.
+/// A receiver's feedback to a host that sends to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Feedback {
     /// The receiver.
     pub(crate) from: HostId,
     /// The service.
-    pub(crate) class: ServiceIndex,
-    /// How fast each sender of weight 1 may send.
+    pub(crate) service: ServiceIndex,
+    /// The rate of each sender of weight 1.
     pub(crate) rate: Bandwidth,
 }
 
@@ -59,11 +61,12 @@ pub(crate) const MARKED: u8 = 2;
 pub(crate) const ECHO: u8 = 4;
 /// Part of the segment was sent before.
 pub(crate) const AGAIN: u8 = 8;
-/// A machine shaper made it [`CAPABLE`] for itself: the transport did not ask, and hears of no mark.
+/// A machine shaper made it [`CAPABLE`] for its own use: the transport did not, and receives no
+/// mark.
 pub(crate) const SHAPED: u8 = 16;
 
-/// Its sender asks for feedback: it is ECT(1) instead of ECT(0). A mark takes that away.
-pub(crate) const ASKS: u8 = 32;
+/// Its sender requests feedback: it is ECT(1) instead of ECT(0). A mark removes the request.
+pub(crate) const REQUESTS_FEEDBACK: u8 = 32;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +78,8 @@ pub struct Packet {
     pub(crate) stamp: SimTime,
     /// The first byte of a segment, or the first that is missing.
     pub(crate) sequence: u64,
-    /// The packet behind it in its list; for a packet on a link, the link's port ([`Packet::link`]).
+    /// The packet behind it in its list; for a packet on a link, the link's port
+    /// ([`Packet::link`]).
     pub(crate) next: PacketId,
     /// The frame's size on a link; see the module's documentation.
     pub(crate) size: u32,
@@ -85,17 +89,17 @@ pub struct Packet {
     pub(crate) to: HostId,
     /// That host's leaf (its switch, among those with hosts).
     pub(crate) leaf: u32,
-    /// What the packets of a flow share, so that switches send them one way (ECMP).
+    /// The common hash of a flow's packets, so that switches send them one way (ECMP).
     pub(crate) hash: u32,
-    /// What the link leads to that it is on.
+    /// The node at the far end of its link.
     pub(crate) towards: End,
     /// Urgency for queues that order by it, lower first.
     pub(crate) rank: u32,
-    /// Its place in the table of extensions, or [`Extensions::NONE`].
+    /// Its index in the table of extensions, or [`Extensions::NONE`].
     pub(crate) extension: u32,
-    /// The traffic class at the hosts.
-    pub(crate) class: ServiceIndex,
-    /// The class at queues with several, 0 the most urgent.
+    /// The service at the hosts.
+    pub(crate) service: ServiceIndex,
+    /// The priority class at queues that distinguish classes, 0 the most urgent.
     pub(crate) priority: u8,
     flags: u8,
 }
@@ -104,8 +108,8 @@ pub struct Packet {
 const KIND_SHIFT: u32 = 6;
 
 impl Packet {
-    /// A packet that belongs nowhere yet.
-    pub(crate) fn new(kind: Kind, size: u32, to: HostId, class: ServiceIndex) -> Self {
+    /// A packet without a flow or a link.
+    pub(crate) fn new(kind: Kind, size: u32, to: HostId, service: ServiceIndex) -> Self {
         Self {
             arrival: SimTime::ZERO,
             stamp: SimTime::ZERO,
@@ -119,13 +123,13 @@ impl Packet {
             towards: End::NOWHERE,
             rank: 0,
             extension: Extensions::NONE,
-            class,
+            service,
             priority: 0,
             flags: (kind as u8) << KIND_SHIFT,
         }
     }
 
-    /// What it is.
+    /// Its kind.
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.flags >> KIND_SHIFT {
@@ -140,20 +144,21 @@ impl Packet {
     pub(crate) fn is_of_flow(&self) -> bool {
         self.flags >> KIND_SHIFT <= Kind::Ack as u8
     }
-    /// A packet that carries feedback to `to`. It needs no extension: its words stand where those of a segment would.
-    pub(crate) fn of_feedback(feedback: Feedback, size: u32, to: HostId, class: ServiceIndex) -> Self {
-        let mut packet = Self::new(Kind::Feedback, size, to, class);
+    /// A packet that carries feedback to `to`. It needs no extension: its fields take the place of
+    /// a segment's.
+    pub(crate) fn of_feedback(feedback: Feedback, size: u32, to: HostId, service: ServiceIndex) -> Self {
+        let mut packet = Self::new(Kind::Feedback, size, to, service);
         packet.hash = feedback.from.0.wrapping_mul(0x10001) ^ to.0;
         packet.flow = FlowId(feedback.from.0);
-        packet.rank = feedback.class.0.into();
+        packet.rank = feedback.service.0.into();
         packet.sequence = feedback.rate.bps();
         packet
     }
-    /// What feedback says.
+    /// Its feedback.
     pub(crate) fn feedback(&self) -> Feedback {
         debug_assert_eq!(self.kind(), Kind::Feedback);
-        let (from, class) = (HostId(self.flow.0), ServiceIndex(self.rank as u16));
-        Feedback { from, class, rate: Bandwidth::from_bps(self.sequence) }
+        let (from, service) = (HostId(self.flow.0), ServiceIndex(self.rank as u16));
+        Feedback { from, service, rate: Bandwidth::from_bps(self.sequence) }
     }
     /// Puts it on a link. It must be in no list.
     #[inline]
@@ -230,7 +235,7 @@ impl Arena {
         &mut self.packets[id.index()]
     }
 
-    /// Asks for a packet's cache line.
+    /// Prefetches a packet's cache line.
     #[inline]
     pub(crate) fn fetch(&self, id: PacketId) {
         crate::fetch::fetch_first(&self.packets, id.index());
@@ -272,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again() {
+    fn freed_slots_are_reused() {
         let mut arena = Arena::default();
         let a = arena.insert(packet());
         let b = arena.insert(packet());
@@ -296,9 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn feedback_says_what_it_was_given() {
-        let feedback = Feedback { from: HostId(7), class: ServiceIndex(3), rate: Bandwidth::from_mbps(4167) };
+    fn feedback_survives_its_packet() {
+        let feedback = Feedback { from: HostId(7), service: ServiceIndex(3), rate: Bandwidth::from_mbps(4167) };
         let packet = Packet::of_feedback(feedback, 64, HostId(1), ServiceIndex(9));
-        assert_eq!((packet.feedback(), packet.to, packet.class), (feedback, HostId(1), ServiceIndex(9)));
+        assert_eq!((packet.feedback(), packet.to, packet.service), (feedback, HostId(1), ServiceIndex(9)));
     }
 }

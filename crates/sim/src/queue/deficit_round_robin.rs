@@ -1,21 +1,25 @@
-//! Deficit round robin: classes in turn, each with as many bytes a round as its weight says.
+//! Deficit round robin: classes in turn, each with a number of bytes per round proportional to its
+//! weight.
 //!
-//! Approach. The classes that have frames stand in a ring. A class whose turn comes gets weight · quantum
-//! bytes on top of what it had left, and sends frames while the first one fits; then the next class has its
-//! turn. A class that runs empty loses what it had left, so nobody saves up. Work is constant per frame if a
-//! quantum is at least a frame; a smaller one only means more turns, and the exact shares come out all the same.
+//! Approach. The classes that have frames form a ring. A class at its turn gets weight · quantum
+//! bytes on top of its deficit, and sends frames while the first one fits; then the next class has
+//! its turn. A class that runs empty loses its deficit, so no class saves up. Work is constant per
+//! frame if a quantum is at least a frame; a smaller one only means more turns, and the shares are
+//! equally exact.
 //!
-//! Example: weights 3 and 1 with a quantum of 1000 B and frames of 1000 B leave as a a a b a a a b. Over any time in
-//! which both have frames, their bytes differ from 3 : 1 by less than one turn and one frame each.
+//! Example: weights 3 and 1 with a quantum of 1000 B and frames of 1000 B leave as a a a b a a a b.
+//! Over any time in which both have frames, their bytes differ from 3 : 1 by less than one turn and
+//! one frame each.
 //!
-//! A full queue gives up the oldest frame of the class that holds most for its weight, as the paper does
-//! (its `FreeBuffer`): otherwise classes that come first fill the buffer and keep the others out of their shares.
-//! If the class of the frame that comes would become the longest before there is room, that frame is dropped and the
-//! others stay.
+//! A full queue gives up the oldest frame of the class that holds most for its weight, as the paper
+//! does (its `FreeBuffer`): otherwise classes that arrive first fill the buffer and keep the others
+//! from their shares. If the class of the arriving frame would become the longest before there is
+//! room, that frame is dropped and the others stay.
 //!
 //! Weights may change at any time; they count from each class's next turn.
 //!
-//! Source: Shreedhar and Varghese, "Efficient fair queuing using deficit round-robin" (ToN 1996), §III.
+//! Source: Shreedhar and Varghese, "Efficient fair queuing using deficit round-robin" (ToN 1996),
+//! §III.
 
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
@@ -87,7 +91,8 @@ impl DeficitRoundRobin {
         }
     }
 
-    /// The class that holds most for its weight, of several the last; `None` if that is `priority`, or if none holds any.
+    /// The class that holds most for its weight, the last of several; `None` if that is `priority`,
+    /// or if no class has frames.
     fn longest(&self, held: &[u64; PRIORITIES], priority: usize) -> Option<usize> {
         // held / weight, compared without fractions.
         let more = |a: &usize, b: &usize| {
@@ -97,7 +102,7 @@ impl DeficitRoundRobin {
         (0..PRIORITIES).max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
     }
 
-    /// Whether [`DeficitRoundRobin::give_up`], called again and again, would take out `missing` bytes.
+    /// Whether repeated calls of [`DeficitRoundRobin::give_up`] would free `missing` bytes.
     pub(crate) fn can_give_up(&self, packets: &Arena, held: &[u64; PRIORITIES], priority: usize, missing: u64) -> bool {
         let (mut held, mut heads, mut gone) = (*held, self.classes.each_ref().map(|list| list.head), 0);
         while gone < missing {
@@ -110,7 +115,8 @@ impl DeficitRoundRobin {
         true
     }
 
-    /// Takes out the oldest frame of the class that holds most for its weight, unless that is `priority` itself.
+    /// Takes out the oldest frame of the class that holds most for its weight, unless that is
+    /// `priority` itself.
     pub(crate) fn give_up(
         &mut self,
         packets: &mut Arena,
@@ -189,12 +195,15 @@ mod tests {
     }
 
     proptest! {
-        /// While all have frames, bytes over weight differ by at most a turn and a frame (Shreedhar and Varghese, theorem 2).
+        /// While all have frames, bytes over weight differ by at most a turn and a frame (Shreedhar
+        /// and Varghese, theorem 2).
         #[test]
         fn shares_are_by_weight(
-            weight in (1u32..9, 1u32..9), quantum in 1u32..4000, sizes in (60u32..1515, 60u32..1515), frames in 1usize..300,
+            weight in (1u32..9, 1u32..9), quantum in 1u32..4000,
+            sizes in (60u32..1515, 60u32..1515), frames in 1usize..300,
         ) {
-            let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(weights(weight.0, weight.1), quantum));
+            let mut packets = Arena::default();
+            let mut queue = DeficitRoundRobin::new(weights(weight.0, weight.1), quantum);
             fill(&mut queue, &mut packets, 0, 400, sizes.0);
             fill(&mut queue, &mut packets, 1, 400, sizes.1);
             let mut bytes = [0i64; 2];

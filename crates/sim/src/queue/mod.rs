@@ -1,27 +1,29 @@
-//! Queues that choose: which frame a port sends next, and which it drops.
+//! Queues that choose: the next frame of a port, and the frames that it drops.
 //!
 //! There are two kinds of ports, because they cost differently:
-//! - **FIFO** ports decide about a frame when it comes, from the bytes that wait. Its departure is known
-//!   at once, so it goes straight to the transmitter ([`crate::port`]) and costs one event. Drop-tail and ECN marking
-//!   above a threshold are this kind.
-//! - **Scheduled** ports choose when the transmitter is free, so they keep the frames in a [`Queue`] and
-//!   cost an event for each frame that waits.
+//! - **FIFO** ports decide about a frame at its arrival, from the bytes that wait. Its departure is
+//!   known at once, so it goes straight to the transmitter ([`crate::port`]) and costs one event.
+//!   Drop-tail and ECN marking above a threshold are this kind.
+//! - **Scheduled** ports choose when the transmitter is free, so they keep the frames in a
+//!   [`Queue`] and cost an event for each frame that waits.
 //!
-//! A queue has a discipline, which orders frames, and room: its own buffer, or a part of one that the ports of a
-//! switch share ([`SharedBuffer`]). Disciplines are an enum, not trait objects: the set is known, and the
-//! decision inlines.
+//! A queue has a discipline, which orders frames, and room: its own buffer, or a part of one that
+//! the ports of a switch share ([`SharedBuffer`]). Disciplines are an enum, not trait objects: the
+//! set is known, and the decision inlines.
 //!
-//! What is dropped when there is no room is the discipline's choice, too: a FIFO drops what comes; strict priority what is
-//! less urgent; weighted classes what belongs to the longest of them; pFabric what is ranked last. Otherwise a class could
-//! keep another one out of the buffer and so out of its share. It is decided before anything is dropped: either what comes fits
-//! when some frames are given up, and exactly as many go, or it is dropped alone.
+//! The discipline also chooses the frames to drop when there is no room: a FIFO drops the arriving
+//! frame; strict priority drops less urgent ones; weighted classes drop frames of the longest
+//! class; pFabric drops the frames ranked last. Otherwise a class could keep another one out of the
+//! buffer and so out of its share. The decision precedes any drop: either the arriving frame fits
+//! when some frames are given up, and exactly as many are dropped, or it is dropped alone.
 //!
-//! What is marked: a frame that finds more than the threshold in the queue that it joins. That is what waits and the rest of the
-//! frame on the wire; where classes are told apart, what of these is of its class. So a scheduled port with one
-//! class in use marks the same packets as a FIFO port.
+//! Marking: a frame is marked if it finds more than the threshold in the queue that it joins. That
+//! is the waiting frames and the rest of the frame on the wire; where classes are distinguished,
+//! those of its own class. So a scheduled port with one class in use marks the same packets as a
+//! FIFO port.
 //!
-//! Example: a strict-priority queue of 3000 B with two frames of 1500 B of class 1 gives one of them up for a frame of
-//! class 0, which leaves first.
+//! Example: a strict-priority queue of 3000 B with two frames of 1500 B of class 1 gives one of
+//! them up for a frame of class 0, which leaves first.
 
 mod deficit_round_robin;
 mod pfabric;
@@ -39,7 +41,7 @@ use crate::ids::PacketId;
 use crate::packet::{Arena, List};
 use weir_scenario::graph::{Discipline, PRIORITIES};
 
-/// What leaves next.
+/// The rule for the next frame.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// The first.
@@ -61,11 +63,11 @@ pub(crate) struct Queue {
     /// Bytes and frames that wait.
     bytes: u64,
     frames: u32,
-    /// Bytes that wait, by class, where classes are told apart.
+    /// Bytes that wait, by class, where classes are distinguished.
     held: Option<Box<[u64; PRIORITIES]>>,
     /// The class of the frame that was sent last.
     on_wire: u8,
-    /// The switch's shared buffer, a place in the world's table.
+    /// The switch's shared buffer, an index into the world's table.
     pub(crate) shared: Option<u32>,
 }
 
@@ -93,8 +95,8 @@ impl Queue {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bytes in the queue that a frame of this class joins, its class's or all, when `unsent` bytes of the frame on the wire
-    /// have not left.
+    /// Bytes in the queue that a frame of this class joins, its class's or all, when `unsent` bytes
+    /// of the frame on the wire have not left.
     #[inline]
     pub(crate) fn joined(&self, priority: u8, unsent: u64) -> u64 {
         match &self.held {
@@ -117,7 +119,7 @@ impl Queue {
     #[inline]
     pub(crate) fn push(&mut self, packets: &mut Arena, id: PacketId) {
         let packet = packets.get(id);
-        let (size, priority, class) = (u64::from(packet.size), usize::from(packet.priority), packet.class);
+        let (size, priority, service) = (u64::from(packet.size), usize::from(packet.priority), packet.service);
         self.bytes += size;
         self.frames += 1;
         if let Some(held) = &mut self.held {
@@ -125,7 +127,7 @@ impl Queue {
         }
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
-            Order::RoundRobin(order) => order.push(packets, class, id),
+            Order::RoundRobin(order) => order.push(packets, service, id),
             Order::StrictPriority(order) => order.push(packets, priority, id),
             Order::DeficitRoundRobin(order) => order.push(packets, priority, id),
             Order::PFabric(order) => order.push(packets, id),
@@ -157,7 +159,8 @@ impl Queue {
         }
     }
 
-    /// Takes a frame out to make room for one of this class and rank; `None` if that one is the one to drop.
+    /// Takes a frame out to make room for one of this class and rank; `None` if that one is the
+    /// frame to drop.
     pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: u8, rank: u32) -> Option<PacketId> {
         let priority = usize::from(priority);
         let id = match (&mut self.order, &self.held) {
@@ -170,13 +173,13 @@ impl Queue {
         Some(id)
     }
 
-    /// The frame that leaves next, where that is known without choosing.
+    /// The next frame, if it is known without a choice.
     #[inline]
     pub(crate) fn first(&self) -> PacketId {
         if let Order::Fifo(list) = &self.order { list.head } else { PacketId::NONE }
     }
 
-    /// Changes the weights of a weighted discipline. Says whether it has any.
+    /// Changes the weights of a weighted discipline. Returns whether it has any.
     pub(crate) fn set_weights(&mut self, weights: [u32; PRIORITIES]) -> bool {
         match &mut self.order {
             Order::DeficitRoundRobin(order) => {
@@ -215,10 +218,11 @@ pub(crate) mod tests {
     const WEIGHTS: [u32; PRIORITIES] = [5, 1, 2, 1, 3, 1, 1, 4];
 
     proptest! {
-        /// A queue says that it can give up so many bytes exactly if giving up frame after frame comes to that, and whatever it
-        /// gives up is worse than what comes: less urgent, of the longest class for its weight, of a worse rank.
+        /// A queue reports that it can give up so many bytes exactly if giving up frame after frame
+        /// frees them, and every frame that it gives up is worse than the arriving one: less
+        /// urgent, of the longest class for its weight, of a worse rank.
         #[test]
-        fn what_is_given_up_is_worse_and_what_was_said(
+        fn frames_given_up_are_worse_and_make_the_reported_room(
             discipline in prop_oneof![
                 Just(Discipline::StrictPriority),
                 Just(Discipline::DeficitRoundRobin { weights: WEIGHTS, quantum: 1500 }),
@@ -281,7 +285,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn keeps_the_books_whatever_the_order() {
+    fn counts_are_exact_for_every_order() {
         let weights = [1; PRIORITIES];
         let orders = [
             Discipline::Fifo,

@@ -1,17 +1,21 @@
-//! pFabric's queue: the packets of the flow that has least left go first, and those of the flow that has most left are dropped.
+//! pFabric's queue: packets of the flow with the fewest remaining bytes go first, and those of the
+//! flow with the most are dropped.
 //!
-//! Every packet carries a rank, the bytes that its flow has left. The next packet to leave is the *earliest*
-//! packet of the flow that owns the best rank (the lowest): a flow's ranks fall as it goes on, and taking its
-//! best packet itself would send the flow out of order. A full queue drops the packet with the worst rank, of several
-//! the one that came last; if that is the one that comes, it is the one dropped. Packets of other sizes may have to go in
-//! numbers; if those that are worse than the one that comes would not make room together, it is dropped and they stay.
+//! Every packet carries a rank, the remaining bytes of its flow. The next packet to leave is the
+//! *earliest* packet of the flow that owns the best rank (the lowest): a flow's ranks fall as it
+//! proceeds, and taking its best packet itself would reorder the flow. A full queue drops the
+//! packet with the worst rank, of several the latest; if that is the arriving packet, it is dropped
+//! itself. Several smaller packets may have to go for one; if the packets worse than the arriving
+//! one would not make enough room together, it is dropped and they stay.
 //!
-//! Approach: a list in order of arrival, searched from end to end. pFabric's buffers hold two dozen packets, so
-//! the list is short and the search cheaper than any tree.
+//! Approach: a list in order of arrival, searched from end to end. pFabric's buffers hold two dozen
+//! packets, so the list is short and the search cheaper than any tree.
 //!
-//! Example: packets a(rank 9), b(5), a(8), c(20) leave as b, a(9), a(8), c: a's best rank is 8, and its earliest packet goes first.
+//! Example: packets a(rank 9), b(5), a(8), c(20) leave as b, a(9), a(8), c: a's best rank is 8, and
+//! its earliest packet goes first.
 //!
-//! Source: Alizadeh et al., "pFabric" (SIGCOMM 2013) §4.2; the authors' ns-2 queue as used for QJump's figure 9.
+//! Source: Alizadeh et al., "pFabric" (SIGCOMM 2013) §4.2; the authors' ns-2 queue as used for
+//! QJump's figure 9.
 
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
@@ -30,7 +34,8 @@ impl PFabric {
     pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
         let best = self.list.iter(packets).min_by_key(|&id| packets.get(id).rank)?;
         let flow = packets.get(best).flow;
-        // Acknowledgements of the flow go the other way, so all of its packets here are its data, or all are not.
+        // Acknowledgements of the flow go the other way, so all of its packets here are its data,
+        // or all are not.
         let first = self.list.iter(packets).find(|&id| packets.get(id).flow == flow)?;
         self.list.take(packets, first);
         Some(first)
@@ -42,9 +47,10 @@ impl PFabric {
         worse.map(|packet| u64::from(packet.size)).sum::<u64>() >= missing
     }
 
-    /// Takes out the packet with the worst rank, the last of several; `None` if no rank is worse than `rank`.
+    /// Takes out the packet with the worst rank, the last of several; `None` if no rank is worse
+    /// than `rank`.
     pub(crate) fn take_worst(&mut self, packets: &mut Arena, rank: u32) -> Option<PacketId> {
-        // The last of several maxima is what `max_by_key` gives.
+        // `max_by_key` returns the last of several maxima.
         let worst = self.list.iter(packets).max_by_key(|&id| packets.get(id).rank)?;
         if packets.get(worst).rank <= rank {
             return None;
@@ -80,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_makes_room_unless_what_comes_is_worse() {
+    fn the_worst_packet_makes_room_unless_the_arriving_one_is_worse() {
         let (mut packets, mut queue) = (Arena::default(), PFabric::default());
         push(&mut queue, &mut packets, 0, 20);
         let late = push(&mut queue, &mut packets, 1, 20);

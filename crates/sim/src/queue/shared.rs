@@ -1,14 +1,17 @@
 //! A buffer that the ports of a switch share, with dynamic thresholds.
 //!
-//! Problem: with fixed parts a busy port drops while the others' parts lie idle; without any bound one port takes all.
-//! Approach: a port may hold alpha times what is free now. With n busy ports each settles at
-//! alpha · size / (1 + n · alpha), and size / (1 + n · alpha) stays free for ports that become busy.
+//! Problem: with fixed parts a busy port drops while the others' parts lie idle; without any bound
+//! one port takes all. Approach: a port may hold alpha times the space that is free now. With n
+//! busy ports each settles at alpha · size / (1 + n · alpha), and size / (1 + n · alpha) stays free
+//! for ports that become busy.
 //!
-//! What is being sent does not count: a frame leaves the shared buffer when its transmission begins.
+//! The frame in transmission does not count: a frame leaves the shared buffer when its transmission
+//! begins.
 //!
 //! Example: 100 kB and alpha 1: one busy port gets up to 50 kB, two get 33 kB each.
 //!
-//! Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches" (ToN 1998), §III.
+//! Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches"
+//! (ToN 1998), §III.
 
 /// The state of a switch's buffer.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +26,11 @@ impl SharedBuffer {
         Self { size, alpha_thousandths, used: 0 }
     }
 
-    /// How many of the `held` bytes of a port must go before it may take `size` more; 0 if it may now.
+    /// How many of the `held` bytes of a port must go before it may take `size` more; 0 if it may
+    /// now.
     ///
-    /// What a port gives up is free at once, so it lowers what the port holds and raises its threshold: with `g` given up,
-    /// held − g + size ≤ alpha · (free + g), and size ≤ free + g.
+    /// Bytes that a port gives up are free at once, so they lower the port's occupancy and raise
+    /// its threshold: with `g` given up, held − g + size ≤ alpha · (free + g), and size ≤ free + g.
     pub(crate) fn missing(&self, held: u64, size: u32) -> u64 {
         let (free, size, alpha) = (self.size - self.used, u64::from(size), u128::from(self.alpha_thousandths));
         let wanted = u128::from(held + size) * 1000;
@@ -35,7 +39,7 @@ impl SharedBuffer {
         size.saturating_sub(free).max(above as u64)
     }
 
-    /// Its size in bytes, and the thousandths of what is free that a port may hold.
+    /// Its size in bytes, and the thousandths of the free space that a port may hold.
     pub(crate) fn limits(&self) -> (u64, u32) {
         (self.size, self.alpha_thousandths)
     }
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken() {
+    fn freed_bytes_can_be_taken() {
         let mut buffer = SharedBuffer::new(1000, 1000);
         buffer.take(500);
         assert_eq!(buffer.missing(500, 1), 1);
@@ -106,10 +110,11 @@ mod tests {
     }
 
     proptest! {
-        /// What is missing is the least that must be given up: one byte less is not enough.
+        /// The missing bytes are the least that must be given up: one byte less is not enough.
         #[test]
         fn as_much_as_is_missing_must_go(
-            size in 1u64..100_000, alpha in 0u32..20_000, used in 0.0f64..1.0, held in 0.0f64..1.0, frame in 1u32..10_000,
+            size in 1u64..100_000, alpha in 0u32..20_000,
+            used in 0.0f64..1.0, held in 0.0f64..1.0, frame in 1u32..10_000,
         ) {
             let used = (size as f64 * used) as u64;
             let held = (used as f64 * held) as u64;

@@ -1,9 +1,12 @@
-//! Strict priority: the first frame of the most urgent class that has one; class 0 is the most urgent.
+//! Strict priority: the first frame of the most urgent class that has one; class 0 is the most
+//! urgent.
 //!
-//! Approach: a FIFO for each of 8 classes and a bit for each that has frames; the lowest bit set is the next class.
+//! Approach: a FIFO for each of 8 classes and a bit for each that has frames; the lowest bit set is
+//! the next class.
 //!
-//! Example: frames of classes 2, 0, 1, 0 leave as 0, 0, 1, 2. A frame that is being sent is not interrupted, so the most urgent
-//! class waits for at most one frame of the others at each hop (QJump's term for non-preemptible traffic).
+//! Example: frames of classes 2, 0, 1, 0 leave as 0, 0, 1, 2. A frame that is being sent is not
+//! interrupted, so the most urgent class waits for at most one frame of the others at each hop
+//! (QJump's term for non-preemptible traffic).
 //!
 //! Source: IEEE 802.1Q §8.6.8.1 (strict priority algorithm), with its numbering turned round.
 
@@ -42,8 +45,9 @@ impl StrictPriority {
         held[priority + 1..].iter().sum::<u64>() >= missing
     }
 
-    /// Takes out the oldest frame of the least urgent class, if that is less urgent than `priority`. The oldest, since its
-    /// sender then hears of it first (Lakshman, Neidhardt and Ott, "The drop from front strategy in TCP", INFOCOM 1996).
+    /// Takes out the oldest frame of the least urgent class, if that is less urgent than
+    /// `priority`. The oldest, since its sender then detects the loss earliest (Lakshman, Neidhardt
+    /// and Ott, "The drop from front strategy in TCP", INFOCOM 1996).
     pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: usize) -> Option<PacketId> {
         let worst = self.waiting.checked_ilog2()? as usize;
         if worst <= priority {

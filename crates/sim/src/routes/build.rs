@@ -1,21 +1,24 @@
-//! The tables of routes, from who is beside whom.
+//! The tables of routes, computed from the switches' neighbours.
 //!
-//! Problem: a search of the whole network for each leaf takes minutes where there are ten thousand leaves, and the tables of all
-//! switches side by side are gigabytes.
+//! Problem: a search of the whole network for each leaf takes minutes with ten thousand leaves, and
+//! the tables of all switches together are gigabytes.
 //!
-//! Approach. Leaves that hang on the same switches are a group: all leaves of a leaf-spine, those of a pod. Let N be those
-//! switches. Every shortest path to a leaf of the group ends with a switch of N, and before that it meets no leaf
-//! of the group: whoever can send to one of them is in N, one link from all of them. So one search from the whole group gives
+//! Approach. Leaves attached to the same switches are a group: all leaves of a leaf-spine, those of
+//! a pod. Let N be those switches. Every shortest path to a leaf of the group ends with a switch of
+//! N, and before that it meets no leaf of the group: every switch with a link to one of them is in
+//! N, one link from all of them. So one search from the whole group gives
 //! - for a switch elsewhere, the ports that lead nearer to the group, the same for all its leaves;
 //! - for one of N, the ports that lead to the leaf itself;
 //! - for another leaf of the group, the ports that lead to the nearest of its neighbours.
 //!
-//! Two switches stay alike as long as they reach every group by ports of the same numbers. So tables need never stand side by
-//! side: an [`Alike`] is what switches have reached so far, and a link to what they were before. When all groups are through,
-//! each kind of switch has its table written once.
+//! Two switches stay alike as long as they reach every group by ports of the same numbers. So
+//! tables of all switches need not exist at the same time: an [`Alike`] is the state that switches
+//! share so far, and a link to their previous state. After all groups, the table of each kind of
+//! switch is written once.
 //!
-//! Example: two spines above four leaves are one group and one search. Both spines are of one kind, which reaches the leaves by ports 0,
-//! 1, 2 and 3, and the leaves are of another, which reaches every leaf by the set of its ports 0 and 1.
+//! Example: two spines above four leaves are one group and one search. Both spines are of one kind,
+//! which reaches the leaves by ports 0, 1, 2 and 3, and the leaves are of another, which reaches
+//! every leaf by the set of its ports 0 and 1.
 
 use super::{NOT_A_LEAF, Neighbours, Place, Routes, Set, Way, mix};
 use crate::ids::{PortId, SwitchId};
@@ -34,18 +37,18 @@ enum Step {
 #[derive(Debug)]
 struct Alike {
     step: Step,
-    /// What they were before that group.
+    /// Their state before that group.
     before: u32,
 }
 
 /// Nothing reached yet.
 const START: u32 = u32::MAX;
-/// No way, as a distance.
+/// The distance without a route.
 const FAR: u32 = u32::MAX;
 
 impl Routes {
-    /// Builds the routes of all switches, whose `neighbours` those are. `leaves` are the switches with hosts, in the order of
-    /// their numbers, and `down` is each host's port there.
+    /// Builds the routes of all switches with these `neighbours`. `leaves` are the switches with
+    /// hosts, in the order of their numbers, and `down` is each host's port there.
     pub(crate) fn build(leaves: &[SwitchId], down: Vec<PortId>, neighbours: &[Neighbours]) -> Self {
         let mut routes = Self { down, ..Self::default() };
         let mut backwards: Vec<Vec<SwitchId>> = vec![Vec::new(); neighbours.len()];
@@ -75,7 +78,8 @@ impl Routes {
                     Step::Each(members.iter().copied().map(way).collect())
                 } else {
                     let nearest = neighbours.iter().map(|(_, to)| hops[to.index()]).min().unwrap_or(FAR);
-                    // A leaf of the group is at distance 0 from itself, so its neighbours are no nearer.
+                    // A leaf of the group is at distance 0 from itself, so its neighbours are no
+                    // nearer.
                     let leads = hops[switch.index()] != FAR && nearest != FAR;
                     Step::Same(routes.way(&mut sets, neighbours, |to| leads && hops[to.index()] == nearest))
                 };
@@ -86,7 +90,7 @@ impl Routes {
                 });
             }
         }
-        // Memory ends before either does.
+        // Memory is exhausted before either overflows.
         assert!(routes.sets.len() < Way::SET as usize, "too many sets of ports");
         assert!(u32::try_from(routes.choices.len()).is_ok(), "too many ports in sets");
         let groups: Vec<&[u32]> = groups.values().map(Vec::as_slice).collect();
@@ -94,7 +98,7 @@ impl Routes {
         routes
     }
 
-    /// The ports of a switch that lead to where `wanted` says.
+    /// The ports of a switch to the neighbours that `wanted` accepts.
     fn way(
         &mut self,
         sets: &mut BTreeMap<Vec<u32>, Way>,
@@ -113,8 +117,8 @@ impl Routes {
         })
     }
 
-    /// Writes down the tables of all kinds of switches, and which switch has which. The last of `groups` is the one that `alike`
-    /// ends with.
+    /// Writes the tables of all kinds of switches, and the table of each switch. The last of
+    /// `groups` is the one that `alike` ends with.
     fn lay_out(
         &mut self,
         leaves: &[SwitchId],
@@ -152,7 +156,7 @@ impl Routes {
     }
 }
 
-/// For each switch, the links to the nearest of `group`; [`FAR`] where there is no way.
+/// For each switch, the links to the nearest of `group`; [`FAR`] without a route.
 fn distances(group: &[SwitchId], backwards: &[Vec<SwitchId>]) -> Vec<u32> {
     let mut hops = vec![FAR; backwards.len()];
     for switch in group {
@@ -201,14 +205,16 @@ mod tests {
     }
 
     proptest! {
-        /// In any network the ports of a route are those whose far end is one link nearer to the leaf.
+        /// In any network the ports of a route are those whose far end is one link nearer to the
+        /// leaf.
         #[test]
         fn routes_are_all_shortest_paths(
             switches in 1..9_u32,
             links in proptest::collection::vec((0..9_u32, 0..9_u32), 0..40),
             leaf in proptest::collection::vec(any::<bool>(), 9),
         ) {
-            let links: Vec<(u32, u32)> = links.into_iter().filter(|(a, b)| a != b && *a < switches && *b < switches).collect();
+            let exists = |(a, b): &(u32, u32)| a != b && *a < switches && *b < switches;
+            let links: Vec<(u32, u32)> = links.into_iter().filter(exists).collect();
             let leaves: Vec<SwitchId> = (0..switches).filter(|&number| leaf[number as usize]).map(SwitchId).collect();
             let neighbours = network(switches, &links);
             let mut backwards = vec![Vec::new(); switches as usize];
@@ -220,8 +226,10 @@ mod tests {
                 let hops = distances(&[*leaf], &backwards);
                 for from in (0..switches).map(SwitchId).filter(|from| from != leaf) {
                     let nearer = |(_, to): &&(PortId, SwitchId)| hops[to.index()] < hops[from.index()];
-                    let expected: Vec<PortId> = neighbours[from.index()].iter().filter(nearer).map(|(port, _)| *port).collect();
-                    // So many hashes that each of up to forty ports is chosen, but for one network in thousands of millions.
+                    let expected = neighbours[from.index()].iter().filter(nearer).map(|(port, _)| *port);
+                    let expected: Vec<PortId> = expected.collect();
+                    // So many hashes that each of up to forty ports is chosen, but for one network
+                    // in thousands of millions.
                     let mut got: Vec<PortId> =
                         (0..2000).filter_map(|hash| routes.route(from, number, HostId(0), hash)).collect();
                     got.sort_unstable();

@@ -1,20 +1,22 @@
 //! Routes: which port of a switch leads to a host.
 //!
-//! A packet names its host and the host's leaf (the switch that the host hangs on). A leaf sends what is for one of its own
-//! hosts to that host's port; everything else goes by leaf: a switch knows for each leaf the ports on
-//! shortest paths to it. Of several it takes one by the packet's hash, so all packets of a flow go one way and stay
-//! in order (ECMP, RFC 2992). The hash is mixed with the switch's own number first: otherwise flows that one tier
-//! has sent left would all be sent left by the next. With spraying each packet has a number of its own instead.
+//! A packet names its host and the host's leaf (the switch that the host is attached to). A leaf
+//! sends packets for its own hosts to their ports; all other packets go by leaf: a switch has, for
+//! each leaf, the ports on shortest paths to it. Of several it takes one by the packet's hash, so
+//! all packets of a flow go one way and stay in order (ECMP, RFC 2992). The hash is mixed with the
+//! switch's own number first: otherwise flows that one tier has sent left would all be sent left by
+//! the next. With spraying each packet has a number of its own instead.
 //!
-//! Problem: a table of hosts at every switch of a fat-tree of 10,000 hosts is 150 MB, and every hop would miss the
-//! cache. Approach: leaves instead of hosts; ports numbered within their switch, so that switches of a kind have the same
-//! tables; and each table once, however many switches have it. A table has a word for each leaf: the port, or the place of a set of
-//! ports. That is 100 kB for the same network.
+//! Problem: a table of hosts at every switch of a fat-tree of 10,000 hosts is 150 MB, and every hop
+//! would miss the cache. Approach: leaves instead of hosts; ports numbered within their switch, so
+//! that switches of a kind have the same tables; and each table once, for any number of switches. A
+//! table has a word for each leaf: the port, or the index of a set of ports. That is 100 kB for the
+//! same network.
 //!
 //! [`build`] makes the tables.
 //!
-//! Example: in a fat-tree with k = 4 an edge switch has one set for the other 7 edge switches: its 2 ports up. All edge switches
-//! have the same table (what it says of the switch itself is never looked up).
+//! Example: in a fat-tree with k = 4 an edge switch has one set for the other 7 edge switches: its
+//! 2 ports up. All edge switches have the same table (its row for the switch itself is never used).
 
 mod build;
 
@@ -23,7 +25,8 @@ use crate::ids::{HostId, PortId, SwitchId};
 /// The leaf number of a switch without hosts.
 pub(crate) const NOT_A_LEAF: u32 = u32::MAX;
 
-/// A multiplier that spreads low bits over high ones: 2^32 divided by the golden ratio, odd (Knuth, TAOCP 3, §6.4).
+/// A multiplier that spreads low bits over high ones: 2^32 divided by the golden ratio, odd (Knuth,
+/// TAOCP 3, §6.4).
 const SPREAD: u32 = 0x9E37_79B1;
 
 /// Mixes all bits of a number into all bits.
@@ -34,44 +37,45 @@ pub(crate) fn mix(number: u32) -> u32 {
     number ^ (number >> 16)
 }
 
-/// How a switch reaches a leaf, in one word: the number of a port, or the place of a [`Set`]. Ports are numbered within their
-/// switch.
+/// The route from a switch to a leaf, in one word: the number of a port, or the index of a [`Set`].
+/// Ports are numbered within their switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Way(u32);
 
 impl Way {
     const NONE: Self = Self(u32::MAX);
-    /// Set in the word of a set.
+    /// Marks the word as a set.
     const SET: u32 = 1 << 31;
 }
 
-/// Ports of which a packet takes one: where they stand in the table of all sets' ports, and how many they are.
+/// Ports of which a packet takes one: their first index in the table of all sets' ports, and their
+/// number.
 #[derive(Debug, Clone, Copy)]
 struct Set {
     first: u32,
     count: u32,
 }
 
-/// What a switch needs to forward.
+/// The forwarding state of a switch.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Tells it from other switches.
+    /// Distinguishes it from other switches.
     salt: u32,
     /// Its number among the leaves, or [`NOT_A_LEAF`].
     leaf: u32,
-    /// Where its table begins, and where its ports.
+    /// The first index of its table, and of its ports.
     table: u32,
     ports: u32,
 }
 
-/// The ports of a switch that lead to others, and which those are.
+/// The ports of a switch that lead to others, and those others.
 pub(crate) type Neighbours = Vec<(PortId, SwitchId)>;
 
 /// The routes of all switches.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     places: Vec<Place>,
-    /// The tables that there are, a way for each leaf, one table behind the other.
+    /// All tables, one after the other, each with a route for each leaf.
     tables: Vec<Way>,
     sets: Vec<Set>,
     /// The ports of all sets, by their numbers within their switch.
@@ -83,7 +87,8 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The port of `switch` for a packet to `host` below `leaf`; `None` if there is no way (links are down).
+    /// The port of `switch` for a packet to `host` below `leaf`; `None` without a route (links are
+    /// down).
     #[inline]
     pub(crate) fn route(&self, switch: SwitchId, leaf: u32, host: HostId, hash: u32) -> Option<PortId> {
         let place = &self.places[switch.index()];
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_knows_its_own_hosts_and_no_way_is_no_port() {
+    fn a_leaf_reaches_its_own_hosts_and_a_missing_route_is_no_port() {
         let routes = routes(0);
         assert_eq!(routes.route(SwitchId(0), 0, HostId(0), 7), None);
         assert_eq!(routes.route(SwitchId(2), 0, HostId(0), 7), Some(PortId(99)));

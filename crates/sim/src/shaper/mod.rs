@@ -1,4 +1,4 @@
-//! Machine shapers: what holds a service to its share at a machine, both ways.
+//! Machine shapers: the mechanism that limits a service to its share at a machine, both ways.
 //!
 //! ```text
 //! sending host                                                       receiving host
@@ -7,22 +7,26 @@
 //!              limiter) ◄──────────limiter)──── feedback ◄──────────┘
 //! ```
 //!
-//! Problem: the law of a receive meter and the limiters are the datapath's ([`weir_datapath`]); somebody must hand them
-//! every packet, carry what they say and queue what waits. Approach, for every host and service:
-//! - **receiving** (`receive`): each packet that arrives is counted by the service's receive meter and by the interface's. When an answer is due,
-//!   a feedback packet of 64 B goes to the packet's source, in the class of control traffic. The interface meter
-//!   divides the machine's capacity among its services; the brokers' limit is put upon that.
-//! - **sending** (`transmit`): feedback makes or sets a destination limiter. A packet first waits in its destination's queue, if
-//!   there is a limiter to that destination, then in its service's ([`crate::host`]). Destinations without feedback for a second lose
-//!   their limiter.
-//! - A sender that has not heard for a while asks by the packet that leaves (ECT(1)), and is answered.
-//! - Every packet of a service may be marked by switches (ECT). What the meter has seen of it is hidden from transports that
-//!   did not ask for it.
+//! Problem: the law of a receive meter and the limiters are the datapath's ([`weir_datapath`]); the
+//! simulator must pass every packet to them, carry their feedback and queue waiting packets.
+//! Approach, for every host and service:
+//! - **receiving** (`receive`): each packet that arrives is counted by the service's receive meter
+//!   and by the interface's. When feedback is due, a feedback packet of 64 B goes to the packet's
+//!   source, at the index of control traffic. The interface meter divides the machine's capacity
+//!   among its services; the brokers' limit applies on top.
+//! - **sending** (`transmit`): feedback creates or sets a destination limiter. A packet first waits
+//!   in its destination's queue, if there is a limiter to that destination, then in its service's
+//!   ([`crate::host`]). Destinations without feedback for a second lose their limiter.
+//! - A sender without recent feedback requests it by marking the next packet ECT(1), and the
+//!   receiver replies.
+//! - Every packet of a service may be marked by switches (ECT). Marks that the meter has counted
+//!   are hidden from transports that do not use ECN.
 //!
 //! A world without shapers pays one comparison a packet for them.
 //!
-//! Worked example (Parley Fig 4): three senders offer 1, 3 and more Gb/s to a service that may receive 9. Its meter tells all of them 5 Gb/s:
-//! the first two are below it, the third is held to it, and 9 Gb/s arrive.
+//! Worked example (Parley Fig 4): three senders offer 1, 3 and more Gb/s to a service that may
+//! receive 9. Its meter advertises 5 Gb/s to each: the first two are below it, the third is limited
+//! to it, and 9 Gb/s arrive.
 //!
 //! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface's level.
 
@@ -46,29 +50,29 @@ pub(crate) struct Shaping {
     /// Whether hosts have shapers.
     pub(crate) on: bool,
     config: ShaperConfig,
-    /// By host and class: the places of limiters by destination.
+    /// By host and service: the slots of limiters by destination.
     destinations: Vec<Places>,
-    /// Limiters and queues by destination, of all hosts; those that are free are in `free`.
+    /// Limiters and queues by destination, of all hosts; unused slots are in `free`.
     pub(crate) slots: Vec<Slot>,
     free: Vec<SlotId>,
-    /// By host and class.
+    /// By host and service.
     receivers: Vec<Receiver>,
     /// By host.
     interfaces: Vec<Interface>,
-    /// By host and class: what the host weighs at the service's receivers.
+    /// By host and service: the host's weight at the service's receivers.
     weights: Vec<Weight>,
 }
 
-/// What waits for one destination of a host's service, and the limiter that it waits for.
+/// The packets that wait for one destination of a host's service, and their limiter.
 #[derive(Debug)]
 pub(crate) struct Slot {
     limiter: Destination,
     /// Packets in order; `release` is set to the first one's departure.
     waiting: List,
-    /// How many those are.
+    /// The number of those packets.
     count: u32,
     host: HostId,
-    class: ServiceIndex,
+    service: ServiceIndex,
     to: HostId,
     release: Timer,
 }
@@ -77,9 +81,9 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 struct Receiver {
     meter: ReceiveMeter,
-    /// What the brokers let it receive.
+    /// The brokers' limit on its receiving.
     limit: Bandwidth,
-    /// What it is entitled to of the interface.
+    /// Its committed rate of the interface.
     committed: Bandwidth,
 }
 
@@ -91,28 +95,28 @@ struct Interface {
     transmit: Option<InterfaceMeter>,
 }
 
-/// What a service's shaper does at a host.
+/// The state of a service's shaper at a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShaperReading {
-    /// C: what the service may receive.
+    /// C: the capacity for the service's receiving.
     pub capacity: Bandwidth,
-    /// R: what its receive meter tells a sender of weight 1.
+    /// R: the rate that its receive meter advertises to a sender of weight 1.
     pub rate: Bandwidth,
     /// The rate of its root limiter; [`Bandwidth::UNLIMITED`] where there is none.
     pub limit: Bandwidth,
 }
 
 impl<O: Observer> World<O> {
-    /// Gives every host a shaper. With shapers already there: they go on under this configuration; what the brokers said and
-    /// what receivers fed back stays.
+    /// Gives every host a shaper. Existing shapers continue under this configuration; brokers'
+    /// limits and receivers' feedback stay.
     ///
     /// # Panics
     /// If the configuration is for another number of services or hosts.
     pub fn set_shapers(&mut self, config: ShaperConfig) {
-        assert_eq!(config.services.len() + 1, self.classes, "a shaper for each service");
+        assert_eq!(config.services.len() + 1, self.service_count, "a shaper for each service");
         assert_eq!(config.capacities.len(), self.hosts.len(), "a capacity for each host");
         let now = self.now.instant();
-        let places = self.hosts.len() * self.classes;
+        let places = self.hosts.len() * self.service_count;
         let shaping = &mut self.shaping;
         if !shaping.on {
             shaping.on = true;
@@ -129,28 +133,28 @@ impl<O: Observer> World<O> {
         };
         shaping.interfaces = (0..config.capacities.len() as u32).map(interface).collect();
         shaping.weights = vec![Weight::ONE; places];
-        for (class, service) in config.services.iter().enumerate() {
+        for (index, service) in config.services.iter().enumerate() {
             for &(machine, weight) in &service.senders {
-                shaping.weights[machine.index() * self.classes + class] = weight;
+                shaping.weights[machine.index() * self.service_count + index] = weight;
             }
         }
         for place in shaping.receivers.len()..places {
-            let class = place % self.classes;
-            let parameters = config.services.get(class).map_or(config.parameters, |service| config.of(service));
+            let index = place % self.service_count;
+            let parameters = config.services.get(index).map_or(config.parameters, |service| config.of(service));
             let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, place as u32);
             shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, committed: Bandwidth::ZERO });
         }
-        for (host, receivers) in shaping.receivers.chunks_mut(self.classes).enumerate() {
-            let entitlements = config.committed_rates(MachineId(host as u32));
-            for (receiver, committed) in receivers.iter_mut().zip(entitlements) {
+        for (host, receivers) in shaping.receivers.chunks_mut(self.service_count).enumerate() {
+            let committed_rates = config.committed_rates(MachineId(host as u32));
+            for (receiver, committed) in receivers.iter_mut().zip(committed_rates) {
                 receiver.committed = committed;
             }
         }
         let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();
         shaping.config = config;
         for host in (0..self.hosts.len() as u32).map(HostId) {
-            for (class, &burst) in (0..).map(ServiceIndex).zip(&bursts) {
-                self.set_burst(host, class, burst);
+            for (service, &burst) in (0..).map(ServiceIndex).zip(&bursts) {
+                self.set_burst(host, service, burst);
             }
             self.share_receiving(host);
             self.share_transmitting(host);
@@ -167,24 +171,26 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Sets what the brokers let a service receive at a host; [`Bandwidth::UNLIMITED`] lifts it. Without shapers nothing holds it.
-    pub fn set_receive_limit(&mut self, host: HostId, class: ServiceIndex, limit: Bandwidth) {
+    /// Sets the brokers' receive limit of a service at a host; [`Bandwidth::UNLIMITED`] lifts it.
+    /// It has no effect without shapers.
+    pub fn set_receive_limit(&mut self, host: HostId, service: ServiceIndex, limit: Bandwidth) {
         if self.shaping.on {
-            self.shaping.receivers[host.index() * self.classes + class.index()].limit = limit;
+            self.shaping.receivers[host.index() * self.service_count + service.index()].limit = limit;
             self.share_receiving(host);
         }
     }
 
-    /// What a service's shaper does at a host; `None` where there are no shapers.
-    pub fn shaper(&self, host: HostId, class: ServiceIndex) -> Option<ShaperReading> {
-        let place = host.index() * self.classes + class.index();
+    /// The state of a service's shaper at a host; `None` without shapers.
+    pub fn shaper(&self, host: HostId, service: ServiceIndex) -> Option<ShaperReading> {
+        let place = host.index() * self.service_count + service.index();
         let meter = &self.shaping.receivers.get(place)?.meter;
         Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[place].limit })
     }
 
-    /// What a service's receive meter at a host knows of the network; nothing without shapers.
-    pub(crate) fn network_reading(&self, host: HostId, class: ServiceIndex) -> NetworkReading {
-        let Some(Receiver { meter, .. }) = self.shaping.receivers.get(host.index() * self.classes + class.index())
+    /// The network reading of a service's receive meter at a host; empty without shapers.
+    pub(crate) fn network_reading(&self, host: HostId, service: ServiceIndex) -> NetworkReading {
+        let Some(Receiver { meter, .. }) =
+            self.shaping.receivers.get(host.index() * self.service_count + service.index())
         else {
             return NetworkReading::default();
         };
@@ -192,24 +198,24 @@ impl<O: Observer> World<O> {
         NetworkReading { packets: meter.packets(), marked: meter.marked(), rate }
     }
 
-    /// The rate of a service's limiter from one host to another; `None` where there is none.
-    pub fn destination_rate(&self, from: HostId, class: ServiceIndex, to: HostId) -> Option<Bandwidth> {
-        let places = self.shaping.destinations.get(from.index() * self.classes + class.index())?;
+    /// The rate of a service's limiter from one host to another; `None` without one.
+    pub fn destination_rate(&self, from: HostId, service: ServiceIndex, to: HostId) -> Option<Bandwidth> {
+        let places = self.shaping.destinations.get(from.index() * self.service_count + service.index())?;
         Some(self.shaping.slots[places.get(to.0)? as usize].limiter.rate())
     }
 
-    /// How many packets wait for limiters of destinations, of all hosts.
+    /// The number of packets that wait for limiters of destinations, of all hosts.
     pub fn waiting_for_destinations(&self) -> usize {
         self.shaping.slots.iter().map(|slot| slot.count as usize).sum()
     }
 
-    /// A service's part of what an interface can carry now; `None` where that level does not exist.
-    fn share_of(&self, host: HostId, class: ServiceIndex, direction: Direction) -> Option<Bandwidth> {
+    /// A service's part of the interface's current capacity; `None` without that level.
+    fn share_of(&self, host: HostId, service: ServiceIndex, direction: Direction) -> Option<Bandwidth> {
         let interface = &self.shaping.interfaces[host.index()];
         let meter = match direction {
             Direction::Rx => Some(&interface.receive),
             Direction::Tx => interface.transmit.as_ref(),
         };
-        Some(self.shaping.config.share(class.index(), direction, meter?))
+        Some(self.shaping.config.share(service.index(), direction, meter?))
     }
 }

@@ -1,11 +1,13 @@
 //! From a destination to its place: a small open-addressing table.
 //!
-//! Problem: every packet of a shaped service asks whether its destination has a limiter, and a service may have limiters to
-//! thousands of hosts, of which a few come and go. Approach: keys and values in one array of a power of two, at most half full;
-//! a key stands at its hash or, where that is taken, at the next free place. Removing moves what follows back, so
-//! that no gap cuts a run of keys. The array is never iterated: its order decides nothing.
+//! Problem: every packet of a shaped service asks whether its destination has a limiter, and a
+//! service may have limiters to thousands of hosts, of which a few come and go. Approach: keys and
+//! values in one array of a power of two, at most half full; a key stands at its hash or, where
+//! that is taken, at the next free place. Removing moves what follows back, so that no gap cuts a
+//! run of keys. The array is never iterated: its order decides nothing.
 //!
-//! Worked example: of 16 places hosts 1 and 22 both have the home 9; they stand at 9 and 10. Host 1 goes: host 22 moves to 9.
+//! Worked example: of 16 places hosts 1 and 22 both have the home 9; they stand at 9 and 10. Host 1
+//! goes: host 22 moves to 9.
 
 /// No key.
 const FREE: u32 = u32::MAX;
@@ -20,7 +22,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Where a key would stand were every place free: Fibonacci hashing, which spreads the small consecutive numbers that hosts have.
+    /// Where a key would stand were every place free: Fibonacci hashing, which spreads the small
+    /// consecutive numbers that hosts have.
     #[inline]
     fn home(&self, key: u32) -> usize {
         let hash = key.wrapping_mul(0x9E37_79B9);

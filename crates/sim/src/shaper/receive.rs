@@ -1,8 +1,9 @@
-//! The receiving side: every packet is counted, some are answered, the interface's capacity is divided.
+//! The receiving side: every packet is counted, some packets get feedback, the interface's capacity
+//! is divided.
 
 use crate::ids::{HostId, PacketId, ServiceIndex};
 use crate::observer::Observer;
-use crate::packet::{ASKS, CAPABLE, Feedback, Kind, MARKED, Packet, SHAPED};
+use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, REQUESTS_FEEDBACK, SHAPED};
 use crate::world::World;
 use weir_units::{Bandwidth, Bytes, Direction};
 
@@ -10,59 +11,59 @@ use weir_units::{Bandwidth, Bytes, Direction};
 const FEEDBACK_SIZE: u32 = 64;
 
 impl<O: Observer> World<O> {
-    /// Counts a packet that has reached its host, and answers it where that is due.
+    /// Counts a packet that has reached its host, and sends feedback if it is due.
     pub(crate) fn meter(&mut self, host: HostId, id: PacketId) {
         let packet = self.packets.get_mut(id);
-        let class = packet.class;
-        if class.index() + 1 == self.classes {
+        let service = packet.service;
+        if service.index() + 1 == self.service_count {
             return;
         }
         let (capable, marked) = (u32::from(packet.has(CAPABLE)), u32::from(packet.has(MARKED)));
-        let asks = packet.has(ASKS) && !packet.has(MARKED);
+        let requested = packet.has(REQUESTS_FEEDBACK) && !packet.has(MARKED);
         if packet.has(SHAPED) {
             packet.clear(MARKED);
         }
         let (now, bytes) = (self.now.instant(), Bytes::new(packet.size.into()));
-        let place = host.index() * self.classes + class.index();
+        let place = host.index() * self.service_count + service.index();
         let shaping = &mut self.shaping;
         let receiver = &mut shaping.receivers[place];
-        // Whoever the brokers hold below that wants no more than they give.
+        // A service below that by its brokers' limit demands no more than the limit.
         let committed = receiver.committed.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
         let config = &shaping.config;
-        let share = &config.services[class.index()].shares.rx;
+        let share = &config.services[service.index()].shares.rx;
         interface.reach(&receiver.meter, now, bytes, share, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, committed);
         if received.shares {
             self.share_receiving(host);
         }
         let rate = self.shaping.receivers[place].meter.rate();
-        if received.feedback || (asks && !rate.is_unlimited()) {
-            self.answer(host, id, rate);
+        if received.feedback || (requested && !rate.is_unlimited()) {
+            self.send_feedback(host, id, rate);
         }
     }
 
-    /// Tells a packet's source how fast it may send.
-    fn answer(&mut self, host: HostId, id: PacketId, rate: Bandwidth) {
+    /// Sends a rate to a packet's source.
+    fn send_feedback(&mut self, host: HostId, id: PacketId, rate: Bandwidth) {
         let packet = self.packets.get(id);
-        let class = packet.class;
+        let service = packet.service;
         let flow = &self.flows[packet.flow.index()].address;
         let source = if packet.kind() == Kind::Segment { flow.from } else { flow.to };
-        let meter = &self.shaping.receivers[host.index() * self.classes + class.index()].meter;
-        self.observer.told(self.now, host, class, rate, meter.capacity());
+        let meter = &self.shaping.receivers[host.index() * self.service_count + service.index()].meter;
+        self.observer.advertised(self.now, host, service, rate, meter.capacity());
         self.counters.feedback += 1;
-        let feedback = Feedback { from: host, class, rate };
-        let mut packet = Packet::of_feedback(feedback, FEEDBACK_SIZE, source, self.control_class());
+        let feedback = Feedback { from: host, service, rate };
+        let mut packet = Packet::of_feedback(feedback, FEEDBACK_SIZE, source, self.control_service());
         packet.stamp = self.now;
         self.send(host, packet);
     }
 
     /// Divides what a host's interface may receive among its services.
     pub(super) fn share_receiving(&mut self, host: HostId) {
-        for class in (0..self.classes as u16 - 1).map(ServiceIndex) {
-            let Some(share) = self.share_of(host, class, Direction::Rx) else { return };
-            let receiver = &mut self.shaping.receivers[host.index() * self.classes + class.index()];
-            let own = receiver.limit.min(self.shaping.config.services[class.index()].shares.rx.max);
+        for service in (0..self.service_count as u16 - 1).map(ServiceIndex) {
+            let Some(share) = self.share_of(host, service, Direction::Rx) else { return };
+            let receiver = &mut self.shaping.receivers[host.index() * self.service_count + service.index()];
+            let own = receiver.limit.min(self.shaping.config.services[service.index()].shares.rx.max);
             if share < own {
                 receiver.meter.set_share(share);
             } else {

@@ -1,18 +1,19 @@
-//! The sending side: destination limiters and what waits for them, and EyeQ's level above the root limiters.
+//! The sending side: destination limiters and their queues, and EyeQ's level above the root
+//! limiters.
 
 use super::Slot;
 use crate::events::Event;
 use crate::ids::{HostId, PacketId, ServiceIndex, SlotId};
 use crate::observer::Observer;
-use crate::packet::{ASKS, CAPABLE, Feedback, List, SHAPED};
+use crate::packet::{CAPABLE, Feedback, List, REQUESTS_FEEDBACK, SHAPED};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use weir_datapath::{Destination, Verdict};
 use weir_units::{Bytes, Direction, Duration, Instant, SimTime};
 
 impl Slot {
-    /// When to look at the queue again whose first packet may leave at `departure`: then, or when nothing will have been heard for
-    /// so long (`silence`) that the limiter is slowed or forgotten.
+    /// The next check of a queue whose first packet may leave at `departure`: then, or when
+    /// `silence` without feedback has slowed or removed the limiter.
     fn wakes(&self, now: Instant, departure: Instant, silence: Duration) -> SimTime {
         let silent = self.limiter.feedback_at() + silence;
         departure.min(if silent > now { silent } else { now + silence }).into()
@@ -20,11 +21,12 @@ impl Slot {
 }
 
 impl<O: Observer> World<O> {
-    /// A packet of a host with a shaper: it goes on to its service's queue, or waits for its destination's limiter.
+    /// A packet of a host with a shaper: it continues to its service's queue, or waits for its
+    /// destination's limiter.
     pub(crate) fn shape(&mut self, host: HostId, id: PacketId) {
         let packet = self.packets.get_mut(id);
-        let (class, to, size) = (packet.class, packet.to, packet.size);
-        if class.index() + 1 == self.classes {
+        let (service, to, size) = (packet.service, packet.to, packet.size);
+        if service.index() + 1 == self.service_count {
             self.enter_service(host, id);
             return;
         }
@@ -32,7 +34,7 @@ impl<O: Observer> World<O> {
             packet.set(CAPABLE, true);
             packet.set(SHAPED, true);
         }
-        let Some(place) = self.limiter_to(host, class, to) else {
+        let Some(place) = self.limiter_to(host, service, to) else {
             self.enter_service(host, id);
             return;
         };
@@ -47,7 +49,7 @@ impl<O: Observer> World<O> {
             let departure = slot.limiter.earliest(now);
             if departure <= now {
                 slot.limiter.departure(now, Bytes::new(size.into()));
-                self.packets.get_mut(id).set(ASKS, slot.limiter.requests_feedback(now));
+                self.packets.get_mut(id).set(REQUESTS_FEEDBACK, slot.limiter.requests_feedback(now));
                 self.enter_service(host, id);
                 return;
             }
@@ -57,25 +59,25 @@ impl<O: Observer> World<O> {
         }
         slot.waiting.push(&mut self.packets, id);
         slot.count += 1;
-        self.observer.waits(self.now, host, class, to, id);
+        self.observer.waits(self.now, host, service, to, id);
     }
 
-    /// The limiter to a destination; where the first packet makes one, it is made.
-    fn limiter_to(&mut self, host: HostId, class: ServiceIndex, to: HostId) -> Option<SlotId> {
-        let places = &self.shaping.destinations[host.index() * self.classes + class.index()];
+    /// The limiter to a destination; the first packet creates it if the parameters require one.
+    fn limiter_to(&mut self, host: HostId, service: ServiceIndex, to: HostId) -> Option<SlotId> {
+        let places = &self.shaping.destinations[host.index() * self.service_count + service.index()];
         if let Some(place) = places.get(to.0) {
             return Some(SlotId(place));
         }
         let config = &self.shaping.config;
         config.parameters.destination.initial?;
-        let parameters = config.of(&config.services[class.index()]).destination;
+        let parameters = config.of(&config.services[service.index()]).destination;
         let limiter = Destination::initial(self.now.instant(), &parameters)?;
-        Some(self.remember(host, class, to, limiter))
+        Some(self.remember(host, service, to, limiter))
     }
 
-    /// Gives a limiter to a destination its place.
-    fn remember(&mut self, host: HostId, class: ServiceIndex, to: HostId, limiter: Destination) -> SlotId {
-        let slot = Slot { limiter, waiting: List::default(), count: 0, host, class, to, release: Timer::default() };
+    /// Gives a limiter to a destination a slot.
+    fn remember(&mut self, host: HostId, service: ServiceIndex, to: HostId, limiter: Destination) -> SlotId {
+        let slot = Slot { limiter, waiting: List::default(), count: 0, host, service, to, release: Timer::default() };
         let shaping = &mut self.shaping;
         let place = match shaping.free.pop() {
             Some(place) => {
@@ -87,24 +89,24 @@ impl<O: Observer> World<O> {
                 SlotId((shaping.slots.len() - 1) as u32)
             }
         };
-        shaping.destinations[host.index() * self.classes + class.index()].insert(to.0, place.0);
+        shaping.destinations[host.index() * self.service_count + service.index()].insert(to.0, place.0);
         place
     }
 
-    /// Forgets a limiter. Nothing waits for it.
+    /// Removes a limiter with an empty queue.
     fn forget(&mut self, place: SlotId) {
         let shaping = &mut self.shaping;
         let slot = &mut shaping.slots[place.index()];
         debug_assert!(slot.waiting.is_empty(), "packets wait for a limiter that goes");
         slot.release.cancel();
-        shaping.destinations[slot.host.index() * self.classes + slot.class.index()].remove(slot.to.0);
+        shaping.destinations[slot.host.index() * self.service_count + slot.service.index()].remove(slot.to.0);
         shaping.free.push(place);
     }
 
-    /// A receiver says how fast its senders may send.
+    /// A receiver's feedback sets the rate of its senders.
     pub(crate) fn on_feedback(&mut self, host: HostId, feedback: Feedback) {
-        let Feedback { from, class, rate } = feedback;
-        let at = host.index() * self.classes + class.index();
+        let Feedback { from, service, rate } = feedback;
+        let at = host.index() * self.service_count + service.index();
         let (now, weight) = (self.now.instant(), self.shaping.weights[at]);
         match self.shaping.destinations[at].get(from.0).map(SlotId) {
             Some(place) => {
@@ -116,8 +118,8 @@ impl<O: Observer> World<O> {
             }
             None => {
                 let config = &self.shaping.config;
-                let parameters = config.of(&config.services[class.index()]).destination;
-                self.remember(host, class, from, Destination::by_feedback(now, &parameters, rate, weight));
+                let parameters = config.of(&config.services[service.index()]).destination;
+                self.remember(host, service, from, Destination::by_feedback(now, &parameters, rate, weight));
             }
         }
     }
@@ -131,7 +133,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Lets the packets at the head of a destination's queue go that may, and sets its timer for the next.
+    /// Releases the packets at the head of a destination's queue that may leave, and sets its timer
+    /// for the next.
     fn release_destination(&mut self, place: SlotId) {
         let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
         loop {
@@ -148,13 +151,14 @@ impl<O: Observer> World<O> {
                 if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
                     self.events.push(at, Event::Destination(place));
                 }
-                // Under overload tens of thousands of packets wait: this one is far away by now.
+                // Under overload tens of thousands of packets wait: this one has left the cache by
+                // now.
                 self.packets.fetch(id);
                 return;
             }
             let size = self.packets.get(id).size;
             slot.limiter.departure(now, Bytes::new(size.into()));
-            self.packets.get_mut(id).set(ASKS, slot.limiter.requests_feedback(now));
+            self.packets.get_mut(id).set(REQUESTS_FEEDBACK, slot.limiter.requests_feedback(now));
             let host = self.let_go(place);
             if self.enter_service(host, id) {
                 self.resume(id);
@@ -162,22 +166,22 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Takes the first packet from a destination's queue; says whose host it is.
+    /// Takes the first packet from a destination's queue; returns the host that it belongs to.
     fn let_go(&mut self, place: SlotId) -> HostId {
         let slot = &mut self.shaping.slots[place.index()];
-        let (host, class, to) = (slot.host, slot.class, slot.to);
+        let (host, service, to) = (slot.host, slot.service, slot.to);
         if let Some(id) = slot.waiting.pop(&mut self.packets) {
             slot.count -= 1;
-            self.observer.goes_on(self.now, host, class, to, id);
+            self.observer.goes_on(self.now, host, service, to, id);
         }
         host
     }
 
-    /// Lets all packets go that wait for a limiter, and forgets it: for too long nobody said how fast they may be sent.
+    /// Releases all packets that wait for a limiter, and removes it: its feedback is too old.
     fn release_all(&mut self, place: SlotId) {
         let slot = &self.shaping.slots[place.index()];
-        let (host, class) = (slot.host, slot.class);
-        let limited = self.services[host.index() * self.classes + class.index()].limiter.is_some();
+        let (host, service) = (slot.host, slot.service);
+        let limited = self.services[host.index() * self.service_count + service.index()].limiter.is_some();
         let mut sent = None;
         loop {
             let id = self.shaping.slots[place.index()].waiting.head;
@@ -186,22 +190,22 @@ impl<O: Observer> World<O> {
             }
             self.let_go(place);
             if limited {
-                self.push_to_service(host, class, id);
+                self.push_to_service(host, service, id);
             } else if self.enter_interface(host, id) {
                 sent = Some(id);
             }
         }
-        // Flows send more only now: what they send finds no limiter, and must not overtake.
+        // Flows send more only now: their packets find no limiter, and must not overtake.
         self.forget(place);
         if limited {
-            self.release_heads(host, class);
+            self.release_heads(host, service);
         }
         if let Some(id) = sent {
             self.resume(id);
         }
     }
 
-    /// Counts what has left a service's root limiter, for the level above.
+    /// Counts departures from a service's root limiter, for the level above.
     pub(crate) fn count_sent(&mut self, host: HostId, size: u32) {
         let now = self.now.instant();
         let transmit = &mut self.shaping.interfaces[host.index()].transmit;
@@ -210,12 +214,12 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Divides what a host's interface may send among its services, where there is a level that does (EyeQ).
+    /// Divides a host's sending capacity among its services, if there is a level above (EyeQ).
     pub(super) fn share_transmitting(&mut self, host: HostId) {
-        for class in (0..self.classes as u16 - 1).map(ServiceIndex) {
-            let Some(share) = self.share_of(host, class, Direction::Tx) else { return };
-            if share != self.limit(host, class) {
-                self.set_limit(host, class, share);
+        for service in (0..self.service_count as u16 - 1).map(ServiceIndex) {
+            let Some(share) = self.share_of(host, service, Direction::Tx) else { return };
+            if share != self.limit(host, service) {
+                self.set_limit(host, service, share);
             }
         }
     }

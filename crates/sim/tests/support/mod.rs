@@ -24,7 +24,8 @@ pub(crate) fn queued(rate: Bandwidth, delay: Duration, queue: QueueSpec) -> Link
     LinkSpec { rate, delay, queue }
 }
 
-/// Senders and receivers on two switches with one link between them, as (world, pairs, the bottleneck's port).
+/// Senders and receivers on two switches with one link between them, as (world, pairs, the
+/// bottleneck's port).
 pub(crate) fn dumbbell(
     pairs: u32,
     sizes: Packets,
@@ -45,7 +46,7 @@ pub(crate) fn flow(from: HostId, to: HostId, size: Option<u64>) -> FlowSpec {
     FlowSpec {
         from,
         to,
-        class: ServiceIndex(0),
+        service: ServiceIndex(0),
         priority: 0,
         start: SimTime::ZERO,
         stop: SimTime::NEVER,
@@ -67,7 +68,7 @@ pub(crate) fn delivered(world: &World<Checkers>, flow: FlowId) -> u64 {
     world.flow(flow).delivered().get()
 }
 
-/// Runs one workload until all of its flows are over, and gives their records by id.
+/// Runs one workload until all of its flows are over, and returns their records by id.
 pub(crate) fn complete(
     world: &mut World<Checkers>,
     workload: Spec,
@@ -77,7 +78,7 @@ pub(crate) fn complete(
     let source = Source {
         workload,
         transport,
-        class: ServiceIndex(0),
+        service: ServiceIndex(0),
         priority: 0,
         spread: SimTime::ZERO,
         service: None,

@@ -32,7 +32,8 @@ pub(crate) fn flow(from: HostId, to: HostId, number: u32) -> FlowSpec {
     FlowSpec { hash: number.wrapping_mul(0x9E37_79B9) ^ from.0, ..super::flow(from, to, None) }
 }
 
-/// What each flow delivered between two times, in Mb/s of payload, and headers as the links count them.
+/// Each flow's delivered rate between two times, in Mb/s of payload, and headers as the links count
+/// them.
 pub(crate) fn rates(world: &mut World<Checkers>, flows: &[FlowId], from: SimTime, to: SimTime) -> Vec<f64> {
     run(world, from);
     let before: Vec<u64> = flows.iter().map(|&flow| delivered(world, flow)).collect();

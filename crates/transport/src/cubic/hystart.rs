@@ -1,24 +1,25 @@
 //! HyStart++: leave slow start before it overruns the queue.
 //!
-//! In each round trip the smallest of the round-trip times is found. If it has grown by an eighth since the round
-//! before (4 ms at least, 16 ms at most), slow start goes on at a quarter of its speed (conservative slow start);
-//! if five rounds of that pass it is over, and if round trips shrink again it was a mistake. It applies only to a
-//! connection's first slow start.
+//! In each round trip the smallest of the round-trip times is found. If it has grown by an eighth
+//! since the round before (4 ms at least, 16 ms at most), slow start continues at a quarter of its
+//! speed (conservative slow start); after five such rounds it is over, and if round trips shrink
+//! again it resumes. It applies only to a connection's first slow start.
 //!
-//! With the standard's least growth of 4 ms it does nothing in a data center whose queues are shorter than that.
+//! With the standard's least growth of 4 ms it does nothing in a data center whose queues are
+//! shorter than that.
 //!
-//! Example: rounds of at least 20 ms, then one of 25 ms: more than 20 + max(4, 20 / 8). The window grows by a quarter
-//! from there; five rounds later congestion avoidance starts.
+//! Example: rounds of at least 20 ms, then one of 25 ms: more than 20 + max(4, 20 / 8). The window
+//! grows by a quarter from there; five rounds later congestion avoidance starts.
 //!
 //! Source: RFC 9406 §4.2, §4.3.
 
 use weir_units::SimTime;
 
-/// Round-trip times of a round before it is judged (`N_RTT_SAMPLE`, RFC 9406 §4.3).
+/// Round-trip times of a round before it is evaluated (`N_RTT_SAMPLE`, RFC 9406 §4.3).
 const SAMPLES: u32 = 8;
 /// The least growth that means a queue (`MIN_RTT_THRESH`).
 const LEAST: SimTime = SimTime::from_millis(4);
-/// The growth that always does (`MAX_RTT_THRESH`).
+/// The growth that always means a queue (`MAX_RTT_THRESH`).
 const MOST: SimTime = SimTime::from_millis(16);
 /// The part of the round-trip time that means a queue in between (`MIN_RTT_DIVISOR`).
 const DIVISOR: u64 = 8;
@@ -43,7 +44,8 @@ pub(crate) enum Phase {
 pub(crate) struct HyStart {
     /// The round ends when this byte is acknowledged.
     end: u64,
-    /// The smallest round-trip time of this round and of the one before; [`SimTime::NEVER`] for none.
+    /// The smallest round-trip time of this round and of the one before; [`SimTime::NEVER`] for
+    /// none.
     current: SimTime,
     before: SimTime,
     samples: u32,
@@ -102,7 +104,8 @@ mod tests {
             if phase == Phase::Over {
                 break;
             }
-            // The first acknowledgement of a round sets its end to what was sent by then.
+            // The first acknowledgement of a round sets its end to the end of the data sent by
+            // then.
             hystart.end = number * 10 + 10;
         }
         phase

@@ -1,19 +1,22 @@
 //! TCP CUBIC: the window is a cubic function of the time since the last loss.
 //!
-//! After a loss at a window of W_max segments the window is β·W_max, and then, t seconds into congestion avoidance,
+//! After a loss at a window of W_max segments the window is β·W_max, and then, t seconds into
+//! congestion avoidance,
 //!
 //! W(t) = C·(t − K)³ + W_max, with K = ∛((W_max − window at t = 0) / C):
 //!
-//! steep at first, flat around the old maximum, then steep again. Each acknowledgement moves the window toward its
-//! value one round trip later, by not more than half of itself in a round trip. Where Reno would be faster (short
-//! round trips, small windows) the window follows an estimate of Reno's instead. A flow that loses before it is
-//! back at its old maximum gives up some more of it (fast convergence). Time in which the window did not hold the
-//! sender back does not count. The first slow start ends when round trips grow (HyStart++).
+//! steep at first, flat around the old maximum, then steep again. Each acknowledgement moves the
+//! window toward its value one round trip later, by not more than half of itself in a round trip.
+//! Where Reno would be faster (short round trips, small windows) the window follows an estimate of
+//! Reno's instead. A flow that loses before it is back at its old maximum gives up some more of it
+//! (fast convergence). Time in which the window did not limit the sender does not count. The first
+//! slow start ends when round trips grow (HyStart++).
 //!
-//! Only +, −, ×, ÷ of binary64 are used, cube root included, so that every machine gets the same bits.
+//! Only +, −, ×, ÷ of binary64 are used, cube root included, so that every machine gets the same
+//! bits.
 //!
-//! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips of 200 ms it is
-//! about 86.7 after 1 s, 100 after K, and 100.4 a second later.
+//! Example: loss at 100 segments: the window is 70 and K = ∛(30 / 0.4) = 4.217 s. With round trips
+//! of 200 ms it is about 86.7 after 1 s, 100 after K, and 100.4 a second later.
 //!
 //! Source: RFC 9438 §4 (sections in the comments).
 
@@ -31,11 +34,11 @@ use weir_units::SimTime;
 /// Parameters of CUBIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
-    /// What every TCP has.
+    /// The common parameters of TCP.
     pub tcp: tcp::Parameters,
     /// How steep the window is, in segments per second cubed, above 0: 0.4 (RFC 9438 §5).
     pub c: f64,
-    /// What is left of the window after a loss, above 0 and below 1: 0.7 (RFC 9438 §4.6).
+    /// The fraction of the window after a loss, above 0 and below 1: 0.7 (RFC 9438 §4.6).
     pub beta: f64,
     /// Whether a flow that does not get back to its old maximum gives up more: yes (RFC 9438 §4.7).
     pub fast_convergence: bool,
@@ -64,7 +67,7 @@ pub static PARAMETERS: Record = Record {
         Key::optional(
             "beta",
             Shape::Scalar(&Scalar::Decimal { what: "a fraction below 1", min: 1, max: 999_999 }),
-            "What is left of the window after a loss; 0.7 (RFC 9438).",
+            "The fraction of the window after a loss; 0.7 (RFC 9438).",
             "beta: 0.7",
         ),
         Key::optional(
@@ -117,15 +120,16 @@ pub(crate) struct Window {
     fast_convergence: bool,
     /// The window in congestion avoidance; `reno.window` is the same in whole bytes.
     window: f64,
-    /// The window before the last reduction, less what fast convergence gives up; 0 for none.
+    /// The window before the last reduction, less the part of fast convergence; 0 for none.
     w_max: f64,
     /// The window before the last reduction.
     prior: f64,
     /// Reno's window by its model.
     estimate: f64,
-    /// When W is W_max again, from the start of congestion avoidance.
+    /// The time at which W is W_max again, from the start of congestion avoidance.
     k: f64,
-    /// When congestion avoidance started, moved on by the time that does not count; [`SimTime::NEVER`] outside of it.
+    /// When congestion avoidance started, moved on by the time that does not count;
+    /// [`SimTime::NEVER`] outside of it.
     epoch: SimTime,
     /// The acknowledgement before.
     last: SimTime,
@@ -153,7 +157,7 @@ impl Window {
         if self.window < self.w_max {
             self.k = cbrt((self.w_max - self.window) / self.c);
         } else {
-            // After slow start or a timeout there is no maximum to go back to (§4.8, §4.10).
+            // After slow start or a timeout there is no maximum to return to (§4.8, §4.10).
             (self.k, self.w_max) = (0.0, self.window);
         }
     }
@@ -171,7 +175,7 @@ impl Window {
         }
         let t = seconds(progress.now - self.epoch);
         let segments = self.segments(progress.newly);
-        // §4.3: Reno's model; as fast as Reno itself once the window is what it was.
+        // §4.3: Reno's model; as fast as Reno itself once the window has its old size.
         let alpha = if self.estimate < self.prior { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) } else { 1.0 };
         self.estimate += alpha * segments / self.window;
         if self.cubic(t) < self.estimate {
@@ -183,7 +187,7 @@ impl Window {
         self.reno.window = (self.window * self.reno.mss as f64) as u64;
     }
 
-    /// The window before a reduction is the maximum to go back to (§4.7).
+    /// The window before a reduction is the maximum to return to (§4.7).
     fn remember(&mut self) {
         self.prior = self.segments(self.reno.window);
         let gives_up = self.fast_convergence && self.prior < self.w_max;
@@ -265,7 +269,8 @@ impl Congestion for Window {
         if timeouts > 0 {
             self.epoch = SimTime::NEVER;
         } else if self.epoch != SimTime::NEVER {
-            // The window did not grow meanwhile, and should not make up for it (§4.2; Linux's `cubictcp_cwnd_event`).
+            // The window did not grow meanwhile, and should not compensate for it (§4.2; Linux's
+            // `cubictcp_cwnd_event`).
             self.epoch += now - self.last;
             self.last = now;
         }
@@ -282,8 +287,9 @@ fn cbrt(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent, within a third of the root; each step doubles the digits that are right, so that six
-    // are more than 52 bits need. The constant is two thirds of the exponent's bias.
+    // A third of the exponent, within a third of the root; each step doubles the number of correct
+    // digits, so that six are more than 52 bits need. The constant is two thirds of the exponent's
+    // bias.
     let mut root = f64::from_bits(x.to_bits() / 3 + (0x3ff0_0000_0000_0000 / 3 * 2));
     for _ in 0..6 {
         root = (2.0 * root + x / (root * root)) / 3.0;

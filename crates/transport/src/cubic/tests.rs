@@ -28,7 +28,8 @@ fn ack_late(window: &mut Window, now: SimTime, (rtt, srtt): (SimTime, SimTime), 
         repeated: false,
     });
 }
-/// Acknowledges every segment of each round trip, spread over it, until `end`; the windows at each round trip's end.
+/// Acknowledges every segment of each round trip, spread over it, until `end`; the windows at each
+/// round trip's end.
 fn run(window: &mut Window, from: SimTime, end: SimTime, rtt: SimTime) -> Vec<(SimTime, f64)> {
     let mut now = from;
     let mut windows = Vec::new();
@@ -61,8 +62,8 @@ fn the_window_follows_the_formula() {
     assert_eq!((window.window(), window.ssthresh()), (70_000, 70_000));
     let k = 4.217_163_326_508_746_f64;
     for (now, segments) in run(&mut window, SimTime::ZERO, SimTime::from_secs(8), RTT) {
-        // An acknowledgement at t aims at W(t + RTT), so at the end of a round trip the window is between W(t),
-        // W(t + RTT).
+        // An acknowledgement at t aims at W(t + RTT), so at the end of a round trip the window is
+        // between W(t), W(t + RTT).
         let formula = |t: f64| 0.4 * (t - k).powi(3) + 100.0;
         let (low, high) = (formula(seconds(now)), formula(seconds(now + RTT)));
         assert!(segments > low - 1.0 && segments < high + 1.0, "{now}: {segments} not in {low} to {high}");
@@ -97,7 +98,8 @@ fn growth_is_bounded() {
     }
 }
 
-/// §4.2: the next value is one smoothed round trip ahead, however long an acknowledgement was delayed.
+/// §4.2: the next value is one smoothed round trip ahead, however long an acknowledgement was
+/// delayed.
 #[test]
 fn one_late_acknowledgement_is_not_a_longer_round_trip() {
     let grown = |rtt| {
@@ -111,7 +113,7 @@ fn one_late_acknowledgement_is_not_a_longer_round_trip() {
     assert_eq!(grown(SimTime::from_secs(2)), grown(RTT));
 }
 
-/// §4.7: a loss below the old maximum remembers (1 + 0.7) / 2 of the window.
+/// §4.7: a loss below the old maximum keeps (1 + 0.7) / 2 of the window.
 #[test]
 fn fast_convergence_gives_up_some() {
     let mut window = window(100);
@@ -142,8 +144,8 @@ fn after_a_timeout_there_is_no_old_maximum() {
     assert_eq!((window.k, window.w_max), (0.0, 70.0));
 }
 
-/// A pause shorter than a timeout moves the curve on by its length; a longer one starts from a smaller window, and the old
-/// maximum stays the one to go back to.
+/// A pause shorter than a timeout moves the curve on by its length; a longer one starts from a
+/// smaller window, and the old maximum remains the target.
 #[test]
 fn silence_does_not_count() {
     let mut window = window(100);

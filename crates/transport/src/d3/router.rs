@@ -1,47 +1,50 @@
-//! What a switch port does with the requests that pass it.
+//! The rates that a switch port grants to the requests that pass it.
 //!
-//! A port keeps three sums and no flow: how many flows there are, what they ask for and what they have been
-//! granted. It notes in each request what it added to them ([`Note`]); the flow's next request brings the note back,
-//! and the port takes that out again before it answers:
+//! A port keeps three sums and no flow: the number of flows, their requests and their grants. It
+//! notes in each request its additions to the sums ([`Note`]); the flow's next request returns the
+//! note, and the port subtracts it before the next grant:
 //!
-//! - with more left than is asked for, the flow gets what it asks for and a fair share of what nobody asks for,
-//!   (C − demand) / flows;
-//! - else it gets what is left, first come first served. If that is nothing, the flow may only ask again in a round
-//!   trip.
+//! - with more remaining than requested, the flow gets its request and a fair share of the capacity
+//!   that no flow requests, (C − demand) / flows;
+//! - else it gets the remaining capacity, first come first served. If that is zero, the flow may
+//!   only send another request in a round trip.
 //!
-//! A body that calls [`Router::observe`] before a request lets the capacity that is divided follow what the link
-//! really carries, once per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept between a tenth of C and C.
-//! Without it C' is C.
+//! A backend that calls [`Router::observe`] before a request lets the divided capacity follow the
+//! link's actual traffic, once per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept
+//! between a tenth of C and C. Without it C' is C.
 //!
-//! **Recount.** A flow that takes another path, or whose last word is lost, would stay in the sums for ever. So there
-//! are two of each sum: of what was noted in this period, and of what was noted in the one before and has not been
-//! brought back since. Each request moves its flow from the second to the first. At the end of a period the second is
-//! forgotten and the first becomes the second. A period is as long as the longest time within which a flow promises to
-//! ask again, so that only who is gone is forgotten: after two periods at most. A note says in which period it was
-//! made; one that was forgotten is not taken out again. The rule is Weir's.
+//! **Recount.** A flow that takes another path, or whose final request is lost, would stay in the
+//! sums for ever. So there are two of each sum: the notes of this period, and the notes of the
+//! period before that have not returned since. Each request moves its flow from the second to the
+//! first. At the end of a period the second is dropped and the first becomes the second. A period
+//! is as long as the longest time within which a flow is bound to send another request, so that
+//! only flows that are gone are dropped: after two periods at most. A note carries its period; one
+//! that was dropped is not subtracted again. The rule is Weir's.
 //!
-//! Example, 1 Gb/s: four flows without deadlines have 250 Mb/s each; a fifth comes and finds nothing left
-//! and gets 0. Then each of the four comes back with 250 and gets 1 Gb/s / 5 = 200; after the first of them there is
-//! something left. Two of them take another path in period 7: their 400 Mb/s are among the second sums in period 8,
-//! and the three that stay get 1 Gb/s / 3 from the beginning of period 9 on.
+//! Example, 1 Gb/s: four flows without deadlines have 250 Mb/s each; a fifth arrives, finds no
+//! remaining capacity and gets 0. Then each of the four returns with 250 and gets 1 Gb/s / 5 = 200;
+//! after the first of them some capacity remains. Two of them take another path in period 7: their
+//! 400 Mb/s are among the second sums in period 8, and the three that stay get 1 Gb/s / 3 from the
+//! beginning of period 9 on.
 //!
-//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks", SIGCOMM 2011,
-//! Snippet 1; github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α and β are those of that
-//! repository's PDQ and of RCP-like controllers; the paper's own were not available.
+//! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks",
+//! SIGCOMM 2011, Snippet 1; github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α
+//! and β are those of that repository's PDQ and of RCP-like controllers; the paper's own were not
+//! available.
 
 use super::{Parameters, RateHeader};
 use weir_units::{Bandwidth, SimTime};
 
-/// What one flow counts, so that parts of flows are whole numbers: small enough that bit/s times flows fit in 128 bits,
-/// and many times the number of ways that a network has.
+/// The count of one flow, so that parts of flows are whole numbers: small enough that bit/s times
+/// flows fit in 128 bits, and many times the number of a network's paths.
 const FLOW: u64 = 1 << 20;
 
-/// What a port knows of flows, all together.
+/// A port's sums over its flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sums {
     /// In parts of [`FLOW`].
     flows: u64,
-    /// What the flows' last requests asked for, and what they were granted, in bit/s.
+    /// The flows' last requests and grants, in bit/s.
     demand: u64,
     allocated: u64,
 }
@@ -59,54 +62,54 @@ impl Sums {
     }
 }
 
-/// What a port added to its sums for a flow.
+/// A port's additions to its sums for a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
     /// The port.
     pub(super) port: u32,
-    /// How many ports the request had passed before.
+    /// The number of ports that the request had passed before.
     hop: usize,
-    /// When, and in which of the port's periods.
+    /// The time, and the port's period.
     pub(super) at: SimTime,
     period: u32,
     added: Sums,
 }
 
-/// What was noted in one period.
+/// The sums of one period.
 #[derive(Debug, Clone, Copy, Default)]
 struct Period {
     sums: Sums,
-    /// The longest time within which one of its flows asks again.
+    /// The longest time within which one of its flows sends another request.
     within: SimTime,
 }
 
 /// The state of one port.
 #[derive(Debug, Clone)]
 pub struct Router {
-    /// Which port it is.
+    /// The port's number.
     port: u32,
     /// The link's rate in bit/s.
     capacity: u64,
-    /// What of it is divided.
+    /// The divided part of it.
     target: u64,
-    /// This period, and what is left of the one before.
+    /// This period, and the remainder of the one before.
     current: Period,
     before: Period,
-    /// Which period it is, since when, and when the last request passed.
+    /// The period's number, its start, and the time of the last request.
     number: u32,
     began: SimTime,
     asked: SimTime,
     alpha: f64,
     beta: f64,
     interval: SimTime,
-    /// When the capacity was last adapted, and how many bytes had been sent then.
+    /// The time of the last adaptation of the capacity, and the bytes sent by then.
     since: SimTime,
     sent: u64,
 }
 
 impl Router {
-    /// A port of this capacity that knows no flow, with the default constants. No other port that a flow can meet may
-    /// have the same number.
+    /// A port of this capacity without flows, with the default constants. No other port that a flow
+    /// can meet may have the same number.
     pub fn new(port: u32, capacity: Bandwidth) -> Self {
         Self::with_parameters(port, capacity, &Parameters::default())
     }
@@ -136,8 +139,8 @@ impl Router {
         self.target = self.capacity;
     }
 
-    /// Adapts the capacity that is divided, if an interval has passed: `sent` is what the port has sent in all,
-    /// `queue` what waits in it, both in bytes.
+    /// Adapts the divided capacity, if an interval has passed: `sent` is the port's total, `queue`
+    /// its backlog, both in bytes.
     pub fn observe(&mut self, now: SimTime, sent: u64, queue: u64) {
         let elapsed = now.saturating_sub(self.since);
         if elapsed < self.interval {
@@ -148,7 +151,7 @@ impl Router {
         let used = sent.saturating_sub(self.sent) as f64 * 8.0 / seconds;
         let waits = queue as f64 * 8.0 / seconds;
         let target = self.target as f64 + self.alpha * (capacity - used) - self.beta * waits;
-        // Never more than there is; never so little that the port is closed by one burst.
+        // Never more than the link's rate; never so little that one burst closes the port.
         self.target = target.clamp(capacity / 10.0, capacity) as u64;
         (self.since, self.sent) = (now, sent);
     }
@@ -163,7 +166,7 @@ impl Router {
         sums.add(&self.before.sums);
         if header.last {
             if sums.flows == 0 {
-                // What lost requests have left behind goes with the last flow.
+                // The remainders of lost requests are removed with the last flow.
                 (self.current.sums, self.before.sums) = Default::default();
             }
             return;
@@ -172,7 +175,7 @@ impl Router {
         let beside =
             |note: &&Note| note.hop == hop && note.port != self.port && now.saturating_sub(note.at) <= header.within;
         let ways = if header.sprayed { 1 + header.before.iter().filter(beside).count() as u64 } else { 1 };
-        // What comes this way.
+        // The flow's part of this path.
         let mut part = Sums { flows: FLOW / ways, demand: header.desired.bps() / ways, allocated: 0 };
         let left = self.target.saturating_sub(sums.allocated);
         sums.add(&part);
@@ -189,13 +192,13 @@ impl Router {
         header.noted.push(Note { port: self.port, hop, at: now, period: self.number, added: part });
     }
 
-    /// How many whole flows it counts.
+    /// The number of whole flows that it counts.
     #[cfg(test)]
     pub(super) fn flows(&self) -> u64 {
         (self.current.sums.flows + self.before.sums.flows) / FLOW
     }
 
-    /// Takes out what this port noted, unless it has forgotten it.
+    /// Subtracts this port's note, unless the port has dropped it.
     fn take_out(&mut self, note: &Note) {
         match self.number.wrapping_sub(note.period) {
             0 => self.current.sums.take_out(&note.added),
@@ -204,11 +207,11 @@ impl Router {
         }
     }
 
-    /// Forgets who has not asked again in time.
+    /// Drops the flows that have not sent another request in time.
     fn recount(&mut self, now: SimTime) {
         let period = self.current.within.max(self.before.within);
         if now.saturating_sub(self.asked) > period {
-            // Everybody has promised to ask again by now.
+            // By now every flow was bound to send another request.
             (self.current, self.before) = Default::default();
             self.number = self.number.wrapping_add(2);
             self.began = now;

@@ -23,60 +23,60 @@ struct Pacer {
     line_rate: Bandwidth,
     deadline: Option<SimTime>,
     base_rate: Bandwidth,
-    /// What the flow may send at; zero until there is a grant.
+    /// The rate of the flow; zero until there is a grant.
     rate: Bandwidth,
-    /// No data packet before; [`SimTime::NEVER`] when one may go.
+    /// No data packet leaves before; [`SimTime::NEVER`] without a grant.
     wait: SimTime,
-    /// What ports noted lately, at most one note of each.
+    /// The recent notes of ports, at most one of each.
     notes: Vec<Note>,
-    /// The flow's packets go by all ways at once.
+    /// The flow's packets take all paths at once.
     sprayed: bool,
     /// The shortest retransmission timeout.
     min_rto: SimTime,
-    /// What the handshake measured.
+    /// The round trip of the handshake.
     handshake: SimTime,
     requests: Requests,
-    /// How many have been sent.
+    /// The number of requests sent.
     number: u32,
     /// Round trips of requests.
     rto: Rto,
 }
 
-/// Where the flow is in its exchange with the switches.
+/// The flow's state in its exchange with the switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     /// None has been sent.
     None,
     /// The next one is due.
     Due,
-    /// One was sent at this time, and is not answered.
+    /// One was sent at this time, and its grant has not arrived.
     Sent(SimTime),
-    /// The last word has been sent.
+    /// The final request has been sent.
     Over,
 }
 
 impl Pacer {
-    /// How long `bytes` take at the rate, which is not zero.
+    /// The time of `bytes` at the rate, which is not zero.
     fn gap(&self, bytes: u32) -> SimTime {
         let picos = u128::from(bytes) * 8 * 1_000_000_000_000 / u128::from(self.rate.bps());
         SimTime::from_picos(u64::try_from(picos).unwrap_or(u64::MAX / 2))
     }
 
-    /// Whether the flow asks by packets without data, because those with data come seldom or never.
+    /// Whether the flow sends requests without data, because packets with data are rare or absent.
     fn asks_alone(&self) -> bool {
-        // Half of what `within` promises; a round trip, the other half, passes between an answer's request and the
-        // answer.
+        // Half of the bound `within`; a round trip, the other half, passes between a request and
+        // its grant.
         let seldom = SimTime::from_picos(self.min_rto.picos() / 2);
         self.rate == Bandwidth::ZERO || self.gap(self.payload + self.headers) > seldom
     }
 
-    /// A time within which the flow asks again, unless something is lost.
+    /// The time within which the flow sends another request, unless something is lost.
     fn within(&self) -> SimTime {
         let rtt = self.rto.srtt().unwrap_or(self.handshake);
         self.min_rto.max(rtt + rtt)
     }
 
-    /// When the unanswered request is taken for lost.
+    /// The time at which the pending request is considered lost.
     fn retry(&self) -> SimTime {
         match self.requests {
             Requests::Sent(at) => at + self.rto.timeout(),
@@ -84,8 +84,8 @@ impl Pacer {
         }
     }
 
-    /// The rate that gets `remaining` bytes there in time, headers included and not above the host's own; 0 if there
-    /// is no deadline or it has passed.
+    /// The rate that delivers `remaining` bytes in time, headers included and not above the host's
+    /// own; 0 if there is no deadline or it has passed.
     fn desired(&self, now: SimTime, remaining: u64) -> Bandwidth {
         let time = self.deadline.unwrap_or(SimTime::ZERO).saturating_sub(now).picos();
         if time == 0 {
@@ -97,9 +97,10 @@ impl Pacer {
         Bandwidth::from_bps(u64::try_from(rate).unwrap_or(u64::MAX).min(self.line_rate.bps()))
     }
 
-    /// The switches' answer.
+    /// The switches' grant arrived.
     fn on_grant(&mut self, now: SimTime, grant: &RateHeader) {
-        // The answer to an older request, or a second one, would start another exchange beside this one.
+        // The grant of an older request, or a second one, would start another exchange beside this
+        // one.
         let Requests::Sent(at) = self.requests else { return };
         if grant.number != self.number {
             return;
@@ -111,7 +112,7 @@ impl Pacer {
         self.notes.extend(&grant.noted);
         self.requests = Requests::Due;
         if self.rate > Bandwidth::ZERO && self.wait != SimTime::NEVER {
-            // A packet that waits for a slower rate's turn may go sooner.
+            // A packet that waits for a slower rate's turn may leave sooner.
             self.wait = self.wait.min(now + self.gap(self.payload + self.headers));
         }
     }
@@ -194,7 +195,7 @@ impl Machine for Sender {
         if pacer.retry() <= now {
             pacer.rto.back_off();
             pacer.requests = Requests::Due;
-            // The path may be another one by now, whose ports have granted nothing.
+            // The path may have changed, to ports without a grant.
             pacer.rate = pacer.base_rate;
         }
         self.tcp.on_timer(now, all_in_host)
@@ -206,7 +207,7 @@ impl Machine for Sender {
         let pacer = &mut *self.pacer;
         pacer.number = pacer.number.wrapping_add(1);
         let within = pacer.within();
-        // A port that has not been asked for two periods has forgotten its note.
+        // A port without a request for two periods has dropped its note.
         pacer.notes.retain(|note| now.saturating_sub(note.at) <= within + within);
         let header = RateHeader {
             desired: if last { Bandwidth::ZERO } else { pacer.desired(now, remaining) },
@@ -225,7 +226,7 @@ impl Machine for Sender {
     fn close(&mut self) {
         self.tcp.close();
     }
-    /// Not before the last word has been said.
+    /// Not before the final request has been sent.
     fn is_done(&self) -> bool {
         self.tcp.is_done() && matches!(self.pacer.requests, Requests::None | Requests::Over)
     }
@@ -238,7 +239,7 @@ impl Machine for Sender {
     fn flight(&self) -> u64 {
         self.tcp.flight()
     }
-    /// What is sent in a round trip.
+    /// The bytes sent in a round trip.
     fn window(&self) -> u64 {
         let rtt = self.pacer.rto.srtt().unwrap_or(SimTime::ZERO);
         let bytes = u128::from(self.pacer.rate.bps()) * u128::from(rtt.picos()) / 8_000_000_000_000;
@@ -258,7 +259,8 @@ impl Congestion for NoWindow {
         Self
     }
     fn common(parameters: &Parameters) -> tcp::Common {
-        // The first without a handshake, and the longest: RFC 6298 §2.1, and §2.5's least of the longest.
+        // The first without a handshake, and the longest: RFC 6298 §2.1, and §2.5's least of the
+        // longest.
         let max = SimTime::from_secs(60).max(parameters.min_rto);
         let rto = Rto::new(parameters.min_rto, SimTime::from_secs(1), max);
         tcp::Common { rto, dup_thresh: parameters.dup_thresh, receive_window: tcp::UNLIMITED, restart_segments: 0 }

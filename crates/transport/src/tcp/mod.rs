@@ -1,42 +1,44 @@
-//! The sending half of every TCP: sequence space, timer, and what a loss is. A variant brings its congestion window.
+//! The sending half of every TCP: sequence space, timer, and loss detection. A variant supplies its
+//! congestion window.
 //!
 //! | file | concern | source |
 //! |---|---|---|
 //! | this one | sequence space, timer, host's limit | RFC 5681, 6298, 7323 |
 //! | `scoreboard` | selective acknowledgements, loss recovery | RFC 2018, 6675, 3042 |
-//! | `congestion` | what a variant decides | |
+//! | `congestion` | the interface of a variant | |
 //! | `reno` | slow start and additive increase | RFC 5681, 3465 |
-//! | `parameters` | what every TCP has | |
+//! | `parameters` | common parameters | |
 //!
 //! The connection is taken as established: the first segment leaves at the flow's start.
 //!
 //! Loss recovery:
-//! - an acknowledgement is a duplicate if it tells selectively of data that nobody had told of (RFC 6675 §2); the
-//!   first two let a new segment out each (limited transmit, RFC 3042);
-//! - the third (`dup-thresh`), or more than two segments' worth of data above a gap, starts loss recovery, which
-//!   lasts until everything that was sent before it is acknowledged (RFC 6675 §5);
-//! - a timeout goes back to the first unacknowledged byte and passes over what was selectively acknowledged; until
-//!   all that was sent before it is acknowledged, loss recovery does not start, since the acknowledgements may
-//!   answer repetitions (RFC 6675 §5.1).
+//! - an acknowledgement is a duplicate if it reports new selective data (RFC 6675 §2); the first
+//!   two release a new segment each (limited transmit, RFC 3042);
+//! - the third (`dup-thresh`), or more than two segments' worth of data above a gap, starts loss
+//!   recovery, which lasts until all data sent before it is acknowledged (RFC 6675 §5);
+//! - a timeout returns to the first unacknowledged byte and skips selectively acknowledged data;
+//!   until all data sent before it is acknowledged, loss recovery does not start, since the
+//!   acknowledgements may belong to repetitions (RFC 6675 §5.1).
 //!
-//! The window grows only when it is what held the sender back (RFC 7661; Linux's `tcp_is_cwnd_limited`): a
-//! sender that its own host holds back would otherwise save up a window for a burst.
+//! The window grows only when it was the sender's limit (RFC 7661; Linux's `tcp_is_cwnd_limited`):
+//! a sender that is throttled by its own host would otherwise save up a window for a burst.
 //!
-//! **Connections that stay open.** The application may hand over more at any time ([`crate::Sender::write`]): the bytes follow those
-//! before as one stream, in full segments where they wait for the window, and a short one at the end of what there is
-//! (`TCP_NODELAY`, as programs that send messages set it). Window, round-trip time and threshold stay. A connection that sent
-//! nothing for longer than its retransmission timeout may not burst a window that the network has forgotten: the window
-//! halves with every timeout of silence, down to the initial one (RFC 5681 §4.1 would go there at once; RFC 2861 §3 and Linux
-//! halve).
+//! **Connections that stay open.** The application may add data at any time
+//! ([`crate::Sender::write`]): the bytes follow earlier ones as one stream, in full segments if
+//! they wait for the window, with a short segment at the end (`TCP_NODELAY`, as programs that send
+//! messages set it). Window, round-trip time and threshold stay. A connection that sent nothing for
+//! longer than its retransmission timeout may not burst an outdated window: the window halves with
+//! every idle timeout, down to the initial one (RFC 5681 §4.1 would reset it at once; RFC 2861 §3
+//! and Linux halve).
 //!
-//! **Backpressure.** A body stops taking packets of a sender while [`crate::Sender::host_limit`] bytes of its own
-//! have not left the host, as Linux does since 3.6 (TCP small queues, `tcp_small_queue_check` in
-//! `net/ipv4/tcp_output.c`): at most two segments or what its pacing rate (twice window / SRTT in early slow start,
-//! else 1.2 times) sends in about 1 ms. This is what makes a host's own limiters lossless for TCP: nothing is
-//! dropped, the sender waits.
+//! **Backpressure.** A backend stops taking packets of a sender while [`crate::Sender::host_limit`]
+//! bytes of its own have not left the host, as Linux does since 3.6 (TCP small queues,
+//! `tcp_small_queue_check` in `net/ipv4/tcp_output.c`): at most two segments or the bytes that its
+//! pacing rate (twice window / SRTT in early slow start, else 1.2 times) sends in about 1 ms. This
+//! makes a host's own limiters lossless for TCP: no packet is dropped, the sender waits.
 //!
-//! Example, in segments: ten leave at once, and 0 is lost. The first two acknowledgements for 1 and 2 let 10 and 11
-//! out; the third halves the window to 5 and sends 0 again.
+//! Example, in segments: ten leave at once, and 0 is lost. The first two acknowledgements for 1 and
+//! 2 release 10 and 11; the third halves the window to 5 and sends 0 again.
 
 mod congestion;
 mod parameters;
@@ -57,7 +59,8 @@ use crate::rto::Rto;
 use scoreboard::Scoreboard;
 use weir_units::SimTime;
 
-/// The part of a second whose traffic a sender may have in its host: Linux shifts the rate by 10 (`sk_pacing_shift`).
+/// The part of a second whose traffic a sender may have in its host: Linux shifts the rate by 10
+/// (`sk_pacing_shift`).
 const HOST_LIMIT: SimTime = SimTime::from_picos(1_000_000_000_000 >> 10);
 
 /// The sending half of a connection. See [`crate::Sender`] for the order of calls.
@@ -68,7 +71,7 @@ pub(crate) struct Sender<C> {
     dup_thresh: u32,
     /// The window in segments that it restarts from after it was idle; 0 to keep its window.
     restart_segments: u32,
-    /// How many bytes the application has handed over; `u64::MAX` for a flow without end.
+    /// The bytes that the application has added; `u64::MAX` for a flow without end.
     total: u64,
     /// Everything before is acknowledged.
     acked: u64,
@@ -84,29 +87,30 @@ pub(crate) struct Sender<C> {
     idle_since: SimTime,
     rto: Rto,
     congestion: C,
-    /// What was acknowledged selectively, and loss recovery; only while there is either.
+    /// The selectively acknowledged data, and loss recovery; only while there is either.
     board: Option<Box<Scoreboard>>,
 }
 
 impl<C: Congestion> Sender<C> {
-    /// Bytes that the application has to send and nothing has acknowledged, selectively neither.
+    /// Bytes that the application has to send and that are not acknowledged, not even selectively.
     pub(crate) fn remaining(&self) -> u64 {
         self.total - self.acked - self.board.as_ref().map_or(0, |board| board.sacked.bytes())
     }
 
-    /// Whether the window held the sender back when `flight` bytes were in flight.
+    /// Whether the window limited the sender when `flight` bytes were in flight.
     #[inline]
     fn is_throttled(&self, flight: u64) -> bool {
         let window = self.congestion.window();
         flight + u64::from(self.mss) > window || (window < self.congestion.ssthresh() && window < 2 * flight)
     }
 
-    /// Everything before `next` is acknowledged, more than was. Returns how much more.
+    /// Everything before `next` is acknowledged, more than before. Returns the difference.
     #[inline]
     fn advance(&mut self, now: SimTime, next: u64, rtt: SimTime) -> u64 {
         let newly = next - self.acked;
         self.acked = next;
-        // After a timeout, acknowledgements of the first transmissions can overtake the repetitions.
+        // After a timeout, acknowledgements of the first transmissions can overtake the
+        // repetitions.
         self.next = self.next.max(next);
         self.rto.sample(rtt);
         self.rto.restore();
@@ -119,7 +123,7 @@ impl<C: Congestion> Sender<C> {
         newly
     }
 
-    /// An acknowledgement where something was acknowledged selectively, now or before.
+    /// An acknowledgement with selective data, now or before.
     #[cold]
     fn on_selective_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
         let mut board = self.board.take().unwrap_or_default();
@@ -156,7 +160,8 @@ impl<C: Congestion> Sender<C> {
             repeated: next <= self.timed_out,
         });
         if lost {
-            // What limited transmit sent does not count (RFC 5681 §3.2): the window was full without it.
+            // Segments of limited transmit do not count (RFC 5681 §3.2): the window was full
+            // without them.
             let flight = (self.highest - self.acked).min(self.congestion.window());
             self.congestion.on_loss(now, flight, self.highest);
             board.start(self.acked, self.highest, self.mss, self.dup_thresh);
@@ -165,7 +170,7 @@ impl<C: Congestion> Sender<C> {
         self.board = (!board.is_empty()).then_some(board);
     }
 
-    /// The next segment where something was acknowledged selectively.
+    /// The next segment with selective data present.
     #[cold]
     fn poll_selectively(&mut self) -> Option<Segment> {
         let board = self.board.as_mut()?;
@@ -189,7 +194,7 @@ impl<C: Congestion> Sender<C> {
         Some(self.segment(sequence, length))
     }
 
-    /// Notes that a segment leaves.
+    /// Records the departure of a segment.
     #[inline]
     fn segment(&mut self, sequence: u64, length: u64) -> Segment {
         let again = sequence < self.highest;
@@ -299,7 +304,8 @@ impl<C: Congestion> Machine for Sender<C> {
     fn write(&mut self, now: SimTime, bytes: u64) {
         if self.acked == self.total {
             let idle = (now - self.idle_since).picos();
-            // Linux: the first halving when more than one timeout has passed, and one with each that follows.
+            // Linux: the first halving when more than one timeout has passed, and one with each
+            // that follows.
             let timeouts = match self.restart_segments {
                 0 => 0,
                 _ => idle.saturating_sub(1) / self.rto.timeout().picos().max(1),
@@ -336,13 +342,14 @@ impl<C: Congestion> Machine for Sender<C> {
         let segments = 2 * u64::from(frame);
         let window = self.congestion.window();
         let Some(srtt) = self.rto.srtt() else {
-            // Linux paces by a round trip of 1 ms until it has measured one, so all of the initial window may go.
+            // Linux paces by a round trip of 1 ms until it has measured one, so all of the initial
+            // window may go.
             return segments.max(2 * window);
         };
         // Linux: 200 % while the window is below half of ssthresh, else 120 % (tcp_pacing_ss_ratio,
         // tcp_pacing_ca_ratio).
         let percent = if window < self.congestion.ssthresh() / 2 { 200 } else { 120 };
-        // 64 bits are enough for any window that TCP can tell, and divide faster than 128.
+        // 64 bits are enough for any window of TCP, and divide faster than 128.
         let paced = (window * percent / 100).saturating_mul(HOST_LIMIT.picos()) / srtt.picos().max(1);
         segments.max(paced)
     }

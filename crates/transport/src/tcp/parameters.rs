@@ -1,4 +1,4 @@
-//! What every TCP has: initial window, timeouts, delayed acknowledgements.
+//! The common parameters of TCP: initial window, timeouts, delayed acknowledgements.
 
 use super::congestion::{Common, DUP_THRESH};
 use crate::language::{PACKETS, Reader, SIZE, SWITCH, TIME};
@@ -8,29 +8,33 @@ use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Shape};
 use weir_units::SimTime;
 
-/// Parameters that every TCP has. The default is Linux's.
+/// Common parameters of TCP. The defaults are Linux's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// The initial window in packets: 10 (RFC 6928 §2).
     pub initial_window: u32,
-    /// The shortest retransmission timeout: 200 ms (Linux's `TCP_RTO_MIN`; RFC 6298 §2.4 asks for 1 s).
+    /// The shortest retransmission timeout: 200 ms (Linux's `TCP_RTO_MIN`; RFC 6298 §2.4 recommends
+    /// 1 s).
     pub min_rto: SimTime,
-    /// The longest retransmission timeout before a data packet's round-trip time is known: 1 s (RFC 6298 §2.1), or the
-    /// longest of all if that is less. A handshake's round trip R makes it 3·R: SRTT = R, RTTVAR = R / 2 (§2.2).
+    /// The longest retransmission timeout before a data packet's round-trip time is known: 1 s (RFC
+    /// 6298 §2.1), or the longest of all if that is less. A handshake's round trip R makes it 3·R:
+    /// SRTT = R, RTTVAR = R / 2 (§2.2).
     pub initial_rto: SimTime,
-    /// The longest retransmission timeout: 120 s (Linux's `TCP_RTO_MAX`; RFC 6298 §2.5 asks for at least 60 s).
+    /// The longest retransmission timeout: 120 s (Linux's `TCP_RTO_MAX`; RFC 6298 §2.5 requires at
+    /// least 60 s).
     pub max_rto: SimTime,
-    /// The most unacknowledged bytes that the receiver takes: 4 MB, which is what the 6 MB of Linux's default
-    /// `tcp_rmem` leave for the window after their own overhead, rounded down.
+    /// The most unacknowledged bytes of the receiver: 4 MB, the part of Linux's default `tcp_rmem`
+    /// of 6 MB for the window after its overhead, rounded down.
     pub receive_window: u64,
     /// How many segments above a gap mean that it is lost: 3 (RFC 5681 §3.2, RFC 6675 §2).
     pub dup_thresh: u32,
     /// How many segments in order one acknowledgement covers: 2 (RFC 1122 §4.2.3.2).
     pub delayed_ack: u32,
-    /// How long an acknowledgement waits for them: 40 ms (Linux's `TCP_DELACK_MIN`; RFC 1122 allows 500 ms).
+    /// How long an acknowledgement waits for them: 40 ms (Linux's `TCP_DELACK_MIN`; RFC 1122 allows
+    /// 500 ms).
     pub ack_delay: SimTime,
-    /// Whether a connection that was idle for a retransmission timeout goes back towards its initial window: yes (RFC 5681
-    /// §4.1; Linux's `tcp_slow_start_after_idle`).
+    /// Whether a connection that was idle for a retransmission timeout returns towards its initial
+    /// window: yes (RFC 5681 §4.1; Linux's `tcp_slow_start_after_idle`).
     pub idle_restart: bool,
 }
 
@@ -50,13 +54,13 @@ impl Default for Parameters {
     }
 }
 
-/// The largest window that TCP can tell: 1 GiB (RFC 7323 §2.3).
+/// The largest window of TCP: 1 GiB (RFC 7323 §2.3).
 const LARGEST_WINDOW: u64 = 1 << 30;
 
 pub(crate) const INITIAL_WINDOW: Key = Key::optional(
     "initial-window",
     PACKETS,
-    "How many packets a flow sends before it hears of any; 10 (RFC 6928).",
+    "How many packets a flow sends before the first acknowledgement; 10 (RFC 6928).",
     "initial-window: 10",
 );
 pub(crate) const MIN_RTO: Key = Key::optional(
@@ -150,7 +154,7 @@ impl Parameters {
         read
     }
 
-    /// What does not depend on the window.
+    /// The parameters that do not depend on the window.
     pub(crate) fn common(&self) -> Common {
         Common {
             rto: Rto::new(self.min_rto, self.initial_rto, self.max_rto),
@@ -160,7 +164,7 @@ impl Parameters {
         }
     }
 
-    /// When the receiver acknowledges; `marks` if it says what was marked.
+    /// The receiver's acknowledgement policy; `marks` if it reports marks.
     pub(crate) fn policy(&self, marks: bool) -> Policy {
         Policy::Delayed { every: self.delayed_ack, delay: self.ack_delay, marks }
     }

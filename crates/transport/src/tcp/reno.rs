@@ -1,14 +1,17 @@
 //! Slow start and additive increase, which several transports share.
 //!
-//! - Slow start: the window grows by what is acknowledged, at most two segments per acknowledgement (RFC 3465
-//!   with L = 2, so that delayed acknowledgements do not slow it down; L = 1 for what a timeout repeats, since one
-//!   acknowledgement then covers much that had arrived long before).
-//! - Congestion avoidance: one segment for each window acknowledged, counted in bytes (RFC 5681 §3.1).
+//! - Slow start: the window grows by the acknowledged bytes, at most two segments per
+//!   acknowledgement (RFC 3465 with L = 2, so that delayed acknowledgements do not slow it down; L
+//!   = 1 for data repeated by a timeout, since one acknowledgement then covers much data that had
+//!   arrived long before).
+//! - Congestion avoidance: one segment for each window acknowledged, counted in bytes (RFC 5681
+//!   §3.1).
 //! - Loss: ssthresh = max(flight / 2, 2 segments), and the window is that (RFC 6675 §5 step 4.2).
 //! - Timeout: ssthresh as above, window one segment (RFC 5681 §3.1).
 //!
-//! Example, in segments: window 10 in slow start, an acknowledgement of two gives 12. At ssthresh 8 with
-//! window 8, acknowledgements of eight in all give 9. Loss with 16 in flight: ssthresh and window 8.
+//! Example, in segments: window 10 in slow start, an acknowledgement of two gives 12. At ssthresh 8
+//! with window 8, acknowledgements of eight in all give 9. Loss with 16 in flight: ssthresh and
+//! window 8.
 
 /// The congestion window of Reno, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -33,13 +36,14 @@ impl Reno {
         self.window < self.ssthresh
     }
 
-    /// Slow start after an acknowledgement of `acked` bytes; `repeated` if they were sent before the last timeout.
+    /// Slow start after an acknowledgement of `acked` bytes; `repeated` if they were sent before
+    /// the last timeout.
     #[inline]
     pub(crate) fn slow_start(&mut self, acked: u64, repeated: bool) {
         self.window += acked.min(if repeated { self.mss } else { 2 * self.mss });
     }
 
-    /// New data was acknowledged outside recovery, by a sender that the window held back.
+    /// New data was acknowledged outside recovery, of a sender that the window limited.
     #[inline]
     pub(crate) fn on_ack(&mut self, acked: u64, repeated: bool) {
         if self.in_slow_start() {
@@ -65,7 +69,8 @@ impl Reno {
         self.reduce(flight / 2);
     }
 
-    /// The retransmission timer expired; `first` unless it expired for the same data before (RFC 5681 §3.1).
+    /// The retransmission timer expired; `first` unless it expired for the same data before (RFC
+    /// 5681 §3.1).
     pub(crate) fn on_timeout(&mut self, flight: u64, first: bool) {
         if first {
             self.reduce(flight / 2);
@@ -73,8 +78,9 @@ impl Reno {
         self.restart();
     }
 
-    /// The connection sends again after `timeouts` retransmission timeouts without anything to send. What the window was is
-    /// not forgotten: slow start goes to three quarters of it (RFC 2861 §3, Linux's `tcp_cwnd_restart`).
+    /// The connection sends again after `timeouts` retransmission timeouts without anything to
+    /// send. The old window is not lost: slow start goes to three quarters of it (RFC 2861 §3,
+    /// Linux's `tcp_cwnd_restart`).
     pub(crate) fn on_resume(&mut self, timeouts: u32, restart_window: u64) {
         if timeouts == 0 {
             return;
@@ -114,7 +120,8 @@ mod tests {
         assert_eq!(reno.window, 2_000);
     }
 
-    /// 40 segments, restarted from 10: 20 after one timeout, 10 after two or more; never more than before.
+    /// 40 segments, restarted from 10: 20 after one timeout, 10 after two or more; never more than
+    /// before.
     #[test]
     fn an_idle_window_halves_with_every_timeout() {
         let after = |timeouts, window| {

@@ -1,29 +1,32 @@
-//! The scoreboard: what was acknowledged selectively, and loss recovery by it.
+//! The scoreboard: the selectively acknowledged data, and loss recovery by it.
 //!
-//! Two questions are answered from the ranges that the receiver has told of, all in bytes:
+//! Two values are computed from the ranges that the receiver has reported, all in bytes:
 //!
-//! - **What is lost?** A byte above which `DupThresh` ranges are there (three, unless the scenario says otherwise),
-//!   or more bytes than one segment less than that has (`IsLost`, RFC 6675 §4). What lies above a byte only shrinks
-//!   upward, so everything that is missing below one edge is lost, and the edge is found from the last few ranges.
-//! - **How much is in the network?** `pipe`: what was sent, less what is there, less what is lost, plus what was sent
-//!   again (`SetPipe`, §4). It is computed anew by each acknowledgement and counts up with each segment.
+//! - **Loss.** A byte is lost if `DupThresh` ranges are above it (three, or the scenario's value),
+//!   or more bytes than one segment less than that has (`IsLost`, RFC 6675 §4). The set above a
+//!   byte only shrinks upward, so everything missing below one edge is lost, and the edge is found
+//!   from the last few ranges.
+//! - **Bytes in the network.** `pipe`: sent, less received, less lost, plus sent again (`SetPipe`,
+//!   §4). It is computed anew by each acknowledgement and counts up with each segment.
 //!
-//! While a segment fits between `pipe` and the window, the next to go is (`NextSeg`, §4): the first lost one that has
-//! not been sent again; else new data; else a missing one that is not known to be lost; else, once in a recovery, the
-//! last missing one (the rescue).
+//! While a segment fits between `pipe` and the window, the next one is (`NextSeg`, §4): the first
+//! lost one that has not been sent again; else new data; else a missing one that is not known to be
+//! lost; else, once in a recovery, the last missing one (the rescue).
 //!
-//! Example, in segments: 0 to 9 are sent with a window of 10; 0, 3 and 4 are lost. 1, 2, 5 are told of, each lets a
-//! segment pass: 10 and 11 go, then recovery starts with window 5 and sends 0. Once 6 and 7 are told of, three
-//! segments are above 3 and 4, which are lost then. pipe is 8, 9, 10, 11 and 0: at 5, nothing goes; each further
-//! one that is told of lets one go: 3, 4, then new data.
+//! Example, in segments: 0 to 9 are sent with a window of 10; 0, 3 and 4 are lost. 1, 2, 5 are
+//! reported, each releases a segment: 10 and 11 leave, then recovery starts with window 5 and sends
+//! 0. Once 6 and 7 are reported, three segments are above 3 and 4, which are lost then. pipe is 8,
+//! 9, 10, 11 and 0: at 5, nothing leaves; each further reported segment releases one: 3, 4, then
+//! new data.
 
 use crate::api::SackBlock;
 use crate::ranges::Ranges;
 
-/// What was acknowledged selectively, and loss recovery. All positions are above what is acknowledged in order.
+/// The selectively acknowledged data, and loss recovery. All positions are above the data
+/// acknowledged in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scoreboard {
-    /// What was acknowledged selectively.
+    /// The selectively acknowledged data.
     pub(crate) sacked: Ranges,
     recovery: Option<Recovery>,
 }
@@ -33,7 +36,7 @@ pub(crate) struct Scoreboard {
 struct Recovery {
     /// It ends when everything before is acknowledged (`RecoveryPoint`).
     end: u64,
-    /// The end of what was sent again (`HighRxt`).
+    /// The end of the data sent again (`HighRxt`).
     high_again: u64,
     /// Bytes in the network (`pipe`).
     pipe: u64,
@@ -48,7 +51,7 @@ struct Recovery {
 }
 
 impl Scoreboard {
-    /// Whether it says nothing.
+    /// Whether it is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.sacked.is_empty() && self.recovery.is_none()
     }
@@ -58,7 +61,7 @@ impl Scoreboard {
         self.recovery.is_some()
     }
 
-    /// Takes the ranges of an acknowledgement. Returns how many bytes of them are news.
+    /// Takes the ranges of an acknowledgement. Returns how many bytes of them are new.
     pub(crate) fn take(&mut self, blocks: &[SackBlock], acked: u64, highest: u64) -> u64 {
         blocks.iter().map(|block| self.sacked.insert(block.from.max(acked), block.to.min(highest))).sum()
     }
@@ -116,11 +119,13 @@ impl Scoreboard {
         }
     }
 
-    /// The next segment of loss recovery as its first byte and length; `fresh` is how much new data could go.
+    /// The next segment of loss recovery as its first byte and length; `fresh` is the amount of new
+    /// data that could leave.
     pub(crate) fn next_segment(&mut self, acked: u64, highest: u64, fresh: u64, window: u64) -> Option<(u64, u64)> {
         let recovery = self.recovery.as_mut()?;
         let mss = u64::from(recovery.mss);
-        // The first goes whatever the window (§5 step 4.3); the others need room for a full segment (step C).
+        // The first goes whatever the window (§5 step 4.3); the others need room for a full segment
+        // (step C).
         if !recovery.first && recovery.pipe + mss > window {
             return None;
         }
@@ -183,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// The edge below which all that is missing is lost, and `pipe`, are those of the standard.
+        /// The edge below which all missing data is lost, and `pipe`, are those of the standard.
         #[test]
         fn agrees_with_the_standard(
             there in proptest::collection::vec(any::<bool>(), 1..60),

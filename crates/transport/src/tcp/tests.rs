@@ -19,11 +19,12 @@ fn sender(bytes: u64) -> newreno::Sender {
     };
     Machine::new(&newreno::Parameters::default(), &connection)
 }
-/// Sends what may go; gives the segments' numbers.
+/// Sends the allowed segments; returns their numbers.
 fn send_all(sender: &mut newreno::Sender, now: SimTime) -> Vec<u64> {
     std::iter::from_fn(|| sender.poll(now)).map(|segment| segment.sequence / 1000).collect()
 }
-/// Acknowledges all before segment `next`, and the segments in `sack`; gives what may go then.
+/// Acknowledges all before segment `next`, and the segments in `sack`; returns the segments allowed
+/// then.
 fn ack(sender: &mut newreno::Sender, now: SimTime, next: u64, sack: &[(u64, u64)]) -> Vec<u64> {
     let sack: Vec<_> = sack.iter().map(|range| SackBlock { from: range.0 * 1000, to: range.1 * 1000 }).collect();
     let answer = Answer { next: next * 1000, stamp: now.saturating_sub(MS), echo: false };
@@ -59,20 +60,21 @@ fn several_losses_of_a_window_are_repaired_in_a_round_trip() {
 fn a_jump_above_a_gap_starts_recovery_at_once() {
     let mut sender = sender(u64::MAX);
     send_all(&mut sender, SimTime::ZERO);
-    // One acknowledgement tells of three segments above the gap (the others were lost): IsLost is true.
+    // One acknowledgement reports three segments above the gap (the others were lost): IsLost is
+    // true.
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 4)])[0], 0);
 }
 
 #[test]
-fn what_is_not_known_to_be_lost_goes_after_new_data_and_the_tail_is_rescued() {
+fn missing_segments_follow_new_data_and_the_tail_is_rescued() {
     let mut sender = sender(6_000);
     assert_eq!(send_all(&mut sender, SimTime::ZERO), [0, 1, 2, 3, 4, 5]);
-    // 1 and 2 arrive, 4 and 5 do not; no new data is left.
+    // 1 and 2 arrive, 4 and 5 do not; no new data remains.
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 2)]), NOTHING);
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 3)]), NOTHING);
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 4)]), [0]);
-    // The window is 3: 4, 5 and 0 fill it. 0 arrives; the rescue sends the last segment, and 5's answer the one
-    // before.
+    // The window is 3: 4, 5 and 0 fill it. 0 arrives; the rescue sends the last segment, and the
+    // acknowledgement of 5 the one before.
     assert_eq!(ack(&mut sender, MS + MS, 4, &[]), [5]);
     assert_eq!(ack(&mut sender, MS + MS + MS, 4, &[(5, 6)]), [4]);
     assert_eq!(ack(&mut sender, SimTime::from_millis(4), 6, &[]), NOTHING);
@@ -81,7 +83,7 @@ fn what_is_not_known_to_be_lost_goes_after_new_data_and_the_tail_is_rescued() {
 }
 
 #[test]
-fn a_timeout_goes_back_passes_over_what_is_there_and_ignores_old_duplicates() {
+fn a_timeout_goes_back_skips_received_data_and_ignores_old_duplicates() {
     let mut sender = sender(u64::MAX);
     send_all(&mut sender, SimTime::ZERO);
     assert_eq!(ack(&mut sender, MS, 0, &[(1, 2)]), [10]);
@@ -94,11 +96,13 @@ fn a_timeout_goes_back_passes_over_what_is_there_and_ignores_old_duplicates() {
     assert_eq!(sender.on_timer(due, false), Timeout::Loss);
     assert_eq!(send_all(&mut sender, due), [0]);
     assert_eq!(Machine::timer(&sender), due + SimTime::from_secs(2));
-    // Acknowledgements of what was sent before the timeout: no second reduction, and nothing more is in flight.
+    // Acknowledgements of data sent before the timeout: no second reduction, and nothing more is in
+    // flight.
     for end in 3..6 {
         assert_eq!(ack(&mut sender, due, 0, &[(1, end)]), NOTHING);
     }
-    // The repetition arrives: 5 is the next that is missing. Slow start takes one segment for the acknowledgement.
+    // The repetition arrives: 5 is the next that is missing. Slow start takes one segment for the
+    // acknowledgement.
     assert_eq!(ack(&mut sender, due + MS, 5, &[]), [5, 6]);
     assert_eq!(ack(&mut sender, due + MS, 11, &[]), [11, 12, 13]);
 }
@@ -116,7 +120,7 @@ fn a_finite_flow_ends() {
 }
 
 #[test]
-fn a_closed_flow_ends_with_what_was_sent() {
+fn a_closed_flow_ends_with_the_sent_data() {
     let mut sender = sender(u64::MAX);
     send_all(&mut sender, SimTime::ZERO);
     Machine::close(&mut sender);
@@ -137,7 +141,7 @@ fn an_idle_window_does_not_grow() {
 }
 
 #[test]
-fn the_host_holds_a_millisecond_or_two_segments() {
+fn a_host_takes_a_millisecond_or_two_segments() {
     let mut far = sender(u64::MAX);
     send_all(&mut far, SimTime::ZERO);
     let answer = Answer { next: 1_000, stamp: SimTime::ZERO, echo: false };
@@ -151,19 +155,20 @@ fn the_host_holds_a_millisecond_or_two_segments() {
     assert_eq!(near.host_limit(1_066), 214_843);
 }
 
-/// Messages of a connection are one stream: the end of one and the beginning of the next share a segment if they wait.
+/// Messages of a connection are one stream: the end of one and the beginning of the next share a
+/// segment if they wait.
 #[test]
-fn what_is_written_later_follows_in_order() {
+fn later_data_follows_in_order() {
     let mut sender = sender(10_500);
     assert_eq!(send_all(&mut sender, SimTime::ZERO).len(), 10);
-    // The window of ten is full: half a segment waits, and more comes behind it.
+    // The window of ten is full: half a segment waits, and more data follows.
     sender.write(MS, 1_000);
     assert_eq!(ack(&mut sender, MS, 2, &[]), [10, 11]);
     assert_eq!((sender.highest(), Machine::is_done(&sender)), (11_500, false));
     sender.on_ack(MS + MS, &Ack { answer: Answer { next: 11_500, stamp: MS, echo: false }, sack: &[], grant: None });
     assert!(Machine::is_done(&sender));
     assert_eq!(Machine::timer(&sender), SimTime::NEVER);
-    // A short segment at the end of what there is, and the next one begins where it ended.
+    // A short segment at the end of the data, and the next one begins at its end.
     sender.write(MS + MS, 2_300);
     let segments: Vec<_> =
         std::iter::from_fn(|| sender.poll(MS + MS)).map(|segment| (segment.sequence, segment.length)).collect();
@@ -171,10 +176,10 @@ fn what_is_written_later_follows_in_order() {
     assert_ne!(Machine::timer(&sender), SimTime::NEVER);
 }
 
-/// RFC 5681 §4.1 as Linux has it: the window is kept for one retransmission timeout (200 ms here), and halves with each
-/// that follows, down to the initial window of ten.
+/// RFC 5681 §4.1 as Linux has it: the window is kept for one retransmission timeout (200 ms here),
+/// and halves with each that follows, down to the initial window of ten.
 #[test]
-fn an_idle_connection_forgets_its_window() {
+fn an_idle_connection_shrinks_its_window() {
     // Some round trips of slow start.
     let grown = |parameters: &newreno::Parameters| {
         let connection = Connection {

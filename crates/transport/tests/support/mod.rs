@@ -1,4 +1,5 @@
-//! Two ends of a flow and a network between them that loses, doubles, delays and marks packets by a seed.
+//! Two ends of a flow and a network between them that loses, doubles, delays and marks packets by a
+//! seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,11 +9,11 @@ use weir_transport::{
 };
 use weir_units::{Bandwidth, SimTime};
 
-/// What the network does. Shares are in thousandths.
+/// The behaviour of the network. Shares are in thousandths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Network {
     pub(crate) seed: u64,
-    /// One way, and what may be added to it.
+    /// The delay of one way, and the most that is added to it.
     pub(crate) delay: SimTime,
     pub(crate) jitter: SimTime,
     pub(crate) lost: u64,
@@ -22,10 +23,10 @@ pub(crate) struct Network {
     pub(crate) marked: u64,
 }
 
-/// What happened.
+/// The events so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// When the receiver had half, and everything.
+    /// The times at which the receiver had half, and everything.
     pub(crate) half: SimTime,
     pub(crate) delivered: SimTime,
     /// Data packets sent, those of them that had been sent before, and timeouts.
@@ -35,7 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) acknowledgements: u64,
 }
 
-/// Events after which a flow is taken for stuck.
+/// Events after which a flow is considered stuck.
 const PATIENCE: u64 = 50_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub(crate) struct World {
     sender: Sender,
     receiver: Receiver,
     router: Router,
-    /// What the receiver last said.
+    /// The receiver's last acknowledgement.
     said: u64,
     outcome: Outcome,
 }
@@ -171,7 +172,7 @@ impl World {
         panic!("stuck: {:?}", self.sender);
     }
 
-    /// Sends what may go.
+    /// Sends the allowed segments.
     fn send(&mut self) {
         loop {
             let (acked, highest, flight, window) =
@@ -183,8 +184,8 @@ impl World {
                 && segment.length > 0
                 && window > 0
             {
-                // Without losses and reordering there is no recovery: the window bounds what is in flight. A rate's
-                // window is what fits in a round trip and bounds nothing.
+                // Without losses and reordering there is no recovery: the window bounds the data in
+                // flight. A rate's window is the bytes of a round trip and bounds nothing.
                 let paced = segment.request || self.sender.timer() <= self.now + self.network.delay;
                 assert!(paced || flight + u64::from(segment.length) <= window, "{flight} in flight of {window}");
             }

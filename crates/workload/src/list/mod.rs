@@ -1,8 +1,8 @@
-//! [`FlowList`]: every flow given by hand, or by another program.
+//! [`FlowList`]: every flow listed explicitly, by hand or by another program.
 //!
-//! Problem: two simulators can only be compared on the same flows, and traces have flows of their own. Approach: a CSV
-//! file with a line per flow (see [`FlowList::read`]), read as a stream into 32 bytes per flow, sorted by start;
-//! flows that start together stay in the order of the file.
+//! Problem: two simulators can only be compared on the same flows, and traces have flows of their
+//! own. Approach: a CSV file with a line per flow (see [`FlowList::read`]), read as a stream into
+//! 32 bytes per flow, sorted by start; flows that start together stay in the order of the file.
 //!
 //! Worked example, a million flows are 32 MB:
 //!

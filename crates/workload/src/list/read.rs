@@ -13,7 +13,7 @@ const DECIMALS: i32 = 12;
 /// A head line, for messages.
 const EXAMPLE: &str = "id,start_s,src,dst,packets";
 
-/// Where the columns stand.
+/// The positions of the columns.
 struct Columns {
     id: Option<usize>,
     start: usize,
@@ -34,11 +34,12 @@ impl FlowList {
     /// | `packets` or `bytes` | the size; a packet is `payload` bytes |
     /// | `id` | optional: the flow's number, unique, which becomes its tag; without it flows are numbered from 0 |
     ///
-    /// in any order; other columns are not read. `resolve` finds a host, or gives a hint (`hosts are h0 to h143`).
+    /// in any order; other columns are not read. `resolve` finds a host, or gives a hint (`hosts
+    /// are h0 to h143`).
     ///
     /// # Errors
-    /// Lines, causes and hints: an unknown host, a flow from a host to itself, a size of 0, what is not a number or
-    /// beyond 213 days, an id that is there twice, a missing column, no flow at all.
+    /// Lines, causes and hints: an unknown host, a flow from a host to itself, a size of 0, a value
+    /// that is not a number or beyond 213 days, a repeated id, a missing column, no flow at all.
     pub fn read(
         input: impl Read,
         payload: u32,
@@ -54,7 +55,7 @@ impl FlowList {
                 // Flows after a mistake are only checked, not kept.
                 Ok(flow) if problems.rows.is_empty() => {
                     flows.push(flow);
-                    // Only mistakes about ids come when the line is gone.
+                    // Only mistakes about ids are found after the line.
                     if columns.id.is_some() {
                         lines.push(table.line());
                     }

@@ -1,4 +1,4 @@
-//! The common list of flows, its order, and what is refused.
+//! The common list of flows, its order, and refused lists.
 
 use super::*;
 use crate::test_support::all;
@@ -14,7 +14,7 @@ fn read(text: &str) -> Result<FlowList, TableError> {
 #[test]
 fn the_common_flows_are_read_exactly() {
     let list = read(COMMON).expect("the common list");
-    // Counted from the file by another program.
+    // Counted in the file by another program.
     assert_eq!((list.len(), list.bytes()), (20_000, 22_885_404 * 1460));
     assert_eq!(list.last_start(), SimTime::from_picos(313_941_643_000));
     let mut workload = Workload::new(&Spec::List(list), 0);
@@ -23,7 +23,8 @@ fn the_common_flows_are_read_exactly() {
     assert_eq!(flows.len(), 20_000);
     assert_eq!(flows[0], FlowStart::new(SimTime::from_nanos(8_540), MachineId(76), MachineId(95), 6 * 1460, 0));
     assert!(flows.iter().enumerate().all(|(i, flow)| flow.tag == i as u64));
-    // 60 % of 1440 Gb/s within four standard errors: arrivals and the sizes' variance, 1 + (E[s²]/E[s]² − 1), over n.
+    // 60 % of 1440 Gb/s within four standard errors: arrivals and the sizes' variance, 1 +
+    // (E[s²]/E[s]² − 1), over n.
     let wire: f64 = flows.iter().map(|flow| (flow.bytes / 1460 * 1500 * 8) as f64).sum();
     let load = wire / 0.313941643 / 1.44e12;
     let sizes = crate::Builtin::WebSearch.sizes();
@@ -44,7 +45,8 @@ fn bytes_names_and_any_order_of_columns() {
     let flows = all(&mut Workload::new(&Spec::List(list), 0));
     let seen: Vec<_> =
         flows.iter().map(|flow| (flow.at.picos(), flow.from.0, flow.to.0, flow.bytes, flow.tag)).collect();
-    // Sorted by start; the two that start together in the order of the file. A picosecond and a half is one.
+    // Sorted by start; the two that start together in the order of the file. A picosecond and a
+    // half is one.
     assert_eq!(seen, [(1, 6, 5, 7, 2), (2_000_000, 5, 6, 1000, 0), (2_000_000, 7, 5, 1, 1)]);
 }
 
@@ -71,7 +73,7 @@ fn wrong_lists_are_refused_with_their_lines() {
 }
 
 #[test]
-fn what_is_not_text_is_refused() {
+fn a_list_that_is_not_text_is_refused() {
     let mut bytes = b"start_s,src,dst,bytes\n0,1,2,".to_vec();
     bytes.extend([0xff, 0xfe, b'\n']);
     let error = FlowList::read(bytes.as_slice(), 1460, FlowList::numbered(144)).expect_err("no number");

@@ -34,7 +34,7 @@ fn pairs_are_equally_likely() {
     for (from, row) in seen.iter().enumerate() {
         for (to, &count) in row.iter().enumerate() {
             if from == to {
-                assert_eq!(count, 0, "nobody sends to itself");
+                assert_eq!(count, 0, "no host sends to itself");
             } else {
                 chi += (f64::from(count) - 1000.0).powi(2) / 1000.0;
             }
@@ -56,7 +56,8 @@ fn senders_are_equally_loaded_when_the_sides_overlap() {
     assert!(own.abs_diff(10_000) < 4 * 87, "{own}");
 }
 
-/// Each sender's own gaps are uniform between 0 and twice its mean, and all of them together keep the rate.
+/// Each sender's own gaps are uniform between 0 and twice its mean, and all of them together keep
+/// the rate.
 #[test]
 fn every_sender_may_have_its_own_arrivals() {
     let n = 80_000;
@@ -75,7 +76,8 @@ fn every_sender_may_have_its_own_arrivals() {
         // Uniform: a standard deviation of 8/√3 µs, over 10,000 gaps.
         assert!((mean - 8e6).abs() < 4.0 * 8e6 / (3.0_f64 * 1e4).sqrt(), "{mean}");
     }
-    // Gaps of all together are longer than twice their mean now and then, which one process of all never gives.
+    // Gaps of all together are sometimes longer than twice their mean, which one process of all
+    // never gives.
     let longest = |flows: &[FlowStart]| flows.windows(2).map(|pair| (pair[1].at - pair[0].at).picos()).max();
     assert!(longest(&own) > Some(4_000_000) && longest(&run(&spec, 4)) <= Some(2_000_001));
 }
@@ -136,7 +138,7 @@ fn deadlines_are_points_in_time() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_workloads_are_refused() {
     let new = |senders, receivers| Random::new(senders, receivers, Arrivals::Poisson, gap(1e6), fixed(9));
     assert!(new(hosts(0..3), hosts(2..3)).is_err());
     assert!(new(hosts(0..3), hosts(3..4)).is_ok());
@@ -148,7 +150,7 @@ fn what_cannot_be_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn the_offered_load_is_the_asked_one(
+    fn the_offered_load_is_the_given_one(
         load in 0.05..0.999_f64,
         builtin in prop::sample::select(Builtin::ALL.to_vec()),
         arrivals in prop::sample::select(Arrivals::ALL.to_vec()),
@@ -167,9 +169,10 @@ proptest! {
         let bits: f64 = flows.iter().map(|flow| 8.0 * framing.wire_bytes(flow.bytes) as f64).sum();
         let seconds = flows.last().expect("flows").at.picos() as f64 / 1e12;
         let offered = bits / seconds / capacity.bps() as f64;
-        // Relative variance of a sum of n sizes over a sum of n gaps: (v_size + v_gap)/n, v_gap at most 1. Six standard
-        // errors and a fifth more, since the heavy tails make sums lean to the right. Packets' headers are in
-        // proportion to sizes but for the last packet of each, which only evens them out.
+        // Relative variance of a sum of n sizes over a sum of n gaps: (v_size + v_gap)/n, v_gap at
+        // most 1. Six standard errors and a fifth more, since the heavy tails make sums lean to the
+        // right. Packets' headers are in proportion to sizes but for the last packet of each, which
+        // only evens them out.
         let relative = sizes.mean_square() / sizes.mean().powi(2);
         let error = 1.2 * 6.0 * (relative / n as f64).sqrt();
         prop_assert!((offered / load - 1.0).abs() < error, "{offered} instead of {load} ± {error}");

@@ -1,17 +1,19 @@
-//! [`Requests`]: clients ask, servers answer.
+//! [`Requests`]: requests of clients and responses of servers.
 //!
-//! Problem: what users wait for is a request and its response together. Approach: two flows per request. The request
-//! goes from a client to a random server; when its last byte is there, the response starts, with a size from a
-//! distribution. Clients either wait for their responses and think before they ask again (closed loop, some requests
-//! outstanding per client), or requests come by themselves (open arrivals, each from a random client).
+//! Problem: users wait for a request and its response together. Approach: two flows per request.
+//! The request goes from a client to a random server; when its last byte arrives, the response
+//! starts, with a size from a distribution. Clients either wait for their responses and a think
+//! time before the next request (closed loop, some requests outstanding per client), or requests
+//! arrive independently (open arrivals, each from a random client).
 //!
 //! The flows of request number k have the tags 2k and 2k + 1, so that results can time the whole
 //! ([`crate::Workload::coflow`] gives k).
 //!
-//! In a closed loop every client draws from a stream of its own, so its n-th request has the same server and sizes
-//! whatever the network does to the other clients.
+//! In a closed loop every client draws from a stream of its own, so its n-th request has the same
+//! server and sizes, independent of the network's effect on other clients.
 //!
-//! Worked example: 10 clients with 2 outstanding each and no thinking have 20 requests under way at any time.
+//! Worked example: 10 clients with 2 outstanding each and no thinking have 20 requests under way at
+//! any time.
 //!
 //! Source: closed and open loops, Schroeder, Wierman, Harchol-Balter (NSDI 2006).
 
@@ -23,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use weir_units::{MachineId, SimTime};
 
-/// How long a client thinks between a response and its next request, and before its first.
+/// The think time of a client between a response and its next request, and before its first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
     /// Always so long.
@@ -32,19 +34,20 @@ pub enum Think {
     Exponential(SimTime),
 }
 
-/// What makes clients ask.
+/// The trigger of clients' requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RequestLoop {
-    /// A client has up to `outstanding` requests under way, each followed by thinking and the next one.
+    /// A client has up to `outstanding` requests under way, each followed by a think time and the
+    /// next one.
     Closed {
         /// Requests under way per client.
         outstanding: u32,
         /// The time between a response and the next request.
         think: Think,
     },
-    /// Requests arrive by themselves, each at a random client.
+    /// Requests arrive independently, each at a random client.
     Open {
-        /// How the gaps are distributed.
+        /// The distribution of the gaps.
         arrivals: Arrivals,
         /// The mean gap of all requests together.
         gap: MeanGap,
@@ -65,7 +68,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests of `request` bytes from `clients` to `servers`, and responses with sizes from `response`.
+    /// Requests of `request` bytes from `clients` to `servers`, and responses with sizes from
+    /// `response`.
     ///
     /// # Errors
     /// A client that is the only server, 0 bytes, nothing outstanding.
@@ -87,8 +91,8 @@ impl Requests {
         Ok(Self { clients, servers, request, response, driven, start, until, requests })
     }
 
-    /// Begins at `start` (with thinking, or with the first gap), and lets no request start at `until` or later
-    /// ([`SimTime::NEVER`]: no end). Responses to earlier ones still come.
+    /// Begins at `start` (with a think time, or with the first gap), and lets no request start at
+    /// `until` or later ([`SimTime::NEVER`]: no end). Responses to earlier ones still start.
     ///
     /// # Errors
     /// An end that is not after the start.
@@ -112,18 +116,18 @@ impl Requests {
         Ok(self)
     }
 
-    /// Who asks.
+    /// The clients.
     pub fn clients(&self) -> &Hosts {
         &self.clients
     }
 
-    /// Who answers.
+    /// The servers.
     pub fn servers(&self) -> &Hosts {
         &self.servers
     }
 }
 
-/// A request that is under way: what its response will be.
+/// A request that is under way, with its response.
 #[derive(Debug)]
 struct Asked {
     client: usize,
@@ -131,10 +135,11 @@ struct Asked {
     response: u64,
 }
 
-/// What makes the next request.
+/// The source of the next request.
 #[derive(Debug)]
 enum Driver {
-    /// Clients that think, each until a time. The number makes the order of equal times that of their thoughts.
+    /// Clients in their think times, each until a time. The number makes the order of equal times
+    /// that of the draws.
     Closed { think: Think, thinking: BinaryHeap<Reverse<(SimTime, u64, usize)>>, thoughts: u64 },
     /// An arrival process, and the stream that chooses clients.
     Open { clock: ArrivalClock, choice: Rng },
@@ -145,7 +150,7 @@ enum Driver {
 pub(crate) struct RequestsState {
     spec: Requests,
     driver: Driver,
-    /// A stream per client: its thoughts, servers and responses.
+    /// A stream per client: its think times, servers and responses.
     draws: Vec<Rng>,
     asked: u64,
     under_way: BTreeMap<u64, Asked>,
@@ -176,7 +181,7 @@ impl RequestsState {
         state
     }
 
-    /// Lets a client think from `now` on, in a closed loop.
+    /// Starts a client's think time at `now`, in a closed loop.
     fn think(&mut self, client: usize, now: SimTime) {
         let Driver::Closed { think, thinking, thoughts } = &mut self.driver else { return };
         let length = match *think {
@@ -187,7 +192,7 @@ impl RequestsState {
         *thoughts += 1;
     }
 
-    /// When the next request starts.
+    /// The start of the next request.
     fn next_request(&self) -> Option<SimTime> {
         let at = match &self.driver {
             Driver::Closed { thinking, .. } => thinking.peek().map(|&Reverse((at, ..))| at),

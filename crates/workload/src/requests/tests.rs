@@ -27,7 +27,7 @@ fn pairs(lives: &[Life]) -> Vec<(Life, Life)> {
 }
 
 #[test]
-fn responses_start_when_requests_are_there() {
+fn responses_start_when_requests_arrive() {
     let spec = closed(2, Think::Constant(SimTime::from_micros(7))).at_most(100).expect("requests");
     let mut workload = Workload::new(&Spec::Requests(spec), 3);
     assert_eq!((workload.expected(), workload.is_finite()), (Some(200), true));
@@ -40,17 +40,18 @@ fn responses_start_when_requests_are_there() {
         assert_eq!(response.start.at, request.end);
         assert!(request.start.bytes == 100 && (1000..=9000).contains(&response.start.bytes));
     }
-    // Every request but the first two of each client starts 7 µs after a response to the same client ended.
+    // Every request but the first two of each client starts 7 µs after a response to the same
+    // client ended.
     for (request, _) in &pairs[8..] {
-        let heard =
+        let follows =
             |life: &Life| life.start.to == request.start.from && life.end + SimTime::from_micros(7) == request.start.at;
-        assert!(pairs.iter().any(|(_, response)| heard(response)));
+        assert!(pairs.iter().any(|(_, response)| follows(response)));
     }
     assert!(pairs[..8].iter().all(|(request, _)| request.start.at == SimTime::from_micros(7)));
 }
 
 #[test]
-fn without_thinking_the_outstanding_stay_the_same() {
+fn without_think_times_the_outstanding_stay_the_same() {
     let spec = closed(5, Think::Constant(SimTime::ZERO)).at_most(1000).expect("requests");
     let mut rng = Rng::stream(0, 7);
     let pairs = pairs(&run(&spec, 3, |_| SimTime::from_nanos(1 + rng.below(1000))));
@@ -62,7 +63,7 @@ fn without_thinking_the_outstanding_stay_the_same() {
 }
 
 #[test]
-fn a_client_asks_the_same_whatever_happens_to_others() {
+fn a_client_is_independent_of_other_clients() {
     let spec = closed(1, Think::Exponential(SimTime::from_micros(50))).at_most(4000).expect("requests");
     let asked = |slow: u64| -> Vec<_> {
         let takes = |flow: &FlowStart| {
@@ -80,19 +81,19 @@ fn a_client_asks_the_same_whatever_happens_to_others() {
 }
 
 #[test]
-fn thoughts_have_their_mean() {
+fn think_times_have_their_mean() {
     let spec = closed(1, Think::Exponential(SimTime::from_micros(50))).at_most(40_000).expect("requests");
     let pairs = pairs(&run(&spec, 3, |_| SimTime::from_nanos(500)));
-    // The only time besides 1 µs of flows is thought: a client's requests come every 51 µs.
+    // The only time besides 1 µs of flows is the think time: a client's requests start every 51 µs.
     let last = pairs.iter().map(|(request, _)| request.start.at).max().expect("requests");
     let rate = 40_000.0 / last.picos() as f64;
     let expected = 4.0 / 51e6;
-    // 40,000 thoughts of a relative spread of one.
+    // 40,000 think times of a relative spread of one.
     assert!((rate / expected - 1.0).abs() < 4.0 / 200.0, "{rate} {expected}");
 }
 
 #[test]
-fn open_requests_come_by_themselves() {
+fn open_requests_arrive_independently() {
     let gap = MeanGap::from_picos(1e6).expect("a gap");
     let driven = RequestLoop::Open { arrivals: Arrivals::Constant, gap };
     let spec = Requests::new(hosts(0..4), hosts(0..4), 100, sizes(), driven)
@@ -100,7 +101,7 @@ fn open_requests_come_by_themselves() {
         .expect("requests");
     let mut workload = Workload::new(&Spec::Requests(spec.clone()), 1);
     assert_eq!((workload.expected(), workload.is_finite()), (None, true));
-    // Responses take longer than the whole run, and requests go on all the same.
+    // Responses take longer than the whole run, and requests continue.
     let lives = drive(&mut workload, usize::MAX, |_| SimTime::from_millis(20));
     let pairs = pairs(&lives);
     assert_eq!(pairs.len(), 9_999);
@@ -114,7 +115,7 @@ fn open_requests_come_by_themselves() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_workloads_are_refused() {
     let think = Think::Constant(SimTime::ZERO);
     let new = |clients, servers, request, outstanding| {
         Requests::new(clients, servers, request, sizes(), RequestLoop::Closed { outstanding, think })

@@ -22,7 +22,7 @@ fn by_round(workload: &Workload, lives: &[Life]) -> Vec<Vec<Life>> {
 }
 
 #[test]
-fn open_incast_comes_every_period() {
+fn open_incast_starts_every_period() {
     let spec = incast(40, NextRound::Every(SimTime::from_millis(1)))
         .start(SimTime::from_millis(5))
         .at_most(10)
@@ -91,7 +91,7 @@ fn patterns_have_their_pairs() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_workloads_are_refused() {
     let (zero, one) = (SimTime::ZERO, SimTime::from_millis(1));
     assert!(Rounds::incast(hosts(0..3), MachineId(2), 1, NextRound::Every(one)).is_err());
     assert!(Rounds::incast(hosts(0..3), MachineId(3), 0, NextRound::Every(one)).is_err());
@@ -113,7 +113,8 @@ proptest! {
         seed in 0_u64..,
     ) {
         let think = SimTime::from_nanos(think);
-        let spec = Rounds::barrier(hosts(0..n), pattern, 1000, think).and_then(|spec| spec.at_most(rounds)).expect("a barrier");
+        let spec = Rounds::barrier(hosts(0..n), pattern, 1000, think);
+        let spec = spec.and_then(|spec| spec.at_most(rounds)).expect("a barrier");
         let (senders, receivers) = (spec.senders().into_iter().collect(), spec.receivers().into_iter().collect());
         let mut workload = Workload::new(&Spec::Rounds(spec), seed);
         let mut rng = Rng::stream(seed, 99);

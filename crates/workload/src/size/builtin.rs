@@ -1,4 +1,5 @@
-//! [`Builtin`]: the published distributions, in the program. Their files and provenance are in `data/`.
+//! [`Builtin`]: the published distributions, in the program. Their files and provenance are in
+//! `data/`.
 
 use super::SizeDistribution;
 
@@ -17,7 +18,7 @@ impl Builtin {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::WebSearch, Self::DataMining, Self::Enterprise];
 
-    /// What files call it: `websearch`, `datamining`, `enterprise`.
+    /// Its name in files: `websearch`, `datamining`, `enterprise`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::WebSearch => "websearch",
@@ -31,7 +32,7 @@ impl Builtin {
         Self::ALL.into_iter().find(|builtin| builtin.name() == name)
     }
 
-    /// Its table, as `data/cdf` has it.
+    /// Its table, from `data/cdf`.
     pub const fn table(self) -> &'static str {
         match self {
             Self::WebSearch => include_str!("../../../../data/cdf/websearch.csv"),

@@ -1,20 +1,22 @@
-//! [`SizeDistribution`]: how large flows are.
+//! [`SizeDistribution`]: the sizes of flows.
 //!
-//! Problem: published flow sizes are a handful of points of a cumulative distribution, and what lies between them is
-//! left to the reader. It matters: web search has a mean of 1141 packets when sizes between two points are equally
-//! likely, and of 1623 when the upper point is always taken; a load that is computed with one rule and drawn with the
-//! other is 40 % off. Approach: one rule, held by one type, from which samples, means and wire bytes all come.
+//! Problem: published flow sizes are a handful of points of a cumulative distribution, and the
+//! values between them are undefined. The rule matters: web search has a mean of 1141 packets when
+//! sizes between two points are equally likely, and of 1623 when the upper point is always taken; a
+//! load that is computed with one rule and drawn with the other is 40 % off. Approach: one rule, in
+//! one type, which computes samples, means and wire bytes.
 //!
-//! **The rule.** Rows (s₀, c₀), (s₁, c₁), … say that a size is at most sᵢ with probability cᵢ. Between two rows every
-//! whole size from sᵢ + 1 to sᵢ₊₁ is equally likely, so that the distribution is the straight line through the rows
-//! at every whole number of bytes. The first row's c₀, and a step between two rows of the same size, is the
-//! probability of exactly that size.
+//! **The rule.** Rows (s₀, c₀), (s₁, c₁), … mean that a size is at most sᵢ with probability cᵢ.
+//! Between two rows every whole size from sᵢ + 1 to sᵢ₊₁ is equally likely, so that the
+//! distribution is the straight line through the rows at every whole number of bytes. The first
+//! row's c₀, and a step between two rows of the same size, is the probability of exactly that size.
 //!
-//! Probabilities are 64-bit fractions: a sample takes 64 uniform bits and integer arithmetic, hence is the same on every
-//! platform, and sums over it are finite sums of integers, hence exact ([`SizeDistribution::mean_wire_bytes`]).
+//! Probabilities are 64-bit fractions: a sample takes 64 uniform bits and integer arithmetic, hence
+//! is the same on every platform, and sums over it are finite sums of integers, hence exact
+//! ([`SizeDistribution::mean_wire_bytes`]).
 //!
-//! Worked example: rows `(1000, 0.5)` and `(3000, 1)`: half of the flows have 1000 bytes, the others 1001 to 3000,
-//! with a mean of 2000.5; all together 1500.25.
+//! Worked example: rows `(1000, 0.5)` and `(3000, 1)`: half of the flows have 1000 bytes, the
+//! others 1001 to 3000, with a mean of 2000.5; all together 1500.25.
 //!
 //! Source: pFabric (SIGCOMM 2013) §5 draws from such points; its simulation interpolates linearly.
 
@@ -32,8 +34,8 @@ use std::sync::Arc;
 /// One, as a fraction of 64 bits.
 pub(crate) const ONE: u128 = 1 << 64;
 
-/// A part of the distribution: the fractions below `until` and not below the step before are sizes from `above` + 1
-/// to `to`, equally likely; or exactly `to` if `above` is `to`.
+/// A part of the distribution: the fractions below `until` and not below the step before are sizes
+/// from `above` + 1 to `to`, equally likely; or exactly `to` if `above` is `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     until: u128,
@@ -50,8 +52,9 @@ pub(crate) struct Row {
 
 /// A distribution of sizes in bytes; every size is at least 1. Cheap to clone.
 ///
-/// Rows (sᵢ, cᵢ) say that a size is at most sᵢ with probability cᵢ. Between two rows every whole size from sᵢ + 1 to
-/// sᵢ₊₁ is equally likely; the first row's share, and a step at one size, is the probability of exactly that size.
+/// Rows (sᵢ, cᵢ) mean that a size is at most sᵢ with probability cᵢ. Between two rows every whole
+/// size from sᵢ + 1 to sᵢ₊₁ is equally likely; the first row's share, and a step at one size, is
+/// the probability of exactly that size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeDistribution {
     /// Rising `until`, the last of which is [`ONE`]; no step is empty.
@@ -82,8 +85,8 @@ impl SizeDistribution {
         Ok(Self { steps: [Step { until: ONE, above: least - 1, to: most }].into() })
     }
 
-    /// From rows that are checked: sizes and fractions do not fall, the last fraction is [`ONE`], and the first size
-    /// is above 0 if its fraction is.
+    /// From rows that are checked: sizes and fractions do not fall, the last fraction is [`ONE`],
+    /// and the first size is above 0 if its fraction is.
     pub(crate) fn from_rows(rows: &[Row]) -> Self {
         let mut steps = Vec::with_capacity(rows.len());
         let mut before = Row { size: rows.first().map_or(0, |row| row.size), fraction: 0 };
@@ -162,7 +165,7 @@ impl SizeDistribution {
 }
 
 impl Step {
-    /// How many sizes it has.
+    /// The number of its sizes.
     fn count(self) -> f64 {
         ((self.to - self.above) as f64).max(1.0)
     }

@@ -21,12 +21,14 @@ const SCALE: u128 = 1_000_000_000_000_000_000;
 const EXAMPLE: &str = "size_bytes,cdf";
 
 impl SizeDistribution {
-    /// Reads a table with the columns `size_bytes` (whole bytes) and `cdf` (the share of flows of at most that size).
-    /// Other columns are not read. The rule between rows is that of [`SizeDistribution`].
+    /// Reads a table with the columns `size_bytes` (whole bytes) and `cdf` (the share of flows of
+    /// at most that size). Other columns are not read. The rule between rows is that of
+    /// [`SizeDistribution`].
     ///
     /// # Errors
-    /// Lines, causes and hints: a missing column, what is not a number, a size or a share below the one before, a
-    /// share above 1, a last share that is not 1, a flow without bytes, no row at all.
+    /// Lines, causes and hints: a missing column, a value that is not a number, a size or a share
+    /// below the one before, a share above 1, a last share that is not 1, a flow without bytes, no
+    /// row at all.
     pub fn read(input: impl Read) -> Result<Self, TableError> {
         let mut table = Table::open(input)?;
         let mut problems = TableError::default();

@@ -28,7 +28,7 @@ fn published_means_and_shares() {
     let above = mining.share_of_bytes_above(35_000_000);
     assert!((above - 0.95).abs() < 0.02, "{above}");
     assert!((mining.share_up_to(35_000_000) - 0.96).abs() < 0.01);
-    // 1141 and 5117 packets of 1460 bytes, as the same rows in packets give.
+    // 1141 and 5117 packets of 1460 bytes, equal to the same rows in packets.
     assert!((search.mean() / 1460.0 - 1141.0).abs() < 0.1);
     assert!((mining.mean() / 1460.0 - 5116.6).abs() < 0.1);
 }
@@ -132,7 +132,8 @@ proptest! {
             let size = sizes.quantile(fraction);
             prop_assert!(size >= before && size >= 1);
             before = size;
-            // The share of sizes below this one is at most the fraction, that of sizes up to it at least.
+            // The share of sizes below this one is at most the fraction, that of sizes up to it at
+            // least.
             let fraction = fraction as f64 / ONE as f64;
             prop_assert!(sizes.share_up_to(size - 1) <= fraction + 1e-9);
             prop_assert!(sizes.share_up_to(size) >= fraction - 1e-9);

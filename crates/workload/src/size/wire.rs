@@ -1,16 +1,16 @@
-//! Bytes on the wire: what a flow costs with the headers of its packets.
+//! Bytes on the wire: the cost of a flow with the headers of its packets.
 //!
-//! Problem: a load is a share of link capacity, and links carry headers too; a flow of one byte costs a whole header.
-//! Approach: a flow of `size` bytes is cut into packets of `payload` bytes, the last one shorter, and each carries
-//! `headers` bytes. The mean over a distribution is exact: the number of packets of all sizes 1 … n together has a
-//! closed form.
+//! Problem: a load is a share of link capacity, and links carry headers too; a flow of one byte
+//! costs a whole header. Approach: a flow of `size` bytes is cut into packets of `payload` bytes,
+//! the last one shorter, and each carries `headers` bytes. The mean over a distribution is exact:
+//! the number of packets of all sizes 1 … n together has a closed form.
 //!
 //! Worked example: 1461 bytes with 1460 of payload and 40 of headers are two packets, 1541 bytes.
 
 use super::{SizeDistribution, Step};
 use crate::error::{SpecError, SpecResult};
 
-/// How a flow becomes packets.
+/// The division of a flow into packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
     payload: u32,
@@ -36,15 +36,16 @@ impl Framing {
     pub const fn headers(self) -> u32 {
         self.headers
     }
-    /// How many packets `size` bytes are.
+    /// The number of packets of `size` bytes.
     pub const fn packets(self, size: u64) -> u64 {
         size.div_ceil(self.payload as u64)
     }
-    /// How many bytes `size` bytes are on the wire (saturating).
+    /// The wire bytes of `size` bytes (saturating).
     pub const fn wire_bytes(self, size: u64) -> u64 {
         size.saturating_add(self.packets(size).saturating_mul(self.headers as u64))
     }
-    /// How many packets the sizes 1 … n are, all together: full rounds of `payload` sizes need 1, 2, 3 … packets each.
+    /// The number of packets of the sizes 1 … n, all together: full rounds of `payload` sizes need
+    /// 1, 2, 3 … packets each.
     fn packets_up_to(self, n: u64) -> u128 {
         let payload = u128::from(self.payload);
         let (rounds, rest) = (u128::from(n) / payload, u128::from(n) % payload);
@@ -53,8 +54,8 @@ impl Framing {
     }
 }
 
-/// The bytes of a flow on the wire: `size` and `headers` for each of its packets of at most `payload` bytes, which
-/// is above zero. See [`Framing::wire_bytes`].
+/// The bytes of a flow on the wire: `size` and `headers` for each of its packets of at most
+/// `payload` bytes, which is above zero. See [`Framing::wire_bytes`].
 pub const fn wire_bytes(size: u64, payload: u32, headers: u32) -> u64 {
     Framing { payload, headers }.wire_bytes(size)
 }
@@ -71,7 +72,7 @@ impl SizeDistribution {
         self.parts().map(|(share, step)| share * packets(step)).sum()
     }
 
-    /// The mean of [`Framing::wire_bytes`] over the very sizes that [`SizeDistribution::sample`] draws.
+    /// The mean of [`Framing::wire_bytes`] over the sizes that [`SizeDistribution::sample`] draws.
     pub fn mean_wire_bytes(&self, framing: Framing) -> f64 {
         self.mean() + self.mean_packets(framing) * f64::from(framing.headers)
     }
@@ -98,7 +99,9 @@ mod tests {
             prop_assert_eq!(framing.packets_up_to(n), u128::from(sum));
         }
         #[test]
-        fn the_mean_is_the_mean_of_all(least in 1_u64..500, more in 0_u64..500, payload in 1_u32..50, headers in 0_u32..50) {
+        fn the_mean_is_the_mean_of_all(
+            least in 1_u64..500, more in 0_u64..500, payload in 1_u32..50, headers in 0_u32..50,
+        ) {
             let sizes = SizeDistribution::uniform(least, least + more).expect("a range");
             let framing = Framing { payload, headers };
             let sum: u64 = (least..=least + more).map(|size| framing.wire_bytes(size)).sum();

@@ -83,7 +83,7 @@ fn name(of: &Counted, scenario: &Scenario) -> String {
         Counted::Service(Some(service)) | Counted::Sent(service, _) | Counted::Received(service, _) => {
             scenario.governed().map_or_else(String::new, |of| of.policy.services().get(*service).path().to_owned())
         }
-        Counted::Entry(name) | Counted::Link(name) => name.clone(),
+        Counted::FlowGroup(name) | Counted::Link(name) => name.clone(),
     }
 }
 

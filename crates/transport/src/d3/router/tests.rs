@@ -45,7 +45,7 @@ impl Flow {
 fn flows(count: usize) -> Vec<Flow> {
     std::iter::repeat_with(Flow::default).take(count).collect()
 }
-/// All ask once.
+/// All send a request once.
 fn round(now: SimTime, flows: &mut [Flow], router: &mut Router) -> Vec<u64> {
     flows.iter_mut().map(|flow| flow.ask_at(now, router, 0)).collect()
 }
@@ -73,26 +73,26 @@ fn deadlines_come_first_and_then_first_come_first_served() {
     let mut router = Router::new(1, GIGABIT);
     let (mut plain, mut urgent, mut late) = (Flow::default(), Flow::default(), Flow::default());
     assert_eq!(plain.ask(&mut router, 0), 1000);
-    // Nothing is left yet.
+    // No capacity remains yet.
     assert_eq!(urgent.ask(&mut router, 600), 0);
     assert_eq!(plain.ask(&mut router, 0), 200);
-    // 600, and half of the 400 that nobody asks for.
+    // 600, and half of the 400 that no flow requests.
     assert_eq!(urgent.ask(&mut router, 600), 800);
     assert_eq!(late.ask(&mut router, 600), 0);
     assert_eq!(plain.ask(&mut router, 0), 0);
-    // Asks for 600 with 1000 left, and nothing to share beyond that.
+    // Requests 600 with 1000 remaining, and nothing to share beyond that.
     assert_eq!(urgent.ask(&mut router, 600), 600);
     assert_eq!(late.ask(&mut router, 600), 400);
 }
 
 #[test]
-fn an_idle_port_forgets() {
+fn an_idle_port_drops_its_flows() {
     let mut router = Router::new(1, GIGABIT);
-    // This one's last word is lost.
+    // This flow's final request is lost.
     Flow::default().ask(&mut router, 0);
     let mut other = Flow::default();
     assert_eq!(other.ask_at(WITHIN, &mut router, 0), 0);
-    // Nobody has asked for longer than it promised.
+    // No flow has sent a request for longer than its interval.
     assert_eq!(other.ask_at(WITHIN + WITHIN + SimTime::from_picos(1), &mut router, 0), 1000);
 }
 
@@ -102,7 +102,7 @@ fn the_last_flow_takes_the_rest_with_it() {
     let mut flow = Flow::default();
     flow.ask(&mut router, 0);
     let notes = flow.notes.clone();
-    // The answer to this one is lost.
+    // The grant of this one is lost.
     flow.ask(&mut router, 300);
     flow.notes = notes;
     flow.leave(&mut router);
@@ -110,21 +110,21 @@ fn the_last_flow_takes_the_rest_with_it() {
 }
 
 #[test]
-fn lost_answers_starve_nobody() {
+fn lost_grants_starve_no_flow() {
     let mut router = Router::new(1, GIGABIT);
     let mut flow = Flow::default();
     flow.ask(&mut router, 0);
-    // The answer, 1 Gb/s, is lost. The flow asks again and brings nothing back.
+    // The grant, 1 Gb/s, is lost. The flow sends another request without a note.
     flow.notes.clear();
     let mut asks = |millis| flow.ask_at(SimTime::from_millis(millis), &mut router, 0);
-    // The first period ends after 10 ms, the second, which knows only what is alive, 10 ms later.
+    // The first period ends after 10 ms, the second, which has only live flows, 10 ms later.
     assert_eq!([5, 9, 11, 15, 20, 21].map(&mut asks), [0; 6]);
     assert_eq!([22, 30].map(&mut asks), [1000; 2]);
 }
 
-/// The module's example: a flow on another path is new there, and what it leaves behind is forgotten.
+/// The module's example: a flow on another path is new there, and its remainder is dropped.
 #[test]
-fn a_flow_that_changes_its_path_is_new_there_and_forgotten_here() {
+fn a_flow_that_changes_its_path_is_new_there_and_dropped_here() {
     let (mut a, mut b) = (Router::new(1, GIGABIT), Router::new(2, GIGABIT));
     let mut flows = flows(4);
     for _ in 0..3 {
@@ -132,7 +132,7 @@ fn a_flow_that_changes_its_path_is_new_there_and_forgotten_here() {
         round(SimTime::ZERO, &mut flows[2..], &mut b);
     }
     assert!(flows.iter().all(|flow| flow.granted == 500));
-    // The second of a's flows goes to b, which takes nothing out for it.
+    // The second of a's flows moves to b, which subtracts nothing for it.
     let ms = SimTime::from_millis;
     assert_eq!(flows[1].ask_at(ms(1), &mut b, 0), 0);
     assert_eq!(round(ms(1), &mut flows[2..], &mut b), [333; 2]);
@@ -141,7 +141,7 @@ fn a_flow_that_changes_its_path_is_new_there_and_forgotten_here() {
     let rates: Vec<u64> = (1..=25).map(|millis| flows[0].ask_at(ms(millis), &mut a, 0)).collect();
     assert!(rates[..10].iter().all(|rate| *rate == 500), "{rates:?}");
     assert!(rates[22..].iter().all(|rate| *rate == 1000), "{rates:?}");
-    // Back again within a period, b's note is still good, a's is forgotten.
+    // Back again within a period, b's note is still valid, a's is dropped.
     assert_eq!(flows[1].ask_at(ms(26), &mut a, 0), 0);
     assert_eq!(flows[0].ask_at(ms(26), &mut a, 0), 500);
     assert_eq!(flows[1].ask_at(ms(27), &mut a, 0), 500);
@@ -168,9 +168,10 @@ fn sprayed_flows_count_in_parts() {
     assert_eq!(ports[0].current.sums, Sums { flows: 2 * FLOW, demand: 0, allocated: 1_000_000_000 });
 }
 
-/// A flow whose round trips are longer than everybody's shortest timeout is remembered for as long as it needs.
+/// A flow whose round trips are longer than every flow's shortest timeout is kept for as long as it
+/// needs.
 #[test]
-fn long_round_trips_are_remembered() {
+fn flows_with_long_round_trips_are_kept() {
     let mut router = Router::new(1, GIGABIT);
     let (mut near, mut far) = (Flow::default(), Flow::default());
     let ms = SimTime::from_millis;

@@ -8,17 +8,18 @@ use proptest::prelude::*;
 const ROUND_TRIP: SimTime = SimTime::from_micros(100);
 /// A port's period in round trips: the shortest retransmission timeout of 10 ms.
 const PERIOD: usize = 100;
-/// The longest that a flow goes without a grant for the path that it takes: half a period until there is a packet that
-/// its request travels with, a timeout if that is lost, and a few round trips until all have asked again.
+/// The longest time of a flow without a grant for its path: half a period until a packet carries
+/// its request, a timeout if that is lost, and a few round trips until all have sent another
+/// request.
 const LONGEST: usize = PERIOD / 2 + PERIOD + 5;
 
-/// Flows over ports that are numbered by their place. All round trips are the same.
+/// Flows over ports that are numbered by their index. All round trips are the same.
 struct Network {
     now: SimTime,
     capacities: Vec<u64>,
     ports: Vec<Router>,
     flows: Vec<Flow>,
-    /// By port, the round trips in a row in which its flows were granted more than it has.
+    /// By port, the round trips in a row in which its flows had grants above its capacity.
     over: Vec<usize>,
 }
 
@@ -58,7 +59,7 @@ impl Network {
         }
     }
 
-    /// A round trip: who may ask, asks.
+    /// A round trip: each flow with a due request sends it.
     fn round(&mut self) {
         for flow in &mut self.flows {
             flow.sender.on_timer(self.now, false);
@@ -90,7 +91,7 @@ impl Network {
         }
     }
 
-    /// What each flow would have if each port divided its capacity evenly.
+    /// Each flow's rate if each port divided its capacity evenly.
     fn fair(&self) -> Vec<u64> {
         let users = |port| self.flows.iter().filter(|flow| flow.path.contains(&port)).count() as u64;
         let share = |flow: &Flow| flow.path.iter().map(|&port| self.capacities[port] / users(port)).min();
@@ -102,7 +103,8 @@ impl Network {
     }
 }
 
-/// The example of the documentation: four flows, two on each of two ports, then all on one, then as before.
+/// The example of the documentation: four flows, two on each of two ports, then all on one, then as
+/// before.
 #[test]
 fn two_ports_and_four_flows() {
     let mut network = Network::new(&[1000, 1000], 4);
@@ -114,17 +116,17 @@ fn two_ports_and_four_flows() {
         network.granted().iter().map(|rate| rate / 1_000_000).collect::<Vec<_>>()
     };
     assert_eq!(go([0, 0, 1, 1], 3), [500; 4]);
-    // The two that come are told 0 and ask again.
+    // The two that arrive get 0 and send another request.
     assert_eq!(go([1; 4], 1), [0, 0, 250, 250]);
     assert_eq!(go([1; 4], 1), [250; 4]);
-    // Back at once: the first port remembers them, the second one forgets them.
+    // Back at once: the first port still has them, the second one drops them.
     assert_eq!(go([0, 0, 1, 1], 1), [500, 500, 250, 250]);
     assert_eq!(go([0, 0, 1, 1], 2 * PERIOD + 2), [500; 4]);
 }
 
 /// A path of more ports than any topology has.
 #[test]
-fn every_port_of_a_long_path_answers() {
+fn every_port_of_a_long_path_grants() {
     let mut rates = vec![1000; 40];
     rates[39] = 300;
     let mut network = Network::new(&rates, 2);
@@ -135,8 +137,8 @@ fn every_port_of_a_long_path_answers() {
     assert_eq!(network.granted(), [150_000_000; 2]);
 }
 
-/// Which flow takes which path, by how many ports its next request passes before it is lost, if it is, and how many
-/// round trips pass before the next change.
+/// The path of each flow, by the number of ports that its next request passes before it is lost, if
+/// it is, and the number of round trips before the next change.
 type Change = (usize, Vec<usize>, Option<usize>, usize);
 
 const PORTS: usize = 5;
@@ -151,8 +153,9 @@ fn change() -> impl Strategy<Value = Change> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// However paths change and requests are lost, each port counts all that use it, and no port's flows have more than it has for longer than it takes them
-    /// to ask; when all is quiet, each flow has exactly the least of its ports' equal shares.
+    /// For all changes of paths and losses of requests, each port counts all of its flows, and no
+    /// port's grants exceed its capacity for longer than a round of requests takes; in the steady
+    /// state each flow has exactly the least of its ports' equal shares.
     #[test]
     fn sums_belong_to_their_ports(
         rates in proptest::collection::vec(1u64..2000, PORTS),
@@ -171,7 +174,7 @@ proptest! {
                 prop_assert!(network.over.iter().all(|rounds| *rounds <= LONGEST), "{:?}", network.over);
             }
         }
-        // After two periods the ports have forgotten what was before; then all ask again.
+        // After two periods the ports have dropped the old state; then all send another request.
         (0..LONGEST + 2 * PERIOD + LONGEST).for_each(|_| network.round());
         prop_assert_eq!(network.granted(), network.fair());
     }

@@ -1,4 +1,4 @@
-//! D3's sending half with answers made by hand, and with a port.
+//! D3's sending half with hand-made grants, and with a port.
 
 use super::super::Router;
 use super::*;
@@ -21,12 +21,12 @@ fn connection(bytes: u64, deadline: Option<SimTime>) -> Connection {
 fn sender(bytes: u64, deadline: Option<SimTime>) -> Sender {
     Sender::new(&Parameters::default(), &connection(bytes, deadline))
 }
-/// An acknowledgement, with what a router says to the request.
+/// An acknowledgement, with a router's grant to the request.
 fn answer(sender: &mut Sender, now: SimTime, next: u64, grant: Option<RateHeader>) {
     let answer = Answer { next, stamp: now.saturating_sub(US(100)), echo: false };
     sender.on_ack(now, &Ack { answer, sack: &[], grant: grant.as_ref() });
 }
-/// What comes back when ports of these rates, numbered from 0, have answered. Nobody else uses them.
+/// The header after ports of these rates, numbered from 0, have granted. No other flow uses them.
 fn granted(mut header: RateHeader, mbps: &[u64]) -> RateHeader {
     for (port, rate) in (0..).zip(mbps) {
         Router::new(port, Bandwidth::from_mbps(*rate)).on_request(SimTime::ZERO, &mut header);
@@ -38,7 +38,7 @@ fn noting_ports(header: &RateHeader) -> Vec<u32> {
 }
 
 #[test]
-fn asks_first_then_sends_at_the_smallest_grant_and_says_goodbye() {
+fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     let mut sender = sender(3_000, None);
     let first = sender.poll(SimTime::ZERO).unwrap();
     assert_eq!((first.length, first.request), (0, true));
@@ -61,7 +61,7 @@ fn asks_first_then_sends_at_the_smallest_grant_and_says_goodbye() {
     assert_eq!(sender.window(), 2_500);
     // A faster grant does not wait for the slower one's turn.
     answer(&mut sender, US(150), 1000, Some(granted(header.clone(), &[1000])));
-    // The same answer once more changes nothing, and it is not the answer to what is asked next.
+    // A repeated grant changes nothing, and it is not the grant of the next request.
     answer(&mut sender, US(150), 1000, Some(granted(header, &[7])));
     assert_eq!(sender.timer(), US(158));
     let data = sender.poll(US(158)).unwrap();
@@ -80,7 +80,7 @@ fn asks_first_then_sends_at_the_smallest_grant_and_says_goodbye() {
 }
 
 #[test]
-fn asks_for_what_the_deadline_needs() {
+fn requests_the_rate_of_the_deadline() {
     let mut flow = sender(1_000_000, Some(SimTime::from_millis(10)));
     flow.poll(SimTime::ZERO);
     assert_eq!(flow.request(SimTime::ZERO).desired, Bandwidth::from_mbps(800));
@@ -91,7 +91,7 @@ fn asks_for_what_the_deadline_needs() {
 }
 
 #[test]
-fn a_flow_that_is_granted_nothing_asks_once_per_round_trip() {
+fn a_flow_with_a_grant_of_zero_sends_a_request_per_round_trip() {
     let mut sender = sender(1_000, None);
     for round in 0..5 {
         let now = US(100 * round);
@@ -118,7 +118,8 @@ fn a_lost_request_is_repeated() {
     assert_eq!(sender.timer(), SimTime::from_millis(30));
 }
 
-/// The first request of a flow with a long round trip is not taken for lost before it can have been answered.
+/// The first request of a flow with a long round trip is not considered lost before its grant can
+/// arrive.
 #[test]
 fn a_long_round_trip_is_waited_for() {
     let connection = Connection { round_trip: Some(SimTime::from_millis(50)), ..connection(1_000, None) };
@@ -128,9 +129,10 @@ fn a_long_round_trip_is_waited_for() {
     assert_eq!((header.within, sender.timer()), (SimTime::from_millis(100), SimTime::from_millis(150)));
 }
 
-/// A grant of 1 kb/s lets a packet out every 8 s. The flow asks once per round trip all the same.
+/// A grant of 1 kb/s releases a packet every 8 s. The flow still sends a request once per round
+/// trip.
 #[test]
-fn a_flow_that_is_granted_little_asks_once_per_round_trip() {
+fn a_flow_with_a_small_grant_sends_a_request_per_round_trip() {
     let mut sender = sender(1_000_000, None);
     let little = |header: &RateHeader| RateHeader { rate: Bandwidth::from_bps(1_000), ..header.clone() };
     sender.poll(SimTime::ZERO);
@@ -141,13 +143,14 @@ fn a_flow_that_is_granted_little_asks_once_per_round_trip() {
         let bare = sender.poll(now).unwrap();
         assert_eq!((bare.length, bare.request), (0, true));
         header = sender.request(now);
-        // Its first packet goes at once, the others wait.
+        // Its first packet leaves at once, the others wait.
         let data = sender.poll(now);
         assert_eq!(data.map(|data| (data.length, data.request)), (round == 1).then_some((1000, false)));
     }
 }
 
-/// Oracle: four settled flows of 250 Mb/s at 1 Gb/s; a newcomer waits a round trip, then all have 200.
+/// Oracle: four settled flows of 250 Mb/s at 1 Gb/s; a newcomer waits a round trip, then all have
+/// 200.
 #[test]
 fn senders_and_a_router_settle() {
     let mut router = Router::new(0, Bandwidth::from_gbps(1));

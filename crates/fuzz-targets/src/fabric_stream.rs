@@ -1,4 +1,4 @@
-//! What a leader and the fabric broker say on a call, and the brokers behind them.
+//! Messages of a leader and the fabric broker on a stream, and the brokers that receive them.
 
 use crate::fabric_datagram::take;
 use crate::rack_datagram::{POLICY, key};
@@ -13,7 +13,7 @@ use weir_wire::{Message, decode, encode};
 ///
 /// # Panics
 /// If something does not hold that should: a finding.
-pub fn fabric_call(data: &[u8]) -> bool {
+pub fn fabric_stream(data: &[u8]) -> bool {
     let mut taken = false;
     if let Ok(FromLeader { message: Some(from_leader::Message::Report(message)) }) = FromLeader::decode(data)
         && let Ok(report) = convert::report(MachineId(0), &message)
@@ -30,7 +30,7 @@ pub fn fabric_call(data: &[u8]) -> bool {
     {
         let again = convert::from_limits(&limits).message;
         assert_eq!(again, Some(from_broker::Message::Limits(message)), "a value has one spelling");
-        // A leader relays the limits that it receives within its rack.
+        // A broker that receives limits relays them in its rack.
         let relay = Message::from(LimitsRelay { age: Duration::ZERO, limits: limits.clone() });
         assert_eq!(decode(&encode(&relay, &key()), &key()), Ok(relay));
         take(&limits.into());

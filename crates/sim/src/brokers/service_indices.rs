@@ -1,17 +1,17 @@
-//! The traffic classes of services at hosts.
+//! The indices of services at hosts.
 
 use crate::ids::ServiceIndex;
 use weir_policy::Policy;
 use weir_units::ServiceId;
 
-/// The traffic class of each leaf service: its place among the leaves.
+/// The index of each leaf service: its position among the leaves.
 #[derive(Debug, Clone)]
 pub struct ServiceIndices {
     leaves: Vec<ServiceId>,
 }
 
 impl ServiceIndices {
-    /// The classes of a policy's leaf services.
+    /// The indices of a policy's leaf services.
     pub fn new(policy: &Policy) -> Self {
         Self { leaves: policy.services().leaves().map(|(id, _)| id).collect() }
     }
@@ -19,12 +19,12 @@ impl ServiceIndices {
     pub fn count(&self) -> usize {
         self.leaves.len()
     }
-    /// The class of a leaf service; `None` for a service with children.
+    /// The index of a leaf service; `None` for a service with children.
     pub fn of(&self, service: ServiceId) -> Option<ServiceIndex> {
         self.leaves.binary_search(&service).ok().map(|place| ServiceIndex(place as u16))
     }
-    /// Every leaf with its class.
+    /// Every leaf with its index.
     pub fn iter(&self) -> impl Iterator<Item = (ServiceId, ServiceIndex)> {
-        self.leaves.iter().zip(0..).map(|(&service, class)| (service, ServiceIndex(class)))
+        self.leaves.iter().zip(0..).map(|(&service, index)| (service, ServiceIndex(index)))
     }
 }
