@@ -95,10 +95,10 @@ fn line(
     let mut line = format!("[{ended:>3}/{known}] {:>6.1} s {word:<7} {}", wall.as_secs_f64(), job.name());
     // Infallible for a String.
     let _ = match job {
-        Job::Realtime { .. } => write!(line, " (load {:.2})", load(*wall, *cpu)),
-        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests)", counts.passed + counts.failed + counts.skipped),
-        Job::Command(_) => Ok(()),
+        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests,", counts.passed + counts.failed + counts.skipped),
+        Job::Realtime { .. } | Job::Command(_) => write!(line, " ("),
     };
+    let _ = write!(line, "{}load {:.2})", if line.ends_with(',') { " " } else { "" }, load(*wall, *cpu));
     if let Some((first, others)) = running.split_first() {
         let _ = match others.len() {
             0 => write!(line, " | running: {first}"),
@@ -144,7 +144,7 @@ mod tests {
         let job = Job::Command("make lint".into());
         let running = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
         let text = line((3, 20), &job, &ended(Outcome::Exited(0)), Counts::default(), Word::Passed, &running);
-        assert_eq!(text, "[  3/20]    4.0 s passed  make lint | running: a and 2 more");
+        assert_eq!(text, "[  3/20]    4.0 s passed  make lint (load 0.25) | running: a and 2 more");
         assert!((load(Duration::from_secs(4), Duration::from_secs(1)) - 0.25).abs() < 1e-9);
     }
 
