@@ -20,7 +20,7 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 .PHONY: help setup demo results test soak test-realtime build install uninstall format lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## Say what there is
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:         ## Install what is missing (Debian packages), and check the Rust toolchain
 	@./tools/setup.sh
@@ -56,7 +56,7 @@ results: build ## Run every published experiment in its quick setting: docs/resu
 test: setup format ## Every check and test; those that need root are skipped with a line otherwise
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
-soak: setup format ## All of `make test` in full, with what needs a quiet machine or many minutes, and test-edt
+soak: setup format ## All of make test in full, real-time tests one by one (a machine without other work, half an hour), and test-edt
 	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 
