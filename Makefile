@@ -21,7 +21,7 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
         fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:         ## Install missing Debian packages, and check the Rust toolchain
 	@./tools/setup.sh
@@ -59,7 +59,7 @@ results: build ## Run all published experiments, quick: docs/results.md, as root
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
-soak: setup format ## All of `make test` in full, with what needs a quiet machine or many minutes, and test-edt
+soak: setup format ## make test in full, real-time tests one by one (idle machine, half an hour), and test-edt
 	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 

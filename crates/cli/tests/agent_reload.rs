@@ -66,7 +66,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let agent = pair.running(&pair.m1, "m1");
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    all_near(&[flow.rate()], 20.0, 0.06);
+    flow.is_at(20.0, 0.06);
 
     // Refused: nothing changes but what is said.
     let before = shaping(&pair);
@@ -96,7 +96,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     fs::write(&pair.key, key).expect("written");
 
     // Taken.
-    all_near(&[flow.rate()], 20.0, 0.1);
+    flow.is_at(20.0, 0.1);
     let rates = std::thread::scope(|scope| {
         let rates = scope.spawn(|| flow.rates(16, 250));
         std::thread::sleep(std::time::Duration::from_millis(1000));
@@ -124,15 +124,15 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     assert!(status["epoch"].as_u64() > epoch && sent(&status, "a") < bytes, "{status:#}");
     let second = Flow::start(&pair, 5002);
     second.rate();
-    all_near(&[second.rate()], 10.0, 0.06);
-    all_near(&[flow.rate()], 40.0, 0.1);
+    second.is_at(10.0, 0.06);
+    flow.is_at(40.0, 0.1);
     // And removed again: its class is deleted.
     drop(second);
     fs::write(&pair.policy, limited("{ max: 40Mb/s }")).expect("written");
     reload(&agent);
     let one = |pair: &Pair| pair.status("m1").is_some_and(|s| s["services"].as_array().map(Vec::len) == Some(1));
     wait_for("one service", 5, || one(&pair));
-    all_near(&[flow.rate()], 40.0, 0.1);
+    flow.is_at(40.0, 0.1);
     drop(flow);
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
@@ -186,7 +186,7 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
                     && reports("m1") > before.1.map(|n| n + 1)
                     && reports("m2") > before.2.map(|n| n + 1)
             });
-            all_near(&[flow.rate()], 20.0, 0.2);
+            flow.is_at(20.0, 0.2);
         }
     }
     for machine in ["m1", "m2"] {

@@ -41,11 +41,6 @@ fn bound_agent(pair: &Pair, capabilities: &[String], before: &str) -> Command {
     command
 }
 
-#[track_caller]
-fn near(rate: f64, expected: f64, part: f64) {
-    assert!((rate / expected - 1.0).abs() < part, "{rate:.1} is not {expected} Mb/s ± {part}");
-}
-
 #[test]
 fn the_units_capabilities_suffice_and_each_is_needed() {
     if skipped("an agent with the unit's capabilities") {
@@ -60,7 +55,7 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     wait_for("the agent's first status", 20, || pair.status("m1").is_some());
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    near(flow.rate(), 20.0, 0.06);
+    flow.is_at(20.0, 0.06);
     // A reload and the next agent need no more, and what the policy before let it send holds under neither.
     fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
     signal(&agent, libc::SIGHUP);
@@ -71,7 +66,7 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     fs::write(&pair.policy, policy().replace("20Mb/s", "40Mb/s")).expect("written");
     let agent = bound_agent(&pair, &all, "").spawn().expect("starts");
     wait_for("the next agent's first status", 20, || pair.status("m1").is_some());
-    near(flow.rate(), 40.0, 0.06);
+    flow.is_at(40.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
@@ -152,17 +147,17 @@ fn the_agent_lives_by_its_unit() {
     wait_for("the agent's first status", 20, || manager.run().join("agent.json").exists());
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    near(flow.rate(), 20.0, 0.06);
+    flow.is_at(20.0, 0.06);
     // A reload says whether it was taken.
     manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
     manager.must("reload", AGENT);
     flow.rates(1, 300);
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     manager.write("policy.yaml", policy().replace("20Mb/s", "40 parsecs"), 0o644, 0);
     let (taken, said) = manager.systemctl(&["reload", AGENT]);
     assert!(!taken && manager.log(AGENT).contains("40 parsecs"), "{said}: {}", manager.log(AGENT));
     assert_eq!(manager.property(AGENT, "ActiveState"), "active");
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
     // The next agent goes on where this one ends, and limits hold meanwhile.
     let old = manager.property(AGENT, "MainPID");
@@ -179,7 +174,7 @@ fn the_agent_lives_by_its_unit() {
     // Stopped, it leaves all in force, and removal takes it away.
     manager.must("stop", AGENT);
     assert!(pair.picture().contains(" 7765: root"), "{}", pair.picture());
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     drop(flow);
     let mut remove = manager.inside("weir");
     remove.args(["agent", "--remove", "--interface", "eth0", "--status", "/run/weir/agent.json"]);
@@ -277,7 +272,7 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
     let is_held = || pair.picture().contains(" 7765: root") && not_enforced().is_null();
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    near(flow.rate(), 20.0, 0.06);
+    flow.is_at(20.0, 0.06);
     // A foreign qdisc is reported and kept, and a reload is applied meanwhile.
     tc("qdisc replace dev eth0 root bfifo limit 100000");
     wait_for("the agent to say so", 10, || not_enforced().as_str().is_some_and(|why| why.contains("bfifo")));
@@ -294,12 +289,12 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
     tc("qdisc del dev eth0 root");
     wait_for("all to be held again", 10, is_held);
     flow.rate();
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     // Ours is deleted.
     tc("qdisc del dev eth0 root");
     wait_for("the qdisc to come back", 10, is_held);
     flow.rate();
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     // The programs go with what holds them; who takes their place begins anew.
     let epoch = pair.status("m1").expect("a status")["epoch"].clone();
     for path in pair.files().iter().filter(|path| path.starts_with("/sys/fs/bpf/")) {
@@ -310,7 +305,7 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
     let has_programs = || pair.status("m1").is_some_and(|status| status["epoch"] != epoch) && is_held();
     wait_for("the programs to come back", 10, has_programs);
     flow.rate();
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     drop(flow);
     // One that ends meanwhile takes away what is its own.
     tc("qdisc replace dev eth0 root bfifo limit 100000");
@@ -366,7 +361,7 @@ fn an_interface_that_returns_with_a_foreign_qdisc_is_reported() {
     wait_for("it to be under the policy", 10, || says("not_enforced").is_null() && says("mode").is_string());
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    near(flow.rate(), 20.0, 0.06);
+    flow.is_at(20.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
@@ -409,7 +404,7 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
     wait_for("the reload", 10, || status()["counters"]["reloads"] == 1);
     let flow = Flow::start(&pair, 5001);
     flow.rate();
-    near(flow.rate(), 30.0, 0.06);
+    flow.is_at(30.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
     assert_eq!(end(agent).0, Some(0));
@@ -446,7 +441,7 @@ fn an_interface_comes_and_goes_without_a_restart() {
     let held = || {
         let flow = Flow::start(&pair, 5001);
         flow.rate();
-        near(flow.rate(), 20.0, 0.06);
+        flow.is_at(20.0, 0.06);
     };
     held();
     // Down and up: all is still on it.

@@ -100,11 +100,12 @@ impl Job {
         command
     }
 
-    /// The command that runs it again.
-    pub(crate) fn rerun(&self) -> String {
+    /// The command that runs it again, in full or not.
+    pub(crate) fn rerun(&self, options: &Options) -> String {
+        let quick = if options.soak { "" } else { "WEIR_QUICK=1 " };
         match self {
-            Self::Realtime { binary, test, .. } => format!("{} -- --exact {test}", cargo_test(&binary.name)),
-            Self::Pure { binary, .. } => cargo_test(&binary.name),
+            Self::Realtime { binary, test, .. } => format!("{quick}{} -- --exact {test}", cargo_test(&binary.name)),
+            Self::Pure { binary, .. } => format!("{quick}{}", cargo_test(&binary.name)),
             Self::Command(text) => text.clone(),
             Self::Doc => "cargo test --workspace --doc".to_owned(),
         }

@@ -13,8 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The priority of all that computes beside real-time tests: they get a processor at once when they need one.
-pub(crate) const BACKGROUND: i32 = 19;
+/// The priority of all that computes beside real-time tests. These have weights of 9548 to 335, 28 parts of 29 of a processor that both
+/// want, and get it at once when they wake up. A lower priority would leave the build nothing beside other programs of the machine.
+pub(crate) const BACKGROUND: i32 = 5;
 /// The priority of real-time tests: a program of the usual priority on each processor leaves them nine tenths (`sched_prio_to_weight`
 /// in the kernel: 9548 to 1024).
 pub(crate) const REALTIME: i32 = -10;

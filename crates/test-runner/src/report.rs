@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// Counts a process that has ended and prints its line; `running` are the names of those that still run.
-    pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, running: &[String]) {
+    pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, rerun: &str, running: &[String]) {
         self.ended += 1;
         let output = ended.output();
         let mut counts = crate::inventory::counts(&output);
@@ -48,7 +48,7 @@ impl Report {
         };
         println!("{}", line((self.ended, self.known), job, ended, counts, word, running));
         if word == Word::Failed {
-            self.failures.push(failure(job, ended, &output));
+            self.failures.push(failure(job, ended, rerun, &output));
         }
         self.total.passed += counts.passed;
         self.total.failed += counts.failed;
@@ -95,10 +95,10 @@ fn line(
     let mut line = format!("[{ended:>3}/{known}] {:>6.1} s {word:<7} {}", wall.as_secs_f64(), job.name());
     // Infallible for a String.
     let _ = match job {
-        Job::Realtime { .. } => write!(line, " (load {:.2})", load(*wall, *cpu)),
-        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests)", counts.passed + counts.failed + counts.skipped),
-        Job::Command(_) => Ok(()),
+        Job::Pure { .. } | Job::Doc => write!(line, " ({} tests,", counts.passed + counts.failed + counts.skipped),
+        Job::Realtime { .. } | Job::Command(_) => write!(line, " ("),
     };
+    let _ = write!(line, "{}load {:.2})", if line.ends_with(',') { " " } else { "" }, load(*wall, *cpu));
     if let Some((first, others)) = running.split_first() {
         let _ = match others.len() {
             0 => write!(line, " | running: {first}"),
@@ -113,7 +113,7 @@ pub(crate) fn load(wall: Duration, cpu: Duration) -> f64 {
     cpu.as_secs_f64() / wall.as_secs_f64().max(0.001)
 }
 
-fn failure(job: &Job, ended: &Ended, output: &str) -> String {
+fn failure(job: &Job, ended: &Ended, rerun: &str, output: &str) -> String {
     let how = match ended.outcome {
         Outcome::Exited(code) => format!("exit status {code}"),
         Outcome::Signalled(signal) => format!("signal {signal}"),
@@ -126,7 +126,7 @@ fn failure(job: &Job, ended: &Ended, output: &str) -> String {
         count => format!("({count} lines before these are in {})\n", ended.log.display()),
     };
     let shown = shown.join("\n");
-    format!("---- {} failed: {how}\n{dropped}{shown}\nrun it again: {}", job.name(), job.rerun())
+    format!("---- {} failed: {how}\n{dropped}{shown}\nrun it again: {rerun}", job.name())
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
         let job = Job::Command("make lint".into());
         let running = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
         let text = line((3, 20), &job, &ended(Outcome::Exited(0)), Counts::default(), Word::Passed, &running);
-        assert_eq!(text, "[  3/20]    4.0 s passed  make lint | running: a and 2 more");
+        assert_eq!(text, "[  3/20]    4.0 s passed  make lint (load 0.25) | running: a and 2 more");
         assert!((load(Duration::from_secs(4), Duration::from_secs(1)) - 0.25).abs() < 1e-9);
     }
 
@@ -152,7 +152,7 @@ mod tests {
     fn a_failure_has_the_end_of_its_output_and_the_command() {
         let job = Job::Command("make lint".into());
         let output: String = (0..300).map(|number| format!("line {number}\n")).collect();
-        let text = failure(&job, &ended(Outcome::Exited(2)), &output);
+        let text = failure(&job, &ended(Outcome::Exited(2)), "make lint", &output);
         assert!(text.contains("exit status 2") && text.contains("(100 lines before these are in /nowhere/log)"));
         assert!(
             text.contains("line 100\n") && !text.contains("line 99\n") && text.ends_with("run it again: make lint")
@@ -163,7 +163,7 @@ mod tests {
     fn a_crash_without_a_result_counts_as_one_failure() {
         let mut report = Report::default();
         report.expect_another();
-        report.ended(&Job::Command("false".into()), &ended(Outcome::Signalled(6)), &[]);
+        report.ended(&Job::Command("false".into()), &ended(Outcome::Signalled(6)), "false", &[]);
         assert_eq!(report.total, Counts { failed: 1, ..Counts::default() });
         assert!(!report.close(Duration::ZERO, true));
     }

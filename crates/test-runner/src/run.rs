@@ -292,7 +292,7 @@ impl Run<'_> {
         let mut running: Vec<(&usize, &Instant)> = self.running.iter().collect();
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();
-        self.report.ended(&job, ended, &running);
+        self.report.ended(&job, ended, &job.rerun(self.options), &running);
         if let Job::Realtime { binary, test, .. } = job {
             self.schedule.ended(index);
             let percent = (load(ended.wall, ended.cpu) * 100.0).ceil() as u32;

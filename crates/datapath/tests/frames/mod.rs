@@ -2,6 +2,7 @@
 //!
 //! Addresses, ports and code points come from small pools that frames and filters share, so that most
 //! filters match some frames and most frames match some filter.
+#![allow(dead_code, reason = "each user needs a part")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_policy::{Match, Protocol};

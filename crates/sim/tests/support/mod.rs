@@ -78,7 +78,7 @@ pub(crate) fn complete(
     let source = Source {
         workload,
         transport,
-        service: ServiceIndex(0),
+        index: ServiceIndex(0),
         priority: 0,
         spread: SimTime::ZERO,
         service: None,
