@@ -10,7 +10,8 @@ fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint
 # A plain user's PATH lacks the directories where Debian keeps ip and tc.
 PATH=$PATH:/usr/sbin:/sbin
 
-# What is needed, by what shows that it is there, and the Debian package that has it.
+# What is needed, by what shows that it is there, and the Debian package that has it. clang depends on libclang, with which
+# bindgen reads the C headers.
 build=() lab=() edt=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)

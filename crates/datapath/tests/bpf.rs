@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_shaper_compiles_for_the_kernel() {
+fn shaper_compiles_for_bpf() {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     if Command::new(&clang).arg("--version").output().is_err() {
         println!("skipped: {clang} does not start");

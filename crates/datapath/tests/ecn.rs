@@ -57,7 +57,7 @@ fn the_worked_example() {
 }
 
 #[test]
-fn a_packet_that_asks_says_so_unless_it_was_marked() {
+fn feedback_request_is_visible_unless_marked() {
     let mut header = ipv4(0, 7, DONT_FRAGMENT);
     leave_ipv4(&mut header, 1, true);
     assert_eq!(header[1], ECT1);
@@ -73,7 +73,7 @@ fn a_packet_that_asks_says_so_unless_it_was_marked() {
 }
 
 #[test]
-fn what_may_be_fragmented_stays_as_it_is() {
+fn fragmentable_packet_is_unchanged() {
     for flags in [0, 0x2000, 0x6000, 0x4001, 0xc000] {
         let mut header = ipv4(0, 0x1234, flags);
         assert!(!leave_ipv4(&mut header, 1, false), "flags {flags:#x}");
@@ -91,7 +91,7 @@ proptest! {
 
     /// What a tenant sent is what a tenant gets, but for the marks on what it said may be marked; the receiver's host knows all marks.
     #[test]
-    fn ipv4_arrives_as_it_was_sent(
+    fn ipv4_header_is_restored_on_arrival(
         tos in any::<u8>(), id in any::<u16>(), flags in prop_oneof![Just(DONT_FRAGMENT), any::<u16>()],
         segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), asks in any::<bool>(), long in any::<bool>(),
     ) {
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn ipv6_arrives_as_it_was_sent(class in any::<u8>(), label in 0..1u32 << 20, asks in any::<bool>(), long in any::<bool>()) {
+    fn ipv6_header_is_restored_on_arrival(class in any::<u8>(), label in 0..1u32 << 20, asks in any::<bool>(), long in any::<bool>()) {
         let word = 6 << 28 | u32::from(class) << 20 | label;
         let mut packet = word.to_be_bytes();
         leave_ipv6(&mut packet, asks);

@@ -39,7 +39,7 @@ fn feedback() -> Feedback {
 }
 
 #[test]
-fn a_word_is_no_feedback() {
+fn ecn_capability_is_not_feedback() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
     let word = feedback().ecn_capability(&source, &destination, &key);
     assert_eq!(word[5], 6, "its kind");
@@ -62,7 +62,7 @@ fn the_tag_is_siphash_2_4() {
 
 proptest! {
     #[test]
-    fn tags_are_the_models(key in any::<[u8; 16]>(), words in prop::collection::vec(any::<u64>(), 0..=16)) {
+    fn tags_agree_with_the_model(key in any::<[u8; 16]>(), words in prop::collection::vec(any::<u64>(), 0..=16)) {
         let half = |from: usize| u64::from_le_bytes(key[from..from + 8].try_into().expect("eight bytes"));
         let mut model = SipHasher::new_with_keys(half(0), half(8));
         words.iter().for_each(|word| model.write(&word.to_ne_bytes()));
@@ -71,7 +71,7 @@ proptest! {
 
     /// Whatever bit of it somebody changes, wherever it is said to come from: it is not believed.
     #[test]
-    fn what_is_altered_is_not_believed(bit in 0..FEEDBACK_BYTES * 8, from in any::<[u8; 4]>()) {
+    fn altered_feedback_is_rejected(bit in 0..FEEDBACK_BYTES * 8, from in any::<[u8; 4]>()) {
         let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
         let mut body = feedback().body(&source, &destination, &key);
         body[bit / 8] ^= 1 << (bit % 8);
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn the_body_is_as_documented() {
+fn body_has_the_documented_format() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
     let body = feedback().body(&source, &destination, &key);
     assert_eq!(&body[..8], b"WEIR\x02\x05\x42\x42");
@@ -110,7 +110,7 @@ fn the_body_is_as_documented() {
 }
 
 #[test]
-fn the_order_is_epoch_then_sequence() {
+fn feedback_is_ordered_by_epoch_then_sequence() {
     let newer = |epoch, sequence, last| Feedback(abi::Feedback { epoch, sequence, ..feedback().0 }).is_newer(last);
     assert!(newer(5, 8, (5, 7)) && newer(6, 0, (5, 7)));
     assert!(!newer(5, 7, (5, 7)) && !newer(5, 6, (5, 7)) && !newer(4, 9, (5, 7)));
@@ -132,7 +132,7 @@ fn parsed(ethertype: [u8; 2], headers: &[u8], body: &[u8]) -> Packet {
 }
 
 #[test]
-fn an_answer_goes_back_to_where_its_packet_came_from() {
+fn feedback_is_addressed_to_the_source_of_its_packet() {
     let (receiver, sender, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
     let body = feedback().body(&receiver, &sender, &key);
     let headers = headers_ipv4(&receiver, &sender);
@@ -148,7 +148,7 @@ fn an_answer_goes_back_to_where_its_packet_came_from() {
 }
 
 #[test]
-fn an_answer_over_ipv6_has_a_checksum() {
+fn feedback_over_ipv6_has_a_checksum() {
     let (receiver, sender, key) = (address([0x20; 16]), address([0xfe; 16]), SipKey::new(KEY));
     for sequence in 0..1000 {
         let feedback = Feedback(abi::Feedback { sequence, ..feedback().0 });

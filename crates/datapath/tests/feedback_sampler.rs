@@ -12,7 +12,7 @@ fn packet() -> impl Strategy<Value = (u64, u64, u64)> {
 
 proptest! {
     #[test]
-    fn waiting_is_what_the_clock_would_have_said(
+    fn coarse_time_agrees_with_the_clock(
         packets in prop::collection::vec(packet(), 1..400),
         bytes in prop_oneof![Just(0u32), 1..30_000u32],
         interval in prop_oneof![Just(0u64), 1_000..1_000_000u64],
@@ -45,7 +45,7 @@ fn address() -> impl Strategy<Value = Address> {
 proptest! {
     /// Nobody is spared who was not told this rate a short while ago.
     #[test]
-    fn only_who_was_told_is_spared(
+    fn only_an_advertised_rate_is_suppressed(
         answers in prop::collection::vec((address(), address(), 0..3u32, 1..4u64, 0..400u64), 1..300),
     ) {
         let mut told = Advertised::<16>::new(Duration::from_micros(1000));
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_sender_is_told_a_rate_once_in_a_while() {
+fn unchanged_rate_is_advertised_with_backoff() {
     let mut told = Advertised::<256>::new(Duration::from_micros(1000));
     let hosts: Vec<Address> = (1..=32u64).map(|host| [0, (0x0a4d_0000 + host).swap_bytes() | 0xffff_0000]).collect();
     let mut count = |rate: fn(u64) -> u64| {
@@ -90,7 +90,7 @@ fn a_sender_is_told_a_rate_once_in_a_while() {
 }
 
 #[test]
-fn slow_meters_tell_before_their_senders_take_it_for_silence() {
+fn slow_meters_advertise_before_the_silence_timeout() {
     // Intervals of 10 us to 1 s; silence is a second.
     for interval in [10, 200, 20_000, 62_500, 100_000, 500_000, 1_000_000] {
         let mut told = Advertised::<16>::new(Duration::from_micros(2 * interval));
@@ -110,7 +110,7 @@ fn slow_meters_tell_before_their_senders_take_it_for_silence() {
 }
 
 #[test]
-fn most_packets_wait() {
+fn most_packets_are_decided_without_a_clock_read() {
     // 64 B packets each 100 ns, ticks of 200 us, the product's 10 kB and T.
     let mut answers = FeedbackSampler(abi::FeedbackSampler {
         interval: 200_000,

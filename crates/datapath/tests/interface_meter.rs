@@ -104,7 +104,7 @@ fn assert_near(is: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn both_rules_at_one_machine() {
+fn both_sharing_rules_at_one_machine() {
     // The oracle of the two rules, times 0.95: mins 2, 2, 0 and weights 1, 2, 3 of 10 give 3, 4, 3 or 2, 3.2, 4.8.
     let services = [
         service(1.9e9, f64::INFINITY, 1000, f64::INFINITY),
@@ -118,7 +118,7 @@ fn both_rules_at_one_machine() {
 }
 
 #[test]
-fn who_comes_back_has_its_guarantee_within_milliseconds() {
+fn resuming_service_has_its_guarantee_within_milliseconds() {
     // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both fill it. The first marks are those
     // of the first full interval, and count in the next: R is at the level then.
     assert_eq!(given_way(6e9, false), 48);
@@ -137,7 +137,7 @@ proptest! {
 
     /// Any services with feasible guarantees come to what the rule says.
     #[test]
-    fn comes_to_the_rules_allocation(
+    fn rates_converge_to_the_allocation_of_the_rule(
         parts in prop::collection::vec((0.0..1.0f64, 0.0..3.0f64, 200..5000u32, 0.0..3.0f64), 1..12),
         add in any::<bool>(),
     ) {
@@ -162,7 +162,7 @@ proptest! {
 
     /// Shares stay between the guarantee (as far as the interface carries it) and the limit.
     #[test]
-    fn a_share_is_between_min_and_max(
+    fn share_is_between_min_and_max(
         capacity in 1_000_000..=400_000_000_000u64, min in 0.0..1.0f64, over in 0.0..2.0f64,
         weight in 1..=1_000_000_000u32, others in prop::collection::vec(1..=1_000_000_000u32, 0..20), loads in prop::collection::vec(0.0..4.0f64, 0..60),
     ) {
@@ -215,7 +215,7 @@ fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 
 }
 
 #[test]
-fn limits_that_fill_the_link_do_not_leave_r_where_it_has_no_effect() {
+fn limits_that_fill_the_link_lower_an_ineffective_r() {
     let limits = [0.75 * LINK, 0.25 * LINK];
     for sharing in [Sharing::Fill, Sharing::Add] {
         let (took, used) = under_limits(limits, sharing, true);
@@ -232,7 +232,7 @@ fn limits_that_fill_the_link_do_not_leave_r_where_it_has_no_effect() {
 }
 
 #[test]
-fn r_stays_where_somebody_has_more_by_it() {
+fn r_is_kept_while_a_service_gains_by_it() {
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let mut meter = meter(&services, Sharing::Fill);
     let receive = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), 0);
@@ -262,7 +262,7 @@ fn r_stays_where_somebody_has_more_by_it() {
 
 /// Its meter's windows are twenty of the interface's, and the last that closed is that of its pause.
 #[test]
-fn r_stays_for_a_service_that_has_just_begun() {
+fn r_is_kept_for_a_service_that_has_just_started() {
     let services = [service(0.0, f64::INFINITY, 10_000, 4e9), service(0.0, f64::INFINITY, 1000, 8e9)];
     let mut meter = meter(&services, Sharing::Fill);
     let receive = |interval| {
@@ -300,7 +300,7 @@ fn r_stays_for_a_service_that_has_just_begun() {
 }
 
 #[test]
-fn the_interval_is_the_machines() {
+fn interval_is_the_machine_level_interval() {
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let mut meter = meter(&services, Sharing::Fill);
     let at = |time: Duration| Instant::ZERO + time;

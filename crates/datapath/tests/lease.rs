@@ -40,7 +40,7 @@ proptest! {
     /// whatever is kept and not used; and to each destination packets leave in the order in which they came, but for what a CPU's
     /// batch lets leave at once.
     #[test]
-    fn limits_are_used_in_full_and_in_order(
+    fn limits_are_fully_used_in_order(
         mbps in 20u64..19_000,
         kind in 0..3,
         percent in 30u64..300,
@@ -127,7 +127,7 @@ proptest! {
 
     /// Where packets wait, most need no look at the clocks, on whatever CPU.
     #[test]
-    fn what_waits_looks_at_the_clocks_once_for_several(
+    fn one_lease_covers_several_delayed_packets(
         mbps in 1_000u64..20_000,
         cpus in 1..=CPUS,
     ) {
@@ -152,7 +152,7 @@ proptest! {
 
     /// What places keep that do not come back leaves no room for a new one, but for 20 ms.
     #[test]
-    fn what_nobody_comes_back_to_is_forgotten(mbps in 1_000u64..10_000, silent in 2u32..24) {
+    fn unused_lease_expires(mbps in 1_000u64..10_000, silent in 2u32..24) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let place = || (CpuBatch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
@@ -177,7 +177,7 @@ proptest! {
 
     /// What many destinations of a service left of their grants, each in its own tick, and all come back to at once, is an eighth of a burst at most.
     #[test]
-    fn what_comes_back_at_once_is_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
+    fn early_return_shrinks_the_lease_to_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());

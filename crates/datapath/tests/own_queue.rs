@@ -72,7 +72,7 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, committed: f64)
 }
 
 #[test]
-fn marks_count_by_who_was_marked() {
+fn marks_count_by_the_marked_service() {
     let case = |own, all, committed| after_marks(ShaperParameters::PARLEY, own, all, committed);
     // Not full: half of R goes for marks, besides what usage says: half of the capacity raises it by a quarter. The interface's R
     // rises by the whole of what is unused.
@@ -88,7 +88,7 @@ fn marks_count_by_who_was_marked() {
 }
 
 #[test]
-fn who_has_less_than_it_is_entitled_to_takes_the_interface_to_the_level() {
+fn marks_below_the_committed_rate_lower_r_to_the_saturated_rate() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     // Half of the interface is unused: R rises from an eighth of C by half, five times: to 9 Gb/s.
     for _ in 0..6 {
@@ -108,7 +108,7 @@ fn who_has_less_than_it_is_entitled_to_takes_the_interface_to_the_level() {
 }
 
 #[test]
-fn who_closes_a_full_window_is_of_the_next() {
+fn packet_closing_a_full_window_counts_in_the_next() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     for _ in 0..6 {
         beside.window(2e9, 4.75e9, false);
@@ -125,7 +125,7 @@ fn who_closes_a_full_window_is_of_the_next() {
 }
 
 #[test]
-fn marks_in_passing_take_nobody_down() {
+fn occasional_marks_do_not_lower_r() {
     for (marks, falls) in [(62, false), (63, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         for _ in 0..6 {
@@ -141,7 +141,7 @@ fn marks_in_passing_take_nobody_down() {
 }
 
 #[test]
-fn what_marks_left_unused_does_not_raise_r() {
+fn capacity_unused_after_marks_does_not_raise_r() {
     let steps = |marked: bool, then: f64| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
         beside.window(4.75e9, 10e9, false);
@@ -166,7 +166,7 @@ fn what_marks_left_unused_does_not_raise_r() {
 }
 
 #[test]
-fn after_a_pause_marks_are_old() {
+fn marks_from_before_a_pause_are_ignored() {
     for (pause, old) in [(32, false), (33, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         beside.window(4.75e9, 10e9, false);
@@ -184,7 +184,7 @@ fn after_a_pause_marks_are_old() {
 }
 
 #[test]
-fn a_new_capacity_takes_r_along_and_forgets_marks() {
+fn new_capacity_scales_r_and_resets_marks() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     for _ in 0..6 {
         beside.window(2e9, 4.75e9, false);
@@ -203,7 +203,7 @@ fn a_new_capacity_takes_r_along_and_forgets_marks() {
 }
 
 #[test]
-fn half_of_r_is_back_when_the_queue_has_drained() {
+fn half_of_r_is_restored_once_the_queue_has_drained() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
     // Half of the service's C is unused: R rises by a quarter. What closes is the window before.
     beside.window(4.75e9, 9e9, false);
@@ -229,7 +229,7 @@ fn half_of_r_is_back_when_the_queue_has_drained() {
 }
 
 #[test]
-fn a_pause_tells_nothing_of_a_queue() {
+fn pause_is_no_sign_of_a_queue() {
     // R of the interface before and after a marked service of this interval comes back from a pause of so many windows, in
     // which others brought so much of C.
     let after = |interval: Duration, pause: u64, load: f64| {
@@ -262,7 +262,7 @@ fn a_pause_tells_nothing_of_a_queue() {
 }
 
 #[test]
-fn bursts_below_a_cap_are_not_the_own_queue() {
+fn bursts_below_a_cap_do_not_count_as_own_queue() {
     // Of a link that carries far more: full by chance, then a service's window of twice the cap, all marked by others' queues.
     let mut beside = Beside::new(ShaperParameters::PARLEY, 0.0);
     beside.window(4e9, 10e9, false);
@@ -278,7 +278,7 @@ fn bursts_below_a_cap_are_not_the_own_queue() {
 }
 
 #[test]
-fn a_queue_is_known_in_the_services_window() {
+fn own_queue_is_detected_in_the_service_window() {
     // Five windows of the service in one of the interface's.
     let parameters = ShaperParameters { interval: Duration::from_micros(200), ..ShaperParameters::PARLEY };
     let mut interface =
@@ -311,7 +311,7 @@ fn a_queue_is_known_in_the_services_window() {
 }
 
 #[test]
-fn usage_above_a_share_is_the_interfaces_to_lower() {
+fn usage_above_a_share_is_lowered_by_the_interface_meter() {
     let step = |share: bool| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
         beside.window(5e9, 10e9, false);
@@ -473,7 +473,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
 }
 
 #[test]
-fn marks_count_as_the_table_says() {
+fn marks_count_as_in_the_table() {
     // Stretches of a full interface, of one that is not, of one with little, and of any.
     let load = || prop_oneof![3 => 1.005..1.06f64, 3 => 0.5..0.95f64, 1 => 0.05..0.5f64, 3 => 0.5..1.2f64];
     let packet = |load: f64| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(0.7));

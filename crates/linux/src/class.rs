@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn small_rates_have_small_bursts_and_room_for_64_connections() {
+    fn small_rates_have_small_bursts_and_queues_for_64_connections() {
         // 3 Mb/s: ten frames are 40 ms, and 128 half a second.
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
         assert_eq!(class.rate, 1000);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_and_a_quantum_hold_a_segment() {
+    fn queue_and_quantum_fit_a_segment() {
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500));
         assert_eq!((class.quantum, class.queue), (8 * 65_550, 128 * 1514));
         let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_share_a_weight_share_its_quantum() {
+    fn classes_sharing_a_weight_share_its_quantum() {
         let of = |parts| {
             let spec = ClassSpec { parts, ..spec(Bandwidth::ZERO, NIC, 1000) };
             Class::new(&spec, NIC, PLAIN, Weight::ONE).quantum

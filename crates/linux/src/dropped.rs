@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_never_falls() {
+    fn totals_are_monotonic() {
         let mut dropped = Dropped::default();
         let slot = Some(2);
         dropped.look([(0x1002, slot, 5), (0x3007, slot, 3), (2, None, 7)].into_iter());

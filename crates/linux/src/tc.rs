@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_whose_a_root_is() {
+    fn owner_of_a_root_qdisc_is_identified() {
         let ours = 0x7765 << 16;
         let judge = |qdiscs: &[Qdisc]| found(qdiscs, ours, "htb");
         assert_eq!(judge(&[]), Found::Default(String::new()));

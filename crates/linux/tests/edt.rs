@@ -258,7 +258,7 @@ fn state(netns: &Netns) -> String {
 }
 
 #[test]
-fn a_service_is_held_to_its_limit() {
+fn service_is_rate_limited() {
     if skipped_here() {
         return;
     }
@@ -290,7 +290,7 @@ fn a_service_is_held_to_its_limit() {
 }
 
 #[test]
-fn what_would_wait_too_long_is_dropped() {
+fn packets_beyond_the_horizon_are_dropped() {
     if skipped_here() {
         return;
     }
@@ -314,7 +314,7 @@ fn what_would_wait_too_long_is_dropped() {
 }
 
 #[test]
-fn services_share_the_machine_as_the_policy_says() {
+fn services_share_the_interface_by_the_policy() {
     if skipped_here() {
         return;
     }
@@ -348,7 +348,7 @@ fn services_share_the_machine_as_the_policy_says() {
 }
 
 #[test]
-fn receivers_hold_senders_without_user_space() {
+fn feedback_limits_senders_without_user_space() {
     if skipped_here() {
         return;
     }
@@ -387,7 +387,7 @@ fn receivers_hold_senders_without_user_space() {
 }
 
 #[test]
-fn without_an_agent_the_kernel_takes_the_static_policy() {
+fn kernel_applies_the_static_policy_without_an_agent() {
     if skipped_here() {
         return;
     }
@@ -416,7 +416,7 @@ fn without_an_agent_the_kernel_takes_the_static_policy() {
 }
 
 #[test]
-fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
+fn removal_leaves_nothing_and_a_killed_agent_is_succeeded() {
     if skipped_here() {
         return;
     }
@@ -456,7 +456,7 @@ fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
 }
 
 #[test]
-fn backends_take_over_from_each_other_and_from_nobody_else() {
+fn backends_replace_each_other_and_no_foreign_qdisc() {
     if skipped_here() {
         return;
     }

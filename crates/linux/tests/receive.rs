@@ -172,7 +172,7 @@ fn within(measured: f64, expected: f64, percent: f64) {
 }
 
 #[test]
-fn a_receiver_holds_its_senders_to_its_limit() {
+fn receiver_limits_its_senders() {
     if skipped() {
         return;
     }
@@ -210,7 +210,7 @@ fn a_receiver_holds_its_senders_to_its_limit() {
 }
 
 #[test]
-fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
+fn unclassified_traffic_counts_against_the_interface() {
     if skipped() {
         return;
     }
@@ -274,7 +274,7 @@ fn ticks_keep_up_with_parleys_interval() {
 
 /// Feedback leaves before all else: a flood of what is of no service out of the receiving host neither delays nor drops it.
 #[test]
-fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
+fn feedback_is_not_delayed_by_the_receivers_own_traffic() {
     if skipped() {
         return;
     }
@@ -327,7 +327,7 @@ fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
 }
 
 #[test]
-fn what_another_key_signs_is_not_obeyed() {
+fn feedback_signed_with_another_key_is_rejected() {
     if skipped() {
         return;
     }
@@ -428,7 +428,7 @@ fn median(name: &str, mut of: Vec<f64>, most: f64) {
 /// machine has other work, too. The law takes away half of what is too much in each T, and adds half of what is missing; TCP follows
 /// what its host lets through.
 #[test]
-fn steps_are_followed_in_iterations_of_t() {
+fn limit_changes_converge_in_a_few_intervals() {
     if skipped() {
         return;
     }
@@ -481,7 +481,7 @@ fn steps_are_followed_in_iterations_of_t() {
 
 /// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes from elsewhere does not arrive.
 #[test]
-fn tenants_neither_send_nor_see_control_traffic() {
+fn tenants_neither_send_nor_receive_control_traffic() {
     if skipped() {
         return;
     }
@@ -560,7 +560,7 @@ fn tenants_neither_send_nor_see_control_traffic() {
 
 /// While no agent says that it is alive the kernel takes the static policy by itself, and gives it back when one is.
 #[test]
-fn without_an_agent_the_static_policy_holds() {
+fn static_policy_applies_without_an_agent() {
     if skipped() {
         return;
     }

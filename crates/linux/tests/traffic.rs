@@ -143,7 +143,7 @@ fn meters_count_segments_of_offloaded_buffers() {
 }
 
 #[test]
-fn a_service_is_held_to_its_limit_and_the_rest_is_not() {
+fn limit_applies_to_its_service_only() {
     if skipped() {
         return;
     }
@@ -225,7 +225,7 @@ fn a_change_of_rate_takes_effect() {
 }
 
 #[test]
-fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
+fn guarantees_hold_and_excess_is_shared_by_weight() {
     if skipped() {
         return;
     }
