@@ -223,7 +223,7 @@ impl Pacer {
         now: Instant,
         bytes: u32,
     ) -> Leaves {
-        let (slot, mut limiter, mut lease) = match destination {
+        let (slot, limiter, mut lease) = match destination {
             Some((slot, limiter, lease)) => (slot, Some(limiter.raw_mut()), Some(&mut lease.0)),
             None => (abi::NO_DESTINATION, None, None),
         };
@@ -238,7 +238,7 @@ impl Pacer {
             let same_slot = abi::cpu_batch_end(batch, due, slot) != 0;
             return Leaves::Committed(if same_slot { departure.max(now) } else { departure });
         }
-        let destination = limiter.as_deref_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        let destination = limiter.map_or(ptr::null_mut(), ptr::from_mut);
         let paid = if batch.slot == slot { destination } else { paid.map_or(ptr::null_mut(), |paid| paid.raw_mut()) };
         let sender = ptr::from_mut(sender);
         // SAFETY: `sender` was made from a reference that is not used below.

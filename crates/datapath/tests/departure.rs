@@ -147,7 +147,7 @@ fn offered_load_does_not_change_the_shares() {
         within(run.rate(1, 100, 300), 100.0, 1.0);
         within(run.rate(0, 400, 1000), 50.0, 3.0);
         within(run.rate(0, 400, 1000) + run.rate(1, 400, 1000), 100.0, 1.0);
-        // What it is entitled to it has from the first packet on.
+        // Its committed rate applies from the first packet on.
         assert!(run.rate(0, 300, 320) >= 48.0, "{}", run.rate(0, 300, 320));
     }
 }
@@ -215,7 +215,7 @@ fn backlog_is_bounded_by_the_horizon() {
     let flood = Source { service: 0, start: 0, kind: Kind::Guest(2000) };
     let run = Run::new(pacer, &[vec![flood], sockets(1, 0, 1)].concat(), 500, |_, _| {});
     within(run.rate(0, 100, 500), 10.0, 1.0);
-    // What is dropped is charged to nobody else.
+    // A dropped packet is charged to no other service.
     within(run.rate(1, 100, 500), 90.0, 1.5);
     assert!(run.pacer.dropped(0) > 50_000 && run.pacer.dropped(1) == 0);
     let longest = run.left.iter().map(|packet| packet.at - packet.offered).max().expect("packets");
@@ -305,7 +305,7 @@ proptest! {
         }
     }
 
-    /// What is spare leaves in the order in which it was handed over, and within the interface's rate.
+    /// Excess packets leave in the order in which they were handed over, within the interface's rate.
     #[test]
     fn excess_departures_are_in_order(counts in prop::collection::vec(1usize..10, 1..4)) {
         let shares = vec![share(0, 0, 1); counts.len() + 3];
@@ -334,7 +334,7 @@ proptest! {
         let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
         let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
         let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
-        let mut grants = [Lease::default(); 2];
+        let mut leases = [Lease::default(); 2];
         if !of_destinations {
             pacer.set_limit(0, limit);
         }
@@ -351,7 +351,7 @@ proptest! {
                 let [one, other] = &mut limiters;
                 let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
                 let to = if of_destinations {
-                    (Some((place as u32, own, &mut grants[place])), (*last != place).then_some(paid))
+                    (Some((place as u32, own, &mut leases[place])), (*last != place).then_some(paid))
                 } else {
                     (None, None)
                 };
@@ -366,7 +366,7 @@ proptest! {
         }
         let all: u64 = left.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum();
         let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
-        let used: u64 = grants.iter().map(|grant| grant.uncounted().get()).sum();
+        let used: u64 = leases.iter().map(|lease| lease.uncounted().get()).sum();
         prop_assert_eq!(pacer.sent(0).get() + unpaid + used + pacer.uncounted(0).get(), all);
         let more = burst * 9 / 8 + if long { 0 } else { limit.bytes_in(tick).get() } + 2 * 1514;
         for mut left in left {
@@ -378,7 +378,7 @@ proptest! {
                 last = at;
             }
         }
-        // A part of a burst that is smaller than a packet is nobody's.
+        // A part of a burst smaller than a packet is not used.
         prop_assert!(burst < 200_000 || in_batch > 0);
     }
 

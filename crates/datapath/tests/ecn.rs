@@ -64,7 +64,7 @@ fn feedback_request_is_visible_unless_marked() {
     let mut marked = mark(&header);
     assert!(arrive_ipv4(&mut header).requests_feedback);
     let arrived = arrive_ipv4(&mut marked);
-    assert!(arrived.marked && !arrived.requests_feedback, "a mark hides that it asked");
+    assert!(arrived.marked && !arrived.requests_feedback, "a mark hides the request");
     let mut header = [0x60, 0, 0, 0];
     leave_ipv6(&mut header, true);
     let mut arrived = header;
@@ -93,11 +93,11 @@ proptest! {
     #[test]
     fn ipv4_header_is_restored_on_arrival(
         tos in any::<u8>(), id in any::<u16>(), flags in prop_oneof![Just(DONT_FRAGMENT), any::<u16>()],
-        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), asks in any::<bool>(), long in any::<bool>(),
+        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), requests in any::<bool>(), long in any::<bool>(),
     ) {
         let sent = ipv4(tos, id, flags);
         let mut leaving = sent;
-        leave_ipv4(&mut leaving, u32::from(segments), asks);
+        leave_ipv4(&mut leaving, u32::from(segments), requests);
         prop_assert_eq!(sum(&leaving), 0xffff, "the checksum of what leaves");
         let packet = segment(&leaving, at.index(segments.into()) as u16);
         let mut arriving = if long { mark(&packet) } else { packet };
@@ -118,10 +118,10 @@ proptest! {
     }
 
     #[test]
-    fn ipv6_header_is_restored_on_arrival(class in any::<u8>(), label in 0..1u32 << 20, asks in any::<bool>(), long in any::<bool>()) {
+    fn ipv6_header_is_restored_on_arrival(class in any::<u8>(), label in 0..1u32 << 20, requests in any::<bool>(), long in any::<bool>()) {
         let word = 6 << 28 | u32::from(class) << 20 | label;
         let mut packet = word.to_be_bytes();
-        leave_ipv6(&mut packet, asks);
+        leave_ipv6(&mut packet, requests);
         let ecn = packet[1] >> 4 & 3;
         prop_assert_ne!(ecn, NOT_ECT, "every packet can be marked");
         if long {
@@ -134,6 +134,6 @@ proptest! {
         prop_assert_eq!(back >> 28, 6);
         prop_assert_eq!(back & 0x7fff, label & 0x7fff, "what chooses ways");
         prop_assert_eq!(arrived.marked, long || class & 3 == CE);
-        prop_assert_eq!(arrived.requests_feedback, asks && !long && class & 3 == NOT_ECT);
+        prop_assert_eq!(arrived.requests_feedback, requests && !long && class & 3 == NOT_ECT);
     }
 }

@@ -1,4 +1,4 @@
-//! Feedback on the wire: the tag, what is believed, and the headers around it.
+//! Feedback on the wire: its tag, its verification, and its headers.
 
 #![allow(deprecated, reason = "the standard library's SipHash-2-4 is the model")]
 
@@ -41,12 +41,12 @@ fn feedback() -> Feedback {
 #[test]
 fn ecn_capability_is_not_feedback() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
-    let word = feedback().ecn_capability(&source, &destination, &key);
-    assert_eq!(word[5], 6, "its kind");
-    assert_eq!(Feedback::read(&word, &source, &destination, &key), None);
+    let capability = feedback().ecn_capability(&source, &destination, &key);
+    assert_eq!(capability[5], 6, "its kind");
+    assert_eq!(Feedback::read(&capability, &source, &destination, &key), None);
     let body = feedback().body(&source, &destination, &key);
-    assert_eq!((word[..5] == body[..5], word[6..48] == body[6..48]), (true, true), "and otherwise the same");
-    assert_ne!(word[48..], body[48..], "under a tag of its own");
+    assert_eq!((capability[..5] == body[..5], capability[6..48] == body[6..48]), (true, true), "and otherwise the same");
+    assert_ne!(capability[48..], body[48..], "under a tag of its own");
 }
 
 #[test]
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(SipKey::new(key).tag(&words), model.finish());
     }
 
-    /// Whatever bit of it somebody changes, wherever it is said to come from: it is not believed.
+    /// A change of any bit or address invalidates the feedback.
     #[test]
     fn altered_feedback_is_rejected(bit in 0..FEEDBACK_BYTES * 8, from in any::<[u8; 4]>()) {
         let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
@@ -125,7 +125,7 @@ fn sum(bytes: &[u8], mut sum: u32) -> u32 {
     sum
 }
 
-/// The parsed packet of an answer's headers and body.
+/// The parsed packet of feedback's headers and body.
 fn parsed(ethertype: [u8; 2], headers: &[u8], body: &[u8]) -> Packet {
     let frame = [&[2u8; 12][..], &ethertype, headers, body].concat();
     parse(&frame).expect("well-formed")
@@ -137,14 +137,14 @@ fn feedback_is_addressed_to_the_source_of_its_packet() {
     let body = feedback().body(&receiver, &sender, &key);
     let headers = headers_ipv4(&receiver, &sender);
     assert_eq!(sum(&headers[..20], 0), 0xffff, "the header checksum");
-    let answer = parsed([0x08, 0x00], &headers, &body);
-    assert_eq!((answer.source, answer.destination, answer.protocol), (receiver, sender, 17));
-    assert_eq!((answer.source_port, answer.destination_port), (CONTROL_PORT, CONTROL_PORT));
-    assert_eq!(answer.header_bytes, 42);
-    let answered = feedback().subject(&answer);
-    assert_eq!((answered.source, answered.destination, answered.family), (sender, receiver, 4));
-    assert_eq!((answered.protocol, answered.source_port, answered.destination_port), (6, 40_000, 7000));
-    assert_eq!((answered.dscp, answered.vni, answered.has), (46, 0x0012_3456, HAS_IP | HAS_PORTS | HAS_VNI));
+    let carrier = parsed([0x08, 0x00], &headers, &body);
+    assert_eq!((carrier.source, carrier.destination, carrier.protocol), (receiver, sender, 17));
+    assert_eq!((carrier.source_port, carrier.destination_port), (CONTROL_PORT, CONTROL_PORT));
+    assert_eq!(carrier.header_bytes, 42);
+    let subject = feedback().subject(&carrier);
+    assert_eq!((subject.source, subject.destination, subject.family), (sender, receiver, 4));
+    assert_eq!((subject.protocol, subject.source_port, subject.destination_port), (6, 40_000, 7000));
+    assert_eq!((subject.dscp, subject.vni, subject.has), (46, 0x0012_3456, HAS_IP | HAS_PORTS | HAS_VNI));
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn feedback_over_ipv6_has_a_checksum() {
         // Pseudo header: addresses, length, protocol.
         let pseudo = sum(&headers[8..40], 64 + 17);
         assert_eq!(sum(&body, sum(&headers[40..], pseudo)), 0xffff, "the UDP checksum of {sequence}");
-        let answer = parsed([0x86, 0xdd], &headers, &body);
-        assert_eq!((answer.source, answer.destination, answer.family), (receiver, sender, 6));
-        assert_eq!(feedback.subject(&answer).family, 6);
+        let carrier = parsed([0x86, 0xdd], &headers, &body);
+        assert_eq!((carrier.source, carrier.destination, carrier.family), (receiver, sender, 6));
+        assert_eq!(feedback.subject(&carrier).family, 6);
     }
 }
