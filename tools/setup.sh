@@ -10,7 +10,8 @@ fail() { printf 'error: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint
 # A plain user's PATH lacks the directories where Debian keeps ip and tc.
 PATH=$PATH:/usr/sbin:/sbin
 
-# Requirements: a check of each, and its Debian package.
+# Requirements: a check of each, and its Debian package. clang depends on libclang, with which bindgen reads the C
+# headers.
 build=() lab=() edt=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)

@@ -75,8 +75,9 @@ impl Racks {
         Process(process.spawn().expect("starts"))
     }
 
-    /// Bulk traffic of `a` from a machine to the other: more than it may have, all the time. (TCP both ways in one service holds up
-    /// its own acknowledgements, and wants now more and now less than half.)
+    /// Bulk traffic of `a` from a machine to the other: more than it may have, all the time. (TCP
+    /// both ways in one service holds up its own acknowledgements, and wants now more and now less
+    /// than half.)
     fn traffic(&self, place: usize) -> [Process; 2] {
         let run = |place: usize, arguments: &[&str]| {
             let mut process = self.machines[place].command("iperf3").expect("a command");

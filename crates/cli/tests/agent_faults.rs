@@ -1,5 +1,6 @@
-//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which is printed. A cut lasts a minute (on
-//! shared processors a quarter of one), or as many seconds as WEIR_CUT says.
+//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which
+//! is printed. A cut lasts a minute (on shared processors a quarter of one), or as many seconds as
+//! WEIR_CUT says.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -34,7 +35,8 @@ fn killed_and_isolated_parts_recover() {
     say(&format!("all started: 8 Mb/s each after {took:.1} s"));
     assert!(network.leads(0) && !network.leads(1));
 
-    // An agent is killed and started again at once: nothing happens to its traffic, wherever in the others' periods it starts.
+    // An agent is killed and started again at once: nothing happens to its traffic, wherever in the
+    // others' periods it starts.
     for _ in 0..3 {
         let killed = Instant::now();
         agents[1].take().expect("it runs").kill();
@@ -78,8 +80,8 @@ fn killed_and_isolated_parts_recover() {
     let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.receives_limits(0));
     say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
 
-    // The rack is isolated from the fabric broker and from the other rack. The broker's limits hold five periods of 1 s, then the rack's
-    // own policy does.
+    // The rack is isolated from the fabric broker and from the other rack. The broker's limits hold
+    // five periods of 1 s, then the rack's own policy does.
     let cut = std::env::var("WEIR_CUT").ok().and_then(|text| text.parse().ok());
     let cut = cut.unwrap_or(if quick() { 15 } else { 60 });
     let begun = Instant::now();
@@ -162,8 +164,8 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         are_on(leader) && RACK_LEADERS.iter().all(|&host| network.receives_limits(host))
     });
 
-    // The lease runs out, etcd sees it, and the next one answers within its period: less than the five periods for which the
-    // racks keep the last limits.
+    // The lease runs out, etcd sees it, and the next one answers within its period: less than the
+    // five periods for which the racks keep the last limits.
     let killed = Instant::now();
     brokers[leader].take().expect("it runs").kill();
     // Every message of the killed broker is counted in a status now, and its leadership is still held by its lease.

@@ -111,7 +111,8 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let status = pair.status("m1").expect("a status");
     assert!(status["policy_refused"].is_null() && status["policy"] != policy, "{status:#}");
 
-    // Other services: the one that stays keeps its class, its meter and its limit; the epoch shows that the broker restarted.
+    // Other services: the one that stays keeps its class, its meter and its limit; the epoch shows
+    // that the broker restarted.
     let (epoch, bytes) = (status["epoch"].as_u64(), sent(&status, "a"));
     let other =
         limited("{ max: 40Mb/s }") + "  A0: { match: [ { protocol: udp, port: 5002 } ], machine: { max: 10Mb/s } }\n";

@@ -1,5 +1,6 @@
-//! What an agent needs of its host: its systemd unit with the sandbox and the capabilities that this gives, and no others; an interface that
-//! comes and goes; and what it says where something is missing.
+//! What an agent needs of its host: its systemd unit with the sandbox and the capabilities that
+//! this gives, and no others; an interface that comes and goes; and what it says where something is
+//! missing.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -29,7 +30,8 @@ fn policy() -> String {
     POLICY.replace("protocol: tcp", "protocol: udp").replace("rack: {", "machine: {")
 }
 
-/// An agent of m1 as the unit starts it, with these capabilities; `before` is done first, in a mount namespace of its own.
+/// An agent of m1 as the unit starts it, with these capabilities; `before` is done first, in a
+/// mount namespace of its own.
 fn bound_agent(pair: &Pair, capabilities: &[String], before: &str) -> Command {
     let plain = pair.agent(&pair.m1, "m1");
     let set: String = capabilities.iter().map(|name| format!(",+{name}")).collect();
@@ -112,7 +114,8 @@ fn systemd_understands_the_units() {
     }
 }
 
-/// Whether a line of `/proc/PID/mounts` says that this is mounted read-only or not; `None` where it is no mount of its own.
+/// Whether a line of `/proc/PID/mounts` says that this is mounted read-only or not; `None` where it
+/// is no mount of its own.
 fn is_read_only(mounts: &str, path: &str) -> Option<bool> {
     let mut lines = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
     let line = lines.find(|words| words[1] == path)?;
@@ -378,7 +381,8 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
     fs::write(&pair.policy, policy()).expect("written");
     let mut agent = pair.running(&pair.m1, "m1");
     let status = || pair.status("m1").unwrap_or_default();
-    // The fabric broker's limits arrive by its session, under its certificate; limits signed with the rack's key are rejected.
+    // The fabric broker's limits arrive by its session, under its certificate; limits signed with
+    // the rack's key are rejected.
     let parsed = weir_policy::Policy::parse("policy.yaml", &policy()).expect("valid").0;
     let service = weir_units::ServiceId(0);
     let rates =
@@ -461,7 +465,8 @@ fn an_interface_comes_and_goes_without_a_restart() {
     ip(&["link", "set", "eth0", "up"]);
     wait_for("both in the runtime policy again", 20, both_run);
     held();
-    // Deleted, with the other end of the cable, just before another policy is taken: with a service less, and then one more.
+    // Deleted, with the other end of the cable, just before another policy is taken: with a service
+    // less, and then one more.
     let other = |services: usize| {
         let more = "  b: { match: [ { protocol: udp, port: 5002 } ] }\n".repeat(services - 1);
         fs::write(&pair.policy, policy() + &more).expect("written");

@@ -1,5 +1,5 @@
-//! Tenants' ECN bits and DSCP through the kernels of two hosts with agents, a switch's marks on their way to the law, and a
-//! receive limit over IPv6.
+//! Tenants' ECN bits and DSCP through the kernels of two hosts with agents, a switch's marks on
+//! their way to the law, and a receive limit over IPv6.
 
 mod common;
 #[path = "../../lab/tests/datagrams/mod.rs"]
@@ -141,8 +141,8 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
         assert!(changed.is_empty(), "kind and TOS of what was changed on the way to {to}: {changed:?}");
     }
     wait_for("answers", 5, || probe_of(&status(directory, "b"), "rx", "feedback_sent") > 0);
-    // Of 480 that arrived three of four kinds could be marked by themselves, 360; the sender made the rest ECN-capable, after it had received
-    // an answer.
+    // Of 480 that arrived three of four kinds could be marked by themselves, 360; the sender made
+    // the rest ECN-capable, after it had received an answer.
     wait_for("counters", 5, || probe_of(&status(directory, "b"), "rx", "packets_markable") > 400);
     // The tenants' own CE, of which the meter knows no better: one of four kinds, sixty of each of two families.
     let marked = probe_of(&status(directory, "b"), "rx", "packets_marked");

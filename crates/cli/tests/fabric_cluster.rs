@@ -1,4 +1,5 @@
-//! Several `weir fabric` with a real etcd that asks for certificates, on loopback: one answers, and another takes its place when it is killed.
+//! Several `weir fabric` with a real etcd that asks for certificates, on loopback: one answers, and
+//! another takes its place when it is killed.
 
 mod common;
 mod etcd_server;

@@ -1,6 +1,7 @@
-//! A guarantee under faults: one TCP connection that is guaranteed nearly half of its receiver's port, beside two floods of UDP that
-//! want twice the port, while agents and the fabric broker are killed. What the worst second was is printed. On shared processors the mean
-//! alone is asked for, of fewer seconds: without the guarantee it would be a third of it at most.
+//! A guarantee under faults: one TCP connection that is guaranteed nearly half of its receiver's
+//! port, beside two floods of UDP that want twice the port, while agents and the fabric broker are
+//! killed. What the worst second was is printed. On shared processors the mean alone is asked for,
+//! of fewer seconds: without the guarantee it would be a third of it at most.
 
 mod agent_pair;
 mod common;
@@ -66,8 +67,9 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
         assert!(least > 0.8 * GUARANTEE, "{what}: {rates:.1?}");
     };
     holds("all run", 5);
-    // The receiver's, and that of a machine that floods: killed, and started again after a second, as their unit does. (Without one for
-    // 5 s that machine's destinations are held no longer where classes hold them, docs/agent.md.)
+    // The receiver's, and that of a machine that floods: killed, and started again after a second,
+    // as their unit does. (Without one for 5 s that machine's destinations are held no longer where
+    // classes hold them, docs/agent.md.)
     for (host, whose) in [(RECEIVER.0, "the receiver's agent"), (1, "a flooding sender's agent")] {
         let (_, agent) = agents.iter_mut().find(|(of, _)| *of == host).expect("a machine");
         agent.take().expect("it runs").kill();

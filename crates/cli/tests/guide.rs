@@ -1,4 +1,5 @@
-//! The guide to the simulator prints what the program prints: its scenarios are run, and its tables compared line by line.
+//! The guide to the simulator prints what the program prints: its scenarios are run, and its tables
+//! compared line by line.
 
 mod program;
 

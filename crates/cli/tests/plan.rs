@@ -49,7 +49,8 @@ fn the_bounds_of_table_3() {
         assert_eq!(plan["services"][0]["sigma_bytes"], 9_375_000);
         assert_eq!(plan["services"][0]["capacity_bps"], 10_000_000_000u64);
     }
-    // What the policy's own cap allows is 60 of 80 Gb/s; with the paper's worst case of 30 iterations σ is twice as large.
+    // What the policy's own cap allows is 60 of 80 Gb/s; with the paper's worst case of 30
+    // iterations σ is twice as large.
     let (code, plan) = planned(&[POLICY]);
     assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(30_640_000)));
     let (_, plan) = planned(&[POLICY, "--load", "15%", "--iterations", "30"]);

@@ -1,6 +1,7 @@
-//! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir reproduce --backend lab` and `weir lab` run
-//! them. What is expected of a value stands in `papers/`, its reason beside it. On shared processors a shorter run of the same scenario
-//! shows that shares follow the policy, and not what the processors reach.
+//! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir
+//! reproduce --backend lab` and `weir lab` run them. What is expected of a value stands in
+//! `papers/`, its reason beside it. On shared processors a shorter run of the same scenario shows
+//! that shares follow the policy, and not what the processors reach.
 
 mod common;
 
@@ -84,7 +85,8 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
         return;
     }
     let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
-    // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment asks for a sixteenth to a sixth of it.
+    // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment
+    // asks for a sixteenth to a sixth of it.
     assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "no port was to mark");
     // Of the 46 flows the experiment asks it.
     let (few, flooded) = (values["5 flows, equal shares"], values["TCP beside a flood"]);
@@ -141,7 +143,8 @@ fn a_limit_makes_messages_wait_that_start_together() {
         assert!(own["messages"].as_u64() >= Some(6) && own["unfinished"] == 0, "{name}: {own}");
         ["p50_s", "max_s"].map(|key| own[key].as_f64().expect("all came"))
     };
-    // All rounds, the first too, in which the law may take a second to find the rate: what hosts have queued before they are held goes on.
+    // All rounds, the first too, in which the law may take a second to find the rate: what hosts
+    // have queued before they are held goes on.
     let ([free, slowest], [limited, slowest_limited]) = (times("small-unlimited"), times("small"));
     assert!(free > 0.95 && slowest < 1.2, "{free} to {slowest} s");
     assert!((1.5..2.3).contains(&(limited / free)), "{limited} s under the limit, {free} without");
@@ -178,7 +181,8 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
     assert!((held_to / planned - 1.0).abs() < 1e-3, "{held_to} and {planned} ms");
 }
 
-/// The mean of a service at the measured uplink over the samples that end after `from` and not after `to` seconds, in Mb/s.
+/// The mean of a service at the measured uplink over the samples that end after `from` and not
+/// after `to` seconds, in Mb/s.
 fn mean(result: &Value, service: &str, from: f64, to: f64) -> f64 {
     let samples = result["samples"].as_array().expect("samples").iter();
     let inside = samples.filter(|sample| sample["at_s"].as_f64().is_some_and(|at| from < at && at <= to));
@@ -187,8 +191,8 @@ fn mean(result: &Value, service: &str, from: f64, to: f64) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64 / 1e6
 }
 
-/// Figure 14 where the paper has it, at the receiving rack: its three phases, shorter than `weir reproduce parley-fig14 --backend lab`
-/// has them.
+/// Figure 14 where the paper has it, at the receiving rack: its three phases, shorter than `weir
+/// reproduce parley-fig14 --backend lab` has them.
 #[test]
 fn receivers_of_a_rack_share_its_uplink() {
     if skipped("figure 14 at the receivers") {

@@ -1,4 +1,5 @@
-//! `weir reproduce` as people and scripts run it. Experiments that only compute are run; the others are read and listed.
+//! `weir reproduce` as people and scripts run it. Experiments that only compute are run; the others
+//! are read and listed.
 
 mod program;
 

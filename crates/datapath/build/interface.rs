@@ -11,8 +11,8 @@ use syn::{
     PointerMutability, Type,
 };
 
-/// The interface from bindgen's output, one item a line. The functions of `pointers` keep their pointers; `counters` is a structure
-/// whose fields are listed by name and comment.
+/// The interface from bindgen's output, one item a line. The functions of `pointers` keep their
+/// pointers; `counters` is a structure whose fields are listed by name and comment.
 pub(crate) fn rewrite(bindings: &str, pointers: &[&str], counters: &str) -> syn::Result<String> {
     let file = syn::parse_file(bindings)?;
     let is_type = |item: &Item| match item {

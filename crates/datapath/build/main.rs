@@ -128,6 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // A secret is not printed.
         .no_debug("weir_sip_key")
         .rust_target(target)
+        .formatter(bindgen::Formatter::None)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .parse_callbacks(Box::new(Callbacks))
         .generate()?;

@@ -1,12 +1,14 @@
 //! The version of the pinned maps: a hash of what they hold.
 //!
-//! An agent adopts the maps of an earlier agent if both were built with the same definitions: the declarations of the maps in
-//! `bpf/maps.h`, and the types and constants of `bpf/tables.h` that they name, directly or through other types. Comments, other
-//! types and other constants do not change the version. `WEIR_STATE_REVISION` is part of it, for a change that leaves all
+//! An agent adopts the maps of an earlier agent if both were built with the same definitions: the
+//! declarations of the maps in `bpf/maps.h`, and the types and constants of `bpf/tables.h` that
+//! they name, directly or through other types. Comments, other types and other constants do not
+//! change the version. `WEIR_STATE_REVISION` is part of it, for a change that leaves all
 //! definitions as they are.
 //!
-//! Worked example: a new field of `struct weir_limiter` changes the version, since `weir_peers` maps to `struct weir_peer`, which
-//! contains one; another value of `WEIR_REQUESTS_MAX` does not, since no map names it.
+//! Worked example: a new field of `struct weir_limiter` changes the version, since `weir_peers`
+//! maps to `struct weir_peer`, which contains one; another value of `WEIR_REQUESTS_MAX` does not,
+//! since no map names it.
 
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! [`Classifier`]: from a frame, or from the fields of a packet, to the service that it belongs to.
 //!
-//! A policy's filters, in their order, give the same verdict on a packet in the simulator (which has fields and no
-//! bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`] in an array that the same C code scans in
-//! both (`datapath/classify.h`). Interface globs are resolved when the array is built, so a classifier is for one interface.
+//! A policy's filters, in their order, give the same verdict on a packet in the simulator (which
+//! has fields and no bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`]
+//! in an array that the same C code scans in both (`datapath/classify.h`). Interface globs are
+//! resolved when the array is built, so a classifier is for one interface.
 //!
 //! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `eth0` become
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
@@ -134,8 +135,9 @@ impl Classifier {
     }
 }
 
-/// For each value of a port's last byte, the index of the first of `rules` (at most [`RULES_MAX`]) that a packet with such a port may
-/// match, or the number of rules if none may (`datapath/classify.h`).
+/// For each value of a port's last byte, the index of the first of `rules` (at most [`RULES_MAX`])
+/// that a packet with such a port may match, or the number of rules if none may
+/// (`datapath/classify.h`).
 pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
     let may_match = |rule: &Rule, byte: u16| {
         let ports = rule.port_last.wrapping_sub(rule.port_first);

@@ -1,10 +1,11 @@
-//! [`ShaperConfig`]: a policy's machine shapers, the same in the simulator and on a host: machine-level shares of services, bursts,
-//! intervals, senders' weights.
+//! [`ShaperConfig`]: a policy's machine shapers, the same in the simulator and on a host:
+//! machine-level shares of services, bursts, intervals, senders' weights.
 //!
-//! A leaf of the service tree is enforced with the least maximum of itself and its ancestors, its own guarantee, and the product of
-//! the weights along its path, each relative to its siblings. While all siblings are backlogged that is the tree's own sharing; the
-//! share of an idle service goes to all services, not first to its siblings, until the rack brokers allocate by the tree a second
-//! later.
+//! A leaf of the service tree is enforced with the least maximum of itself and its ancestors, its
+//! own guarantee, and the product of the weights along its path, each relative to its siblings.
+//! While all siblings are backlogged that is the tree's own sharing; the share of an idle service
+//! goes to all services, not first to its siblings, until the rack brokers allocate by the tree a
+//! second later.
 //!
 //! Intervals are the published ones, which suit interfaces of 10 Gb/s, or longer in proportion to a slower slowest
 //! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would see one or two of them.
@@ -60,8 +61,8 @@ pub struct ServiceShaper {
 }
 
 impl ShaperConfig {
-    /// Parley's shapers under a policy; `interval` and `burst` apply to services without their own in the policy, `None` is
-    /// Parley's (200 µs at 10 Gb/s, 64 kB).
+    /// Parley's shapers under a policy; `interval` and `burst` apply to services without their own
+    /// in the policy, `None` is Parley's (200 µs at 10 Gb/s, 64 kB).
     pub fn parley(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
     }
@@ -131,8 +132,9 @@ impl ShaperConfig {
         Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// The services' committed rates at a machine's receiving interface, in the order of [`Self::services`]: their shares while
-    /// all are backlogged, or their maxima if the interface has no capacity.
+    /// The services' committed rates at a machine's receiving interface, in the order of
+    /// [`Self::services`]: their shares while all are backlogged, or their maxima if the interface
+    /// has no capacity.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -158,7 +160,8 @@ impl ShaperConfig {
         Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], self.sharing, &shares))
     }
 
-    /// The current share of the `service`-th service in an interface's capacity, by the meter of that interface and direction.
+    /// The current share of the `service`-th service in an interface's capacity, by the meter of
+    /// that interface and direction.
     pub fn share(&self, service: usize, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
         let mut share = self.services[service].shares[direction];
         if direction == Direction::Tx {
@@ -172,8 +175,8 @@ impl ShaperConfig {
 /// The rate for which the published intervals are meant: Parley's and EyeQ's hosts have 10 Gb/s.
 const PUBLISHED_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
-/// Constants for the slowest interface of a policy: an interval must see as many packets as in the published networks. Faster
-/// networks keep the published intervals.
+/// Constants for the slowest interface of a policy: an interval must see as many packets as in the
+/// published networks. Faster networks keep the published intervals.
 fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters {
     let slowest = policy.network().machines().iter().map(|machine| machine.nic().rx).min().unwrap_or(PUBLISHED_RATE);
     let longer = |time: Duration| {
@@ -185,8 +188,8 @@ fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters
     with_interval(parameters, longer(parameters.interval))
 }
 
-/// The same constants with another T; the mean time between feedback packets and the time until a feedback request scale with
-/// it.
+/// The same constants with another T; the mean time between feedback packets and the time until a
+/// feedback request scale with it.
 fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> ShaperParameters {
     let scaled = |time: Duration| {
         let nanos =

@@ -1,11 +1,11 @@
 //! [`Pacer`]: departure times of packets of services that share an interface.
 //!
-//! The algorithm, its bounds and its source are in `datapath/departure.h`: one limiter for each service's limit, one for its
-//! committed rate, one for the interface. Call [`Pacer::departure`] for each packet and [`Pacer::tick`] from a timer, both in
-//! order of time.
+//! The algorithm, its bounds and its source are in `datapath/departure.h`: one limiter for each
+//! service's limit, one for its committed rate, one for the interface. Call [`Pacer::departure`]
+//! for each packet and [`Pacer::tick`] from a timer, both in order of time.
 //!
-//! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both are backlogged, whatever the other
-//! hands over; the remaining sixty-fourth is given out as excess.
+//! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both are
+//! backlogged, whatever the other hands over; the remaining sixty-fourth is given out as excess.
 
 use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
 use crate::{InterfaceMeter, Limiter, abi};
@@ -13,7 +13,8 @@ use std::ptr;
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
-/// The committed rate of unclassified traffic, as a fraction of the interface: a hundredth, which is also its HTB guarantee.
+/// The committed rate of unclassified traffic, as a fraction of the interface: a hundredth, which
+/// is also its HTB guarantee.
 const UNCLASSIFIED_PART: u64 = 100;
 /// Least number of bursts in an interval of the law, as in a receive meter's window (`datapath/receive_tick.h`).
 const BURSTS: u64 = 4;
@@ -54,7 +55,8 @@ impl PacingConfig {
         }
     }
 
-    /// The interface meter of services with these shares, before any traffic; `segment` is the largest buffer that is handed over.
+    /// The interface meter of services with these shares, before any traffic; `segment` is the
+    /// largest buffer that is handed over.
     pub fn interface_meter(&self, shares: &[Share], segment: Bytes) -> InterfaceMeter {
         let capacity = match self.rate {
             rate if rate.is_unlimited() => rate,
@@ -179,8 +181,9 @@ impl Pacer {
         self.services[service].0.limit = limit(limited);
     }
 
-    /// The departure of a packet of `bytes` that is handed over at `now`. `destination` is the limiter of its receiver, if any;
-    /// `static_only` ignores the brokers' limit, as while no agent runs.
+    /// The departure of a packet of `bytes` that is handed over at `now`. `destination` is the
+    /// limiter of its receiver, if any; `static_only` ignores the brokers' limit, as while no agent
+    /// runs.
     ///
     /// # Panics
     /// If there is no such service.
@@ -209,8 +212,9 @@ impl Pacer {
         Leaves::new(leaves, Instant::from_nanos(departure))
     }
 
-    /// Like [`Pacer::departure`], on a CPU that sends in batches as the kernel does. The next tick (one each `tick`) is due at `due`. A
-    /// batch is charged with a later packet on the same CPU, to `paid` if the batch went to another destination than that packet.
+    /// Like [`Pacer::departure`], on a CPU that sends in batches as the kernel does. The next tick
+    /// (one each `tick`) is due at `due`. A batch is charged with a later packet on the same CPU,
+    /// to `paid` if the batch went to another destination than that packet.
     ///
     /// # Panics
     /// If there is no such service.
@@ -244,12 +248,14 @@ impl Pacer {
         // SAFETY: `sender` was made from a reference that is not used below.
         let lease = lease.map_or(unsafe { &raw mut (*sender).lease }, ptr::from_mut);
         let (pacing, meter) = (&raw const self.pacing, &raw const self.meter);
-        // SAFETY: all pointers come from live references; the lease is in `sender` or distinct from it, the limiter may be null.
+        // SAFETY: all pointers come from live references; the lease is in `sender` or distinct from
+        // it, the limiter may be null.
         let tick_time =
             unsafe { abi::departure_tick_time(sender, destination, batch.unpaid, lease, pacing, tick.nanos(), due) };
         let seen = if tick_time == 0 { now.nanos() } else { tick_time };
         let machine = &raw mut self.machine;
-        // SAFETY: as above; `paid` may equal `destination`, and C reads and writes both through pointers that may alias.
+        // SAFETY: as above; `paid` may equal `destination`, and C reads and writes both through
+        // pointers that may alias.
         let leaves = unsafe {
             abi::depart(
                 batch,

@@ -45,14 +45,14 @@ impl Destination {
         Self { raw }
     }
 
-    /// Applies feedback of `rate` (at most 8 Tb/s) to a sender of `weight`. Returns false while the previous rate is still being
-    /// held.
+    /// Applies feedback of `rate` (at most 8 Tb/s) to a sender of `weight`. Returns false while the
+    /// previous rate is still being held.
     pub fn feedback(&mut self, now: Instant, rate: Bandwidth, weight: Weight) -> bool {
         abi::destination_feedback(&mut self.raw, now.nanos(), rate.bps(), weight.thousandths()) != 0
     }
 
-    /// Whether the packet that leaves at `now` requests feedback, because none was received for `request_after`. Call it
-    /// once per departing packet.
+    /// Whether the packet that leaves at `now` requests feedback, because none was received for
+    /// `request_after`. Call it once per departing packet.
     #[inline]
     pub fn requests_feedback(&mut self, now: Instant) -> bool {
         abi::destination_requests(&mut self.raw, now.nanos()) != 0

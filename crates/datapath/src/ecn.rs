@@ -1,10 +1,11 @@
 //! ECN encapsulation of packets that are Not-ECT, and its removal at the receiver.
 //!
-//! The rules and their sources are in `datapath/ecn.h`; these functions apply them to the first bytes of IP headers, for tests and
-//! tools. The kernel's programs apply them to packets.
+//! The rules and their sources are in `datapath/ecn.h`; these functions apply them to the first
+//! bytes of IP headers, for tests and tools. The kernel's programs apply them to packets.
 //!
-//! Worked example: [`leave_ipv4`] turns a Not-ECT header with identification 0x1234 and the don't-fragment bit into ECT(0)
-//! with 0xaa34; when it arrives as CE, [`arrive_ipv4`] reports the mark and restores Not-ECT.
+//! Worked example: [`leave_ipv4`] turns a Not-ECT header with identification 0x1234 and the
+//! don't-fragment bit into ECT(0) with 0xaa34; when it arrives as CE, [`arrive_ipv4`] reports the
+//! mark and restores Not-ECT.
 
 use crate::abi;
 
@@ -32,8 +33,8 @@ impl From<abi::Ecn> for Arrived {
     }
 }
 
-/// Encapsulates the IPv4 header of `segments` (at least 1) departing packets whose receiver decapsulates. Returns whether the header
-/// changed.
+/// Encapsulates the IPv4 header of `segments` (at least 1) departing packets whose receiver
+/// decapsulates. Returns whether the header changed.
 pub fn leave_ipv4(header: &mut [u8; 12], segments: u32, requests_feedback: bool) -> bool {
     abi::ecn_leave_ipv4(header, segments, requests_feedback.into()) != 0
 }

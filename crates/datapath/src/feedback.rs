@@ -1,10 +1,11 @@
 //! [`Feedback`]: a receive meter's rate on the wire.
 //!
-//! The format, its tag and its order are in `datapath/feedback.h`; the kernel's programs write and check it. This module
-//! serves tests, captures and tools.
+//! The format, its tag and its order are in `datapath/feedback.h`; the kernel's programs write and
+//! check it. This module serves tests, captures and tools.
 //!
-//! Worked example: `feedback.body(source, destination, &key)` returns 56 bytes, from which [`Feedback::read`] with the same addresses
-//! and key returns the same feedback, and with any other addresses or key `None`.
+//! Worked example: `feedback.body(source, destination, &key)` returns 56 bytes, from which
+//! [`Feedback::read`] with the same addresses and key returns the same feedback, and with any other
+//! addresses or key `None`.
 
 use crate::abi;
 use std::fmt;
@@ -73,7 +74,8 @@ impl Feedback {
         bytes(words)
     }
 
-    /// The content of a body sent from `source` to `destination`; `None` unless it is feedback of this version with a valid tag.
+    /// The content of a body sent from `source` to `destination`; `None` unless it is feedback of
+    /// this version with a valid tag.
     pub fn read(body: &[u8], source: &Address, destination: &Address, key: &SipKey) -> Option<Self> {
         let words = words(body)?;
         if abi::control_kind(words[0]) != abi::FEEDBACK_GOOD as i32 {

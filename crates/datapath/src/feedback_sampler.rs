@@ -1,7 +1,8 @@
 //! Which packets trigger feedback: `datapath/feedback_sampler.h`.
 //!
-//! The rule and a worked example are in the header. Each [`ReceiveMeter`](crate::ReceiveMeter) contains a sampler; on Linux
-//! each CPU has one per service and calls [`FeedbackSampler::is_not_due`] before it reads a clock.
+//! The rule and a worked example are in the header. Each [`ReceiveMeter`](crate::ReceiveMeter)
+//! contains a sampler; on Linux each CPU has one per service and calls
+//! [`FeedbackSampler::is_not_due`] before it reads a clock.
 
 use crate::abi;
 use crate::feedback::Address;
@@ -12,7 +13,8 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 pub struct FeedbackSampler(pub abi::FeedbackSampler);
 
 impl FeedbackSampler {
-    /// Counts a packet received at `last` or before if no feedback is due by then; returns false, without counting it, otherwise.
+    /// Counts a packet received at `last` or before if no feedback is due by then; returns false,
+    /// without counting it, otherwise.
     pub fn is_not_due(&mut self, last: Instant, bytes: Bytes) -> bool {
         abi::feedback_not_due(&mut self.0, last.nanos(), bytes.get()) == 1
     }
@@ -35,8 +37,8 @@ impl<const N: usize> Advertised<N> {
         const { assert!(N.is_power_of_two()) };
         Self { slots: [abi::Advertised::default(); N], hold }
     }
-    /// Returns whether this rate (not 0) was advertised to the sender of packets from `source` to `destination` recently enough, and
-    /// records it otherwise.
+    /// Returns whether this rate (not 0) was advertised to the sender of packets from `source` to
+    /// `destination` recently enough, and records it otherwise.
     pub fn repeats(
         &mut self,
         (source, destination): (&Address, &Address),

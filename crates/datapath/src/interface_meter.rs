@@ -1,9 +1,10 @@
 //! [`InterfaceMeter`]: shares an interface's capacity among its services, from round trip to round trip.
 //!
-//! The algorithm and its source are in `datapath/interface_meter.h`. Call [`InterfaceMeter::receive`] for each
-//! packet that the interface receives, with the receive meter of its service; if it returns new shares, set the capacity of
-//! each receive meter to the smaller of [`InterfaceMeter::share`] and the brokers' limit. A sending interface has no
-//! receive meters; call [`InterfaceMeter::packet`] there.
+//! The algorithm and its source are in `datapath/interface_meter.h`. Call
+//! [`InterfaceMeter::receive`] for each packet that the interface receives, with the receive meter
+//! of its service; if it returns new shares, set the capacity of each receive meter to the smaller
+//! of [`InterfaceMeter::share`] and the brokers' limit. A sending interface has no receive meters;
+//! call [`InterfaceMeter::packet`] there.
 //!
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
@@ -30,8 +31,8 @@ pub struct InterfaceMeter {
 }
 
 impl InterfaceMeter {
-    /// A meter of services with these shares at the interface, before any traffic; no share counts as one of weight 1. The
-    /// capacity is unlimited, or from 10 kb/s to 8 Tb/s.
+    /// A meter of services with these shares at the interface, before any traffic; no share counts
+    /// as one of weight 1. The capacity is unlimited, or from 10 kb/s to 8 Tb/s.
     pub fn new(
         now: Instant,
         parameters: &ShaperParameters,
@@ -80,8 +81,9 @@ impl InterfaceMeter {
         Received { shares: due & abi::RECEIVED_SHARES != 0, feedback: due & abi::RECEIVED_FEEDBACK != 0 }
     }
 
-    /// Records, before `bytes` received by `now` are counted, the highest R that affects their service, which has this share and
-    /// the brokers' `limit`. Has an effect only after a window above the capacity.
+    /// Records, before `bytes` received by `now` are counted, the highest R that affects their
+    /// service, which has this share and the brokers' `limit`. Has an effect only after a window
+    /// above the capacity.
     #[inline]
     pub fn reach(
         &mut self,
@@ -102,20 +104,20 @@ impl InterfaceMeter {
         abi::interface_meter_reach(raw, meter, now, bytes, rule(sharing), min, max, weight);
     }
 
-    /// First step of a timer's tick (`datapath/receive_tick.h`), for each service that received packets: counts the marks that
-    /// concern the interface.
+    /// First step of a timer's tick (`datapath/receive_tick.h`), for each service that received
+    /// packets: counts the marks that concern the interface.
     pub fn tick_marks(&mut self, meter: &ReceiveMeter, packets: u32, marked: u32, committed: Bandwidth) {
         abi::tick_marks(&mut self.raw, meter.raw(), packets, marked, committed.bps());
     }
 
-    /// Second step, once, with the bytes of all services (at least one). A window may close `slack` early. Returns whether the
-    /// shares have changed.
+    /// Second step, once, with the bytes of all services (at least one). A window may close `slack`
+    /// early. Returns whether the shares have changed.
     pub fn tick(&mut self, now: Instant, bytes: Bytes, slack: Duration) -> bool {
         abi::tick_interface(&mut self.raw, now.nanos(), bytes.get(), slack.nanos()) != 0
     }
 
-    /// Last step, for each service, with its current share: counts at its own meter, and records here whether its packets queued at
-    /// this interface. Returns whether R was recomputed.
+    /// Last step, for each service, with its current share: counts at its own meter, and records
+    /// here whether its packets queued at this interface. Returns whether R was recomputed.
     pub fn tick_meter(
         &mut self,
         meter: &mut ReceiveMeter,
@@ -183,8 +185,8 @@ fn lightest(shares: &[Share]) -> Weight {
 
 /// R while all services are backlogged.
 ///
-/// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` shares 8 and 1.5, so R is 1.5; `add` shares 8.25
-/// and 1.25, so R is 0.25.
+/// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` shares 8 and 1.5, so
+/// R is 1.5; `add` shares 8.25 and 1.25, so R is 0.25.
 fn saturated_rate(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
     let children: Vec<Child> = shares.iter().map(|&share| Child::new(share, Bandwidth::UNLIMITED)).collect();
     let mut filling = Filling::default();

@@ -1,9 +1,10 @@
 //! The per-packet code: classification, metering, rate limiting, and the machine shaper that feeds rates back.
 //!
-//! The code is C headers (`datapath/*.h`), integer arithmetic and constant work per packet, compiled by clang into the kernel's
-//! BPF programs and by `cc` into this crate, so the simulator runs what production runs. [`abi`] is generated from the headers; the
-//! modules wrap it. The tests compare the code with plain Rust models that share nothing with it, and `weir-linux` compares it with
-//! the kernel's results, packet for packet.
+//! The code is C headers (`datapath/*.h`), integer arithmetic and constant work per packet,
+//! compiled by clang into the kernel's BPF programs and by `cc` into this crate, so the simulator
+//! runs what production runs. [`abi`] is generated from the headers; the modules wrap it. The tests
+//! compare the code with plain Rust models that share nothing with it, and `weir-linux` compares it
+//! with the kernel's results, packet for packet.
 //!
 //! | type | computes | header |
 //! |---|---|---|
@@ -18,7 +19,8 @@
 //! | [`Feedback`] | a rate, advertised to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | ECN encapsulation of packets that are Not-ECT | `ecn.h` |
 //!
-//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`]; [`ShaperConfig`] derives a policy's shapers from them.
+//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`]; [`ShaperConfig`] derives a
+//! policy's shapers from them.
 //!
 //! Worked example: a [`Limiter`] at 1 Gb/s lets 1,500 B packets that are offered at once leave at 0, 12 and
 //! 24 µs.

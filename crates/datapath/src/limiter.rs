@@ -1,7 +1,8 @@
 //! [`Limiter`]: departure times that keep a service within its rate.
 //!
-//! The arithmetic, its bounds and its source are in `datapath/limiter.h`: a debt in nanobits that elapsed time
-//! pays back exactly, so rounding errors do not accumulate. Call [`Limiter::departure`] once per packet, in order of time.
+//! The arithmetic, its bounds and its source are in `datapath/limiter.h`: a debt in nanobits that
+//! elapsed time pays back exactly, so rounding errors do not accumulate. Call
+//! [`Limiter::departure`] once per packet, in order of time.
 //!
 //! Worked example: 1 Gb/s, no burst, three packets of 1,500 B offered at 0: they leave at 0, 12 and 24 µs.
 

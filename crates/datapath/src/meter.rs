@@ -35,8 +35,8 @@ impl From<abi::Meter> for Meter {
     }
 }
 
-/// Bytes of headers of each packet that the kernel merged into `frame`, including those inside a tunnel (`datapath/tunnel.h`); `None` for
-/// a malformed frame.
+/// Bytes of headers of each packet that the kernel merged into `frame`, including those inside a
+/// tunnel (`datapath/tunnel.h`); `None` for a malformed frame.
 pub fn header_bytes(frame: &[u8]) -> Option<u32> {
     let packet = crate::parse(frame)?;
     let bytes = abi::Bytes { data: frame.as_ptr(), size: u32::try_from(frame.len()).ok()? };

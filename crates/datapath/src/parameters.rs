@@ -1,7 +1,8 @@
 //! [`ShaperParameters`]: the constants of the machine shaper, and those of EyeQ.
 //!
-//! Parley and EyeQ, on which it is built, run the same per-packet code; all differences between them are values here, each
-//! constant beside its source. "EyeQ" is its source code (github.com/jvimal/eyeq, a704a2a).
+//! Parley and EyeQ, on which it is built, run the same per-packet code; all differences between
+//! them are values here, each constant beside its source. "EyeQ" is its source code
+//! (github.com/jvimal/eyeq, a704a2a).
 //!
 //! Worked example: `ShaperParameters::PARLEY` with `interval` 500 µs is what Parley's Table 3 was measured with.
 
@@ -105,7 +106,8 @@ pub struct ShaperParameters {
 }
 
 impl InterfaceParameters {
-    /// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. Marks do not exist there: packets have passed no switch.
+    /// EyeQ's sending side: each 200 µs against 9,800 of 10,000 Mb/s. Marks do not exist there:
+    /// packets have passed no switch.
     pub const EYEQ_TRANSMIT: Self =
         Self { interval: Duration::from_micros(200), marks: Marks::Ignored, percent_of_link: 98, weighs_marks: false };
 }
@@ -123,16 +125,16 @@ impl ShaperParameters {
         catch_up: true,
         // §3.2.1: one in 10 kB.
         feedback_bytes: Bytes::new(10_000),
-        // Ours, after EyeQ's 100 µs: R changes each interval, and advertising it each interval costs 2.6 Mb/s (64 B each
-        // 200 µs).
+        // Ours, after EyeQ's 100 µs: R changes each interval, and advertising it each interval
+        // costs 2.6 Mb/s (64 B each 200 µs).
         feedback_interval: Duration::from_micros(200),
         interface: InterfaceParameters {
             // EyeQ: 1,000 µs, five intervals of the receive meters, so that they settle in between.
             interval: Duration::from_micros(1000),
             // Ours: only marks of this interface's own queue.
             marks: Marks::Fraction,
-            // Ours; EyeQ has 90. Usage must distinguish a full interface from one that is not: at 95 it does, by 8 of the 165
-            // packets of an interval, and services receive 5 % more.
+            // Ours; EyeQ has 90. Usage must distinguish a full interface from one that is not: at
+            // 95 it does, by 8 of the 165 packets of an interval, and services receive 5 % more.
             percent_of_link: 95,
             weighs_marks: true,
         },

@@ -21,7 +21,8 @@ pub struct RateLaw {
 }
 
 impl RateLaw {
-    /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less; under 100 Mb/s 100 kb/s, or a fiftieth.
+    /// The least rate: 10 Mb/s, or a thousandth of the capacity where that is less; under 100 Mb/s
+    /// 100 kb/s, or a fiftieth.
     pub fn floor(&self) -> Bandwidth {
         Bandwidth::from_bps(abi::law_floor(self.capacity()))
     }

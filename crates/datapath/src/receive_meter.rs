@@ -17,8 +17,8 @@ pub struct ReceiveMeter {
 }
 
 impl ReceiveMeter {
-    /// A meter before any traffic. The capacity is unlimited, or clamped to 10 kb/s to 8 Tb/s. Meters with different seeds send
-    /// feedback for different packets.
+    /// A meter before any traffic. The capacity is unlimited, or clamped to 10 kb/s to 8 Tb/s.
+    /// Meters with different seeds send feedback for different packets.
     pub fn new(now: Instant, parameters: &ShaperParameters, capacity: Bandwidth, seed: u32) -> Self {
         let mut raw = abi::ReceiveMeter::default();
         let feedback_bytes = u32::try_from(parameters.feedback_bytes.get()).unwrap_or(u32::MAX);
@@ -56,8 +56,9 @@ impl ReceiveMeter {
         abi::receive_meter_set_capacity(&mut self.raw, limit(capacity), 0);
     }
 
-    /// Like [`ReceiveMeter::set_capacity`], for a capacity that is the service's current share of the interface and not a limit of its
-    /// own: the interface's meter lowers an excess above it while the interface is full.
+    /// Like [`ReceiveMeter::set_capacity`], for a capacity that is the service's current share of
+    /// the interface and not a limit of its own: the interface's meter lowers an excess above it
+    /// while the interface is full.
     pub fn set_share(&mut self, capacity: Bandwidth) {
         abi::receive_meter_set_capacity(&mut self.raw, limit(capacity), 1);
     }

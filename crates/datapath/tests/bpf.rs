@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_shaper_compiles_for_the_kernel() {
+fn shaper_compiles_for_bpf() {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     if Command::new(&clang).arg("--version").output().is_err() {
         println!("skipped: {clang} does not start");
@@ -26,7 +26,8 @@ fn the_shaper_compiles_for_the_kernel() {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
     let assembly = String::from_utf8_lossy(&output.stdout);
     assert!(assembly.contains("exit"), "two programs");
-    // What is not inlined is a function of ours (WEIR_ONCE, datapath/types.h): BPF has no library that a compiler could call.
+    // What is not inlined is a function of ours (WEIR_ONCE, datapath/types.h): BPF has no library
+    // that a compiler could call.
     let calls: Vec<&str> = assembly.lines().filter_map(|line| line.trim().strip_prefix("call ")).collect();
     assert!(!calls.is_empty(), "the law is one of them");
     for target in calls {

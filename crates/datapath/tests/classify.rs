@@ -136,7 +136,7 @@ fn classifier(filters: &[(ServiceId, Match)]) -> Classifier {
 }
 
 #[test]
-fn c_and_the_model_give_the_same_verdicts() {
+fn c_and_model_verdicts_agree() {
     let seed = 0x5eed_0001;
     println!("seed {seed:#x}");
     let mut random = Random(seed);
@@ -180,7 +180,7 @@ fn c_and_the_model_give_the_same_verdicts() {
 }
 
 #[test]
-fn rules_for_other_ports_are_passed_over_and_no_other() {
+fn only_rules_for_other_ports_are_skipped() {
     let mut random = Random(0x5eed_0003);
     let (mut classified, mut late) = (0, 0);
     for round in 0..400 {
@@ -247,7 +247,7 @@ fn the_worked_example_of_the_header() {
 }
 
 #[test]
-fn a_filter_without_fields_matches_all_that_is_well_formed() {
+fn filter_without_fields_matches_every_well_formed_packet() {
     let everything = classifier(&[(ServiceId(3), Match::default())]);
     let arp: Vec<u8> = [vec![0; 12], vec![0x08, 0x06], vec![0; 28]].concat();
     assert_eq!(everything.classify(&arp), Some(ServiceId(3)));

@@ -1,5 +1,5 @@
-//! Services that share an interface by departure times: senders that wait for their packets to leave, as sockets do, and senders that wait for
-//! nothing, as guests do.
+//! Services that share an interface by departure times: senders that wait for their packets to
+//! leave, as sockets do, and senders that wait for nothing, as guests do.
 
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -138,7 +138,7 @@ fn pacer(mbps: u64, sharing: Sharing, shares: &[Share]) -> Pacer {
 }
 
 #[test]
-fn who_hands_over_more_does_not_get_more() {
+fn offered_load_does_not_change_the_shares() {
     // One socket beside fifty, and beside a guest that sends ten times what the interface carries.
     for other in [sockets(1, 0, 50), vec![Source { service: 1, start: 0, kind: Kind::Guest(1000) }]] {
         let pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
@@ -147,13 +147,13 @@ fn who_hands_over_more_does_not_get_more() {
         within(run.rate(1, 100, 300), 100.0, 1.0);
         within(run.rate(0, 400, 1000), 50.0, 3.0);
         within(run.rate(0, 400, 1000) + run.rate(1, 400, 1000), 100.0, 1.0);
-        // What it is entitled to it has from the first packet on.
+        // Its committed rate applies from the first packet on.
         assert!(run.rate(0, 300, 320) >= 48.0, "{}", run.rate(0, 300, 320));
     }
 }
 
 #[test]
-fn what_idle_services_leave_is_shared_by_weight() {
+fn capacity_of_idle_services_is_shared_by_weight() {
     let shares = [share(0, 0, 1), share(0, 0, 2), share(0, 0, 5)];
     let pacer = pacer(100, Sharing::Fill, &shares);
     let run = Run::new(pacer, &[sockets(0, 0, 20), sockets(1, 0, 1)].concat(), 2000, |_, _| {});
@@ -163,8 +163,9 @@ fn what_idle_services_leave_is_shared_by_weight() {
 }
 
 #[test]
-fn guarantees_and_maxima_hold_by_both_rules() {
-    // 70 guaranteed, 20 at most, and the rest: `fill` clips shares of 98.4 at 70 and 20, `add` adds halves of what 70 leaves.
+fn guarantees_and_maxima_hold_under_both_rules() {
+    // 70 guaranteed, 20 at most, and the rest: `fill` clips shares of 98.4 at 70 and 20, `add` adds
+    // halves of what 70 leaves.
     let shares = [share(70, 0, 1), share(0, 20, 1), share(0, 0, 1)];
     for (sharing, expected) in [(Sharing::Fill, [70.0, 14.2, 14.2]), (Sharing::Add, [79.5, 9.5, 9.5])] {
         let pacer = pacer(100, sharing, &shares);
@@ -183,7 +184,7 @@ fn guarantees_and_maxima_hold_by_both_rules() {
 }
 
 #[test]
-fn a_limit_holds_and_what_it_leaves_is_used() {
+fn limit_holds_and_the_remaining_capacity_is_used() {
     let mut pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
     pacer.set_limit(0, Bandwidth::from_mbps(20));
     let sources = [sockets(0, 0, 8), sockets(1, 0, 1)].concat();
@@ -199,7 +200,7 @@ fn a_limit_holds_and_what_it_leaves_is_used() {
 }
 
 #[test]
-fn without_an_agent_the_static_policy_holds() {
+fn static_policy_applies_without_an_agent() {
     let mut pacer = pacer(100, Sharing::Fill, &[share(0, 40, 1)]);
     pacer.set_limit(0, Bandwidth::from_mbps(5));
     let with = Run::with(pacer.clone(), &sockets(0, 0, 2), 400, false, None, |_, _| {});
@@ -209,13 +210,13 @@ fn without_an_agent_the_static_policy_holds() {
 }
 
 #[test]
-fn a_flood_waits_for_no_longer_than_the_horizon() {
+fn backlog_is_bounded_by_the_horizon() {
     let shares = [share(0, 10, 1), share(0, 0, 1)];
     let pacer = pacer(100, Sharing::Fill, &shares);
     let flood = Source { service: 0, start: 0, kind: Kind::Guest(2000) };
     let run = Run::new(pacer, &[vec![flood], sockets(1, 0, 1)].concat(), 500, |_, _| {});
     within(run.rate(0, 100, 500), 10.0, 1.0);
-    // What is dropped is charged to nobody else.
+    // A dropped packet is charged to no other service.
     within(run.rate(1, 100, 500), 90.0, 1.5);
     assert!(run.pacer.dropped(0) > 50_000 && run.pacer.dropped(1) == 0);
     let longest = run.left.iter().map(|packet| packet.at - packet.offered).max().expect("packets");
@@ -224,7 +225,7 @@ fn a_flood_waits_for_no_longer_than_the_horizon() {
 }
 
 #[test]
-fn at_a_low_rate_some_frames_may_wait_for_longer() {
+fn low_rate_allows_128_frames_beyond_the_horizon() {
     let pacer = pacer(100, Sharing::Fill, &[share(0, 1, 1)]);
     let run = Run::new(pacer, &[Source { service: 0, start: 0, kind: Kind::Guest(50) }], 2000, |_, _| {});
     within(run.rate(0, 500, 2000), 1.0, 2.0);
@@ -234,7 +235,7 @@ fn at_a_low_rate_some_frames_may_wait_for_longer() {
 }
 
 #[test]
-fn a_destination_is_held_inside_its_service() {
+fn destination_limiter_applies_within_its_service() {
     let pacer = pacer(100, Sharing::Fill, &[share(0, 50, 1)]);
     // The first socket's receiver lets it send 5 Mb/s.
     let limiter = Limiter::new(Bandwidth::from_mbps(5), Bytes::new(1514));
@@ -250,7 +251,7 @@ fn a_destination_is_held_inside_its_service() {
 }
 
 #[test]
-fn unclassified_traffic_has_a_hundredth_and_what_is_spare() {
+fn unclassified_traffic_has_a_hundredth_and_excess_capacity() {
     let unclassified = 1;
     let sources = [sockets(0, 0, 40), vec![Source { service: unclassified, start: 0, kind: Kind::Guest(1) }]].concat();
     let run = Run::new(pacer(100, Sharing::Fill, &[share(0, 0, 1)]), &sources, 500, |_, _| {});
@@ -263,7 +264,7 @@ fn unclassified_traffic_has_a_hundredth_and_what_is_spare() {
 }
 
 #[test]
-fn the_level_follows_who_is_active() {
+fn fair_rate_follows_the_active_services() {
     let shares = [share(0, 0, 1), share(0, 0, 1)];
     let config = config(100, Sharing::Fill);
     let run = Run::new(pacer(100, Sharing::Fill, &shares), &sockets(0, 0, 4), 600, |_, _| {});
@@ -278,9 +279,10 @@ fn the_level_follows_who_is_active() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// The interface is used in full while anybody wants it, and never given out twice: what leaves in the long run is what it carries.
+    /// The interface is used in full while anybody wants it, and never given out twice: what leaves
+    /// in the long run is what it carries.
     #[test]
-    fn the_interface_is_full_and_not_more_than_full(
+    fn interface_is_fully_used_and_not_exceeded(
         mbps in 10u64..400,
         fill in any::<bool>(),
         flows in prop::collection::vec((1usize..20, 1u32..5, 0u64..40), 1..5),
@@ -305,9 +307,9 @@ proptest! {
         }
     }
 
-    /// What is spare leaves in the order in which it was handed over, and within the interface's rate.
+    /// Excess packets leave in the order in which they were handed over, within the interface's rate.
     #[test]
-    fn what_is_spare_is_in_order(counts in prop::collection::vec(1usize..10, 1..4)) {
+    fn excess_departures_are_in_order(counts in prop::collection::vec(1usize..10, 1..4)) {
         let shares = vec![share(0, 0, 1); counts.len() + 3];
         let sources: Vec<Source> =
             counts.iter().enumerate().flat_map(|(service, count)| sockets(service, 0, *count)).collect();
@@ -319,10 +321,11 @@ proptest! {
         prop_assert!(excess.iter().map(|packet| packet.at).eq(departures));
     }
 
-    /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a limit, a service's or those of two
-    /// destinations, is exceeded by no more than its burst and an eighth, what it carries between two ticks and a packet. All bytes are charged.
+    /// On CPUs that let packets leave in batches, by the time of the last tick where that does: a
+    /// limit, a service's or those of two destinations, is exceeded by no more than its burst and
+    /// an eighth, what it carries between two ticks and a packet. All bytes are charged.
     #[test]
-    fn batches_keep_a_limit(
+    fn batches_stay_within_a_limit(
         mbps in 20u64..20_000,
         of_destinations in any::<bool>(),
         long in any::<bool>(),
@@ -334,7 +337,7 @@ proptest! {
         let mut pacer = pacer(40_000, Sharing::Fill, &[share(0, 0, 1)]);
         let burst = limit.bytes_in(Duration::from_millis(1)).get().max(15_140);
         let mut limiters = [Limiter::new(limit, Bytes::new(burst)), Limiter::new(limit, Bytes::new(burst))];
-        let mut grants = [Lease::default(); 2];
+        let mut leases = [Lease::default(); 2];
         if !of_destinations {
             pacer.set_limit(0, limit);
         }
@@ -351,7 +354,7 @@ proptest! {
                 let [one, other] = &mut limiters;
                 let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
                 let to = if of_destinations {
-                    (Some((place as u32, own, &mut grants[place])), (*last != place).then_some(paid))
+                    (Some((place as u32, own, &mut leases[place])), (*last != place).then_some(paid))
                 } else {
                     (None, None)
                 };
@@ -366,7 +369,7 @@ proptest! {
         }
         let all: u64 = left.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum();
         let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
-        let used: u64 = grants.iter().map(|grant| grant.uncounted().get()).sum();
+        let used: u64 = leases.iter().map(|lease| lease.uncounted().get()).sum();
         prop_assert_eq!(pacer.sent(0).get() + unpaid + used + pacer.uncounted(0).get(), all);
         let more = burst * 9 / 8 + if long { 0 } else { limit.bytes_in(tick).get() } + 2 * 1514;
         for mut left in left {
@@ -378,14 +381,15 @@ proptest! {
                 last = at;
             }
         }
-        // A part of a burst that is smaller than a packet is nobody's.
+        // A part of a burst smaller than a packet is not used.
         prop_assert!(burst < 200_000 || in_batch > 0);
     }
 
-    /// Who wants more than its limit gets the departures that the clock gives, or is ahead by what passed since the last tick, which may be
-    /// late; and is refused nothing that would not wait for too long.
+    /// Who wants more than its limit gets the departures that the clock gives, or is ahead by what
+    /// passed since the last tick, which may be late; and is refused nothing that would not wait
+    /// for too long.
     #[test]
-    fn what_waits_needs_no_clock(
+    fn delayed_packet_departs_alike_without_a_clock_read(
         mbps in 20u64..20_000,
         percent in 110u64..400,
         late in 0u64..30_000_000,
@@ -434,7 +438,7 @@ proptest! {
 
     /// Who waits is no newcomer because another packet's time lies before.
     #[test]
-    fn who_waits_is_no_newcomer_by_an_older_time(back in 1u64..200_000) {
+    fn waiting_service_is_no_newcomer_at_an_older_time(back in 1u64..200_000) {
         let mut pacer = pacer(100, Sharing::Fill, &[share(0, 0, 1), share(0, 0, 1)]);
         let start = 1_000_000_000;
         let mut hand_over = |at: u64| pacer.departure(0, None, Instant::from_nanos(at), FRAME, false);

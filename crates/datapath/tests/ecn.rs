@@ -57,14 +57,14 @@ fn the_worked_example() {
 }
 
 #[test]
-fn a_packet_that_asks_says_so_unless_it_was_marked() {
+fn feedback_request_is_visible_unless_marked() {
     let mut header = ipv4(0, 7, DONT_FRAGMENT);
     leave_ipv4(&mut header, 1, true);
     assert_eq!(header[1], ECT1);
     let mut marked = mark(&header);
     assert!(arrive_ipv4(&mut header).requests_feedback);
     let arrived = arrive_ipv4(&mut marked);
-    assert!(arrived.marked && !arrived.requests_feedback, "a mark hides that it asked");
+    assert!(arrived.marked && !arrived.requests_feedback, "a mark hides the request");
     let mut header = [0x60, 0, 0, 0];
     leave_ipv6(&mut header, true);
     let mut arrived = header;
@@ -73,7 +73,7 @@ fn a_packet_that_asks_says_so_unless_it_was_marked() {
 }
 
 #[test]
-fn what_may_be_fragmented_stays_as_it_is() {
+fn fragmentable_packet_is_unchanged() {
     for flags in [0, 0x2000, 0x6000, 0x4001, 0xc000] {
         let mut header = ipv4(0, 0x1234, flags);
         assert!(!leave_ipv4(&mut header, 1, false), "flags {flags:#x}");
@@ -89,15 +89,16 @@ fn what_may_be_fragmented_stays_as_it_is() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What a tenant sent is what a tenant gets, but for the marks on what it said may be marked; the receiver's host knows all marks.
+    /// What a tenant sent is what a tenant gets, but for the marks on what it said may be marked;
+    /// the receiver's host knows all marks.
     #[test]
-    fn ipv4_arrives_as_it_was_sent(
+    fn ipv4_header_is_restored_on_arrival(
         tos in any::<u8>(), id in any::<u16>(), flags in prop_oneof![Just(DONT_FRAGMENT), any::<u16>()],
-        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), asks in any::<bool>(), long in any::<bool>(),
+        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), requests in any::<bool>(), long in any::<bool>(),
     ) {
         let sent = ipv4(tos, id, flags);
         let mut leaving = sent;
-        leave_ipv4(&mut leaving, u32::from(segments), asks);
+        leave_ipv4(&mut leaving, u32::from(segments), requests);
         prop_assert_eq!(sum(&leaving), 0xffff, "the checksum of what leaves");
         let packet = segment(&leaving, at.index(segments.into()) as u16);
         let mut arriving = if long { mark(&packet) } else { packet };
@@ -118,10 +119,10 @@ proptest! {
     }
 
     #[test]
-    fn ipv6_arrives_as_it_was_sent(class in any::<u8>(), label in 0..1u32 << 20, asks in any::<bool>(), long in any::<bool>()) {
+    fn ipv6_header_is_restored_on_arrival(class in any::<u8>(), label in 0..1u32 << 20, requests in any::<bool>(), long in any::<bool>()) {
         let word = 6 << 28 | u32::from(class) << 20 | label;
         let mut packet = word.to_be_bytes();
-        leave_ipv6(&mut packet, asks);
+        leave_ipv6(&mut packet, requests);
         let ecn = packet[1] >> 4 & 3;
         prop_assert_ne!(ecn, NOT_ECT, "every packet can be marked");
         if long {
@@ -134,6 +135,6 @@ proptest! {
         prop_assert_eq!(back >> 28, 6);
         prop_assert_eq!(back & 0x7fff, label & 0x7fff, "what chooses ways");
         prop_assert_eq!(arrived.marked, long || class & 3 == CE);
-        prop_assert_eq!(arrived.requests_feedback, asks && !long && class & 3 == NOT_ECT);
+        prop_assert_eq!(arrived.requests_feedback, requests && !long && class & 3 == NOT_ECT);
     }
 }

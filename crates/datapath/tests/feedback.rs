@@ -1,4 +1,4 @@
-//! Feedback on the wire: the tag, what is believed, and the headers around it.
+//! Feedback on the wire: its tag, its verification, and its headers.
 
 #![allow(deprecated, reason = "the standard library's SipHash-2-4 is the model")]
 
@@ -39,14 +39,18 @@ fn feedback() -> Feedback {
 }
 
 #[test]
-fn a_word_is_no_feedback() {
+fn ecn_capability_is_not_feedback() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
-    let word = feedback().ecn_capability(&source, &destination, &key);
-    assert_eq!(word[5], 6, "its kind");
-    assert_eq!(Feedback::read(&word, &source, &destination, &key), None);
+    let capability = feedback().ecn_capability(&source, &destination, &key);
+    assert_eq!(capability[5], 6, "its kind");
+    assert_eq!(Feedback::read(&capability, &source, &destination, &key), None);
     let body = feedback().body(&source, &destination, &key);
-    assert_eq!((word[..5] == body[..5], word[6..48] == body[6..48]), (true, true), "and otherwise the same");
-    assert_ne!(word[48..], body[48..], "under a tag of its own");
+    assert_eq!(
+        (capability[..5] == body[..5], capability[6..48] == body[6..48]),
+        (true, true),
+        "and otherwise the same"
+    );
+    assert_ne!(capability[48..], body[48..], "under a tag of its own");
 }
 
 #[test]
@@ -62,16 +66,16 @@ fn the_tag_is_siphash_2_4() {
 
 proptest! {
     #[test]
-    fn tags_are_the_models(key in any::<[u8; 16]>(), words in prop::collection::vec(any::<u64>(), 0..=16)) {
+    fn tags_agree_with_the_model(key in any::<[u8; 16]>(), words in prop::collection::vec(any::<u64>(), 0..=16)) {
         let half = |from: usize| u64::from_le_bytes(key[from..from + 8].try_into().expect("eight bytes"));
         let mut model = SipHasher::new_with_keys(half(0), half(8));
         words.iter().for_each(|word| model.write(&word.to_ne_bytes()));
         prop_assert_eq!(SipKey::new(key).tag(&words), model.finish());
     }
 
-    /// Whatever bit of it somebody changes, wherever it is said to come from: it is not believed.
+    /// A change of any bit or address invalidates the feedback.
     #[test]
-    fn what_is_altered_is_not_believed(bit in 0..FEEDBACK_BYTES * 8, from in any::<[u8; 4]>()) {
+    fn altered_feedback_is_rejected(bit in 0..FEEDBACK_BYTES * 8, from in any::<[u8; 4]>()) {
         let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
         let mut body = feedback().body(&source, &destination, &key);
         body[bit / 8] ^= 1 << (bit % 8);
@@ -92,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn the_body_is_as_documented() {
+fn body_has_the_documented_format() {
     let (source, destination, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
     let body = feedback().body(&source, &destination, &key);
     assert_eq!(&body[..8], b"WEIR\x02\x05\x42\x42");
@@ -110,7 +114,7 @@ fn the_body_is_as_documented() {
 }
 
 #[test]
-fn the_order_is_epoch_then_sequence() {
+fn feedback_is_ordered_by_epoch_then_sequence() {
     let newer = |epoch, sequence, last| Feedback(abi::Feedback { epoch, sequence, ..feedback().0 }).is_newer(last);
     assert!(newer(5, 8, (5, 7)) && newer(6, 0, (5, 7)));
     assert!(!newer(5, 7, (5, 7)) && !newer(5, 6, (5, 7)) && !newer(4, 9, (5, 7)));
@@ -125,30 +129,30 @@ fn sum(bytes: &[u8], mut sum: u32) -> u32 {
     sum
 }
 
-/// The parsed packet of an answer's headers and body.
+/// The parsed packet of feedback's headers and body.
 fn parsed(ethertype: [u8; 2], headers: &[u8], body: &[u8]) -> Packet {
     let frame = [&[2u8; 12][..], &ethertype, headers, body].concat();
     parse(&frame).expect("well-formed")
 }
 
 #[test]
-fn an_answer_goes_back_to_where_its_packet_came_from() {
+fn feedback_is_addressed_to_the_source_of_its_packet() {
     let (receiver, sender, key) = (mapped([10, 0, 0, 2]), mapped([10, 0, 0, 1]), SipKey::new(KEY));
     let body = feedback().body(&receiver, &sender, &key);
     let headers = headers_ipv4(&receiver, &sender);
     assert_eq!(sum(&headers[..20], 0), 0xffff, "the header checksum");
-    let answer = parsed([0x08, 0x00], &headers, &body);
-    assert_eq!((answer.source, answer.destination, answer.protocol), (receiver, sender, 17));
-    assert_eq!((answer.source_port, answer.destination_port), (CONTROL_PORT, CONTROL_PORT));
-    assert_eq!(answer.header_bytes, 42);
-    let answered = feedback().subject(&answer);
-    assert_eq!((answered.source, answered.destination, answered.family), (sender, receiver, 4));
-    assert_eq!((answered.protocol, answered.source_port, answered.destination_port), (6, 40_000, 7000));
-    assert_eq!((answered.dscp, answered.vni, answered.has), (46, 0x0012_3456, HAS_IP | HAS_PORTS | HAS_VNI));
+    let carrier = parsed([0x08, 0x00], &headers, &body);
+    assert_eq!((carrier.source, carrier.destination, carrier.protocol), (receiver, sender, 17));
+    assert_eq!((carrier.source_port, carrier.destination_port), (CONTROL_PORT, CONTROL_PORT));
+    assert_eq!(carrier.header_bytes, 42);
+    let subject = feedback().subject(&carrier);
+    assert_eq!((subject.source, subject.destination, subject.family), (sender, receiver, 4));
+    assert_eq!((subject.protocol, subject.source_port, subject.destination_port), (6, 40_000, 7000));
+    assert_eq!((subject.dscp, subject.vni, subject.has), (46, 0x0012_3456, HAS_IP | HAS_PORTS | HAS_VNI));
 }
 
 #[test]
-fn an_answer_over_ipv6_has_a_checksum() {
+fn feedback_over_ipv6_has_a_checksum() {
     let (receiver, sender, key) = (address([0x20; 16]), address([0xfe; 16]), SipKey::new(KEY));
     for sequence in 0..1000 {
         let feedback = Feedback(abi::Feedback { sequence, ..feedback().0 });
@@ -157,8 +161,8 @@ fn an_answer_over_ipv6_has_a_checksum() {
         // Pseudo header: addresses, length, protocol.
         let pseudo = sum(&headers[8..40], 64 + 17);
         assert_eq!(sum(&body, sum(&headers[40..], pseudo)), 0xffff, "the UDP checksum of {sequence}");
-        let answer = parsed([0x86, 0xdd], &headers, &body);
-        assert_eq!((answer.source, answer.destination, answer.family), (receiver, sender, 6));
-        assert_eq!(feedback.subject(&answer).family, 6);
+        let carrier = parsed([0x86, 0xdd], &headers, &body);
+        assert_eq!((carrier.source, carrier.destination, carrier.family), (receiver, sender, 6));
+        assert_eq!(feedback.subject(&carrier).family, 6);
     }
 }

@@ -70,8 +70,9 @@ fn run(meter: &mut InterfaceMeter, services: &[Service], sharing: Sharing, now: 
     usage
 }
 
-/// The same for two services that want everything, of equal weights, the second with this guarantee: what the link cannot carry is
-/// marked. The intervals that pass until the first has given way.
+/// The same for two services that want everything, of equal weights, the second with this
+/// guarantee: what the link cannot carry is marked. The intervals that pass until the first has
+/// given way.
 fn given_way(guarantee: f64, marked: bool) -> u32 {
     let services =
         [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(guarantee, f64::INFINITY, 1000, f64::INFINITY)];
@@ -104,7 +105,7 @@ fn assert_near(is: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn both_rules_at_one_machine() {
+fn both_sharing_rules_at_one_machine() {
     // The oracle of the two rules, times 0.95: mins 2, 2, 0 and weights 1, 2, 3 of 10 give 3, 4, 3 or 2, 3.2, 4.8.
     let services = [
         service(1.9e9, f64::INFINITY, 1000, f64::INFINITY),
@@ -118,9 +119,10 @@ fn both_rules_at_one_machine() {
 }
 
 #[test]
-fn who_comes_back_has_its_guarantee_within_milliseconds() {
-    // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both fill it. The first marks are those
-    // of the first full interval, and count in the next: R is at the level then.
+fn resuming_service_has_its_guarantee_within_milliseconds() {
+    // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both
+    // fill it. The first marks are those of the first full interval, and count in the next: R is at
+    // the level then.
     assert_eq!(given_way(6e9, false), 48);
     assert_eq!(given_way(6e9, true), 4);
     // Then the rule holds, and R rises again where the second wants less.
@@ -137,7 +139,7 @@ proptest! {
 
     /// Any services with feasible guarantees come to what the rule says.
     #[test]
-    fn comes_to_the_rules_allocation(
+    fn rates_converge_to_the_allocation_of_the_rule(
         parts in prop::collection::vec((0.0..1.0f64, 0.0..3.0f64, 200..5000u32, 0.0..3.0f64), 1..12),
         add in any::<bool>(),
     ) {
@@ -162,7 +164,7 @@ proptest! {
 
     /// Shares stay between the guarantee (as far as the interface carries it) and the limit.
     #[test]
-    fn a_share_is_between_min_and_max(
+    fn share_is_between_min_and_max(
         capacity in 1_000_000..=400_000_000_000u64, min in 0.0..1.0f64, over in 0.0..2.0f64,
         weight in 1..=1_000_000_000u32, others in prop::collection::vec(1..=1_000_000_000u32, 0..20), loads in prop::collection::vec(0.0..4.0f64, 0..60),
     ) {
@@ -186,8 +188,9 @@ proptest! {
     }
 }
 
-/// Two services that always want more, of weights 3 and 1, under brokers' limits that fill the link together; R is far above where
-/// either is held by it. The intervals until C is met within 0.5 %, and what each uses then.
+/// Two services that always want more, of weights 3 and 1, under brokers' limits that fill the link
+/// together; R is far above where either is held by it. The intervals until C is met within 0.5 %,
+/// and what each uses then.
 fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 2]) {
     let services = [service(0.0, f64::INFINITY, 3000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let (mut meter, mut now) = (meter(&services, sharing), 0);
@@ -215,7 +218,7 @@ fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 
 }
 
 #[test]
-fn limits_that_fill_the_link_do_not_leave_r_where_it_has_no_effect() {
+fn limits_that_fill_the_link_lower_an_ineffective_r() {
     let limits = [0.75 * LINK, 0.25 * LINK];
     for sharing in [Sharing::Fill, Sharing::Add] {
         let (took, used) = under_limits(limits, sharing, true);
@@ -225,14 +228,15 @@ fn limits_that_fill_the_link_do_not_leave_r_where_it_has_no_effect() {
         let (took, _) = under_limits(limits, sharing, false);
         assert!(took > 50, "{took} intervals");
     }
-    // Who is held by a limit far below its part leaves the rest to the other: R falls to where that one is held, and no further.
+    // Who is held by a limit far below its part leaves the rest to the other: R falls to where that
+    // one is held, and no further.
     let (took, used) = under_limits([0.9 * LINK, 0.1 * LINK], Sharing::Fill, true);
     assert!(took <= 8, "{took} intervals");
     assert_near(&used, &[CAPACITY - 0.1 * LINK, 0.1 * LINK]);
 }
 
 #[test]
-fn r_stays_where_somebody_has_more_by_it() {
+fn r_is_kept_while_a_service_gains_by_it() {
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let mut meter = meter(&services, Sharing::Fill);
     let receive = ReceiveMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), 0);
@@ -251,7 +255,8 @@ fn r_stays_where_somebody_has_more_by_it() {
         window(&mut meter, [1e9, 1e9]);
     }
     assert_eq!(meter.rate(), rate(CAPACITY));
-    // One uses more than half: all of C may be its, and R falls by what usage says. A window closes with the next packet.
+    // One uses more than half: all of C may be its, and R falls by what usage says. A window closes
+    // with the next packet.
     let law = 1.0 - 0.5 * 0.5 / 9.5;
     for window_is in 0..4 {
         let before = meter.rate().bps() as f64;
@@ -262,7 +267,7 @@ fn r_stays_where_somebody_has_more_by_it() {
 
 /// Its meter's windows are twenty of the interface's, and the last that closed is that of its pause.
 #[test]
-fn r_stays_for_a_service_that_has_just_begun() {
+fn r_is_kept_for_a_service_that_has_just_started() {
     let services = [service(0.0, f64::INFINITY, 10_000, 4e9), service(0.0, f64::INFINITY, 1000, 8e9)];
     let mut meter = meter(&services, Sharing::Fill);
     let receive = |interval| {
@@ -300,7 +305,7 @@ fn r_stays_for_a_service_that_has_just_begun() {
 }
 
 #[test]
-fn the_interval_is_the_machines() {
+fn interval_is_the_machine_level_interval() {
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let mut meter = meter(&services, Sharing::Fill);
     let at = |time: Duration| Instant::ZERO + time;

@@ -1,4 +1,4 @@
-//! Packets that wait and take their departures from a grant: limits are used in full, and packets to one place stay in order, on whatever CPU.
+//! Leases of delayed packets: limits are fully used, and packets to one destination stay in order on all CPUs.
 
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -36,11 +36,12 @@ fn due(now: u64) -> Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Senders that wait for their packets to leave, on some CPUs, get all that limits leave them, one of the service, of two destinations, or both,
-    /// whatever is kept and not used; and to each destination packets leave in the order in which they came, but for what a CPU's
-    /// batch lets leave at once.
+    /// Senders that wait for their packets to leave, on some CPUs, get all that limits leave them,
+    /// one of the service, of two destinations, or both, whatever is kept and not used; and to each
+    /// destination packets leave in the order in which they came, but for what a CPU's batch lets
+    /// leave at once.
     #[test]
-    fn limits_are_used_in_full_and_in_order(
+    fn limits_are_fully_used_in_order(
         mbps in 20u64..19_000,
         kind in 0..3,
         percent in 30u64..300,
@@ -58,7 +59,7 @@ proptest! {
             pacer.set_limit(0, Bandwidth::from_mbps(root));
         }
         let mut limiters = [Limiter::new(limit, Bytes::new(burst(mbps))), Limiter::new(limit, Bytes::new(burst(mbps)))];
-        let mut grants = [Lease::default(); 2];
+        let mut leases = [Lease::default(); 2];
         let mut batches = [(CpuBatch::default(), 0); CPUS];
         let mut events = BinaryHeap::new();
         let mut order = 0u64;
@@ -85,7 +86,7 @@ proptest! {
             let [one, other] = &mut limiters;
             let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
             let to = if of_destinations {
-                (Some((place as u32, own, &mut grants[place])), (*before != place).then_some(paid))
+                (Some((place as u32, own, &mut leases[place])), (*before != place).then_some(paid))
             } else {
                 (None, None)
             };
@@ -112,7 +113,7 @@ proptest! {
             events.push(Reverse((at.max(now + 1_000), order, socket)));
         }
         let unpaid: u64 = batches.iter().map(|(batch, _)| batch.unpaid().get()).sum();
-        let used: u64 = grants.iter().map(|grant| grant.uncounted().get()).sum();
+        let used: u64 = leases.iter().map(|lease| lease.uncounted().get()).sum();
         prop_assert_eq!(pacer.sent(0).get() + unpaid + used + pacer.uncounted(0).get(), all);
         let got = sent as f64 * 8e3 / (end - start) as f64;
         // So many packets in each microsecond, at most.
@@ -127,7 +128,7 @@ proptest! {
 
     /// Where packets wait, most need no look at the clocks, on whatever CPU.
     #[test]
-    fn what_waits_looks_at_the_clocks_once_for_several(
+    fn one_lease_covers_several_delayed_packets(
         mbps in 1_000u64..20_000,
         cpus in 1..=CPUS,
     ) {
@@ -152,7 +153,7 @@ proptest! {
 
     /// What places keep that do not come back leaves no room for a new one, but for 20 ms.
     #[test]
-    fn what_nobody_comes_back_to_is_forgotten(mbps in 1_000u64..10_000, silent in 2u32..24) {
+    fn unused_lease_expires(mbps in 1_000u64..10_000, silent in 2u32..24) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let place = || (CpuBatch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
@@ -163,21 +164,22 @@ proptest! {
             now += u64::from(FRAME) * 8_000 * 10 / 11 / mbps;
             // A tenth more than the limit: all wait from 11 ms on. From 15 ms on the last one sends alone.
             let which = if now < 15_000_000 { (now / 10_000) as u32 % silent } else { silent };
-            let (batch, limiter, grant) = &mut places[which as usize];
-            let before = grant.uncounted();
-            let to = (Some((which, limiter, &mut *grant)), None);
+            let (batch, limiter, lease) = &mut places[which as usize];
+            let before = lease.uncounted();
+            let to = (Some((which, limiter, &mut *lease)), None);
             pacer.departure_on(batch, 0, to, (TICK, due(now)), Instant::from_nanos(now), FRAME);
             if now > 40_000_000 {
                 packets += 1;
-                taken += usize::from(grant.uncounted() > before);
+                taken += usize::from(lease.uncounted() > before);
             }
         }
         prop_assert!(taken * 2 > packets, "{taken} of {packets} packets without a look");
     }
 
-    /// What many destinations of a service left of their grants, each in its own tick, and all come back to at once, is an eighth of a burst at most.
+    /// What many destinations of a service left of their leases, each in its own tick, and all come
+    /// back to at once, is an eighth of a burst at most.
     #[test]
-    fn what_comes_back_at_once_is_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
+    fn early_return_shrinks_the_lease_to_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
@@ -186,8 +188,8 @@ proptest! {
         let mut batches = vec![CpuBatch::default(); places];
         let (mut now, mut left) = (1_000_000u64, Vec::new());
         let mut send = |place: usize, now: u64, bytes: u32| {
-            let (limiter, grant) = &mut destinations[place];
-            let to = (Some((place as u32, limiter, grant)), None);
+            let (limiter, lease) = &mut destinations[place];
+            let to = (Some((place as u32, limiter, lease)), None);
             let leaves = pacer.departure_on(&mut batches[place], 0, to, (TICK, due(now)), Instant::from_nanos(now), bytes);
             left.extend(leaves.at().map(|at| (at.nanos().max(now), bytes)));
         };

@@ -144,7 +144,7 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 #[test]
-fn greedy_senders_come_to_equal_shares_of_the_capacity() {
+fn greedy_senders_converge_to_equal_shares() {
     let capacity = Bandwidth::from_gbps(9);
     // Within 30 intervals as in the fluid, as long as each sender hears within three; a hundred at 200 us swing for
     // a while, and not at 500 us (Parley's Table 3, with some 90 senders for each receiver).
@@ -169,7 +169,7 @@ fn greedy_senders_come_to_equal_shares_of_the_capacity() {
 }
 
 #[test]
-fn without_asking_fifty_senders_swing_at_200_us_and_not_at_500() {
+fn fifty_senders_without_requests_oscillate_at_200_us_and_not_at_500() {
     // A sender hears once per 10 kB of its own: 0.44 ms at 9 Gb/s / 50, more than two intervals late.
     let mut parameters = ShaperParameters::PARLEY;
     parameters.destination.request_after = Duration::ZERO;
@@ -193,7 +193,7 @@ fn weighted_senders_share_by_weight() {
 }
 
 #[test]
-fn eyeq_comes_to_the_capacity_too() {
+fn eyeq_converges_to_the_capacity() {
     for senders in [1, 2, 10, 30] {
         let outcome = run(&ShaperParameters::EYEQ, Bandwidth::from_gbps(9), &vec![Weight::ONE; senders], 100_000_000);
         println!("{senders}: {:.3} Gb/s, excess {:.2} T", outcome.usage / 1e9, outcome.excess / (9e9 * 200e-6));

@@ -1,7 +1,8 @@
-//! What marks of an interface's own queue do at both levels (`datapath/interface_meter.h`): whose count, how far, and when none do.
+//! What marks of an interface's own queue do at both levels (`datapath/interface_meter.h`): whose
+//! count, how far, and when none do.
 //!
-//! Windows of a service beside others, one by one, against what the header's table says; and packets at random against a model of both
-//! levels in plain numbers.
+//! Windows of a service beside others, one by one, against what the header's table says; and
+//! packets at random against a model of both levels in plain numbers.
 
 mod common;
 
@@ -21,7 +22,8 @@ struct Beside {
 }
 
 impl Beside {
-    /// At R = C / 8 of its interface, which 8 services of equal weight share; its receive meter is somewhere between its bounds.
+    /// At R = C / 8 of its interface, which 8 services of equal weight share; its receive meter is
+    /// somewhere between its bounds.
     fn new(parameters: ShaperParameters, committed: f64) -> Self {
         let parameters = ShaperParameters { interval: parameters.interface.interval, ..parameters };
         let capacity = rate(CAPACITY);
@@ -29,14 +31,16 @@ impl Beside {
         let shares = [Share::default(); 8];
         let interface = InterfaceMeter::new(Instant::ZERO, &parameters, capacity, Sharing::Fill, &shares);
         let mut beside = Self { interface, meter: meter(1), others: meter(2), committed: rate(committed), window: 0 };
-        // Eight windows take the receive meter from its start to where it can go both ways, and leave the interface where it is.
+        // Eight windows take the receive meter from its start to where it can go both ways, and
+        // leave the interface where it is.
         for _ in 0..8 {
             beside.window(CAPACITY / 10.0, CAPACITY, false);
         }
         beside
     }
 
-    /// One window of the service and of all together, in bit/s; all is marked or nothing. What closes is the window before.
+    /// One window of the service and of all together, in bit/s; all is marked or nothing. What
+    /// closes is the window before.
     fn window(&mut self, own: f64, all: f64, marked: bool) {
         self.window_of(own, all, if marked { 100 } else { 0 });
     }
@@ -72,10 +76,10 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, committed: f64)
 }
 
 #[test]
-fn marks_count_by_who_was_marked() {
+fn marks_count_by_the_marked_service() {
     let case = |own, all, committed| after_marks(ShaperParameters::PARLEY, own, all, committed);
-    // Not full: half of R goes for marks, besides what usage says: half of the capacity raises it by a quarter. The interface's R
-    // rises by the whole of what is unused.
+    // Not full: half of R goes for marks, besides what usage says: half of the capacity raises it
+    // by a quarter. The interface's R rises by the whole of what is unused.
     near(case(4.75e9, 8.55e9, 0.0), (1.25 - 0.5, 1.0 + 0.1));
     // More than the link carries: a cap. Usage says enough.
     near(case(4.75e9, 11.4e9, 5e9), (1.25 - 0.5, 1.0 - 0.5 * 0.2));
@@ -88,7 +92,7 @@ fn marks_count_by_who_was_marked() {
 }
 
 #[test]
-fn who_has_less_than_it_is_entitled_to_takes_the_interface_to_the_level() {
+fn marks_below_the_committed_rate_lower_r_to_the_saturated_rate() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     // Half of the interface is unused: R rises from an eighth of C by half, five times: to 9 Gb/s.
     for _ in 0..6 {
@@ -108,13 +112,14 @@ fn who_has_less_than_it_is_entitled_to_takes_the_interface_to_the_level() {
 }
 
 #[test]
-fn who_closes_a_full_window_is_of_the_next() {
+fn packet_closing_a_full_window_counts_in_the_next() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     for _ in 0..6 {
         beside.window(2e9, 4.75e9, false);
     }
     beside.window(4.75e9, 10e9, false);
-    // The first packet after the full window closes one that is not: it is marked, of who has less, and the only one that could count.
+    // The first packet after the full window closes one that is not: it is marked, of who has less,
+    // and the only one that could count.
     beside.window(4e9, 7.6e9, false);
     let before = beside.interface.rate();
     let now = Instant::from_nanos(beside.window * T);
@@ -125,7 +130,7 @@ fn who_closes_a_full_window_is_of_the_next() {
 }
 
 #[test]
-fn marks_in_passing_take_nobody_down() {
+fn occasional_marks_do_not_lower_r() {
     for (marks, falls) in [(62, false), (63, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         for _ in 0..6 {
@@ -141,7 +146,7 @@ fn marks_in_passing_take_nobody_down() {
 }
 
 #[test]
-fn what_marks_left_unused_does_not_raise_r() {
+fn capacity_unused_after_marks_does_not_raise_r() {
     let steps = |marked: bool, then: f64| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
         beside.window(4.75e9, 10e9, false);
@@ -152,8 +157,9 @@ fn what_marks_left_unused_does_not_raise_r() {
             beside.interface.rate().bps() as f64 / before
         })
     };
-    // The full window closes first. A fifth is unused then, and R rises by it. Here windows of both meters end together, the interface's
-    // first, so that marks are the next one's: as much came as in the full window, and the one after it does not raise R either.
+    // The full window closes first. A fifth is unused then, and R rises by it. Here windows of both
+    // meters end together, the interface's first, so that marks are the next one's: as much came as
+    // in the full window, and the one after it does not raise R either.
     let near = |is: [f64; 4], expected: [f64; 4]| is.iter().zip(expected).all(|(is, to)| (is - to).abs() < 0.001);
     let full = 1.0 - 0.5 * 0.5 / 9.5;
     assert!(near(steps(false, 7.6e9), [full, 1.2, 1.2, 1.2]), "{:?}", steps(false, 7.6e9));
@@ -166,7 +172,7 @@ fn what_marks_left_unused_does_not_raise_r() {
 }
 
 #[test]
-fn after_a_pause_marks_are_old() {
+fn marks_from_before_a_pause_are_ignored() {
     for (pause, old) in [(32, false), (33, true)] {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
         beside.window(4.75e9, 10e9, false);
@@ -184,7 +190,7 @@ fn after_a_pause_marks_are_old() {
 }
 
 #[test]
-fn a_new_capacity_takes_r_along_and_forgets_marks() {
+fn new_capacity_scales_r_and_resets_marks() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 5e9);
     for _ in 0..6 {
         beside.window(2e9, 4.75e9, false);
@@ -203,7 +209,7 @@ fn a_new_capacity_takes_r_along_and_forgets_marks() {
 }
 
 #[test]
-fn half_of_r_is_back_when_the_queue_has_drained() {
+fn half_of_r_is_restored_once_the_queue_has_drained() {
     let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
     // Half of the service's C is unused: R rises by a quarter. What closes is the window before.
     beside.window(4.75e9, 9e9, false);
@@ -229,9 +235,9 @@ fn half_of_r_is_back_when_the_queue_has_drained() {
 }
 
 #[test]
-fn a_pause_tells_nothing_of_a_queue() {
-    // R of the interface before and after a marked service of this interval comes back from a pause of so many windows, in
-    // which others brought so much of C.
+fn pause_is_no_sign_of_a_queue() {
+    // R of the interface before and after a marked service of this interval comes back from a pause
+    // of so many windows, in which others brought so much of C.
     let after = |interval: Duration, pause: u64, load: f64| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 0.0);
         beside.meter.set_interval(interval);
@@ -249,11 +255,12 @@ fn a_pause_tells_nothing_of_a_queue() {
         beside.window(1e9, 0.95 * CAPACITY, false);
         (before, beside.interface.rate().bps() as f64)
     };
-    // A twentieth of C is unused in two windows. The interface was full in 31 intervals, so the second lowers R by what came in them.
+    // A twentieth of C is unused in two windows. The interface was full in 31 intervals, so the
+    // second lowers R by what came in them.
     let (before, is) = after(Duration::from_millis(1), 30, 1.02);
     assert!((is / before / (1.05 * 0.991) - 1.0).abs() < 0.002, "{is} after {before}");
-    // After more intervals, or more than the 17 s of which a window knows, both raise it. Of a minute with 2.77 Gb/s a window knows
-    // 1.02 of C.
+    // After more intervals, or more than the 17 s of which a window knows, both raise it. Of a
+    // minute with 2.77 Gb/s a window knows 1.02 of C.
     for (interval, pause, load) in [(1, 40, 1.02), (1, 1000, 1.02), (1000, 60_000, 1.02 * 17.18 / 60.0)] {
         let (before, is) = after(Duration::from_millis(interval), pause, load);
         let raised = (before * 1.05f64.powi(2)).min(CAPACITY);
@@ -262,8 +269,9 @@ fn a_pause_tells_nothing_of_a_queue() {
 }
 
 #[test]
-fn bursts_below_a_cap_are_not_the_own_queue() {
-    // Of a link that carries far more: full by chance, then a service's window of twice the cap, all marked by others' queues.
+fn bursts_below_a_cap_do_not_count_as_own_queue() {
+    // Of a link that carries far more: full by chance, then a service's window of twice the cap,
+    // all marked by others' queues.
     let mut beside = Beside::new(ShaperParameters::PARLEY, 0.0);
     beside.window(4e9, 10e9, false);
     beside.window(4e9, 19e9, true);
@@ -278,7 +286,7 @@ fn bursts_below_a_cap_are_not_the_own_queue() {
 }
 
 #[test]
-fn a_queue_is_known_in_the_services_window() {
+fn own_queue_is_detected_in_the_service_window() {
     // Five windows of the service in one of the interface's.
     let parameters = ShaperParameters { interval: Duration::from_micros(200), ..ShaperParameters::PARLEY };
     let mut interface =
@@ -311,7 +319,7 @@ fn a_queue_is_known_in_the_services_window() {
 }
 
 #[test]
-fn usage_above_a_share_is_the_interfaces_to_lower() {
+fn usage_above_a_share_is_lowered_by_the_interface_meter() {
     let step = |share: bool| {
         let mut beside = Beside::new(ShaperParameters::PARLEY, 4e9);
         beside.window(5e9, 10e9, false);
@@ -342,7 +350,8 @@ struct Seen {
     halved: u32,
 }
 
-/// R of a receive meter after a window of so many intervals: below C as if the law had been run in each (`datapath/receive_meter.h`, Pauses).
+/// R of a receive meter after a window of so many intervals: below C as if the law had been run in
+/// each (`datapath/receive_meter.h`, Pauses).
 fn law(rate: f64, usage: f64, marked: f64, intervals: u64) -> f64 {
     let unused = 1.0 - usage / CAPACITY;
     let next = (rate * (1.0 + 0.5 * unused - 0.5 * marked).max(0.0)).clamp(CAPACITY / 1000.0, CAPACITY);
@@ -376,7 +385,8 @@ impl Metered {
         Self { shared, rate, drained: rate, unqueued: None, opened: 0, beside: 0, bytes: 0, packets: 0, marked: 0 }
     }
 
-    /// Closes the window at `now`, with the interface's bytes until then. What came in it, where it met the own queue and marks that count.
+    /// Closes the window at `now`, with the interface's bytes until then. What came in it, where it
+    /// met the own queue and marks that count.
     fn close(&mut self, now: u64, received: u64, full: bool, seen: &mut Seen) -> f64 {
         let elapsed = now - self.opened;
         let bps = |bytes: u64| bytes as f64 * 8e9 / elapsed as f64;
@@ -406,9 +416,10 @@ impl Metered {
     }
 }
 
-/// Both levels are as the table and the text say. R of the interface is at the level at most after a window in which most packets of those
-/// with less than they are entitled to were marked, and else where usage takes it, that of a service's window with marks if it is more and
-/// most of C came; with such marks it does not rise, nor in the window after.
+/// Both levels are as the table and the text say. R of the interface is at the level at most after
+/// a window in which most packets of those with less than they are entitled to were marked, and
+/// else where usage takes it, that of a service's window with marks if it is more and most of C
+/// came; with such marks it does not rise, nor in the window after.
 fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen: &mut Seen) {
     let shares = [Share::default(); 3];
     let mut interface =
@@ -473,7 +484,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
 }
 
 #[test]
-fn marks_count_as_the_table_says() {
+fn marks_count_as_in_the_table() {
     // Windows of a full interface, of one that is not, of one with little, and of any.
     let load = || prop_oneof![3 => 1.005..1.06f64, 3 => 0.5..0.95f64, 1 => 0.05..0.5f64, 3 => 0.5..1.2f64];
     let packet = |load: f64| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(0.7));

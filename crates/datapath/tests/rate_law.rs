@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_code_is_the_formula(
+    fn code_agrees_with_the_formula(
         capacity in any_capacity(),
         rate in 0.0..1.0f64,
         usage in prop_oneof![0.0..1.2f64, 0.0..4.0f64, 0.0..1e9f64],
@@ -58,7 +58,7 @@ proptest! {
 
     /// With α = 1/2, exact in 2^-20, the tolerance is the one that the header states.
     #[test]
-    fn the_header_states_the_error(
+    fn error_is_within_the_bound_of_the_header(
         capacity in any_capacity(), rate in 0.0..1.0f64, usage in 0.0..3.0f64, marked in 0..=1000u32,
     ) {
         let (rate, usage) = ((rate * capacity as f64) as u64, (usage * capacity as f64) as u64);
@@ -71,7 +71,7 @@ proptest! {
 
     /// What is below its capacity and not marked is never slowed, not even by rounding.
     #[test]
-    fn below_capacity_the_rate_never_falls(capacity in any_capacity(), rate in 0.0..=1.0f64, usage in 0.0..=1.0f64) {
+    fn rate_never_falls_below_capacity(capacity in any_capacity(), rate in 0.0..=1.0f64, usage in 0.0..=1.0f64) {
         let law = law(capacity, Marks::Fraction);
         let rate = Bandwidth::from_bps((rate * capacity as f64) as u64).max(law.floor());
         let usage = Bandwidth::from_bps((usage * capacity as f64) as u64);
@@ -81,7 +81,7 @@ proptest! {
 
     /// EyeQ's form of marks against its own integers' formula in Mb/s, which fb · (3 · rate − rx) / (2 · rate) is.
     #[test]
-    fn eyeqs_marks_are_eyeqs(
+    fn eyeq_marks_agree_with_its_source(
         capacity in 1_000_000_000..=100_000_000_000u64, rate in 0.0..1.0f64, usage in 0.0..1.2f64,
         elapsed in 200_000..2_000_000u64, marked in 0..=1000u32,
     ) {
@@ -212,7 +212,7 @@ fn worst(make: impl Fn(usize) -> Plant) -> (usize, usize) {
 }
 
 #[test]
-fn from_an_idle_start_within_30_intervals_and_never_above() {
+fn idle_start_converges_within_30_intervals_without_overshoot() {
     for capacity in CAPACITIES {
         let (settled, above) = worst(|n| Plant::greedy(capacity, n));
         assert_eq!((settled, above), (29, 0), "at {capacity} bit/s");
@@ -224,7 +224,7 @@ fn from_an_idle_start_within_30_intervals_and_never_above() {
 }
 
 #[test]
-fn from_a_busy_start_within_30_intervals_where_the_queue_drains_in_two() {
+fn busy_start_with_a_short_queue_converges_within_30_intervals() {
     // Four thresholds of buffer drain in 1.3 intervals at 9 Gb/s and 200 us, faster above.
     for capacity in CAPACITIES.into_iter().filter(|c| *c >= 9_000_000_000) {
         let (settled, above) = worst(|n| Plant::greedy(capacity, n).busy());
@@ -239,7 +239,7 @@ fn from_a_busy_start_within_30_intervals_where_the_queue_drains_in_two() {
 }
 
 #[test]
-fn a_deep_queue_adds_the_time_that_it_takes_to_drain() {
+fn deep_queue_adds_its_drain_time() {
     // 200 us whatever the rate, and buffers up to 5 MB.
     for (capacity, buffer) in [
         (100_000_000, 320e3),
@@ -261,7 +261,7 @@ fn a_deep_queue_adds_the_time_that_it_takes_to_drain() {
 }
 
 #[test]
-fn without_marks_a_busy_start_of_a_hundred_takes_89_intervals() {
+fn busy_start_of_a_hundred_takes_89_intervals_without_marks() {
     // Usage cannot exceed the link, 10/9 of C: while the sum is above that, each step takes R down by 5.6 % only.
     let mut plant = Plant::greedy(9_000_000_000, 100).busy();
     plant.law.marks = Marks::Ignored;
@@ -292,7 +292,7 @@ proptest! {
 
     /// Any demands: R comes to the water-filling level, or usage to what all of them want.
     #[test]
-    fn mixed_demands_come_to_the_water_filling_level(
+    fn mixed_demands_converge_to_the_water_filling_level(
         capacity in 9_000_000_000..=400_000_000_000u64,
         demands in prop::collection::vec(prop_oneof![3 => 0.0..0.4f64, 1 => Just(f64::INFINITY)], 1..100),
         busy in any::<bool>(),
@@ -315,7 +315,7 @@ proptest! {
 
     /// The excess that `receive_meter.h` allows, for senders that change their minds in every interval.
     #[test]
-    fn what_comes_above_capacity_is_bounded(
+    fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
         senders in 1..100usize,
         buffer in 0.0..1e8f64,

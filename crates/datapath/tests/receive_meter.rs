@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_code_is_the_model(
+    fn code_agrees_with_the_model(
         capacity in (6.0..12.6f64).prop_map(|decades| 10f64.powf(decades) as u64),
         interval in prop_oneof![Just(10_000u64), Just(200_000), Just(1_000_000_000), 10_000..1_000_000_000u64],
         load in 0.1..4.0f64,
@@ -121,7 +121,7 @@ proptest! {
 
     /// The excess that the header allows, over windows of any length and load, with R above its floor.
     #[test]
-    fn what_comes_above_capacity_is_bounded(
+    fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
         windows in prop::collection::vec(
             (prop_oneof![1.0..1.5f64, 1.0..6.0f64, 1.0..100.0f64], prop_oneof![0.0..1.0f64, 0.9..1.2f64, 1.0..2.5f64]), 1..300,
@@ -153,7 +153,7 @@ proptest! {
 
     /// A service whose packets are spaced at its capacity or wider is never slowed, whatever their sizes.
     #[test]
-    fn paced_below_capacity_the_rate_stays_at_capacity(
+    fn rate_stays_at_capacity_while_paced_below_it(
         capacity in 1_000_000..=400_000_000_000u64,
         packets in prop::collection::vec((64..=65_536u64, 0.0..1e6f64), 1..300),
     ) {
@@ -168,7 +168,7 @@ proptest! {
 
     /// Nor one that sends bursts at any speed, as long as no T sees more than C.
     #[test]
-    fn bursts_below_capacity_leave_the_rate_at_capacity(
+    fn rate_stays_at_capacity_under_bursts_below_it(
         capacity in 1_000_000_000..=400_000_000_000u64,
         bursts in prop::collection::vec((0.0..=1.0f64, 0.0..1.0f64, 0..3u32), 1..300),
     ) {
@@ -188,7 +188,7 @@ proptest! {
 
     /// On average one answer per 10 kB, whatever the packets' sizes.
     #[test]
-    fn answers_follow_bytes(bytes in 64..4_000u64, seed in any::<u32>()) {
+    fn feedback_is_proportional_to_bytes(bytes in 64..4_000u64, seed in any::<u32>()) {
         let parameters = ShaperParameters { feedback_interval: Duration::ZERO, ..PARLEY };
         let mut meter = ReceiveMeter::new(at(0), &parameters, Bandwidth::from_gbps(9), seed);
         let packets = 20_000_000 / bytes;
@@ -205,7 +205,7 @@ fn at_capacity(capacity: u64) -> ReceiveMeter {
 }
 
 #[test]
-fn senders_in_step_are_answered_alike() {
+fn synchronised_senders_get_equal_feedback() {
     // 2 to 40 senders, one packet of 1,500 B each in turn: with a fixed 10 kB, one of seven would hear all.
     for senders in 2..=40usize {
         let mut meter = at_capacity(9_000_000_000);
@@ -224,7 +224,7 @@ fn senders_in_step_are_answered_alike() {
 }
 
 #[test]
-fn after_a_pause_a_lone_sender_has_the_capacity() {
+fn lone_sender_has_the_capacity_after_a_pause() {
     // A hundred senders have brought R down to C/100.
     let mut meter = at_capacity(9_000_000_000);
     let mut now = 0;
@@ -244,7 +244,7 @@ fn after_a_pause_a_lone_sender_has_the_capacity() {
 }
 
 #[test]
-fn any_configuration_is_taken() {
+fn any_configuration_is_accepted() {
     for parameters in [
         ShaperParameters { interval: Duration::ZERO, catch_up: false, ..PARLEY },
         ShaperParameters { interval: Duration::from_secs(1 << 30), catch_up: true, ..PARLEY },

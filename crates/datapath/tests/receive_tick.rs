@@ -74,7 +74,7 @@ fn the_worked_example() {
 }
 
 #[test]
-fn less_than_a_packet_a_tick_is_met() {
+fn capacity_below_one_packet_per_tick_is_met() {
     // 1,500 B each 1.2 ms is 10 Mb/s: six ticks a packet, wherever in a tick they fall.
     let capacity = Bandwidth::from_mbps(10);
     let share = Share { max: capacity, ..Share::default() };
@@ -95,7 +95,7 @@ fn less_than_a_packet_a_tick_is_met() {
 }
 
 #[test]
-fn early_and_late_ticks_lose_nothing() {
+fn early_and_late_ticks_lose_no_counts() {
     // 9 Gb/s evenly, ticks up to 30 µs off: R stays at C/2, where y = C of two services of half the interface each.
     let mut host = Host::new(Bandwidth::from_gbps(9), vec![Share::default(), Share::default()]);
     host.tick(100_000_000, &[(64, 1, 0), (64, 1, 0)]);
@@ -117,7 +117,7 @@ fn early_and_late_ticks_lose_nothing() {
 }
 
 #[test]
-fn a_queue_of_the_own_port_costs_half_at_most() {
+fn own_queue_lowers_r_by_half_at_most() {
     let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 3]);
     let mut now = 100_000_000;
     // In each tick as much of the first two services, in Mb/s, and nothing of the third.
@@ -135,8 +135,8 @@ fn a_queue_of_the_own_port_costs_half_at_most() {
     let queued = (0..10).map(|_| tick(&mut host, 5000, 100)).last().expect("ten");
     // Each may have all of the interface and uses 5 of 9.5 Gb/s: 1 + 0.24 - 0.5 for marks.
     assert!((queued / before / 0.737f64.powi(10) - 1.0).abs() < 0.2, "{queued} after {before}");
-    // What comes is little, since senders have not heard yet. Half is back, less what the interface's two windows took, and 1.45 times
-    // that, since 1 of 9 Gb/s is used.
+    // What comes is little, since senders have not heard yet. Half is back, less what the
+    // interface's two windows took, and 1.45 times that, since 1 of 9 Gb/s is used.
     let drained = tick(&mut host, 1000, 0);
     let back = drained / before / (0.5 * 0.974f64.powi(2) * 1.45);
     assert!((back - 1.0).abs() < 0.05, "{drained} after {before}");
@@ -144,8 +144,9 @@ fn a_queue_of_the_own_port_costs_half_at_most() {
 }
 
 #[test]
-fn a_pause_in_which_the_interface_was_full_is_no_queue() {
-    // What marks of a service that was idle for so many windows, all but the last five full, do to R in three with little of C unused.
+fn pause_on_a_full_interface_is_no_queue() {
+    // What marks of a service that was idle for so many windows, all but the last five full, do to
+    // R in three with little of C unused.
     let after = |pause: u64| {
         let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 3]);
         let mut now = 100_000_000;
@@ -168,7 +169,7 @@ fn a_pause_in_which_the_interface_was_full_is_no_queue() {
 }
 
 #[test]
-fn bursts_lower_nobodys_share() {
+fn bursts_do_not_lower_shares() {
     // Of two services at once, 512 kB at the link's rate, all but the first packets marked; then nothing.
     let bursts = |every: u64| {
         let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 2]);
@@ -211,7 +212,7 @@ fn loop_of(senders: usize, busy: bool) -> (usize, f64) {
 }
 
 #[test]
-fn converges_as_the_header_of_receive_meters_says() {
+fn ticks_converge_as_in_the_header_of_receive_meters() {
     for senders in [1, 2, 10, 30, 100] {
         let (intervals, excess) = loop_of(senders, false);
         println!("{senders} senders from idle: {intervals} intervals, {excess:.2} intervals' worth above C");
@@ -224,7 +225,7 @@ fn converges_as_the_header_of_receive_meters_says() {
 }
 
 #[test]
-fn all_that_cpus_count_is_taken_once() {
+fn counts_of_all_cpus_are_taken_once() {
     let mut cpus = [abi::Arrivals::default(); 2];
     let mut sum = (0, 0, 0);
     for round in 0..100u64 {
@@ -260,7 +261,7 @@ proptest! {
 
     /// Evenly spaced packets, however they fall on ticks: windows hold all of them and all of the time.
     #[test]
-    fn windows_add_up_to_the_rate(gap in 1_000..2_000_000u64, size in 64..1500u64, phase in 0..200_000u64) {
+    fn windows_sum_to_the_rate(gap in 1_000..2_000_000u64, size in 64..1500u64, phase in 0..200_000u64) {
         let share = Share { max: Bandwidth::from_gbps(8), ..Share::default() };
         let mut host = Host::new(Bandwidth::from_gbps(100), vec![share]);
         let (mut next, mut closed, mut bits, mut time) = (phase, 0, 0.0, 0.0);

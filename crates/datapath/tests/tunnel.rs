@@ -82,7 +82,7 @@ fn every_packet_of_a_tunnel_has_all_headers() {
 }
 
 #[test]
-fn what_does_not_look_like_a_tunnel_has_its_own_headers() {
+fn packet_without_a_tunnel_has_its_own_headers() {
     let outer = [ethernet(0x0800), ipv4(17, 0), udp(4789)].concat();
     let whole = [outer.clone(), vxlan(), ethernet(0x0800), ipv4(6, 0), tcp()].concat();
     for cut in outer.len()..whole.len() - 18 {

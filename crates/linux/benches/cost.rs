@@ -1,13 +1,16 @@
-//! What a packet costs in each program, as the kernel measures it (`BPF_PROG_TEST_RUN`): the whole `weir_egress` and `weir_ingress`,
-//! with twenty services, receive meters, feedback and ECN.
+//! What a packet costs in each program, as the kernel measures it (`BPF_PROG_TEST_RUN`): the whole
+//! `weir_egress` and `weir_ingress`, with twenty services, receive meters, feedback and ECN.
 //!
-//! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over [`REPEAT`] packets: what else the
-//! machine does only adds. The packets are of 64 to 1,514 bytes; what a row costs does not depend on it, but for that of making
-//! answers, and where packets are given departure times: those are small, and some leave together (`datapath/departure.h`, batches), beside rows of
-//! buffers, and of packets that have to wait (`datapath/lease.h`).
+//! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over
+//! [`REPEAT`] packets: what else the machine does only adds. The packets are of 64 to 1,514 bytes;
+//! what a row costs does not depend on it, but for that of making answers, and where packets are
+//! given departure times: those are small, and some leave together (`datapath/departure.h`,
+//! batches), beside rows of buffers, and of packets that have to wait (`datapath/lease.h`).
 //!
-//! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it arrives; the bench fails where a row does not reach
-//! that, and names it. What hosts tell each other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at most.
+//! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it
+//! arrives; the bench fails where a row does not reach that, and names it. What hosts tell each
+//! other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at
+//! most.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -44,16 +47,19 @@ fn policy() -> Policy {
 
 /// A packet of 64 bytes has 67 ns at 10 Gb/s: with 150 ns two processors send what the wire takes of the smallest.
 const LEAVING: Duration = Duration::from_nanos(150);
-/// Packets of buffers of 18 and 64 kB, of which a processor's batch holds some (`datapath/departure.h`); 64 kB is the largest that a run takes.
+/// Packets of buffers of 18 and 64 kB, of which a processor's batch holds some
+/// (`datapath/departure.h`); 64 kB is the largest that a run takes.
 const PACKETS: [u32; 2] = [12, 43];
-/// The same to the receiver that answered: more than a processor's part of its burst, so each buffer takes the lock; at one in 100 ns less than the
-/// terabit per second that it allows.
+/// The same to the receiver that answered: more than a processor's part of its burst, so each
+/// buffer takes the lock; at one in 100 ns less than the terabit per second that it allows.
 const PACKETS_ALONE: u32 = 6;
-/// At a packet of 64 bytes in each 100 ns all wait but the 8 % of a burst, and a run is over before one would wait for longer than may be.
+/// At a packet of 64 bytes in each 100 ns all wait but the 8 % of a burst, and a run is over before
+/// one would wait for longer than may be.
 const WAITING: Bandwidth = Bandwidth::from_gbps(2);
 /// So long a service has to rest until nothing of a run waits any more.
 const REST: Duration = Duration::from_millis(60);
-/// Arriving packets have been through the driver and GRO on the same processor already, where a whole packet costs 700 ns: a ninth of that.
+/// Arriving packets have been through the driver and GRO on the same processor already, where a
+/// whole packet costs 700 ns: a ninth of that.
 const ARRIVING: Duration = Duration::from_nanos(80);
 
 /// With what an agent loads: the programs of `classes` alone.
@@ -200,7 +206,8 @@ impl Bench {
         }
     }
 
-    /// What making and sending an answer adds: runs of one packet each, of many senders, those that were answered beside the others.
+    /// What making and sending an answer adds: runs of one packet each, of many senders, those that
+    /// were answered beside the others.
     fn answers(&mut self, ipv6: bool, family: &str) {
         let device = interface().index();
         let mut costs = [Vec::new(), Vec::new()];
@@ -221,7 +228,8 @@ impl Bench {
         println!("{name:<82} {:>5} ns {:>7} ns", added(20), added(2));
     }
 
-    /// Departure times of three kinds of packets: small ones that leave together, each buffer by itself, and what has to wait.
+    /// Departure times of three kinds of packets: small ones that leave together, each buffer by
+    /// itself, and what has to wait.
     fn departures(&mut self, policy: &Policy) {
         let shaper = self.pace(policy, Bandwidth::UNLIMITED, Bandwidth::UNLIMITED);
         for (ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {

@@ -1,7 +1,9 @@
-//! What parts of the datapath cost: parsing and classifying a packet by so many rules, the limiter, and a change of a class's rate.
+//! What parts of the datapath cost: parsing and classifying a packet by so many rules, the limiter,
+//! and a change of a class's rate.
 //!
-//! `cargo bench -p weir-linux --bench parts`, as root. Per packet as the kernel measures it (`BPF_PROG_TEST_RUN`), per change in real
-//! time. What a packet costs in the whole programs is in `cost.rs`.
+//! `cargo bench -p weir-linux --bench parts`, as root. Per packet as the kernel measures it
+//! (`BPF_PROG_TEST_RUN`), per change in real time. What a packet costs in the whole programs is in
+//! `cost.rs`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,13 +1,14 @@
 //! [`Attachment`]: how a program hangs on an interface, and comes into the place of an earlier agent's.
 //!
-//! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc clsact; in both a newer program has to take an
-//! older one's place without a packet that passes unseen, and what others hung beside must stay. Approach: a link is pinned, and
-//! the next agent updates it; a filter has a number that nobody picks by accident, and is replaced there. The kernel says that it has no
-//! tcx by refusing the link. Both go before those of others, which may end a packet's way through the programs: ours always lets the next
-//! ones run.
+//! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc
+//! clsact; in both a newer program has to take an older one's place without a packet that passes
+//! unseen, and what others hung beside must stay. Approach: a link is pinned, and the next agent
+//! updates it; a filter has a number that nobody picks by accident, and is replaced there. The
+//! kernel says that it has no tcx by refusing the link. Both go before those of others, which may
+//! end a packet's way through the programs: ours always lets the next ones run.
 //!
-//! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has `weir_ingress` at priority 10, number 0x7765; the next
-//! agent's program is put there.
+//! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has
+//! `weir_ingress` at priority 10, number 0x7765; the next agent's program is put there.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx); net/sched/cls_bpf.c.
 
@@ -19,8 +20,9 @@ use aya::programs::links::FdLink;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
-/// Where our clsact filters stand, the first of these priorities that can be had. Low: what a filter before ours lets pass for good ours does
-/// not see. Not the lowest: who asks for no priority is put before the lowest that there is, and must find one.
+/// Where our clsact filters stand, the first of these priorities that can be had. Low: what a
+/// filter before ours lets pass for good ours does not see. Not the lowest: who asks for no
+/// priority is put before the lowest that there is, and must find one.
 const FILTER_PRIORITIES: std::ops::Range<u16> = 10..18;
 /// Their number, which nobody picks by accident, so that they are found again.
 const FILTER_HANDLE: u16 = 0x7765;
@@ -57,7 +59,8 @@ pub(crate) fn attach_link(
     }
     let running = match SchedClassifier::query_tcx(interface, direction) {
         Ok((_, running)) => running,
-        // Without CAP_SYS_ADMIN nobody may look at others' programs; that no agent of ours runs, the lock of the pins tells.
+        // Without CAP_SYS_ADMIN nobody may look at others' programs; that no agent of ours runs,
+        // the lock of the pins tells.
         Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::EPERM) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
@@ -78,7 +81,8 @@ fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, 
     Ok(())
 }
 
-/// Replaces the filter that an earlier agent left, or adds one before those of others. What an earlier version left behind them goes.
+/// Replaces the filter that an earlier agent left, or adds one before those of others. What an
+/// earlier version left behind them goes.
 pub(crate) fn attach_filter(
     program: &mut SchedClassifier,
     name: &'static str,
@@ -114,15 +118,16 @@ pub(crate) fn attach_filter(
     Ok(())
 }
 
-/// The filters of a program that agents of any version hung on an interface. By their place besides their name: filters of others may have
-/// attributes that look like a name and are none.
+/// The filters of a program that agents of any version hung on an interface. By their place besides
+/// their name: filters of others may have attributes that look like a name and are none.
 fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) -> Result<Vec<Filter>, NetlinkError> {
     let mut filters = tc::filters_named(socket, index, parent(direction), name)?;
     filters.retain(|filter| filter.handle == u32::from(FILTER_HANDLE) || filter.priority() == EARLIER_PRIORITY);
     Ok(filters)
 }
 
-/// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel has no tcx. It ends with the program.
+/// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel
+/// has no tcx. It ends with the program.
 pub(crate) fn attach_anyhow(
     program: &mut SchedClassifier,
     name: &str,
@@ -140,8 +145,8 @@ pub(crate) fn attach_anyhow(
     Ok(Attachment::Clsact)
 }
 
-/// Removes the filters that agents left on an interface; whether there was one. No clsact is no filter, and so is no interface. Whatever
-/// becomes of one, the others are tried.
+/// Removes the filters that agents left on an interface; whether there was one. No clsact is no
+/// filter, and so is no interface. Whatever becomes of one, the others are tried.
 pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
     let mut removed = Vec::new();

@@ -7,15 +7,18 @@
 //! - **rate** is the guarantee, **ceil** the limit in force, neither below [`RATE_MIN`] (HTB has no zero);
 //! - **burst** is 1 ms at the rate, at least ten frames: HTB's timers are high-resolution, so a burst bridges
 //!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
-//! - **quantum** is eight of the largest segments times the weight over the smallest weight, divided by how many classes
-//!   the weight is for: spare bandwidth is divided by weight only when every quantum holds a segment (sch_htb serves a class its
-//!   quantum in turn, and goes to the next parent when all children had theirs);
+//! - **quantum** is eight of the largest segments times the weight over the smallest weight,
+//!   divided by how many classes the weight is for: spare bandwidth is divided by weight only when
+//!   every quantum holds a segment (sch_htb serves a class its quantum in turn, and goes to the
+//!   next parent when all children had theirs);
 //! - **priority** is that of all others, but for the class of control traffic, which goes before them;
-//! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a queue drops
-//!   what is larger than itself, and the sender then stands still. TCP keeps two buffers of each connection in its host, however
-//!   slow that is, so 64 connections find room where a buffer is a frame; where they do not, the kernel gives up a connection whose probes for room, 16 at half
-//!   a second each, all found the queue full (measured: thirty connections at 24 Mb/s in 32 frames lost one of them within 12 s in a
-//!   tenth of the runs). The kernel's default, 1,000 packets, is 4 s at 3 Mb/s.
+//! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a
+//!   queue drops what is larger than itself, and the sender then stands still. TCP keeps two
+//!   buffers of each connection in its host, however slow that is, so 64 connections find room
+//!   where a buffer is a frame; where they do not, the kernel gives up a connection whose probes
+//!   for room, 16 at half a second each, all found the queue full (measured: thirty connections at
+//!   24 Mb/s in 32 frames lost one of them within 12 s in a tenth of the runs). The kernel's
+//!   default, 1,000 packets, is 4 s at 3 Mb/s.
 //!
 //! TCP hands over segments of up to 64 KiB whatever the interface offloads (the kernel cuts them behind the
 //! qdisc), so a class at a few Mb/s holds its neighbours' frames up for long, and its queue is long. Where
@@ -24,8 +27,8 @@
 //! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, one frame of 1,514 B per buffer: rate 375,000,000 B/s,
 //! ceil 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 24,224 B, queue 25,000,000 B.
 //!
-//! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c; net/ipv4/tcp_output.c (tcp_small_queue_check, tcp_send_probe0);
-//! net/ipv4/tcp_timer.c (tcp_probe_timer).
+//! Source: net/sched/sch_htb.c; linux/pkt_sched.h; iproute2 tc/q_htb.c; net/ipv4/tcp_output.c
+//! (tcp_small_queue_check, tcp_send_probe0); net/ipv4/tcp_timer.c (tcp_probe_timer).
 
 use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn small_rates_have_small_bursts_and_room_for_64_connections() {
+    fn small_rates_have_small_bursts_and_queues_for_64_connections() {
         // 3 Mb/s: ten frames are 40 ms, and 128 half a second.
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
         assert_eq!(class.rate, 1000);
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_and_a_quantum_hold_a_segment() {
+    fn queue_and_quantum_fit_a_segment() {
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500));
         assert_eq!((class.quantum, class.queue), (8 * 65_550, 128 * 1514));
         let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1));
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_share_a_weight_share_its_quantum() {
+    fn classes_sharing_a_weight_share_its_quantum() {
         let of = |parts| {
             let spec = ClassSpec { parts, ..spec(Bandwidth::ZERO, NIC, 1000) };
             Class::new(&spec, NIC, PLAIN, Weight::ONE).quantum

@@ -1,14 +1,18 @@
 //! [`Destinations`]: rates in feedback, from the kernel to the agent, and HTB classes, from the agent to the kernel.
 //!
-//! Feedback arrives tens of thousands of times a second and only the last of a destination matters, while the next packet must find
-//! the destination's class. Kernel and agent share a mailbox per destination, in mapped memory: the kernel writes the rate and, unless
-//! the mailbox is unread already, submits the destination's slot to a ring buffer; the agent takes the slot, marks the mailbox read, and
-//! then reads the rate. Each slot is in the ring at most once, and the last rate is never missed.
+//! Feedback arrives tens of thousands of times a second and only the last of a destination matters,
+//! while the next packet must find the destination's class. Kernel and agent share a mailbox per
+//! destination, in mapped memory: the kernel writes the rate and, unless the mailbox is unread
+//! already, submits the destination's slot to a ring buffer; the agent takes the slot, marks the
+//! mailbox read, and then reads the rate. Each slot is in the ring at most once, and the last rate
+//! is never missed.
 //!
-//! An entry also stores the order of feedback, which identifies replays. It therefore outlives its limiter until the table is nearly
-//! full; entries without feedback for the longest time are removed first.
+//! An entry also stores the order of feedback, which identifies replays. It therefore outlives its
+//! limiter until the table is nearly full; entries without feedback for the longest time are
+//! removed first.
 //!
-//! Worked example: 400 feedback packets arrive while the agent sets classes. The ring contains one slot, and the agent reads the 400th rate.
+//! Worked example: 400 feedback packets arrive while the agent sets classes. The ring contains one
+//! slot, and the agent reads the 400th rate.
 //!
 //! Source: kernel Documentation/bpf/ringbuf.rst.
 
@@ -61,7 +65,8 @@ pub struct Destinations {
     received: HashMap<u32, (u64, u32, u64)>,
     /// Feedback packets of removed entries by the service's slot.
     received_before: BTreeMap<u32, u64>,
-    /// Slots of unread mailboxes that are not in the ring: taken from it by an agent that was killed, or kept back by an error.
+    /// Slots of unread mailboxes that are not in the ring: taken from it by an agent that was
+    /// killed, or kept back by an error.
     pending: Vec<u32>,
 }
 
@@ -72,7 +77,8 @@ impl Destinations {
         let ring = RingBuf::try_from(aya::maps::Map::RingBuf(events))?;
         let mailboxes = Mailboxes::of(mailboxes.fd().as_fd());
         let mailboxes = mailboxes.map_err(|error| LoaderError::Io { what: "map weir_rate_mailboxes", error })?;
-        // The kernel submits no slot whose mailbox is unread, so a slot taken by an agent that was then killed is in no ring.
+        // The kernel submits no slot whose mailbox is unread, so a slot taken by an agent that was
+        // then killed is in no ring.
         let unread =
             |slot: &u32| mailboxes.get(*slot).is_some_and(|mailbox| mailbox.unread.load(Ordering::Acquire) != 0);
         Ok(Self {
@@ -165,8 +171,8 @@ impl Destinations {
         rates.iter().map(one).collect()
     }
 
-    /// If the table is nearly full, removes the entries without feedback for the longest time, at least `memory`. Returns how many. They
-    /// must not have a class.
+    /// If the table is nearly full, removes the entries without feedback for the longest time, at
+    /// least `memory`. Returns how many. They must not have a class.
     pub fn make_room(&mut self, memory: Duration) -> Result<usize, LoaderError> {
         let now = kernel_time();
         let feedback_at =
@@ -290,7 +296,8 @@ impl Mailboxes {
     }
 
     fn get(&self, slot: u32) -> Option<&SharedMailbox> {
-        // SAFETY: inside the mapping, which lives as long as self; all fields are atomic, as the kernel writes them too.
+        // SAFETY: inside the mapping, which lives as long as self; all fields are atomic, as the
+        // kernel writes them too.
         (slot < DESTINATIONS_MAX).then(|| unsafe { self.base.add(slot as usize).as_ref() })
     }
 }

@@ -1,10 +1,12 @@
 //! [`Dropped`]: what a service's classes dropped, those among them that are gone.
 //!
-//! Problem: a service has classes that come and go with the destinations that are held, each with a counter of its own; the sum over those
-//! that there are falls when one goes, and whoever watches takes that for a restart. Approach: each look adds what a class's counter has
-//! grown by since the last one; a class is looked at once more before it is deleted.
+//! Problem: a service has classes that come and go with the destinations that are held, each with a
+//! counter of its own; the sum over those that there are falls when one goes, and whoever watches
+//! takes that for a restart. Approach: each look adds what a class's counter has grown by since the
+//! last one; a class is looked at once more before it is deleted.
 //!
-//! Worked example: classes 0x1002 and 0x3007 of slot 2 have dropped 5 and 3: 8. Then 0x3007 goes, and comes again with 1, and 0x1002 has 6: 10.
+//! Worked example: classes 0x1002 and 0x3007 of slot 2 have dropped 5 and 3: 8. Then 0x3007 goes,
+//! and comes again with 1, and 0x1002 has 6: 10.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_never_falls() {
+    fn totals_are_monotonic() {
         let mut dropped = Dropped::default();
         let slot = Some(2);
         dropped.look([(0x1002, slot, 5), (0x3007, slot, 3), (2, None, 7)].into_iter());

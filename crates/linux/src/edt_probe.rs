@@ -1,8 +1,10 @@
 //! Tests whether this kernel applies departure times.
 //!
-//! A qdisc other than fq ignores the departure time of a packet silently: a limit of 100 Mb/s then runs at 20 Gb/s. The presence of fq
-//! does not suffice, as some kernel versions clear the time between program and qdisc. The test adds fq to the loopback interface of a
-//! scratch namespace as [`crate::fq`] does, with a program that sets every departure 50 ms ahead, and measures the delay of a datagram.
+//! A qdisc other than fq ignores the departure time of a packet silently: a limit of 100 Mb/s then
+//! runs at 20 Gb/s. The presence of fq does not suffice, as some kernel versions clear the time
+//! between program and qdisc. The test adds fq to the loopback interface of a scratch namespace as
+//! [`crate::fq`] does, with a program that sets every departure 50 ms ahead, and measures the delay
+//! of a datagram.
 //!
 //! Worked example: on Debian 12's kernel the datagram arrives after 50.1 ms; without fq after 0.1 ms.
 //!
@@ -29,8 +31,8 @@ const WAIT: u64 = 50_000_000;
 const NEVER: Duration = Duration::from_secs(2);
 const LOOPBACK: u32 = 1;
 
-/// The delay of a datagram with a departure time on the loopback interface of the calling thread's namespace, a scratch one; with `fq` or
-/// with the existing qdisc.
+/// The delay of a datagram with a departure time on the loopback interface of the calling thread's
+/// namespace, a scratch one; with `fq` or with the existing qdisc.
 pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
     let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     loopback_up()?;

@@ -1,19 +1,25 @@
 //! [`EdtShaper`]: services and destinations by departure times.
 //!
-//! HTB has one lock per interface, and an agent sets its classes, so feedback takes effect after a system call. Here the programs set a
-//! departure time on each packet (`datapath/departure.h`, `bpf/transmit.h`), and fq delays the packet until then. All state is in the maps:
-//! this module writes the services' limits and reads their counters. Arriving feedback sets destination limiters without the agent.
+//! HTB has one lock per interface, and an agent sets its classes, so feedback takes effect after a
+//! system call. Here the programs set a departure time on each packet (`datapath/departure.h`,
+//! `bpf/transmit.h`), and fq delays the packet until then. All state is in the maps: this module
+//! writes the services' limits and reads their counters. Arriving feedback sets destination
+//! limiters without the agent.
 //!
-//! As in [`crate::htb_shaper`], a service is guaranteed its machine minimum on a full interface, is limited to the brokers' limit or its
-//! own maximum, and shares excess capacity by weight; unclassified traffic is guaranteed a hundredth; queues are 20 ms, and at least 128
-//! frames. Unlike there, the policy's own rule of sharing applies at the interface (HTB only has `add`), destinations are rate-limited
-//! while no agent runs, and a service's backlog is estimated from its last departure.
+//! As in [`crate::htb_shaper`], a service is guaranteed its machine minimum on a full interface, is
+//! limited to the brokers' limit or its own maximum, and shares excess capacity by weight;
+//! unclassified traffic is guaranteed a hundredth; queues are 20 ms, and at least 128 frames.
+//! Unlike there, the policy's own rule of sharing applies at the interface (HTB only has `add`),
+//! destinations are rate-limited while no agent runs, and a service's backlog is estimated from its
+//! last departure.
 //!
-//! Order of calls: attach the programs, [`EdtShaper::install`], set rules with [`crate::settings::Classes::Edt`], then [`Shaper::set`] at any
-//! time. On removal the programs go first, as departure times have no effect without fq.
+//! Order of calls: attach the programs, [`EdtShaper::install`], set rules with
+//! [`crate::settings::Classes::Edt`], then [`Shaper::set`] at any time. On removal the programs go
+//! first, as departure times have no effect without fq.
 //!
-//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in `weir_sendings` has that limit, and within a
-//! tick its limiter runs at 8 Gb/s. Feedback of 1 Gb/s from receiver b: packets to b leave by b's limiter, without the agent.
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in
+//! `weir_sendings` has that limit, and within a tick its limiter runs at 8 Gb/s. Feedback of 1 Gb/s
+//! from receiver b: packets to b leave by b's limiter, without the agent.
 //!
 //! Source: Saeed et al., Carousel, SIGCOMM 2017; net/sched/sch_fq.c.
 
@@ -60,7 +66,8 @@ pub struct EgressReading {
 }
 
 impl EdtShaper {
-    /// Installs fq on the interface (see [`Fq::install`]) and writes the services' limits. The debts of an earlier agent's packets remain.
+    /// Installs fq on the interface (see [`Fq::install`]) and writes the services' limits. The
+    /// debts of an earlier agent's packets remain.
     pub fn install(
         interface: &Interface,
         datapath: &InterfaceDatapath,
@@ -74,7 +81,8 @@ impl EdtShaper {
         Self::begin(fq, datapath, nic, sharing, rates, sending)
     }
 
-    /// Only writes the services' limits; departure times have no effect. For benches of the programs, also on kernels without fq.
+    /// Only writes the services' limits; departure times have no effect. For benches of the
+    /// programs, also on kernels without fq.
     #[doc(hidden)]
     pub fn without_fq(
         datapath: &InterfaceDatapath,
@@ -183,7 +191,8 @@ impl EdtShaper {
         self.write_sending(REST, self.config.unclassified())
     }
 
-    /// Writes a service's limits, with a new generation if its committed rate may change; a limit takes effect within a tick anyway.
+    /// Writes a service's limits, with a new generation if its committed rate may change; a limit
+    /// takes effect within a tick anyway.
     fn write_sending(&mut self, slot: u32, wanted: Limits) -> Result<(), LoaderError> {
         let there = self.maps.sendings.get(slot)?;
         let share = |limits: &Limits| (limits.min, limits.max, limits.weight);

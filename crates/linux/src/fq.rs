@@ -1,9 +1,10 @@
 //! [`Fq`]: the qdisc that obeys departure times, at the root of an interface.
 //!
-//! Problem: only fq lets a packet wait until the time that is written on it (etf asks for hardware); its defaults are for a host's own sockets: 100
-//! packets of a flow wait at most, which for a guest's flow at 1 Gb/s is 1.2 ms, and what has been given its time and is dropped then
-//! counts as sent. Approach: fq at the root with room for whatever the programs let wait, who bound it by time
-//! (`datapath/departure.h`), and otherwise as it is.
+//! Problem: only fq lets a packet wait until the time that is written on it (etf asks for
+//! hardware); its defaults are for a host's own sockets: 100 packets of a flow wait at most, which
+//! for a guest's flow at 1 Gb/s is 1.2 ms, and what has been given its time and is dropped then
+//! counts as sent. Approach: fq at the root with room for whatever the programs let wait, who bound
+//! it by time (`datapath/departure.h`), and otherwise as it is.
 //!
 //! Life and "as found": as [`crate::htb::HtbTree`], whose handle it has.
 //!
@@ -16,10 +17,11 @@ use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32};
 use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
 
-/// Packets that may wait, of all and of one flow: more than there are. At 400 Gb/s and 20 ms 660,000 frames of 1,514 B wait.
+/// Packets that may wait, of all and of one flow: more than there are. At 400 Gb/s and 20 ms
+/// 660,000 frames of 1,514 B wait.
 const ROOM: u32 = 1_000_000;
-/// How far ahead a departure may lie, in µs: fq drops what is beyond. The shortest queue of frames of 9,014 B takes 1,154 s at the least rate that a
-/// service is given ([`crate::class::RATE_MIN`]).
+/// How far ahead a departure may lie, in µs: fq drops what is beyond. The shortest queue of frames
+/// of 9,014 B takes 1,154 s at the least rate that a service is given ([`crate::class::RATE_MIN`]).
 const HORIZON: u32 = 2_000_000_000;
 
 const TCA_FQ_PLIMIT: u16 = 1;
@@ -52,8 +54,9 @@ pub struct Fq {
 }
 
 impl Fq {
-    /// Puts fq on `interface` (of the calling thread's namespace). What a killed agent left is taken over, or replaced if it was of another
-    /// backend. A qdisc that somebody else put there is an error, or with `force` replaced for good.
+    /// Puts fq on `interface` (of the calling thread's namespace). What a killed agent left is
+    /// taken over, or replaced if it was of another backend. A qdisc that somebody else put there
+    /// is an error, or with `force` replaced for good.
     pub fn install(interface: &Interface, force: bool) -> Result<Self, FqError> {
         let mut socket = Socket::open()?;
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
@@ -102,7 +105,8 @@ impl Fq {
         self.delete()
     }
 
-    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
+    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the
+    /// next `install` takes over.
     pub fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
     }

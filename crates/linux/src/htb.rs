@@ -1,15 +1,18 @@
 //! [`HtbTree`]: the shaper of an interface, one HTB class for each service.
 //!
-//! Problem: hold every service to its limit, every destination to what its receiver says, give each service its guarantee, change
-//! all that every few hundred microseconds, and leave the host as it was found. Approach: a root class at the interface's rate;
-//! in it one class per service, which holds leaves: one for each destination that is held to less than the service, one for all others. Beside
-//! them a leaf per service as the static policy has it, for when no agent is alive, one for unclassified traffic (guaranteed
-//! [`DEFAULT_SHARE`], limited by nothing), and one that goes before all others for what hosts tell each other: behind a tenant's flood
-//! feedback would come late or never, and its receiver hold nobody. The BPF program chooses the leaf; this module only sets numbers, in one netlink
-//! batch per change. Only classes whose numbers differ are sent.
+//! Problem: hold every service to its limit, every destination to what its receiver says, give each
+//! service its guarantee, change all that every few hundred microseconds, and leave the host as it
+//! was found. Approach: a root class at the interface's rate; in it one class per service, which
+//! holds leaves: one for each destination that is held to less than the service, one for all
+//! others. Beside them a leaf per service as the static policy has it, for when no agent is alive,
+//! one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing), and one that
+//! goes before all others for what hosts tell each other: behind a tenant's flood feedback would
+//! come late or never, and its receiver hold nobody. The BPF program chooses the leaf; this module
+//! only sets numbers, in one netlink batch per change. Only classes whose numbers differ are sent.
 //!
-//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`] (or drop), or
-//! [`HtbTree::keep`] and drop. A killed agent leaves the tree behind with its last rates; the next `install` adopts it without a gap.
+//! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`]
+//! (or drop), or [`HtbTree::keep`] and drop. A killed agent leaves the tree behind with its last
+//! rates; the next `install` adopts it without a gap.
 //!
 //! ```text
 //! 7765: htb root, default 2
@@ -41,13 +44,16 @@ const ROOT_MINOR: u16 = 1;
 pub const DEFAULT_MINOR: u16 = 2;
 /// The minor number of the class of control traffic: feedback and rack datagrams.
 pub const CONTROL_MINOR: u16 = 3;
-/// What unclassified traffic is guaranteed, and control traffic as well: the interface's rate divided by this, at least [`RATE_MIN`].
+/// What unclassified traffic is guaranteed, and control traffic as well: the interface's rate
+/// divided by this, at least [`RATE_MIN`].
 ///
-/// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB serves guarantees first: without one
-/// of its own, how an operator reaches a host would wait behind its services, and what hosts tell each other behind the services that it is
-/// about. Feedback is 98 bytes for about each 10 kB received, 1 % of what comes in; the rack datagrams of a rack of 40 are tens of kb/s at each
-/// machine. Where services' guarantees do add up to the whole, the sum is 2 % above the interface, and its own queue shares that out;
-/// traffic that is not there takes nothing.
+/// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
+/// serves guarantees first: without one of its own, how an operator reaches a host would wait
+/// behind its services, and what hosts tell each other behind the services that it is about.
+/// Feedback is 98 bytes for about each 10 kB received, 1 % of what comes in; the rack datagrams of
+/// a rack of 40 are tens of kb/s at each machine. Where services' guarantees do add up to the
+/// whole, the sum is 2 % above the interface, and its own queue shares that out; traffic that is
+/// not there takes nothing.
 pub const DEFAULT_SHARE: u64 = 100;
 /// The minor number of the class of the service in slot 0.
 pub const FIRST_MINOR: u16 = 0x10;
@@ -263,7 +269,8 @@ impl HtbTree {
         self.delete()
     }
 
-    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the next `install` takes over.
+    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the
+    /// next `install` takes over.
     pub fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
     }
@@ -273,8 +280,8 @@ impl HtbTree {
         self.kept = true;
     }
 
-    /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there was anything. Never touches
-    /// another's qdisc.
+    /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there
+    /// was anything. Never touches another's qdisc.
     pub fn remove_leftover(interface: &Interface) -> Result<bool, HtbError> {
         let mut socket = Socket::open()?;
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "htb");

@@ -1,15 +1,18 @@
 //! [`HtbShaper`]: services and destinations as HTB classes.
 //!
-//! A service has a class with its guarantee and its limit, and a leaf in it. Each class costs memory and time, so a destination has a leaf
-//! of its own only while the rate in its feedback is below the service's limit, which is rare. After that the leaf stays for a while at
-//! the service's limit, so that a rate near the limit does not create and delete classes repeatedly.
+//! A service has a class with its guarantee and its limit, and a leaf in it. Each class costs
+//! memory and time, so a destination has a leaf of its own only while the rate in its feedback is
+//! below the service's limit, which is rare. After that the leaf stays for a while at the service's
+//! limit, so that a rate near the limit does not create and delete classes repeatedly.
 //!
-//! The leaves of a service share its weight: HTB serves all leaves of a class before the next class, so a class's share of excess
-//! capacity is the sum of its leaves' quanta (`crate::class`). With more than eight rate-limited destinations a service gets more than its
-//! weight of the excess capacity of its own interface; guarantees and limits hold.
+//! The leaves of a service share its weight: HTB serves all leaves of a class before the next
+//! class, so a class's share of excess capacity is the sum of its leaves' quanta (`crate::class`).
+//! With more than eight rate-limited destinations a service gets more than its weight of the excess
+//! capacity of its own interface; guarantees and limits hold.
 //!
-//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s. Feedback of 9.5 Gb/s from receiver b: no class. Feedback of 1 Gb/s: the service's
-//! general leaf keeps 10 Gb/s, and packets to b get a leaf with a ceiling of 1 Gb/s.
+//! Worked example: `dfs`, guaranteed 3 of 10 Gb/s. Feedback of 9.5 Gb/s from receiver b: no class.
+//! Feedback of 1 Gb/s: the service's general leaf keeps 10 Gb/s, and packets to b get a leaf with a
+//! ceiling of 1 Gb/s.
 //!
 //! Source: Parley section 3.2.1, Figure 10 (destination limiters below a root limiter); net/sched/sch_htb.c.
 
@@ -32,8 +35,9 @@ pub struct HtbShaper {
     services: BTreeMap<u32, ServiceRate>,
     /// By slot of the destination.
     destinations: BTreeMap<u32, Limited>,
-    /// Leaves to be deleted, with the services' slots. They are deleted when rates are next set: until the caller has reset the
-    /// destinations' classes, packets still enter them, and their queues drain.
+    /// Leaves to be deleted, with the services' slots. They are deleted when rates are next set:
+    /// until the caller has reset the destinations' classes, packets still enter them, and their
+    /// queues drain.
     leaving: Vec<(u16, u32)>,
     dropped: Dropped,
 }
@@ -49,7 +53,8 @@ struct Limited {
 }
 
 impl HtbShaper {
-    /// Installs classes for each service, and leaves for the destinations of an earlier agent's leaves; see [`HtbTree::install`].
+    /// Installs classes for each service, and leaves for the destinations of an earlier agent's
+    /// leaves; see [`HtbTree::install`].
     pub fn install(
         interface: &Interface,
         nic: Bandwidth,

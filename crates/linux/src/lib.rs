@@ -1,7 +1,8 @@
 //! The Linux backend: enforcement and measurement on a real host.
 //!
-//! BPF programs classify and count every packet of an interface and set its departure time or its HTB class; netlink sets the
-//! parameters of the classes. A regular end restores the host's configuration; after a kill the next agent adopts the programs and maps.
+//! BPF programs classify and count every packet of an interface and set its departure time or its
+//! HTB class; netlink sets the parameters of the classes. A regular end restores the host's
+//! configuration; after a kill the next agent adopts the programs and maps.
 //!
 //! | module | does |
 //! |---|---|

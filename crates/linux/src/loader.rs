@@ -1,13 +1,16 @@
 //! [`InterfaceDatapath`]: the BPF programs of one interface, loaded, attached, and handed from agent to agent.
 //!
-//! Programs process every packet of an interface in both directions, outlive the agent that loaded them, and are replaced without a
-//! gap. Each interface has its own copy of the maps, pinned ([`crate::pins`]), and attached programs ([`crate::attachment`]). An agent
-//! that finds pins adopts the maps, loads its own programs with them, and replaces the earlier programs atomically.
+//! Programs process every packet of an interface in both directions, outlive the agent that loaded
+//! them, and are replaced without a gap. Each interface has its own copy of the maps, pinned
+//! ([`crate::pins`]), and attached programs ([`crate::attachment`]). An agent that finds pins
+//! adopts the maps, loads its own programs with them, and replaces the earlier programs atomically.
 //!
-//! Order of calls: [`InterfaceDatapath::attach`], then those of [`crate::settings`] and [`crate::readings`], then
-//! [`InterfaceDatapath::remove`] (or drop), or [`InterfaceDatapath::leave`], after which the programs run without a process.
-//! Attach from a thread in the interface's namespace; all other calls work on any thread, since the namespace is kept open and
-//! entered to detach: a clsact filter is deleted by interface index, which is another interface in another namespace.
+//! Order of calls: [`InterfaceDatapath::attach`], then those of [`crate::settings`] and
+//! [`crate::readings`], then [`InterfaceDatapath::remove`] (or drop), or
+//! [`InterfaceDatapath::leave`], after which the programs run without a process. Attach from a
+//! thread in the interface's namespace; all other calls work on any thread, since the namespace is
+//! kept open and entered to detach: a clsact filter is deleted by interface index, which is another
+//! interface in another namespace.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
@@ -45,8 +48,8 @@ const START: &str = "weir_start";
 /// Offsets in the kernel's `struct __sk_buff`, bytes.
 const IFINDEX: usize = 40;
 const WIRE_LEN: usize = 160;
-/// Tries to start the timer and the pause between them: its memory is allocated without waiting, which fails while another CPU has the
-/// allocator's lock or memory is short.
+/// Tries to start the timer and the pause between them: its memory is allocated without waiting,
+/// which fails while another CPU has the allocator's lock or memory is short.
 const START_TRIES: u32 = 200;
 const START_PAUSE: Duration = Duration::from_millis(10);
 /// Programs cannot be loaded, attached or configured.
@@ -137,15 +140,16 @@ pub struct InterfaceDatapath {
 }
 
 impl InterfaceDatapath {
-    /// Loads the programs and attaches them in both directions. Adopts the maps of an earlier agent unchanged; otherwise all
-    /// traffic is unclassified until rules are set. Tries tcx, and clsact if the kernel has no tcx, unless `attachment` selects
-    /// one.
+    /// Loads the programs and attaches them in both directions. Adopts the maps of an earlier agent
+    /// unchanged; otherwise all traffic is unclassified until rules are set. Tries tcx, and clsact
+    /// if the kernel has no tcx, unless `attachment` selects one.
     pub fn attach(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         Self::attach_with(interface, attachment, true)
     }
 
-    /// Like [`InterfaceDatapath::attach`], without departure times: the kernel verifies less than half of the code.
-    /// [`InterfaceDatapath::set_rules`] then refuses [`Classes::Edt`](crate::settings::Classes::Edt), unless the adopted programs set them.
+    /// Like [`InterfaceDatapath::attach`], without departure times: the kernel verifies less than
+    /// half of the code. [`InterfaceDatapath::set_rules`] then refuses
+    /// [`Classes::Edt`](crate::settings::Classes::Edt), unless the adopted programs set them.
     pub fn attach_without_edt(interface: &Interface, attachment: Option<Attachment>) -> Result<Self, LoaderError> {
         Self::attach_with(interface, attachment, false)
     }
@@ -252,8 +256,8 @@ impl InterfaceDatapath {
         self.attachment
     }
 
-    /// Whether both programs are still attached: not detached, and neither their pins nor clsact deleted. Queries two links, or the
-    /// filters of two directions.
+    /// Whether both programs are still attached: not detached, and neither their pins nor clsact
+    /// deleted. Queries two links, or the filters of two directions.
     pub fn is_attached(&self) -> Result<bool, LoaderError> {
         let index = self.interface.index();
         if self.attachment == Attachment::Tcx {
@@ -273,8 +277,8 @@ impl InterfaceDatapath {
         self.succeeds
     }
 
-    /// Starts the timer, or takes it over from the earlier agent's programs. Call after configuration. Waits up to two seconds
-    /// for its memory.
+    /// Starts the timer, or takes it over from the earlier agent's programs. Call after
+    /// configuration. Waits up to two seconds for its memory.
     #[expect(clippy::disallowed_methods, reason = "waits for the kernel")]
     pub fn start_timer(&mut self) -> Result<(), LoaderError> {
         let frame = [0u8; 64];
@@ -290,8 +294,8 @@ impl InterfaceDatapath {
         Err(LoaderError::Timer(step))
     }
 
-    /// The mean run time of the program of a direction, measured by the kernel on `repeat` runs with `frame`, as if received on the
-    /// namespace's loopback. The runs count in the meters.
+    /// The mean run time of the program of a direction, measured by the kernel on `repeat` runs
+    /// with `frame`, as if received on the namespace's loopback. The runs count in the meters.
     pub fn cost(&mut self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
         match direction {
             Direction::Tx => self.cost_of_buffer(u32::try_from(frame.len()).unwrap_or(u32::MAX), frame, repeat),
@@ -304,8 +308,8 @@ impl InterfaceDatapath {
         self.cost_of(Direction::Rx, frame, repeat, Some((IFINDEX, interface)))
     }
 
-    /// Like [`InterfaceDatapath::cost`], for a departing buffer of `wire_bytes`, at least the frame's length. The kernel would otherwise
-    /// run it with length 0.
+    /// Like [`InterfaceDatapath::cost`], for a departing buffer of `wire_bytes`, at least the
+    /// frame's length. The kernel would otherwise run it with length 0.
     pub fn cost_of_buffer(&mut self, wire_bytes: u32, frame: &[u8], repeat: u32) -> Result<Duration, LoaderError> {
         self.cost_of(Direction::Tx, frame, repeat, Some((WIRE_LEN, wire_bytes)))
     }
@@ -350,8 +354,8 @@ impl InterfaceDatapath {
         self.kept = true;
     }
 
-    /// Detaches both programs, deletes clsact if an agent added it and it has no other filters, and unpins everything. Pins
-    /// stay if a program cannot be detached.
+    /// Detaches both programs, deletes clsact if an agent added it and it has no other filters, and
+    /// unpins everything. Pins stay if a program cannot be detached.
     pub fn remove(mut self) -> Result<(), LoaderError> {
         self.detach()
     }

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_damaged_messages_end() {
+    fn parsing_ends_at_damaged_attributes() {
         for bytes in [&[][..], &[0], &[4, 0, 1], &[0, 0, 1, 0], &[200, 0, 1, 0, 9], &[3, 0, 1, 0, 9, 9, 9, 9]] {
             assert_eq!(attributes(bytes).count(), 0, "{bytes:?}");
         }

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_could_hit_something_else_are_refused() {
+    fn ambiguous_prefixes_are_refused() {
         for text in ["", "a", "A1", "we-", "1a", "ninechars", "../x", "we ir"] {
             assert!(Prefix::new(text).is_err(), "{text}");
         }

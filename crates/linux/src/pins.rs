@@ -1,7 +1,7 @@
 //! Pins of the programs and maps of an interface, which outlive a process.
 //!
-//! Rates stay in force after a crash or during an upgrade, and the next agent finds programs and maps: they are pinned in the BPF file
-//! system, in one directory per interface:
+//! Rates stay in force after a crash or during an upgrade, and the next agent finds programs and
+//! maps: they are pinned in the BPF file system, in one directory per interface:
 //!
 //! ```text
 //! /sys/fs/bpf/weir/v3a1d331d2e31c3dc-4026532281-7/   version of the maps, the namespace's inode, the interface's index
@@ -9,10 +9,12 @@
 //!     weir_egress, weir_ingress            links (tcx); clsact filters stay by themselves
 //! ```
 //!
-//! The version is [`VERSION`](weir_datapath::abi::VERSION), a hash of all definitions of the maps. An agent of another version replaces the
-//! programs by their links and discards the maps. A deleted interface leaves its directory behind, with links to no interface:
-//! [`sweep`] deletes these, or without links (clsact) the directories of the own namespace whose interface is gone. Agents of one host may
-//! start at the same moment, so directories are created and deleted under a lock on the file system's root.
+//! The version is [`VERSION`](weir_datapath::abi::VERSION), a hash of all definitions of the maps.
+//! An agent of another version replaces the programs by their links and discards the maps. A
+//! deleted interface leaves its directory behind, with links to no interface: [`sweep`] deletes
+//! these, or without links (clsact) the directories of the own namespace whose interface is gone.
+//! Agents of one host may start at the same moment, so directories are created and deleted under a
+//! lock on the file system's root.
 //!
 //! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
 
@@ -83,8 +85,8 @@ impl Pins {
         Ok(())
     }
 
-    /// Creates the directory, with access for its owner only, and locks it, as one agent at a time does; `None` while it is
-    /// locked. The file releases the lock.
+    /// Creates the directory, with access for its owner only, and locks it, as one agent at a time
+    /// does; `None` while it is locked. The file releases the lock.
     pub(crate) fn hold(&self) -> Result<Option<File>, PinError> {
         let _locked = lock()?;
         let mut builder = fs::DirBuilder::new();
@@ -122,7 +124,8 @@ impl Pins {
         }
     }
 
-    /// Removes all pins of this interface; returns whether there were any. Programs and maps without another reference end.
+    /// Removes all pins of this interface; returns whether there were any. Programs and maps
+    /// without another reference end.
     pub(crate) fn remove(&self) -> Result<bool, PinError> {
         let there = self.exist();
         let _locked = lock()?;
@@ -139,8 +142,9 @@ impl Pins {
     }
 }
 
-/// Deletes the pins of deleted interfaces: those with a link to no interface, and those without a link of an interface that is missing in
-/// its namespace, if that is the calling thread's. Returns how many.
+/// Deletes the pins of deleted interfaces: those with a link to no interface, and those without a
+/// link of an interface that is missing in its namespace, if that is the calling thread's. Returns
+/// how many.
 pub fn sweep() -> usize {
     let own = netns::current().and_then(|file| file.metadata()).ok().map(|namespace| namespace.ino());
     let dead = |name: &str, directory: &Path| {

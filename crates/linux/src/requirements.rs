@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_is_not_there_is_named_with_its_remedy() {
+    fn missing_tool_is_reported_with_its_remedy() {
         let missing = Missing {
             what: "iperf3",
             found: on_path("no-such-tool").expect_err("missing"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_are_too_old_are_named() {
+    fn kernels_that_are_too_old_are_reported() {
         for recent in ["5.19.0", "6.1.0-28-amd64", "6.18.44-fc", "10.0", "unknown"] {
             assert_eq!(is_recent(recent), Ok(()), "{recent}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn checking_never_panics_and_names_everything_once() {
+    fn check_reports_everything_once() {
         let missing = check(Purpose::Lab);
         for entry in &missing {
             println!("missing: {entry}");

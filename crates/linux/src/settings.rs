@@ -1,11 +1,13 @@
 //! The agent's configuration of an interface's programs: rules, shares, limits, keys, peers, heartbeat.
 //!
-//! The kernel reads while the agent writes: changes that belong together take effect by one aligned word (the index of the classifier
-//! in use or of the signing key, an entry's generation); all other words are independent. A service's entry is only written if it
-//! differs, so that a restarted agent does not reset meters.
+//! The kernel reads while the agent writes: changes that belong together take effect by one aligned
+//! word (the index of the classifier in use or of the signing key, an entry's generation); all
+//! other words are independent. A service's entry is only written if it differs, so that a
+//! restarted agent does not reset meters.
 //!
-//! Worked example: for a service `dfs` with a guarantee of 3 Gb/s, its slot's entry has `rx_min` 3,000,000,000; when the rack
-//! broker limits it to 2 Gb/s, `rx_limit` becomes 2,000,000,000, and the next tick lowers the rate of its senders.
+//! Worked example: for a service `dfs` with a guarantee of 3 Gb/s, its slot's entry has `rx_min`
+//! 3,000,000,000; when the rack broker limits it to 2 Gb/s, `rx_limit` becomes 2,000,000,000, and
+//! the next tick lowers the rate of its senders.
 
 use crate::KEYS_MAX;
 use crate::class::Sending;
@@ -20,8 +22,8 @@ use weir_datapath::{Address, Classifier, ShaperConfig, SipKey, starts};
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
-/// Least number of bursts in a window of a receive meter: one burst is then at most a quarter of its usage, as a segment of 64 KiB is
-/// at 10 Gb/s in Parley's 200 µs.
+/// Least number of bursts in a window of a receive meter: one burst is then at most a quarter of
+/// its usage, as a segment of 64 KiB is at 10 Gb/s in Parley's 200 µs.
 const GRAIN_BURSTS: u64 = 4;
 
 /// Metadata that the programs set on departing packets.
@@ -99,8 +101,8 @@ impl InterfaceDatapath {
         Ok(())
     }
 
-    /// Replaces the classifier (built for this interface's name, of services that have slots) and the kind of metadata from the next
-    /// packet on. Meters are not reset.
+    /// Replaces the classifier (built for this interface's name, of services that have slots) and
+    /// the kind of metadata from the next packet on. Meters are not reset.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
         if classes == Classes::Edt && !self.paces {
             return Err(LoaderError::WithoutEdt);
@@ -121,8 +123,8 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// Configures receive meters and feedback by the policy for this machine, whose interface sends like `sending`. Call after
-    /// [`InterfaceDatapath::set_slots`].
+    /// Configures receive meters and feedback by the policy for this machine, whose interface sends
+    /// like `sending`. Call after [`InterfaceDatapath::set_slots`].
     pub fn set_shaper(
         &mut self,
         policy: &Policy,
@@ -193,8 +195,8 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// Sets the brokers' limits; unlimited removes one. The shaper enforces the sending limits, which are stored here for the next
-    /// agent.
+    /// Sets the brokers' limits; unlimited removes one. The shaper enforces the sending limits,
+    /// which are stored here for the next agent.
     pub fn set_limits(&mut self, limits: &[(ServiceId, PerDirection<Bandwidth>)]) -> Result<(), LoaderError> {
         for (service, rates) in limits {
             let slot = self.slots.of(*service)?;
@@ -217,7 +219,8 @@ impl InterfaceDatapath {
         self.slots.iter().map(of).collect()
     }
 
-    /// Sets the keys that verify feedback; the first signs. Feedback signed with any other key counts as forged from the next packet on.
+    /// Sets the keys that verify feedback; the first signs. Feedback signed with any other key
+    /// counts as forged from the next packet on.
     ///
     /// # Panics
     /// With more than [`KEYS_MAX`] keys, or none.

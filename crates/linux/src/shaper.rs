@@ -1,9 +1,10 @@
 //! [`Shaper`]: the interface of the two mechanisms that enforce rates, and the choice between them.
 //!
-//! `edt` sets departure times in BPF, which only the qdisc fq applies ([`crate::edt_shaper`]); `htb` sets classes
-//! ([`crate::htb_shaper`]). A host without fq ignores departure times silently: a limit of 100 Mb/s then runs at 20 Gb/s. [`probe`]
-//! therefore tries each in a scratch namespace, and [`choose`] selects one that works or fails with all reasons. There is no mode
-//! that enforces nothing.
+//! `edt` sets departure times in BPF, which only the qdisc fq applies ([`crate::edt_shaper`]);
+//! `htb` sets classes ([`crate::htb_shaper`]). A host without fq ignores departure times silently:
+//! a limit of 100 Mb/s then runs at 20 Gb/s. [`probe`] therefore tries each in a scratch namespace,
+//! and [`choose`] selects one that works or fails with all reasons. There is no mode that enforces
+//! nothing.
 //!
 //! Worked example: on a kernel without fq, `probe` reports `edt: the kernel has no qdisc fq` and no obstacle of
 //! `htb`, and `choose` returns [`Backend::Htb`].
@@ -123,8 +124,8 @@ pub struct ServiceQueue {
     pub sent: Bytes,
     /// Bytes queued in all its classes.
     pub backlog: Bytes,
-    /// Buffers dropped since this shaper was installed, or the one before that it continues, including those of an earlier agent's
-    /// classes. Monotonic.
+    /// Buffers dropped since this shaper was installed, or the one before that it continues,
+    /// including those of an earlier agent's classes. Monotonic.
     pub drops: u64,
     /// Rate-limited destinations.
     pub destinations: u32,
@@ -134,15 +135,15 @@ pub struct ServiceQueue {
 pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
-    /// Whether its qdisc is still at the interface's root. Reads the list of qdiscs, some hundred bytes per class: call it each second,
-    /// not each period.
+    /// Whether its qdisc is still at the interface's root. Reads the list of qdiscs, some hundred
+    /// bytes per class: call it each second, not each period.
     fn is_installed(&mut self) -> Result<bool, ShaperError>;
     /// Sets the rates of these services together; others keep theirs.
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;
     /// Removes services that are no longer in the policy, with their queues.
     fn forget(&mut self, slots: &[u32]) -> Result<(), ShaperError>;
-    /// Sets the rates of destinations. Returns the class of each, or 0 if it has none of its own; the caller writes them to the kernel
-    /// before the next call, which deletes the unused classes.
+    /// Sets the rates of destinations. Returns the class of each, or 0 if it has none of its own;
+    /// the caller writes them to the kernel before the next call, which deletes the unused classes.
     fn limit_destinations(&mut self, rates: &[DestinationRate]) -> Result<Vec<(u32, u16)>, ShaperError>;
     /// Backlog and drops by service.
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError>;
@@ -160,7 +161,8 @@ pub trait Shaper: Send {
     }
 }
 
-/// Tries every backend on the loopback interface of a scratch namespace, without a change of the host. Takes a tenth of a second.
+/// Tries every backend on the loopback interface of a scratch namespace, without a change of the
+/// host. Takes a tenth of a second.
 pub fn probe() -> Vec<Possible> {
     // Without permission for a namespace a weaker check remains, which does not suffice for `edt`.
     let tried = |work: fn() -> Result<(), String>, without: fn() -> Result<(), String>| match netns::scratch(work) {

@@ -1,10 +1,12 @@
 //! Slots of services: their indexes in the maps.
 //!
-//! A service's number is its index in the policy's order, which changes with the policy, while meters, limiters and classes persist in
-//! the kernel. A service therefore keeps a slot as long as policies have a service of its name. The kernel's map stores the first 128 bits
-//! of SHA-256 of the name with each slot, from which the next agent restores the assignment.
+//! A service's number is its index in the policy's order, which changes with the policy, while
+//! meters, limiters and classes persist in the kernel. A service therefore keeps a slot as long as
+//! policies have a service of its name. The kernel's map stores the first 128 bits of SHA-256 of
+//! the name with each slot, from which the next agent restores the assignment.
 //!
-//! Worked example: `dfs` and `vm` have slots 0 and 1. A policy without `dfs` and with `web`: `vm` keeps 1, `web` gets 0.
+//! Worked example: `dfs` and `vm` have slots 0 and 1. A policy without `dfs` and with `web`: `vm`
+//! keeps 1, `web` gets 0.
 
 use crate::loader::LoaderError;
 use sha2::{Digest, Sha256};

@@ -137,8 +137,8 @@ pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> 
     }
 }
 
-/// Whether the qdisc at an interface's root is of this handle and kind. By the list of all: asked for one alone, the kernel tells every
-/// listener of the host instead of who asks.
+/// Whether the qdisc at an interface's root is of this handle and kind. By the list of all: asked
+/// for one alone, the kernel tells every listener of the host instead of who asks.
 pub(crate) fn is_at_root(socket: &mut Socket, interface: u32, handle: u32, kind: &str) -> Result<bool, NetlinkError> {
     let ours = |qdisc: &Qdisc| qdisc.is_root() && qdisc.handle == handle && qdisc.kind == kind;
     Ok(qdiscs(socket, interface)?.iter().any(ours))
@@ -172,7 +172,8 @@ pub(crate) fn has_ingress(socket: &mut Socket, interface: u32) -> Result<bool, N
     Ok(qdiscs(socket, interface)?.iter().any(is_it))
 }
 
-/// The filters that hang at `parent`, each with its tcmsg and attributes. None where there is no such interface or qdisc.
+/// The filters that hang at `parent`, each with its tcmsg and attributes. None where there is no
+/// such interface or qdisc.
 fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u8>>, NetlinkError> {
     let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
     let replies = socket.dump("list filters", request)?.into_iter();
@@ -232,8 +233,9 @@ fn is_gone(error: &NetlinkError) -> bool {
     matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT))
 }
 
-/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own filters. The kernel cannot be asked to delete
-/// it only if it is empty: a filter that is added at this very moment goes, too.
+/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own
+/// filters. The kernel cannot be asked to delete it only if it is empty: a filter that is added at
+/// this very moment goes, too.
 pub(crate) fn delete_clsact(socket: &mut Socket, interface: u32) -> Result<(), NetlinkError> {
     for parent in [TC_H_INGRESS, TC_H_EGRESS] {
         if !filters(socket, interface, parent)?.is_empty() {
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_whose_a_root_is() {
+    fn owner_of_a_root_qdisc_is_identified() {
         let ours = 0x7765 << 16;
         let judge = |qdiscs: &[Qdisc]| found(qdiscs, ours, "htb");
         assert_eq!(judge(&[]), Found::Default(String::new()));

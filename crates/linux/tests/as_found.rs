@@ -58,7 +58,7 @@ fn attached(netns: &Netns) -> String {
 }
 
 #[test]
-fn a_backend_is_chosen_with_its_reasons() {
+fn backend_is_chosen_with_reasons() {
     if skipped() {
         return;
     }
@@ -126,9 +126,10 @@ fn programs_leave_no_trace() {
     }
 }
 
-/// Where packets get no departure times the programs are loaded without; what an earlier agent left that gives them goes on doing so.
+/// Where packets get no departure times the programs are loaded without; what an earlier agent left
+/// that gives them goes on doing so.
 #[test]
-fn programs_without_departure_times_refuse_them_and_take_over_those_with() {
+fn programs_without_departure_times_refuse_them_unless_adopted() {
     if skipped() {
         return;
     }
@@ -156,7 +157,7 @@ fn programs_without_departure_times_refuse_them_and_take_over_those_with() {
 
 /// Who runs for months asks now and then whether all is still there.
 #[test]
-fn what_somebody_took_away_is_noticed() {
+fn removed_programs_and_qdiscs_are_detected() {
     if skipped() {
         return;
     }
@@ -206,7 +207,7 @@ fn attachments(cable: &Cable) -> Vec<Attachment> {
 
 /// What an agent that was killed leaves, programs and maps, goes on and is taken over; the last one takes all away.
 #[test]
-fn what_a_killed_agent_left_is_adopted() {
+fn state_of_a_killed_agent_is_adopted() {
     if skipped() {
         return;
     }
@@ -269,7 +270,7 @@ fn pinned(host: &Netns) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_interface_that_goes_takes_its_pins_along() {
+fn pins_of_a_deleted_interface_are_swept() {
     if skipped() {
         return;
     }
@@ -315,7 +316,7 @@ fn dropping_in_another_namespace_detaches_in_the_first() {
 
 /// A program of somebody else's that ends a packet's way through the programs is behind ours.
 #[test]
-fn ours_see_what_others_let_pass_for_good() {
+fn programs_run_for_packets_that_other_programs_accept() {
     if skipped() {
         return;
     }
@@ -355,7 +356,7 @@ fn ours_see_what_others_let_pass_for_good() {
 }
 
 #[test]
-fn ingress_in_the_place_of_clsact_is_named() {
+fn ingress_qdisc_in_place_of_clsact_is_reported() {
     if skipped() {
         return;
     }
@@ -371,7 +372,7 @@ fn ingress_in_the_place_of_clsact_is_named() {
 
 /// Whoever comes later finds clsact there and uses it; it is an agent's no more.
 #[test]
-fn filters_that_others_hung_beside_stay() {
+fn foreign_filters_stay() {
     if skipped() {
         return;
     }
@@ -411,7 +412,7 @@ fn as_of_an_earlier_version(netns: &Netns) {
 
 /// An upgrade takes nothing over but the programs' places, and that clsact is to go at the end.
 #[test]
-fn an_upgrade_leaves_the_host_as_the_first_version_found_it() {
+fn upgrade_and_removal_restore_the_host() {
     if skipped() {
         return;
     }
@@ -444,7 +445,7 @@ fn two_agents_on_one_interface_are_refused() {
 }
 
 #[test]
-fn a_foreign_qdisc_is_refused_unless_forced() {
+fn foreign_qdisc_is_refused_unless_forced() {
     if skipped() {
         return;
     }
@@ -461,7 +462,7 @@ fn a_foreign_qdisc_is_refused_unless_forced() {
 }
 
 #[test]
-fn the_tree_of_a_killed_agent_is_taken_over() {
+fn tree_of_a_killed_agent_is_taken_over() {
     if skipped() {
         return;
     }
@@ -496,7 +497,7 @@ fn rates_above_34_gbps_arrive_whole() {
 }
 
 #[test]
-fn cleanup_finds_what_a_crash_left() {
+fn cleanup_removes_leftovers_of_a_crash() {
     if skipped() {
         return;
     }

@@ -1,4 +1,5 @@
-//! What the programs make of frames by hand: tenants' ECN bits arrive as they were sent, whoever sends to whom; who is answered; what is held.
+//! What the programs make of frames by hand: tenants' ECN bits arrive as they were sent, whoever
+//! sends to whom; who is answered; what is held.
 
 mod common;
 
@@ -16,7 +17,8 @@ use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
 const CODE: u8 = 0b10101;
-/// Bytes of feedback, and of a word, behind format and key, and two bytes that say nothing and that hardware may write: what is told, and the tag.
+/// Bytes of feedback, and of a word, behind format and key, and two bytes that say nothing and that
+/// hardware may write: what is told, and the tag.
 const SIGNED: usize = FEEDBACK_BYTES - 10;
 /// A service's port, another's, and one of no service.
 const PORTS: [u16; 3] = [7000, 7001, 80];
@@ -66,7 +68,7 @@ fn with_host(name: &str, nic: &str, work: impl FnOnce(&Policy, &mut InterfaceDat
 }
 
 #[test]
-fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
+fn only_packets_of_ecn_senders_are_decapsulated() {
     if skipped() {
         return;
     }
@@ -104,7 +106,7 @@ fn what_arrives_is_changed_only_where_its_sender_has_given_its_word() {
 
 /// What was heard before, and what anybody has altered, is counted and changes nothing, by either family.
 #[test]
-fn what_is_replayed_or_forged_is_refused() {
+fn replayed_and_forged_feedback_is_refused() {
     if skipped() {
         return;
     }
@@ -140,7 +142,7 @@ fn what_is_replayed_or_forged_is_refused() {
 type Run<'a> = dyn FnMut(Direction, &[u8]) -> Option<Vec<u8>> + 'a;
 
 #[test]
-fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
+fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
     if skipped() {
         return;
     }
@@ -193,7 +195,7 @@ fn what_leaves_is_coded_only_towards_a_receiver_that_has_this_hosts_word() {
 
 /// The same rate as before a pause is news after it: the class that held the destination went in between.
 #[test]
-fn a_destination_that_fell_silent_is_held_again() {
+fn destination_is_limited_again_after_a_silence() {
     if skipped() {
         return;
     }
@@ -250,7 +252,7 @@ fn a_destination_that_fell_silent_is_held_again() {
 
 /// Who asks is answered, and no more of them in a tick than there is time for.
 #[test]
-fn asking_has_a_budget() {
+fn feedback_requests_are_limited_per_tick() {
     if skipped() {
         return;
     }
@@ -284,9 +286,10 @@ fn asking_has_a_budget() {
     });
 }
 
-/// What a switch floods is answered by the host that it is for alone, which may be the host of a guest behind this interface.
+/// What a switch floods is answered by the host that it is for alone, which may be the host of a
+/// guest behind this interface.
 #[test]
-fn what_is_for_another_host_is_not_answered() {
+fn packets_for_other_hosts_trigger_no_feedback() {
     if skipped() {
         return;
     }
@@ -300,7 +303,8 @@ fn what_is_for_another_host_is_not_answered() {
             frame
         };
         let guest = [2, 0, 0, 0, 0, 9];
-        // Each way to the guest and to this host, fifty times the bytes between answers, in pauses after which a rate is told again.
+        // Each way to the guest and to this host, fifty times the bytes between answers, in pauses
+        // after which a rate is told again.
         let arrive = |datapath: &mut InterfaceDatapath, hardware, last| {
             let before = answered(datapath);
             for _ in 0..10 {

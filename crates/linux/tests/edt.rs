@@ -1,4 +1,5 @@
-//! Services held by departure times over fq, on kernels that have fq: those of `make test-edt`. Rates are low, since the machine is emulated.
+//! Services held by departure times over fq, on kernels that have fq: those of `make test-edt`.
+//! Rates are low, since the machine is emulated.
 
 mod common;
 
@@ -170,7 +171,8 @@ fn arriving(at: &InterfaceDatapath, services: &[ServiceId], seconds: f64) -> Vec
     after.iter().zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / 1e6 / seconds).collect()
 }
 
-/// What leaves `a` by the qdisc at its root, in Mb/s of frames, over `seconds`: what fq has let go, whatever the programs say.
+/// What leaves `a` by the qdisc at its root, in Mb/s of frames, over `seconds`: what fq has let go,
+/// whatever the programs say.
 fn leaving(cable: &Cable, seconds: f64) -> f64 {
     leaving_while(cable, seconds, || ())
 }
@@ -253,7 +255,7 @@ fn state(netns: &Netns) -> String {
 }
 
 #[test]
-fn a_service_is_held_to_its_limit() {
+fn service_is_rate_limited() {
     if skipped_here() {
         return;
     }
@@ -285,7 +287,7 @@ fn a_service_is_held_to_its_limit() {
 }
 
 #[test]
-fn what_would_wait_too_long_is_dropped() {
+fn packets_beyond_the_horizon_are_dropped() {
     if skipped_here() {
         return;
     }
@@ -294,7 +296,8 @@ fn what_would_wait_too_long_is_dropped() {
     let policy = policy("1Gb/s", "", "");
     let mut a = cable.a.run(|| Host::new(&policy, 3_600_000)).expect("enter");
     a.limit(BULK, 5);
-    // Six seconds' worth may wait in the socket; behind a service's limiter a fourth of a second's, two buffers of 71 kB.
+    // Six seconds' worth may wait in the socket; behind a service's limiter a fourth of a second's,
+    // two buffers of 71 kB.
     let datagrams = Datagrams::start(&cable, 7000, Some(4_000_000));
     pause(Duration::from_secs(1));
     within(leaving(&cable, 2.0), 5.0, 5.0);
@@ -309,7 +312,7 @@ fn what_would_wait_too_long_is_dropped() {
 }
 
 #[test]
-fn services_share_the_machine_as_the_policy_says() {
+fn services_share_the_interface_by_the_policy() {
     if skipped_here() {
         return;
     }
@@ -343,7 +346,7 @@ fn services_share_the_machine_as_the_policy_says() {
 }
 
 #[test]
-fn receivers_hold_senders_without_user_space() {
+fn feedback_limits_senders_without_user_space() {
     if skipped_here() {
         return;
     }
@@ -382,7 +385,7 @@ fn receivers_hold_senders_without_user_space() {
 }
 
 #[test]
-fn without_an_agent_the_kernel_takes_the_static_policy() {
+fn kernel_applies_the_static_policy_without_an_agent() {
     if skipped_here() {
         return;
     }
@@ -411,7 +414,7 @@ fn without_an_agent_the_kernel_takes_the_static_policy() {
 }
 
 #[test]
-fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
+fn removal_leaves_nothing_and_a_killed_agent_is_succeeded() {
     if skipped_here() {
         return;
     }
@@ -451,7 +454,7 @@ fn nothing_is_left_and_what_a_killed_agent_left_is_taken_over() {
 }
 
 #[test]
-fn backends_take_over_from_each_other_and_from_nobody_else() {
+fn backends_replace_each_other_and_no_foreign_qdisc() {
     if skipped_here() {
         return;
     }

@@ -1,4 +1,5 @@
-//! The receive loop in the kernel: packets are counted by every CPU, the timer runs the law, answers go back, senders are held.
+//! The receive loop in the kernel: packets are counted by every CPU, the timer runs the law,
+//! answers go back, senders are held.
 
 mod common;
 
@@ -167,7 +168,7 @@ fn arriving(hosts: &Mutex<[Host; 2]>, services: &[ServiceId], time: Duration) ->
 }
 
 #[test]
-fn a_receiver_holds_its_senders_to_its_limit() {
+fn receiver_limits_its_senders() {
     if skipped() {
         return;
     }
@@ -206,7 +207,7 @@ fn a_receiver_holds_its_senders_to_its_limit() {
 }
 
 #[test]
-fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
+fn unclassified_traffic_counts_against_the_interface() {
     if skipped() {
         return;
     }
@@ -223,8 +224,8 @@ fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
                 pause(apart);
             }
         };
-        // Some megabytes of what is no service's; then a datagram of it now and then beside a service that uses a hundredth of the
-        // interface, which therefore is all its own.
+        // Some megabytes of what is no service's; then a datagram of it now and then beside a
+        // service that uses a hundredth of the interface, which therefore is all its own.
         send(9000, 5000, Duration::ZERO);
         for _ in 0..50 {
             send(9000, 1, Duration::ZERO);
@@ -235,9 +236,10 @@ fn unclassified_traffic_takes_of_the_interface_what_it_uses() {
     });
 }
 
-/// At 10 Gb/s T is 200 µs, as published. A packet counts as its 1,514 bytes and 512 more, so that each fifth one looks at the clock (tick.h,
-/// WEIR_CLOCK_BYTES): at 200 Mb/s, 16,513 packets in a second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks at
-/// a new jiffy come on top, up to one tick in T, 5,000.
+/// At 10 Gb/s T is 200 µs, as published. A packet counts as its 1,514 bytes and 512 more, so that
+/// each fifth one looks at the clock (tick.h, WEIR_CLOCK_BYTES): at 200 Mb/s, 16,513 packets in a
+/// second, each 303 µs. That is longer than T, so each look takes a tick: 3,303 in a second. Looks
+/// at a new jiffy come on top, up to one tick in T, 5,000.
 #[test]
 fn ticks_keep_up_with_parleys_interval() {
     if skipped() {
@@ -269,9 +271,10 @@ fn ticks_keep_up_with_parleys_interval() {
     });
 }
 
-/// Feedback leaves before all else: a flood of what is of no service out of the receiving host neither delays nor drops it.
+/// Feedback leaves before all else: a flood of what is of no service out of the receiving host
+/// neither delays nor drops it.
 #[test]
-fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
+fn feedback_is_not_delayed_by_the_receivers_own_traffic() {
     if skipped() {
         return;
     }
@@ -283,8 +286,8 @@ fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
         let bind = |address: &str| UdpSocket::bind(address).expect("bound");
         // Never read: what comes is dropped there.
         let _sink = cable.a.run(|| bind("10.77.0.1:9000")).expect("inside");
-        // Frames as small as feedback, so that a full queue has no room for that either; and of what a socket lets wait at once, sixteen times
-        // as much as fills it.
+        // Frames as small as feedback, so that a full queue has no room for that either; and of
+        // what a socket lets wait at once, sixteen times as much as fills it.
         let sources = cable.b.run(|| [(); 16].map(|()| bind("10.77.0.2:0"))).expect("inside");
         sources.iter().for_each(|source| source.set_nonblocking(true).expect("a socket"));
         let left = || hosts.lock().expect("not poisoned")[1].datapath.totals(None).expect("meters").tx.bytes().get();
@@ -324,7 +327,7 @@ fn a_receivers_own_flood_does_not_keep_its_feedback_back() {
 }
 
 #[test]
-fn what_another_key_signs_is_not_obeyed() {
+fn feedback_signed_with_another_key_is_rejected() {
     if skipped() {
         return;
     }
@@ -398,8 +401,8 @@ fn trace(hosts: &Mutex<[Host; 2]>, interval: Duration, intervals: u32) -> Trace 
     trace
 }
 
-/// Iterations of `interval` in a trace from `from` until the next ten together are within 5 % of `limit`, in Mb/s, and the ten after them
-/// as well: what swings passes the limit, too.
+/// Iterations of `interval` in a trace from `from` until the next ten together are within 5 % of
+/// `limit`, in Mb/s, and the ten after them as well: what swings passes the limit, too.
 fn iterations(trace: &Trace, from: f64, interval: Duration, limit: f64) -> f64 {
     let interval = interval.as_secs_f64();
     let later = |at: f64| trace.iter().find(|(later, _)| *later >= at);
@@ -421,11 +424,12 @@ fn median(name: &str, mut of: Vec<f64>, most: f64) {
     assert!(of[of.len() / 2] <= most, "{name}: {of:?}");
 }
 
-/// Steps of the limit, and of the number of senders: `b` has two addresses, so that `a` is two senders. Each several times, since this
-/// machine has other work, too. The law takes away half of what is too much in each T, and adds half of what is missing; TCP follows
-/// what its host lets through.
+/// Steps of the limit, and of the number of senders: `b` has two addresses, so that `a` is two
+/// senders. Each several times, since this machine has other work, too. The law takes away half of
+/// what is too much in each T, and adds half of what is missing; TCP follows what its host lets
+/// through.
 #[test]
-fn steps_are_followed_in_iterations_of_t() {
+fn limit_changes_converge_in_a_few_intervals() {
     if skipped() {
         return;
     }
@@ -487,9 +491,10 @@ fn steps_are_followed_in_iterations_of_t() {
     });
 }
 
-/// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes from elsewhere does not arrive.
+/// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes
+/// from elsewhere does not arrive.
 #[test]
-fn tenants_neither_send_nor_see_control_traffic() {
+fn tenants_neither_send_nor_receive_control_traffic() {
     if skipped() {
         return;
     }
@@ -568,7 +573,7 @@ fn tenants_neither_send_nor_see_control_traffic() {
 
 /// While no agent says that it is alive the kernel takes the static policy by itself, and gives it back when one is.
 #[test]
-fn without_an_agent_the_static_policy_holds() {
+fn static_policy_applies_without_an_agent() {
     if skipped() {
         return;
     }
@@ -611,7 +616,8 @@ fn without_an_agent_the_static_policy_holds() {
         let timer = host.datapath.timer().expect("the timer");
         assert_eq!((timer.fallback, timer.fallbacks), (true, before.fallbacks + 1), "{timer:?}");
     }
-    // The policy's own maximum, or what the interface shares out at the moment: less and less, as long as a sender floods whom no agent holds.
+    // The policy's own maximum, or what the interface shares out at the moment: less and less, as
+    // long as a sender floods whom no agent holds.
     let own = Bandwidth::from_mbps(20)..=Bandwidth::from_mbps(100);
     assert!(own.contains(&capacity(&b)), "{}", capacity(&b));
     let of_policy = |a: &mut Host| {

@@ -78,7 +78,8 @@ fn meters_count_what_the_interface_counts() {
     let datapath = cable.a.run(|| attach(Classes::None)).expect("enter");
     let _server = cable.server(7001);
     cable.goodput(7001);
-    // The last segments of a connection pass while its end is read: until nothing does, two counters are of two moments.
+    // The last segments of a connection pass while its end is read: until nothing does, two
+    // counters are of two moments.
     let all = || [counters(&cable, "tx"), counters(&cable, "rx")];
     let mut after = all();
     let (service, rest) = loop {
@@ -138,7 +139,7 @@ fn meters_count_segments_of_offloaded_buffers() {
 }
 
 #[test]
-fn a_service_is_held_to_its_limit_and_the_rest_is_not() {
+fn limit_applies_to_its_service_only() {
     if skipped() {
         return;
     }
@@ -220,7 +221,7 @@ fn a_change_of_rate_takes_effect() {
 }
 
 #[test]
-fn guarantees_hold_under_contention_and_what_is_left_goes_by_weight() {
+fn guarantees_hold_and_excess_is_shared_by_weight() {
     if skipped() {
         return;
     }

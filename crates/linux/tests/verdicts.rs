@@ -58,7 +58,7 @@ fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
 }
 
 #[test]
-fn the_kernel_gives_the_native_verdicts() {
+fn kernel_and_native_verdicts_agree() {
     if common::skipped() {
         return;
     }
@@ -97,7 +97,7 @@ fn the_kernel_gives_the_native_verdicts() {
 }
 
 #[test]
-fn the_kernel_gives_the_native_departures() {
+fn kernel_and_native_departures_agree() {
     if common::skipped() {
         return;
     }

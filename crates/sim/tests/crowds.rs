@@ -3,8 +3,9 @@
 //!
 //! Senders start within a packet's time of each other, and with less than two packets in flight,
 //! the senders that meet a retransmission timeout of 200 ms are random. So each pair of crowds runs
-//! with eight seeds (in `make test` with two), and is measured twice: in the second that begins 200 ms after the newcomers
-//! start, and in one that begins 1.4 s after they do, when no sender waits for a timer any more.
+//! with eight seeds (in `make test` with two), and is measured twice: in the second that begins 200
+//! ms after the newcomers start, and in one that begins 1.4 s after they do, when no sender waits
+//! for a timer any more.
 
 mod support;
 

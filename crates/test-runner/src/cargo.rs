@@ -20,8 +20,8 @@ pub(crate) struct Binary {
 /// Which binaries are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Targets {
-    /// These integration tests, before all else. They are built as part of the workspace, with its features, so that [`Targets::All`]
-    /// builds nothing twice.
+    /// These integration tests, before all else. They are built as part of the workspace, with its
+    /// features, so that [`Targets::All`] builds nothing twice.
     Tests(Vec<String>),
     /// All of the workspace, beside tests that run.
     All,
@@ -44,7 +44,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Builds `targets`, and hands each binary over when it is built. Returns whether all were built; cargo has printed why not.
+/// Builds `targets`, and hands each binary over when it is built. Returns whether all were built;
+/// cargo has printed why not.
 pub(crate) fn build(targets: &Targets, groups: &Groups, mut built: impl FnMut(Binary)) -> io::Result<bool> {
     let mut command = command(cargo());
     command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -83,7 +84,8 @@ fn built_by(line: &str) -> Option<Binary> {
     Some(Binary { name: format!("{}/{target}", package(message["package_id"].as_str()?)?), executable, directory })
 }
 
-/// The name in a package's id: `path+file:///work/crates/cli#weir@0.1.0`, or `...crates/weir#0.1.0` where the directory has its name.
+/// The name in a package's id: `path+file:///work/crates/cli#weir@0.1.0`, or `...crates/weir#0.1.0`
+/// where the directory has its name.
 fn package(id: &str) -> Option<&str> {
     let (path, rest) = id.split_once('#')?;
     match rest.split_once('@') {

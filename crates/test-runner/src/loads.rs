@@ -1,7 +1,7 @@
 //! The table of real-time tests: which they are, what each uses of a processor, and how long it takes.
 //!
-//! One line for each test: binary, test, load and seconds. `*` stands for all tests of a binary that have no line of their own. A load
-//! is the number of processors that a test uses on average.
+//! One line for each test: binary, test, load and seconds. `*` stands for all tests of a binary
+//! that have no line of their own. A load is the number of processors that a test uses on average.
 //!
 //! ```text
 //! weir/agent    sigterm_leaves_the_host_as_it_was_found    0.35      2

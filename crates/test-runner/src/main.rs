@@ -1,9 +1,11 @@
 //! Runs all tests of the workspace in the time that its real-time tests leave unused.
 //!
-//! Problem: a third of the tests use real processes, namespaces and real time. They wait most of the time, and one after the other they
-//! take twenty minutes of two idle processors. Approach: each real-time test has a load, the processors that it uses on average
-//! (`tools/realtime-tests`). As many run at the same time as fit a budget, the longest first, each in namespaces of its own
-//! ([`sandbox`]). All other work (the rest of the build, lints, pure tests) runs at a low priority beside them.
+//! Problem: a third of the tests use real processes, namespaces and real time. They wait most of
+//! the time, and one after the other they take twenty minutes of two idle processors. Approach:
+//! each real-time test has a load, the processors that it uses on average (`tools/realtime-tests`).
+//! As many run at the same time as fit a budget, the longest first, each in namespaces of its own
+//! ([`sandbox`]). All other work (the rest of the build, lints, pure tests) runs at a low priority
+//! beside them.
 //!
 //! ```text
 //! cargo builds the real-time tests | they run side by side ----------------------------------> | N passed, N failed, N skipped

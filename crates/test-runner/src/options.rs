@@ -23,8 +23,9 @@ pub(crate) struct Options {
     pub(crate) measured: Option<String>,
 }
 
-/// Of two processors. The other half is for what tests use beyond their average: tests that start together compile BPF programs at the
-/// same moment. A program that keeps one processor busy leaves them nine tenths of it, because they run at a higher priority.
+/// Of two processors. The other half is for what tests use beyond their average: tests that start
+/// together compile BPF programs at the same moment. A program that keeps one processor busy leaves
+/// them nine tenths of it, because they run at a higher priority.
 const BUDGET: u32 = 150;
 
 pub(crate) const USAGE: &str = "\

@@ -13,11 +13,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The priority of all that computes beside real-time tests. These have weights of 9548 to 335, 28 parts of 29 of a processor that both
-/// want, and get it at once when they wake up. A lower priority would leave the build nothing beside other programs of the machine.
+/// The priority of all that computes beside real-time tests. These have weights of 9548 to 335, 28
+/// parts of 29 of a processor that both want, and get it at once when they wake up. A lower
+/// priority would leave the build nothing beside other programs of the machine.
 pub(crate) const BACKGROUND: i32 = 5;
-/// The priority of real-time tests: a program of the usual priority on each processor leaves them nine tenths (`sched_prio_to_weight`
-/// in the kernel: 9548 to 1024).
+/// The priority of real-time tests: a program of the usual priority on each processor leaves them
+/// nine tenths (`sched_prio_to_weight` in the kernel: 9548 to 1024).
 pub(crate) const REALTIME: i32 = -10;
 
 /// How a process ended.
@@ -91,9 +92,11 @@ fn kill(group: u32, signal: i32) {
     unsafe { libc::kill(-(group as i32), signal) };
 }
 
-/// Has a command run in a session of its own at a priority; a higher one than the caller's needs root, and is ignored without.
+/// Has a command run in a session of its own at a priority; a higher one than the caller's needs
+/// root, and is ignored without.
 ///
-/// The kernel shares processors among sessions before it does so among processes (sched(7), autogroup), so both get the priority.
+/// The kernel shares processors among sessions before it does so among processes (sched(7),
+/// autogroup), so both get the priority.
 pub(crate) fn with_priority(command: &mut Command, priority: i32) {
     let text = priority.to_string();
     let set = move || {

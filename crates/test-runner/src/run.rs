@@ -75,7 +75,8 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
     let loads = Loads::parse(&text).map_err(|error| io::Error::other(format!("{LOADS}: {error}")))?;
     let (sender, receiver) = channel();
     let sandboxed = sandbox::is_possible();
-    // One by one in full, as strict as they are; and without namespaces of their own, in which tests would meet each other's.
+    // One by one in full, as strict as they are; and without namespaces of their own, in which
+    // tests would meet each other's.
     let budget = if sandboxed && !options.soak { options.budget } else { 0 };
     let mut run = Run {
         options,
@@ -246,7 +247,8 @@ impl Run<'_> {
         !self.building && self.background.is_empty() && self.running.is_empty()
     }
 
-    /// Starts all that may run now. Real-time tests wait for the first build, which takes all processors; the others for all builds.
+    /// Starts all that may run now. Real-time tests wait for the first build, which takes all
+    /// processors; the others for all builds.
     fn start(&mut self) {
         let is_realtime = |run: &Self, index: usize| matches!(run.jobs[index], Job::Realtime { .. });
         let in_background = self.running.keys().filter(|index| !is_realtime(self, **index)).count();

@@ -1,9 +1,11 @@
 //! The namespaces of a real-time test.
 //!
-//! Problem: tests name network namespaces, pin maps and lock files at fixed paths, so two that run at the same time would collide.
-//! Approach: each test has a network, mount and process namespace of its own. `/run` (named namespaces, the lab's lock, agents' locks) is
-//! a new tmpfs, `/sys/fs/bpf` a new BPF file system. With the first process of the process namespace all others end, so that nothing
-//! outlives its test. Without root there are no namespaces; tests that need them print `skipped:` then.
+//! Problem: tests name network namespaces, pin maps and lock files at fixed paths, so two that run
+//! at the same time would collide. Approach: each test has a network, mount and process namespace
+//! of its own. `/run` (named namespaces, the lab's lock, agents' locks) is a new tmpfs,
+//! `/sys/fs/bpf` a new BPF file system. With the first process of the process namespace all others
+//! end, so that nothing outlives its test. Without root there are no namespaces; tests that need
+//! them print `skipped:` then.
 //!
 //! Source: unshare(1), pid_namespaces(7), mount_namespaces(7).
 
@@ -11,8 +13,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Run by the shell that is the first process in the namespaces. It does not become the test: to process 1 the kernel delivers no
-/// signal that it does not handle, and a test may send itself one.
+/// Run by the shell that is the first process in the namespaces. It does not become the test: to
+/// process 1 the kernel delivers no signal that it does not handle, and a test may send itself one.
 const ENTER: &str = r#"
 set -e
 mount -t tmpfs -o mode=755 tmpfs /run

@@ -1,11 +1,13 @@
 //! Which real-time test starts next.
 //!
-//! Problem: tests of different lengths and loads, and processors that must not be overbooked, or timed tests fail. Approach: the longest
-//! test first (Graham's LPT rule), as long as the sum of the loads of the running tests stays within the budget; a test that does not
-//! fit lets shorter ones pass. A test whose load exceeds the budget starts when no other one runs; with a budget of 0 all run one by one.
+//! Problem: tests of different lengths and loads, and processors that must not be overbooked, or
+//! timed tests fail. Approach: the longest test first (Graham's LPT rule), as long as the sum of
+//! the loads of the running tests stays within the budget; a test that does not fit lets shorter
+//! ones pass. A test whose load exceeds the budget starts when no other one runs; with a budget of
+//! 0 all run one by one.
 //!
-//! Worked example: budget 100; A 60 s at 50, B 50 s at 70, C 10 s at 40. A starts, B does not fit, C does (90). When A has ended, B
-//! does not fit beside C (110) and waits for its end.
+//! Worked example: budget 100; A 60 s at 50, B 50 s at 70, C 10 s at 40. A starts, B does not fit,
+//! C does (90). When A has ended, B does not fit beside C (110) and waits for its end.
 //!
 //! Source: R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969.
 

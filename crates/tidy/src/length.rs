@@ -1,7 +1,8 @@
 //! Lines of at most 120 columns, C functions of at most 70 lines, source files of at most 700.
 //!
-//! The bounds are rustfmt's `max_width` and the project's own (CONTRIBUTING.md). A tab counts to the next multiple of eight, as the
-//! kernel's coding style has it. Tables of Markdown and recorded output keep their lines.
+//! The bounds are rustfmt's `max_width` and the project's own (CONTRIBUTING.md). A tab counts to
+//! the next multiple of eight, as the kernel's coding style has it. Tables of Markdown and recorded
+//! output keep their lines.
 
 use crate::tree::File;
 

@@ -1,10 +1,10 @@
 //! Links and paths in Markdown that lead nowhere.
 //!
-//! Checked are links to files of the tree, with their anchors, and paths of the tree in back quotes. Addresses elsewhere are
-//! not: the check makes no connections.
+//! Checked are links to files of the tree, with their anchors, and paths of the tree in back
+//! quotes. Addresses elsewhere are not: the check makes no connections.
 //!
-//! Worked example: `[the law](receive-meter.md#the-law)` in docs/design/ needs docs/design/receive-meter.md with a heading
-//! "The law".
+//! Worked example: `[the law](receive-meter.md#the-law)` in docs/design/ needs
+//! docs/design/receive-meter.md with a heading "The law".
 
 use crate::tree::File;
 use regex_lite::Regex;
@@ -106,7 +106,8 @@ fn resolve(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The anchors of a document's headings, as they are made on code hosts: lower case, punctuation dropped, blanks as `-`.
+/// The anchors of a document's headings, as they are made on code hosts: lower case, punctuation
+/// dropped, blanks as `-`.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| {

@@ -1,10 +1,12 @@
 //! Terms that were replaced, each with the term to write instead.
 //!
-//! Problem: a concept with two names is two concepts to a reader, and programs that "tell" and "hear" each other hide which
-//! message is meant. Approach: a list of phrases, each for the whole tree or for the directories where the word
-//! has no other meaning. An identifier counts as its parts: `tell_alive` has the word `tell`.
+//! Problem: a concept with two names is two concepts to a reader, and programs that "tell" and
+//! "hear" each other hide which message is meant. Approach: a list of phrases, each for the whole
+//! tree or for the directories where the word has no other meaning. An identifier counts as its
+//! parts: `tell_alive` has the word `tell`.
 //!
-//! Worked example: "what a sender was told last" in datapath/ is refused, with "reports" and "advertises" to choose from.
+//! Worked example: "what a sender was told last" in datapath/ is refused, with "reports" and
+//! "advertises" to choose from.
 
 use crate::tree::File;
 use std::collections::BTreeMap;
@@ -124,7 +126,8 @@ fn begins(words: &[String], phrase: &str) -> bool {
     phrase.split(' ').all(|part| words.next().is_some_and(|word| word == part))
 }
 
-/// The words of a line in lower case, with identifiers in parts: `tell_alive`, `TellAlive` and `tell-alive` are "tell", "alive".
+/// The words of a line in lower case, with identifiers in parts: `tell_alive`, `TellAlive` and
+/// `tell-alive` are "tell", "alive".
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut lower) = (Vec::new(), String::new(), false);
     for letter in line.chars() {

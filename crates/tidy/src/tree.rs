@@ -16,7 +16,8 @@ pub struct File {
 /// Directories and files at the root that are built or written, not sources.
 const BUILT: [&str; 3] = ["target", "out", ".git"];
 
-/// All text files below `root`: tracked ones, and new ones that git does not ignore. A file that is not UTF-8 is no text.
+/// All text files below `root`: tracked ones, and new ones that git does not ignore. A file that is
+/// not UTF-8 is no text.
 ///
 /// # Errors
 /// A directory or file that cannot be read.

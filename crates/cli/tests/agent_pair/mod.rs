@@ -37,7 +37,8 @@ impl Pair {
         prefix.cleanup().expect("leftovers of an earlier run go");
         let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
         connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
-        // The kernel gives a new namespace the number of one that went, and an agent that was killed there left its lock.
+        // The kernel gives a new namespace the number of one that went, and an agent that was
+        // killed there left its lock.
         for netns in [&m1, &m2] {
             let mut remove = netns.command(WEIR).expect("a command");
             remove.args(["agent", "--remove", "--interface", "eth0"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -187,7 +188,8 @@ impl Flow {
         let ends = Arc::clone(&stop);
         let send = std::thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
-                // What is not taken within the patience is tried again; what a connection that broke would send is seen as nothing.
+                // What is not taken within the patience is tried again; what a connection that
+                // broke would send is seen as nothing.
                 if sender.write(&[0; 65_536]).is_err() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -214,8 +216,8 @@ impl Flow {
         self.rates(1, 1000)[0]
     }
 
-    /// Asserts that this second's rate is within `part` of the expected one. On shared processors, where a second may lack what others
-    /// used of it, one of ten is.
+    /// Asserts that this second's rate is within `part` of the expected one. On shared processors,
+    /// where a second may lack what others used of it, one of ten is.
     pub(crate) fn is_at(&self, expected: f64, part: f64) {
         let mut rates = Vec::new();
         for _ in 0..if quick() { 10 } else { 1 } {

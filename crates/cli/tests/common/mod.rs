@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// The program under test.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Says that a test is skipped, and why, where this host cannot run it; where WEIR_NO_SKIP is set, as in CI, that is a failure.
+/// Says that a test is skipped, and why, where this host cannot run it; where WEIR_NO_SKIP is set,
+/// as in CI, that is a failure.
 pub(crate) fn skipped(test: &str) -> bool {
     let missing = weir_linux::requirements::check(weir_linux::requirements::Purpose::Lab);
     if missing.is_empty() {
@@ -24,14 +25,15 @@ pub(crate) fn skipped(test: &str) -> bool {
     true
 }
 
-/// Whether the test shares its processors with others, as in `make test`: shorter, and without assertions that need a quiet machine.
-/// Otherwise (`make soak`, or `cargo test`) it runs in full.
+/// Whether the test shares its processors with others, as in `make test`: shorter, and without
+/// assertions that need a quiet machine. Otherwise (`make soak`, or `cargo test`) it runs in full.
 pub(crate) fn quick() -> bool {
     std::env::var_os("WEIR_QUICK").is_some()
 }
 
-/// Whether rates measured one after the other are all within `part` of the expected one. On shared processors a short one may lack what
-/// others used of its time: there the mean is at least six tenths of the expected one, and none exceeds it by more than four tenths.
+/// Whether rates measured one after the other are all within `part` of the expected one. On shared
+/// processors a short one may lack what others used of its time: there the mean is at least six
+/// tenths of the expected one, and none exceeds it by more than four tenths.
 pub(crate) fn hold(rates: &[f64], expected: f64, part: f64) -> bool {
     if !quick() {
         return rates.iter().all(|rate| (rate / expected - 1.0).abs() < part);

@@ -1,6 +1,8 @@
-//! Two racks with fabric brokers, for faults: m1, m2 and m5 behind one switch, m3 and the brokers' host behind another, one cable
-//! between the two. Under [`POLICY`] what may be sent of `a` is 30 Mb/s by a machine, 24 by a rack and 16 over the fabric; so each of
-//! two machines of a rack has 8 while all works, 12 without a fabric broker, and 30 without an agent. `b` is for what m3 may receive.
+//! Two racks with fabric brokers, for faults: m1, m2 and m5 behind one switch, m3 and the brokers'
+//! host behind another, one cable between the two. Under [`POLICY`] what may be sent of `a` is 30
+//! Mb/s by a machine, 24 by a rack and 16 over the fabric; so each of two machines of a rack has 8
+//! while all works, 12 without a fabric broker, and 30 without an agent. `b` is for what m3 may
+//! receive.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::agent_pair::Flow;
@@ -202,7 +204,8 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// After a failure: what one needs to see of each machine, and the ends of the logs. Reports of a run keep a part only.
+    /// After a failure: what one needs to see of each machine, and the ends of the logs. Reports of
+    /// a run keep a part only.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -229,7 +232,8 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap_or_default()).unwrap_or_default()
 }
 
-/// A status in some lines: the mode, what each service uses and may use, the receive meter, and the counters that are not zero.
+/// A status in some lines: the mode, what each service uses and may use, the receive meter, and the
+/// counters that are not zero.
 fn outline(status: &Value) -> String {
     const RATES: [&str; 6] =
         ["usage_bps", "limit_bps", "meter_capacity_bps", "sender_rate_bps", "destinations_limited", "backlog_bytes"];

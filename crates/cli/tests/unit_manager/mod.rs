@@ -1,8 +1,9 @@
 //! A systemd that runs the shipped units, with their sandboxes, on a host that was not booted by systemd.
 //!
-//! A user manager that is root applies what a unit asks for as the system's does. It runs in a mount namespace of its own, where `/etc`,
-//! `/run`, `/var/lib` and `/usr/local/bin` are the test's, so that a unit is run as it is shipped, with the paths it names, and
-//! nothing of the host is touched; and in the network namespace of a lab's host, with which it ends.
+//! A user manager that is root applies what a unit asks for as the system's does. It runs in a
+//! mount namespace of its own, where `/etc`, `/run`, `/var/lib` and `/usr/local/bin` are the
+//! test's, so that a unit is run as it is shipped, with the paths it names, and nothing of the host
+//! is touched; and in the network namespace of a lab's host, with which it ends.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
 
 use crate::common::{WEIR, wait_for};
@@ -40,8 +41,8 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Starts one for these units in `netns`, with its files below `directory`, which must be new; `None`, and a line that says so, where
-    /// this host has no systemd.
+    /// Starts one for these units in `netns`, with its files below `directory`, which must be new;
+    /// `None`, and a line that says so, where this host has no systemd.
     pub(crate) fn start(netns: &Netns, directory: &Path, units: &[(&str, &str)]) -> Option<Self> {
         if !Path::new(SYSTEMD).exists() {
             assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and there is no systemd");
@@ -68,7 +69,8 @@ impl Manager {
         let mut command = netns.command("unshare").expect("a command");
         command.args(["-m", "sh", "-c", BEGIN, "sh"]).arg(directory).args([WEIR, SYSTEMD]);
         command.env_clear().envs([("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/run/home")]);
-        // RuntimeDirectory= and StateDirectory= of a user's units are below these; which of both the latter is depends on the version.
+        // RuntimeDirectory= and StateDirectory= of a user's units are below these; which of both
+        // the latter is depends on the version.
         command.envs([("XDG_RUNTIME_DIR", "/run"), ("XDG_CONFIG_HOME", "/var/lib"), ("XDG_STATE_HOME", "/var/lib")]);
         let said = fs::File::create(directory.join("manager.log")).expect("made");
         command.stdin(Stdio::null()).stdout(said.try_clone().expect("copied")).stderr(said);

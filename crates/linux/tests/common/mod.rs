@@ -26,14 +26,14 @@ pub(crate) fn skipped() -> bool {
     true
 }
 
-/// Whether the test shares its processors with others, as in `make test`: shorter, and without assertions that need a quiet machine.
-/// Otherwise (`make soak`, or `cargo test`) it runs in full.
+/// Whether the test shares its processors with others, as in `make test`: shorter, and without
+/// assertions that need a quiet machine. Otherwise (`make soak`, or `cargo test`) it runs in full.
 pub(crate) fn quick() -> bool {
     std::env::var_os("WEIR_QUICK").is_some()
 }
 
-/// Asserts that a measured rate in Mb/s is the expected one; on shared processors, where what others used of the time is missing, from
-/// half of it to a quarter more.
+/// Asserts that a measured rate in Mb/s is the expected one; on shared processors, where what
+/// others used of the time is missing, from half of it to a quarter more.
 pub(crate) fn within(measured: f64, expected: f64, percent: f64) {
     println!("{measured:.2} Mb/s of {expected:.2}");
     let (less, more) = if quick() { (50.0, 25.0) } else { (percent, percent) };
