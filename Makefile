@@ -63,7 +63,7 @@ soak: setup format ## make test in full, real-time tests one by one (idle machin
 	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 
-test-realtime: setup ## The real-time tests alone: TESTS=words, REPEAT=times, BUSY=processors that another program uses meanwhile
+test-realtime: setup ## Real-time tests: TESTS=words, REPEAT=times, BUSY=processors kept busy meanwhile
 	$(RUNNER) --realtime $(if $(REPEAT),--repeat $(REPEAT)) $(if $(BUSY),--busy $(BUSY)) $(RUNNER_OPTIONS) $(TESTS)
 
 unit: setup    ## All other tests alone: TESTS=words

@@ -200,6 +200,43 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 #define SEND_CAPABILITY 100
 
 /*
+ * Admits a broker's datagram: to the agent's address, from a machine of the rack, within the rate of
+ * one machine. Returns NEXT, or DROP with the reason counted.
+ */
+static __always_inline int admit_broker_datagram(struct __sk_buff *skb, const struct weir_config *config,
+						 const struct weir_packet *packet, u64 now)
+{
+	struct weir_address from;
+	struct weir_peer *peer;
+
+	if (packet->destination[0] != config->agent_address[0] ||
+	    packet->destination[1] != config->agent_address[1]) {
+		count_event(misdirected);
+		return DROP;
+	}
+	from.words[0] = packet->source[0];
+	from.words[1] = packet->source[1];
+	peer = bpf_map_lookup_elem(&weir_peers, &from);
+	if (!peer) {
+		count_event(unknown_peer);
+		return DROP;
+	}
+	if (!peer->limiter.rate) {
+		peer->limiter.paid_at = now;
+		weir_limiter_set_rate(&peer->limiter, now, WEIR_PEER_RATE);
+		weir_limiter_set_burst(&peer->limiter, WEIR_PEER_BURST);
+	}
+	if (weir_limiter_earliest(&peer->limiter, now) > now) {
+		peer->refused += 1;
+		count_event(peer_rate_exceeded);
+		return DROP;
+	}
+	weir_limiter_departure(&peer->limiter, now, skb->len);
+	peer->passed += 1;
+	return NEXT;
+}
+
+/*
  * Handles a datagram that arrived at the control port. Returns DROP, SEND_CAPABILITY, or NEXT for a
  * datagram that the agent may receive.
  */
@@ -207,9 +244,7 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 				      const struct weir_packet *packet)
 {
 	struct weir_feedback_arrival *arrival;
-	struct weir_address from;
 	struct weir_table *table;
-	struct weir_peer *peer;
 	u64 now = bpf_ktime_get_ns();
 	u32 key = 0, service;
 	int kind;
@@ -229,33 +264,8 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 			count_event(other_version);
 		return DROP;
 	}
-	if (kind == WEIR_FEEDBACK_OTHER) {
-		if (packet->destination[0] != config->agent_address[0] ||
-		    packet->destination[1] != config->agent_address[1]) {
-			count_event(misdirected);
-			return DROP;
-		}
-		from.words[0] = packet->source[0];
-		from.words[1] = packet->source[1];
-		peer = bpf_map_lookup_elem(&weir_peers, &from);
-		if (!peer) {
-			count_event(unknown_peer);
-			return DROP;
-		}
-		if (!peer->limiter.rate) {
-			peer->limiter.paid_at = now;
-			weir_limiter_set_rate(&peer->limiter, now, WEIR_PEER_RATE);
-			weir_limiter_set_burst(&peer->limiter, WEIR_PEER_BURST);
-		}
-		if (weir_limiter_earliest(&peer->limiter, now) > now) {
-			peer->refused += 1;
-			count_event(peer_rate_exceeded);
-			return DROP;
-		}
-		weir_limiter_departure(&peer->limiter, now, skb->len);
-		peer->passed += 1;
-		return NEXT;
-	}
+	if (kind == WEIR_FEEDBACK_OTHER)
+		return admit_broker_datagram(skb, config, packet, now);
 	if (packet->destination_port != WEIR_CONTROL_PORT ||
 	    weir_load(skb, packet->header_bytes, arrival->body, WEIR_FEEDBACK_BYTES)) {
 		count_event(foreign);

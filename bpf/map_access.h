@@ -15,8 +15,8 @@
 #define WEIR_PACKET_OTHERHOST 3
 
 /*
- * Set by the loader; 0 if packets get no departure times (htb). The verifier then prunes that code, which is half of its work: a
- * second of CPU time at each start of an agent.
+ * Set by the loader; 0 if packets get no departure times (htb). The verifier then prunes that code,
+ * which is half of its work: a second of CPU time at each start of an agent.
  */
 const volatile u32 weir_paces = 1;
 
@@ -74,7 +74,8 @@ static __always_inline int decapsulates(const struct weir_packet *packet, u32 se
 	known = *(volatile u64 *)epoch;
 	/* the time of a tick may lie before the declaration */
 	if (cached->sender.source[0] == packet->source[0] && cached->sender.source[1] == packet->source[1] &&
-	    cached->sender.destination[0] == packet->destination[0] && cached->sender.destination[1] == packet->destination[1] &&
+	    cached->sender.destination[0] == packet->destination[0] &&
+		    cached->sender.destination[1] == packet->destination[1] &&
 	    cached->sender.service == service) {
 		if (cached->at && (now < cached->at || now - cached->at < WEIR_ECN_DECAPSULATE_TIME))
 			return 1;
@@ -89,7 +90,10 @@ static __always_inline int decapsulates(const struct weir_packet *packet, u32 se
 	return capability && (now < capability->at || now - capability->at < WEIR_ECN_DECAPSULATE_TIME);
 }
 
-/* The time of the last tick, at most some milliseconds ago, or 0 before the first. A clock read costs half of a packet's time. */
+/*
+ * The time of the last tick, at most some milliseconds ago, or 0 before the first. A clock read
+ * costs half of a packet's time.
+ */
 static __always_inline u64 tick_time(u64 tick)
 {
 	u32 key = 0;
@@ -100,7 +104,8 @@ static __always_inline u64 tick_time(u64 tick)
 }
 
 /* Adds the source of a packet whose hardware source is not this interface to the local neighbours. */
-static __always_inline void note_neighbour(struct __sk_buff *skb, const struct weir_config *config, const struct weir_packet *packet)
+static __always_inline void note_neighbour(struct __sk_buff *skb, const struct weir_config *config,
+					   const struct weir_packet *packet)
 {
 	u8 hardware[12] WEIR_ALIGNED;
 	struct weir_address from;
@@ -134,13 +139,13 @@ static __always_inline int is_neighbour(const struct weir_packet *packet, u64 no
 }
 
 /* Counts an event in a field of struct weir_counts. */
-#define count_event(field)                                                                                                  \
-	do {                                                                                                                \
-		u32 first_ = 0;                                                                                             \
-		struct weir_counts *counts_ = bpf_map_lookup_elem(&weir_counts, &first_);                                   \
-                                                                                                                            \
-		if (counts_)                                                                                                \
-			counts_->field += 1;                                                                                \
+#define count_event(field)                                                                                      \
+	do {                                                                                                    \
+		u32 first_ = 0;                                                                                 \
+		struct weir_counts *counts_ = bpf_map_lookup_elem(&weir_counts, &first_);                       \
+                                                                                                                \
+		if (counts_)                                                                                    \
+			counts_->field += 1;                                                                    \
 	} while (0)
 
 #endif

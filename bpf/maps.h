@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The pinned maps, and nothing else: this text is part of the version of the maps (crates/datapath/build/version.rs). They are pinned
- * by their names, see crates/linux/src/pins.rs. The shared helpers are in map_access.h.
+ * The pinned maps, and nothing else: this text is part of the version of the maps
+ * (crates/datapath/build/version.rs). They are pinned by their names, see crates/linux/src/pins.rs.
+ * The shared helpers are in map_access.h.
  */
 #ifndef WEIR_MAPS_H
 #define WEIR_MAPS_H
@@ -15,20 +16,20 @@ struct weir_timer {
 	struct bpf_timer timer;
 };
 
-#define WEIR_ARRAY(name, of, entries)                                                                                       \
-	struct {                                                                                                            \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                           \
-		__uint(max_entries, entries);                                                                               \
-		__type(key, u32);                                                                                           \
-		__type(value, of);                                                                                          \
+#define WEIR_ARRAY(name, of, entries)                                                                           \
+	struct {                                                                                                \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                               \
+		__uint(max_entries, entries);                                                                   \
+		__type(key, u32);                                                                               \
+		__type(value, of);                                                                              \
 	} name SEC(".maps")
 
-#define WEIR_PERCPU(name, of, entries)                                                                                      \
-	struct {                                                                                                            \
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                                    \
-		__uint(max_entries, entries);                                                                               \
-		__type(key, u32);                                                                                           \
-		__type(value, of);                                                                                          \
+#define WEIR_PERCPU(name, of, entries)                                                                          \
+	struct {                                                                                                \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                        \
+		__uint(max_entries, entries);                                                                   \
+		__type(key, u32);                                                                               \
+		__type(value, of);                                                                              \
 	} name SEC(".maps")
 
 /* written by user space */

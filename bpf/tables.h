@@ -2,14 +2,14 @@
 /*
  * Keys and values of the maps that user space and the BPF programs share.
  *
- * crates/datapath/build generates the Rust types, constants and functions from this header and those it includes. The maps are in
- * maps.h.
+ * crates/datapath/build generates the Rust types, constants and functions from this header and
+ * those it includes. The maps are in maps.h.
  *
- * Each value has one writer: user space writes the configuration, the timer the meters, each CPU its counters. The limiters of
- * departure times have several writers in the kernel, under a lock.
+ * Each value has one writer: user space writes the configuration, the timer the meters, each CPU
+ * its counters. The limiters of departure times have several writers in the kernel, under a lock.
  *
- * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in later policies: user space
- * recognises it by the hash of its name.
+ * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in
+ * later policies: user space recognises it by the hash of its name.
  */
 #ifndef WEIR_TABLES_H
 #define WEIR_TABLES_H
@@ -28,8 +28,9 @@
 #include "tunnel.h"
 
 /*
- * An agent adopts pinned maps whose version equals its own. The build computes the version from the definitions of the maps, of
- * their keys and values, and from this number. Raise it when a value changes its meaning, unit or origin and keeps its layout.
+ * An agent adopts pinned maps whose version equals its own. The build computes the version from the
+ * definitions of the maps, of their keys and values, and from this number. Raise it when a value
+ * changes its meaning, unit or origin and keeps its layout.
  */
 #define WEIR_STATE_REVISION 1
 
@@ -260,9 +261,10 @@ struct weir_peer {
 };
 
 /*
- * Addresses behind this interface that are not the host's: guests on a bridge. Packets to a neighbour get feedback for
- * WEIR_NEIGHBOUR_LIFETIME ns after its last packet, a minute as in the neighbour tables of hosts; its entry is refreshed at most once
- * per WEIR_NEIGHBOUR_REFRESH. An evicted neighbour is added again by its next packet.
+ * Addresses behind this interface that are not the host's: guests on a bridge. Packets to a
+ * neighbour get feedback for WEIR_NEIGHBOUR_LIFETIME ns after its last packet, a minute as in the
+ * neighbour tables of hosts; its entry is refreshed at most once per WEIR_NEIGHBOUR_REFRESH. An
+ * evicted neighbour is added again by its next packet.
  */
 #define WEIR_NEIGHBOURS_MAX 4096
 #define WEIR_NEIGHBOUR_LIFETIME 60000000000ULL
@@ -270,13 +272,17 @@ struct weir_peer {
 
 /* Slots of one CPU's table of advertised rates. */
 #define WEIR_ADVERTISED_SLOTS 256
-/* An unchanged rate is not advertised again for this many mean feedback intervals; senders request feedback after two and a half. */
+/*
+ * An unchanged rate is not advertised again for this many mean feedback intervals; senders request
+ * feedback after two and a half.
+ */
 #define WEIR_ADVERTISED_HOLD 2
 
 /*
- * Feedback that one CPU sends on request in a tick, beside feedback that is due by bytes; without a bound, a sender could have every
- * small packet answered. At 200 us a tick and 2 us a packet that is at most a third of a CPU, and the requests of a hundred senders
- * every 500 us. A sender beyond the bound requests again, or gets feedback by bytes.
+ * Feedback that one CPU sends on request in a tick, beside feedback that is due by bytes; without a
+ * bound, a sender could have every small packet sampled. At 200 us a tick and 2 us a packet that is
+ * at most a third of a CPU, and the requests of a hundred senders every 500 us. A sender beyond the
+ * bound requests again, or gets feedback by bytes.
  */
 #define WEIR_REQUESTS_MAX 32
 
@@ -307,8 +313,9 @@ struct weir_feedback_arrival {
 };
 
 /*
- * Events, counted by each CPU. User space takes names and comments from here: `feedback_failed` is the key in the status and the
- * metric weir_kernel_feedback_failed_total, with its comment as help text.
+ * Events, counted by each CPU. User space takes names and comments from here: `feedback_failed` is
+ * the key in the status and the metric weir_kernel_feedback_failed_total, with its comment as help
+ * text.
  */
 struct weir_counts {
 	u64 feedback_failed;       /* Feedback that could not be built or sent. */
@@ -324,7 +331,7 @@ struct weir_counts {
 	u64 peer_rate_exceeded;    /* Brokers' datagrams beyond the rate of one machine. */
 	u64 spoofed;               /* Tenants' packets in the form of control traffic, dropped. */
 	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
-	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, not answered. */
+	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, without feedback. */
 };
 
 #endif

@@ -103,7 +103,8 @@ WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet 
  * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
  * `starts` has WEIR_STARTS entries.
  */
-WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts, const struct weir_packet *packet)
+WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
+			      const struct weir_packet *packet)
 {
 	u32 start = weir_classify_start(starts, packet);
 	u32 i, at;

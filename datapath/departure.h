@@ -151,18 +151,21 @@ WEIR_INLINE void weir_pacing_set(const struct weir_pacing *pacing, struct weir_l
 }
 
 /* Returns 1 if a packet that `limiter` lets leave at `departure` is beyond the horizon. */
-WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now, u64 departure)
+WEIR_INLINE int weir_pacing_beyond(const struct weir_pacing *pacing, const struct weir_limiter *limiter, u64 now,
+				   u64 departure)
 {
 	if (departure <= now || departure - now <= pacing->horizon)
 		return 0;
-	return limiter->owed > limiter->burst && limiter->owed - limiter->burst > pacing->queue * WEIR_NANOBITS_PER_BYTE;
+	return limiter->owed > limiter->burst &&
+		limiter->owed - limiter->burst > pacing->queue * WEIR_NANOBITS_PER_BYTE;
 }
 
 /*
  * Charges a packet of `bytes`, offered at `now`, to a destination limiter, which comes before all
  * others. Returns 0 and the departure, or 1 if the packet is beyond the horizon.
  */
-WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes, u64 *departure)
+WEIR_INLINE int weir_pacing_pass(const struct weir_pacing *pacing, struct weir_limiter *limiter, u64 now, u32 bytes,
+				 u64 *departure)
 {
 	*departure = weir_limiter_earliest(limiter, now);
 	if (weir_pacing_beyond(pacing, limiter, now, *departure))
@@ -202,7 +205,8 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
  * twice, so a window carries up to one `tick` (ns) at the rate more. The next tick is due at `due`.
  * `unpaid` belongs to the batch.
  */
-WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination, u32 unpaid,
+WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination,
+					 u32 unpaid,
 				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
 {
 	u64 then = due + tick, horizon = pacing->horizon;
@@ -288,7 +292,8 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 		sender->fair_rate = rate;
 		sender->generation = rules->generation;
 		weir_pacing_set(pacing, &sender->committed, now,
-				weir_interface_meter_share(meter, pacing->sharing, rules->min, rules->max, rules->weight));
+				weir_interface_meter_share(meter, pacing->sharing, rules->min, rules->max,
+							   rules->weight));
 	}
 	root = weir_limiter_earliest(&sender->root, now);
 	own = weir_limiter_earliest(&sender->committed, now);
@@ -329,7 +334,8 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 }
 
 /* Second half of a departure, for a packet that leaves: the machine limiter. */
-WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes,
+WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machine, const struct weir_pacing *pacing,
+					       u64 now, u32 bytes,
 					u32 leaves, u64 *departure)
 {
 	u64 excess;
@@ -345,7 +351,8 @@ WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machi
 }
 
 /* Ends a lease with `left` remaining bytes: counts the used bytes and refunds the others. */
-WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination, struct weir_sender *sender,
+WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination,
+				    struct weir_sender *sender,
 				    struct weir_machine_egress *machine)
 {
 	u32 used = lease->charged - left;
@@ -364,7 +371,8 @@ WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, st
  * Starts a lease of at most `wanted` bytes after a packet of `bytes` that waits until `departure`.
  * Starts none if the limiters allow less than another packet of this size.
  */
-WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination, struct weir_sender *sender,
+WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination,
+				   struct weir_sender *sender,
 				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
 				   u64 departure)
 {
@@ -407,12 +415,14 @@ WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter
  * destination, `destination` that of the packet's, at `slot`; either can be null. `due` is the time
  * of the next tick. Returns WEIR_LEAVES_*.
  */
-WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination, u32 slot,
+WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *paid, struct weir_limiter *destination,
+			    u32 slot,
 			    struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules,
 			    const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
 			    struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes, u32 static_only, u64 *departure)
 {
-	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), wanted = weir_lease_wanted(lease, left, due, bytes), leaves, room, other;
+	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), wanted = weir_lease_wanted(lease, left, due,
+											     bytes), leaves, room, other;
 	u64 last = lease->last;
 
 	batch->room = 0;
@@ -492,7 +502,8 @@ WEIR_INLINE void weir_sending_tick(struct weir_interface_meter *meter, u64 now, 
 		return;
 	meter->usage = weir_window_usage(&meter->window, elapsed);
 	meter->rate = weir_law_run(&meter->law, meter->rate, meter->capacity, floor, meter->usage, counted, 0);
-	if (meter->usage > meter->capacity && meter->usage - meter->capacity > meter->capacity / WEIR_COMMITTED_OVERSHOOT)
+	if (meter->usage > meter->capacity &&
+	    meter->usage - meter->capacity > meter->capacity / WEIR_COMMITTED_OVERSHOOT)
 		meter->rate = floor;
 	weir_window_open(&meter->window, now);
 }

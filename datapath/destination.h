@@ -13,10 +13,10 @@
  *   drop   (Parley removes idle limiters) the caller removes the limiter
  *   halve  (EyeQ) the rate halves, and again after each further `silence`, down to `halved_floor`
  *
- * Feedback requests: a receiver answers one packet per 10 kB, so a sender at a rate r receives
+ * Feedback requests: a receiver sends feedback for one packet per 10 kB, so a sender at a rate r receives
  * feedback every 80,000 / r s on average. That is late for slow senders and for many senders. A
  * sender without feedback for `request_after` sends a packet as ECT(1) instead of ECT(0), at most
- * once per `request_after`. Switches treat both alike, and the receiver answers it without state. A
+ * once per `request_after`. Switches treat both alike, and the receiver sends feedback without state. A
  * CE mark overwrites the request; the next request replaces it. 0 disables requests.
  *
  * The burst is `burst` bytes, or the bytes of `burst_time` at the rate if these are more.
@@ -91,7 +91,8 @@ WEIR_INLINE void weir_destination_set(struct weir_destination *destination, u64 
 }
 
 /* Replaces the rules after a policy change. The burst follows with the next feedback. */
-WEIR_INLINE void weir_destination_set_rules(struct weir_destination *destination, const struct weir_destination_rules *rules)
+WEIR_INLINE void weir_destination_set_rules(struct weir_destination *destination,
+					    const struct weir_destination_rules *rules)
 {
 	destination->rules = *rules;
 	if (destination->rules.burst_time > 1000000000)

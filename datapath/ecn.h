@@ -93,7 +93,8 @@ WEIR_INLINE int weir_ipv4_has_marker(u16 identification, u32 segments)
 {
 	u32 last = (u32)identification + segments - 1;
 
-	return identification >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER || last >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER;
+	return identification >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER ||
+		last >> WEIR_ECN_MARKER_COUNT_BITS == WEIR_ECN_MARKER;
 }
 
 /*
@@ -119,7 +120,8 @@ WEIR_INLINE int weir_ecn_leave_ipv4(u8 header[WEIR_ECN_IPV4], u32 segments, int 
 		return WEIR_ECN_UNCHANGED;
 	if (count + segments > WEIR_ECN_MARKER_COUNT_MASK + 1)
 		count = 0;
-	weir_ipv4_set(header, requests_feedback ? WEIR_ECT1 : WEIR_ECT0, (u16)(WEIR_ECN_MARKER << WEIR_ECN_MARKER_COUNT_BITS | count));
+	weir_ipv4_set(header, requests_feedback ? WEIR_ECT1 : WEIR_ECT0,
+		      (u16)(WEIR_ECN_MARKER << WEIR_ECN_MARKER_COUNT_BITS | count));
 	return WEIR_ECN_CHANGED;
 }
 

@@ -4,9 +4,9 @@
  *
  * Feedback must reach the host that sent the packet, whatever address the packet has (a virtual
  * machine's, a container's). It must carry more than 65 Gb/s, name the service, and be rejected if
- * it is forged or old. It is a UDP datagram between the two addresses of the answered packet. The
+ * it is forged or old. It is a UDP datagram between the two addresses of the sampled packet. The
  * sender's host removes it at its interface, before any tenant receives it. It carries the fields
- * of the answered packet by which the sender's own rules find the service, because hosts can
+ * of the sampled packet by which the sender's own rules find the service, because hosts can
  * classify differently. A SipHash tag covers it and both addresses. (epoch, sequence) must be newer
  * than the last accepted one.
  *
@@ -15,8 +15,8 @@
  *   1, 1   version 2, kind: 5 feedback, 6 ECN capability message (others: crates/wire)
  *   2      key number
  *   2      0 when sent, ignored when received: some hardware writes a checksum here
- *   1      WEIR_HAS_* of the answered packet, and WEIR_FEEDBACK_ECN_ACK
- *   1      protocol of the answered packet, as all fields up to VXLAN network
+ *   1      WEIR_HAS_* of the sampled packet, and WEIR_FEEDBACK_ECN_ACK
+ *   1      protocol of the sampled packet, as all fields up to VXLAN network
  *   2, 2   source port, destination port
  *   4      service: the first four bytes of SHA-256 over its path, for operators and counters
  *   1, 3   DSCP, VXLAN network
@@ -28,7 +28,7 @@
  * ECN capability message: a sender that applies feedback returns it as kind 6, some times a second,
  * to report that it encapsulates ECN (ecn.h). The receiver acknowledges it in feedback.
  *
- * Worked example: 10.0.0.2 answers a TCP packet 10.0.0.1:40000 > 10.0.0.2:7000 with 5 Gb/s: a frame
+ * Worked example: 10.0.0.2 sends feedback for a TCP packet 10.0.0.1:40000 > 10.0.0.2:7000 with 5 Gb/s: a frame
  * of 98 bytes, UDP from 10.0.0.2 to 10.0.0.1, port 30565.
  *
  * Source: Parley section 3.2.1 (custom IP packet). EyeQ's frame of 64 B, IP protocol 143, carries
@@ -84,7 +84,7 @@ struct weir_feedback {
 	u32 service;
 	u32 vni;
 	u16 key;
-	u16 source_port; /* of the answered packet */
+	u16 source_port; /* of the sampled packet */
 	u16 destination_port;
 	u8 protocol;
 	u8 dscp;
@@ -102,7 +102,7 @@ WEIR_INLINE u64 weir_be64(u64 value)
 }
 
 /*
- * Returns the tag of a body between the addresses `source` (the receiver that answers) and
+ * Returns the tag of a body between the addresses `source` (the receiver) and
  * `destination`. The bytes that hardware can overwrite are excluded.
  */
 WEIR_INLINE u64 weir_feedback_tag(const u64 body[WEIR_FEEDBACK_WORDS], const u64 source[2], const u64 destination[2],
@@ -124,11 +124,13 @@ WEIR_INLINE u64 weir_feedback_tag(const u64 body[WEIR_FEEDBACK_WORDS], const u64
 }
 
 /* Fills the body of a datagram of `kind`. */
-WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback,
+					const u64 source[2],
 					const u64 destination[2], const struct weir_sip_key *key)
 {
 	body[0] = weir_be64((u64)WEIR_MAGIC << 32 | (u64)WEIR_WIRE_VERSION << 24 | (u64)kind << 16 | feedback->key);
-	body[1] = weir_be64((u64)feedback->has << 40 | (u64)feedback->protocol << 32 | (u64)feedback->source_port << 16 |
+	body[1] = weir_be64((u64)feedback->has << 40 | (u64)feedback->protocol << 32 |
+			    (u64)feedback->source_port << 16 |
 			    feedback->destination_port);
 	body[2] = weir_be64((u64)feedback->service << 32 | (u64)feedback->dscp << 24 | (feedback->vni & 0xffffff));
 	body[3] = weir_be64(feedback->rate);
@@ -138,7 +140,8 @@ WEIR_INLINE void weir_feedback_write_as(u32 kind, u64 body[WEIR_FEEDBACK_WORDS],
 }
 
 /* Fills the body of feedback. */
-WEIR_INLINE void weir_feedback_write(u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback, const u64 source[2],
+WEIR_INLINE void weir_feedback_write(u64 body[WEIR_FEEDBACK_WORDS], const struct weir_feedback *feedback,
+				     const u64 source[2],
 				     const u64 destination[2], const struct weir_sip_key *key)
 {
 	weir_feedback_write_as(WEIR_KIND_FEEDBACK, body, feedback, source, destination, key);
@@ -180,7 +183,7 @@ WEIR_INLINE void weir_feedback_read(const u64 body[WEIR_FEEDBACK_WORDS], struct 
 }
 
 /*
- * Reconstructs the answered packet as its sender classifies it on egress. `carrier`
+ * Reconstructs the sampled packet as its sender classifies it on egress. `carrier`
  * is the feedback packet.
  */
 WEIR_INLINE void weir_feedback_subject(const struct weir_feedback *feedback, const struct weir_packet *carrier,
@@ -248,7 +251,7 @@ WEIR_INLINE u64 weir_checksum_words(const u64 *words, u32 count)
 }
 
 /*
- * Writes the IPv4 and UDP headers before a body. `source` is the receiver that answers. The UDP
+ * Writes the IPv4 and UDP headers before a body. `source` is the receiver. The UDP
  * checksum is 0, which IPv4 permits; the tag protects more.
  */
 WEIR_INLINE void weir_feedback_ipv4(u8 headers[20 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2])
@@ -273,7 +276,8 @@ WEIR_INLINE void weir_feedback_ipv4(u8 headers[20 + WEIR_UDP_BYTES], const u64 s
 }
 
 /* Writes the IPv6 and UDP headers before `body`. The UDP checksum covers the body. */
-WEIR_INLINE void weir_feedback_ipv6(u8 headers[40 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2], const u64 body[WEIR_FEEDBACK_WORDS])
+WEIR_INLINE void weir_feedback_ipv6(u8 headers[40 + WEIR_UDP_BYTES], const u64 source[2], const u64 destination[2],
+				    const u64 body[WEIR_FEEDBACK_WORDS])
 {
 	u32 length = WEIR_UDP_BYTES + WEIR_FEEDBACK_BYTES;
 	u64 sum;

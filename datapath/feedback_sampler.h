@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Feedback sampler: the received packets that are answered with feedback.
+ * Feedback sampler: the received packets that get feedback.
  *
  * Senders need their rate about once per 10 kB, slow senders at times too, and the receiver keeps
- * no state per sender. The sampler counts bytes. It answers the current packet once enough bytes
+ * no state per sender. The sampler counts bytes. It selects the current packet once enough bytes
  * have arrived, or once an interval has passed. Each CPU that receives has its own sampler and
- * answers its own 10 kB.
+ * has its own 10 kB.
  *
  * Each threshold is drawn between 1/2 and 3/2 of its mean. Senders that are paced to the same R
  * arrive in the same order in each round: a fixed 10 kB, seven packets of 1,500 B, would always
  * select the same one of seven senders.
  *
  * In the kernel the meter runs once per T. weir_feedback_repeats() suppresses a rate that the same
- * sender received lately, for growing times. An answer from a buffer of 64 KB takes 20 us.
+ * sender received lately, for growing times. Feedback from a buffer of 64 KB takes 20 us.
  * weir_feedback_not_due() handles most packets without a clock read, which takes longer than all
  * other work of the sampler. It uses a time that is not past yet.
  *
  * Worked example: a mean of 10 kB and a draw of 2^31 give a threshold of 10 kB. After 9 kB a packet
- * of 1.5 kB arrives. It is answered, and 500 B count towards the next threshold.
+ * of 1.5 kB arrives. It gets feedback, and 500 B count towards the next threshold.
  *
  * Bounds: `bytes` up to WEIR_FEEDBACK_BYTES_MAX and `interval` up to 10^9 keep
  * mean * draw in 64 bits.
@@ -31,9 +31,9 @@
 
 #include "types.h"
 
-/* Largest mean of bytes between two answers. */
+/* Largest mean of bytes between two feedback packets. */
 #define WEIR_FEEDBACK_BYTES_MAX (1U << 28)
-/* Largest mean time between two answers, ns. */
+/* Largest mean time between two feedback packets, ns. */
 #define WEIR_FEEDBACK_INTERVAL_MAX 1000000000ULL
 /*
  * The time without repetition of a rate doubles up to three times, and is at most 250 ms: a quarter
@@ -43,18 +43,19 @@
 #define WEIR_ADVERTISED_HOLD_MAX 250000000ULL
 
 struct weir_feedback_sampler {
-	u64 interval;     /* mean ns between answers; 0: only bytes count */
-	u64 sent_at;      /* ns: the last answer */
-	u64 unsent_bytes; /* bytes since the last answer */
-	u32 bytes;        /* mean bytes between answers; 0: every packet is answered */
+	u64 interval;     /* mean ns between feedback packets; 0: only bytes count */
+	u64 sent_at;      /* ns: the last feedback */
+	u64 unsent_bytes; /* bytes since the last feedback */
+	u32 bytes;        /* mean bytes between feedback packets; 0: feedback for every packet */
 	u32 draw;         /* random number that selects the next threshold; the seed at first */
 };
 
 /*
  * Initializes a sampler. `bytes` and `interval` are means. Any `seed` is valid; different
- * seeds spread the answers.
+ * seeds spread the feedback.
  */
-WEIR_INLINE void weir_feedback_sampler_init(struct weir_feedback_sampler *sampler, u64 now, u32 bytes, u64 interval, u32 seed)
+WEIR_INLINE void weir_feedback_sampler_init(struct weir_feedback_sampler *sampler, u64 now, u32 bytes, u64 interval,
+					    u32 seed)
 {
 	sampler->interval = interval < WEIR_FEEDBACK_INTERVAL_MAX ? interval : WEIR_FEEDBACK_INTERVAL_MAX;
 	sampler->sent_at = now;
@@ -70,7 +71,7 @@ WEIR_INLINE u64 weir_randomized(u64 mean, u32 draw)
 }
 
 /*
- * Counts a packet of `bytes` that arrives at `last` or earlier, if no answer is
+ * Counts a packet of `bytes` that arrives at `last` or earlier, if no feedback is
  * due by then. Returns 1 if it counted the packet. Returns 0 without counting
  * if weir_feedback_due() must decide.
  */
@@ -87,13 +88,13 @@ WEIR_INLINE int weir_feedback_not_due(struct weir_feedback_sampler *sampler, u64
 	return 1;
 }
 
-/* Counts a packet of `bytes`. Returns 1 if it is to be answered. */
+/* Counts a packet of `bytes`. Returns 1 if feedback is due. */
 WEIR_INLINE int weir_feedback_due(struct weir_feedback_sampler *sampler, u64 now, u64 bytes)
 {
 	u64 mean = sampler->bytes;
 	u64 due = weir_randomized(mean, sampler->draw);
 
-	/* a huge buffer counts as one buffer, not as a debt of many answers */
+	/* a huge buffer counts as one buffer, not as a debt of many feedback packets */
 	sampler->unsent_bytes += bytes < WEIR_FEEDBACK_BYTES_MAX ? bytes : WEIR_FEEDBACK_BYTES_MAX;
 	if (sampler->unsent_bytes >= due) {
 		/* the rest counts towards the next threshold, which keeps the mean */
@@ -141,12 +142,13 @@ WEIR_INLINE u32 weir_advertised_slot(const u64 source[2], const u64 destination[
 }
 
 /*
- * Returns 1 if this sender received this rate less than `keep` ns before `now`: the answer is
+ * Returns 1 if this sender received this rate less than `keep` ns before `now`: feedback is
  * suppressed. The time is two, four and eight times as long after each repetition, at most
  * WEIR_ADVERTISED_HOLD_MAX. Otherwise records the rate and returns 0. `now` can be as coarse as a
  * tick. Without suppression, a sender at 36 Gb/s receives the same rate ninety times in 200 us.
  */
-WEIR_INLINE int weir_feedback_repeats(struct weir_advertised *advertised, const u64 source[2], const u64 destination[2], u32 service, u64 rate,
+WEIR_INLINE int weir_feedback_repeats(struct weir_advertised *advertised, const u64 source[2],
+				      const u64 destination[2], u32 service, u64 rate,
 				    u64 now, u64 keep)
 {
 	int same = advertised->rate == rate && advertised->service == service && advertised->source[0] == source[0] &&

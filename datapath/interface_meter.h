@@ -170,7 +170,8 @@ WEIR_INLINE void weir_interface_meter_set_capacity(struct weir_interface_meter *
  * window with `bytes` more. The service's windows can be far longer than the interface's: the last
  * one can still reflect a pause after traffic has resumed.
  */
-WEIR_INLINE u64 weir_interface_meter_used(const struct weir_interface_meter *meter, const struct weir_receive_meter *service,
+WEIR_INLINE u64 weir_interface_meter_used(const struct weir_interface_meter *meter,
+					  const struct weir_receive_meter *service,
 					  u64 now, u64 bytes)
 {
 	struct weir_window open = service->window;
@@ -187,7 +188,8 @@ WEIR_INLINE u64 weir_interface_meter_used(const struct weir_interface_meter *met
  * of the service have arrived by `now`. It has `min`, `max` (the smaller of the policy's and the
  * brokers', 0 is unlimited) and `weight` under the rule `sharing`.
  */
-WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter, const struct weir_receive_meter *service, u64 now,
+WEIR_INLINE void weir_interface_meter_reach(struct weir_interface_meter *meter,
+					    const struct weir_receive_meter *service, u64 now,
 					    u64 bytes, u32 sharing, u64 min, u64 max, u32 weight)
 {
 	u64 usage, reach;
@@ -236,7 +238,8 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 	rate = weir_law_run(&law, rate, meter->capacity, floor, usage, elapsed, 0);
 	if ((meter->settling || meter->peak) && !old && rate > meter->rate)
 		rate = meter->rate;
-	if (meter->short_marked && !old && meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
+	if (meter->short_marked && !old &&
+	    meter->short_marked * WEIR_SHARE_MOST_OF >= meter->short_packets * WEIR_SHARE_MOST &&
 	    rate > meter->saturated_rate)
 		rate = meter->saturated_rate > floor ? meter->saturated_rate : floor;
 	return rate;
@@ -321,7 +324,8 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
  * dominant keep R from rising, however long the service's windows are. Those of a service below
  * `committed` bit/s also count for the fall to saturated_rate.
  */
-WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked, u64 committed)
+WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked,
+				 u64 committed)
 {
 	if (!interface->full || usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		return;
@@ -353,11 +357,13 @@ WEIR_INLINE u32 weir_interface_meter_was_full(const struct weir_interface_meter 
  * The result is negative after a pause, for a window longer than WEIR_WINDOW_NS_MAX, and for a
  * window that began under another interface meter, which received more.
  */
-WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 received, u64 elapsed)
+WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, struct weir_receive_meter *meter,
+				     u64 received, u64 elapsed)
 {
 	u64 most = interface->capacity + interface->capacity / WEIR_LINK_PART, usage;
 	struct weir_window all = {};
-	int known = received >= meter->beside && elapsed / meter->law.interval <= WEIR_PAUSE && elapsed < WEIR_WINDOW_NS_MAX;
+	int known = received >= meter->beside && elapsed / meter->law.interval <= WEIR_PAUSE &&
+		elapsed < WEIR_WINDOW_NS_MAX;
 
 	if (known)
 		weir_window_add(&all, received - meter->beside, 0, 0);

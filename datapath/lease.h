@@ -140,7 +140,8 @@ WEIR_INLINE u32 weir_lease_part(struct weir_limiter *limiter, u64 now, u32 wante
 	if (!limiter->rate)
 		return wanted;
 	/* Leases to which no packet returned: elapsed time counts as their repayment. */
-	if (weir_lease_room(limiter) < wanted && limiter->kept && now > limiter->rest_at && now - limiter->rest_at > WEIR_LEASE_AGE) {
+	if (weir_lease_room(limiter) < wanted && limiter->kept && now > limiter->rest_at &&
+	    now - limiter->rest_at > WEIR_LEASE_AGE) {
 		limiter->rest_at = now;
 		limiter->kept = 0;
 	}

@@ -24,7 +24,7 @@
  *     once the queue has drained.
  *
  * Worked example: C = 9 Gb/s, R = 5 Gb/s, T = 200 us. 300 kB arrive in 200 us: y = 12 Gb/s. The
- * packet that closes the window sets R to 4.1667 Gb/s and is answered with it.
+ * packet that closes the window sets R to 4.1667 Gb/s and gets feedback with it.
  *
  * Bounds: over any time, the overshoot (bytes above C) is at most 2 * ln(C / floor) intervals
  * of C while R is above its floor: 13.8 up to 10 Gb/s, 27.2 at 8 Tb/s. Intervals from 10 us
@@ -32,7 +32,7 @@
  * lock, or a meter each.
  *
  * Source: Parley sections 3.2.1 and 7 (interval per service), Table 1; EyeQ's source code for the
- * start and end of a window, and for 10,000 B or 100 us between answers.
+ * start and end of a window, and for 10,000 B or 100 us between feedback packets.
  * Deviates from the paper in: start, pauses, own queue. Derivation: docs/design/receive-meter.md.
  */
 #ifndef WEIR_RECEIVE_METER_H
@@ -169,7 +169,7 @@ WEIR_INLINE u64 weir_law_moved(u64 rate, u64 before, u64 capacity)
 
 /*
  * Initializes a meter. `feedback_bytes` and `feedback_interval` are means. Any `seed` is valid;
- * meters with different seeds answer different packets.
+ * meters with different seeds select different packets.
  */
 WEIR_INLINE void weir_receive_meter_init(struct weir_receive_meter *meter, u64 now, const struct weir_law *law,
 					 u64 capacity, u32 feedback_bytes, u64 feedback_interval, u32 seed)
@@ -216,11 +216,13 @@ WEIR_INLINE void weir_receive_meter_set_interval(struct weir_receive_meter *mete
 }
 
 /* Returns R after a window of `elapsed` ns from `rate`, see weir_law_run(); 0 without a meter. */
-WEIR_ONCE u64 weir_receive_meter_law(const struct weir_receive_meter *meter, u64 rate, u64 usage, u64 elapsed, u32 marked)
+WEIR_ONCE u64 weir_receive_meter_law(const struct weir_receive_meter *meter, u64 rate, u64 usage, u64 elapsed,
+				     u32 marked)
 {
 	if (!meter)
 		return 0;
-	return weir_law_run(&meter->law, rate, meter->capacity, weir_law_floor(meter->capacity), usage, elapsed, marked);
+	return weir_law_run(&meter->law, rate, meter->capacity, weir_law_floor(meter->capacity), usage, elapsed,
+			    marked);
 }
 
 /*

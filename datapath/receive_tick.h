@@ -76,7 +76,8 @@ WEIR_INLINE void weir_tick_take(struct weir_arrivals *arrivals, struct weir_take
 }
 
 /* Records the marks that count at the interface. */
-WEIR_INLINE void weir_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter, u32 packets,
+WEIR_INLINE void weir_tick_marks(struct weir_interface_meter *interface, const struct weir_receive_meter *meter,
+				 u32 packets,
 				 u32 marked, u64 committed)
 {
 	weir_note_marks(interface, meter->usage, packets, marked, committed);
@@ -124,7 +125,8 @@ WEIR_INLINE int weir_tick_interface(struct weir_interface_meter *interface, u64 
  * Counts the packets of one service, more than 0 bytes, and reports to the interface meter whether
  * the service met the own queue. Returns 1 if R is new.
  */
-WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now, u64 bytes,
+WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct weir_receive_meter *meter, u64 now,
+				u64 bytes,
 				u32 packets, u32 marked, u64 slack)
 {
 	u64 elapsed = weir_window_elapsed(&meter->window, now);

@@ -11,7 +11,8 @@ use weir_linux::netns::{Netns, Prefix, connect};
 
 /// `a` has 20 Mb/s in the whole fabric, which two backlogged racks share.
 const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: [m1] }\n    \
-                      r2: { uplink: 100Mb/s, machines: [m2] }\n  machines: { m1: { address: 10.79.0.1 }, m2: { address: 10.79.0.2 } }\n\
+                      r2: { uplink: 100Mb/s, machines: [m2] }\n  machines: { m1: { address: 10.79.0.1 }, m2: { \
+                      address: 10.79.0.2 } }\n\
                       services:\n  a: { match: [ { protocol: udp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
 
 /// Ends with its test.

@@ -46,7 +46,8 @@ fn killed_and_isolated_parts_recover() {
             seconds(killed, "the next agent in the runtime policy", 20, || network.status(1)["mode"] == "runtime");
         let rates = [rates, flows[1].rates(8, 500)].concat();
         say(&format!(
-            "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 s: {rates:.1?}"
+            "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 \
+                s: {rates:.1?}"
         ));
         // What it found stays until it knows as much, and is what it measures its service's use against.
         assert!(hold(&rates, 8.0, 0.125), "what the kernel held it to: {rates:.1?}");
@@ -90,7 +91,8 @@ fn killed_and_isolated_parts_recover() {
     assert!(hold(&rates, 8.0, 0.12), "the last limits hold: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
     say(&format!(
-        "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack goes on"
+        "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack \
+            goes on"
     ));
     let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
@@ -119,7 +121,8 @@ fn killed_and_isolated_parts_recover() {
         calls() > before && network.receives_limits(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
     });
     say(&format!(
-        "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to {highest:.1} Mb/s"
+        "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to \
+            {highest:.1} Mb/s"
     ));
     let least = if quick() { 3.0 } else { 6.0 };
     assert!(lowest > least && highest < 10.0, "{lowest:.1} to {highest:.1} Mb/s");

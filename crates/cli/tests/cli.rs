@@ -43,7 +43,8 @@ fn the_fabric_and_many_machines() {
     let directory = directory();
     let policy = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    r1: { uplink: 40Gb/s, machines: [\"m[1-20]\"] }\n    \
                   r2: { uplink: 40Gb/s, machines: [\"n[1-20]\"] }\nservices:\n  \
-                  dfs: { match: [ { protocol: tcp, port: 7000 } ], rack: { min: 6Gb/s, weight: 2 }, fabric: { weight: 3 } }\n  \
+                  dfs: { match: [ { protocol: tcp, port: 7000 } ], rack: { min: 6Gb/s, weight: 2 }, fabric: { \
+                  weight: 3 } }\n  \
                   vm: { match: [ { interface: \"tap*\" } ], machine: { max: 3Gb/s } }\ncaps: { fabric: 30Gb/s }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let rows = (1..=20).map(|m| format!("m{m},dfs,tx,unlimited\nm{m},vm,tx,unlimited\nn{m},vm,tx,1Gb/s\n"));

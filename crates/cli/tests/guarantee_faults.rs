@@ -14,7 +14,8 @@ use weir_units::{Bandwidth, Bytes};
 
 /// What `web` is guaranteed at m3, in Mb/s.
 const GUARANTEE: f64 = 45.0;
-const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 400Mb/s, machines: [m1, m2, m5] }\n    \
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 400Mb/s, machines: [m1, m2, m5] \
+    }\n    \
                       r2: { uplink: 400Mb/s, machines: [m3] }\n  machines:\n    m1: { address: 10.81.0.1 }\n    \
                       m2: { address: 10.81.0.2 }\n    m3: { address: 10.81.0.3 }\n    \
                       m5: { address: 10.81.0.5 }\nservices:\n  \

@@ -231,7 +231,8 @@ fn a_point_that_fails_does_not_lose_the_others() {
     let policy = |name: &str, protocol: &str| {
         let text = format!(
             "weir: 1\nnetwork:\n  nic: 10Mb/s\n  racks:\n    left: {{ uplink: 10Mb/s, machines: [l] }}\n    \
-             right: {{ uplink: 10Mb/s, machines: [r] }}\nservices:\n  web: {{ match: [ {{ protocol: {protocol} }} ] }}\n"
+             right: {{ uplink: 10Mb/s, machines: [r] }}\nservices:\n  web: {{ match: [ {{ protocol: {protocol} }} ] \
+             }}\n"
         );
         file(directory.path(), name, &text)
     };

@@ -17,7 +17,8 @@ use weir_policy::Policy;
 use weir_status::{AgentStatus, Mode, Status};
 use weir_units::Bandwidth;
 
-const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } }\nservices:\n  \
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } \
+    }\nservices:\n  \
                       a: { match: [ { port: 1 } ], machine: { min: 200Mb/s } }\n  b: { match: [ { port: 2 } ] }\n";
 
 #[expect(clippy::disallowed_methods, reason = "statuses are as old as real ones")]

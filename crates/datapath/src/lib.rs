@@ -11,7 +11,7 @@
 //! | [`Classifier`] | frame or fields → service | `packet.h`, `classify.h` |
 //! | [`Meter`] | bytes and packets on the wire | `meter.h`, `tunnel.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
-//! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `usage_window.h`, `rate_law.h` |
+//! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
 //! | [`FeedbackSampler`] | a service's packets → those that trigger feedback | `feedback_sampler.h` |
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |

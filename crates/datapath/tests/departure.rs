@@ -171,7 +171,7 @@ fn guarantees_and_maxima_hold_under_both_rules() {
         let pacer = pacer(100, sharing, &shares);
         let sources = [sockets(0, 0, 1), sockets(1, 0, 10), sockets(2, 0, 30)].concat();
         let run = Run::new(pacer, &sources, 1500, |_, _| {});
-        // Spare is what the margin of 1.6 leaves, first come first served.
+        // The excess is the margin of 1.6, first come first served.
         for (service, expected) in expected.into_iter().enumerate() {
             let got = run.rate(service, 500, 1500);
             assert!(got > expected * 0.98 && got < expected + 2.0, "{sharing:?}, {service}: {got} of {expected}");
@@ -422,7 +422,8 @@ proptest! {
             match (own, exact) {
                 (Some(own), Some(exact)) => {
                     prop_assert!(own <= exact.max(now) + packet, "{own} by the tick, {exact} by the clock, at {now}");
-                    prop_assert!(exact - own.min(exact) <= 2 * TICK.nanos() + late + packet, "{own} by the tick, {exact} by the clock");
+                    prop_assert!(exact - own.min(exact) <= 2 * TICK.nanos() + late + packet, "{own} by the tick, \
+                        {exact} by the clock");
                     waited += u64::from(own > now);
                 }
                 (own, exact) => {

@@ -95,7 +95,7 @@ fn slow_meters_advertise_before_the_silence_timeout() {
     for interval in [10, 200, 20_000, 62_500, 100_000, 500_000, 1_000_000] {
         let mut advertised = Advertised::<16>::new(Duration::from_micros(2 * interval));
         let ends: (Address, Address) = ([0, 1], [0, 2]);
-        let tells = |at: &u64| {
+        let selected = |at: &u64| {
             !advertised.repeats(
                 (&ends.0, &ends.1),
                 ServiceId(0),
@@ -103,7 +103,7 @@ fn slow_meters_advertise_before_the_silence_timeout() {
                 Instant::from_nanos(at * 1_000_000),
             )
         };
-        let at: Vec<u64> = (1_000..11_000).filter(tells).collect();
+        let at: Vec<u64> = (1_000..11_000).filter(selected).collect();
         assert!(at.windows(2).all(|pair| pair[1] - pair[0] <= 250), "{interval} us: {at:?}");
         assert!(at.len() >= 40, "{interval} us: {at:?}");
     }

@@ -148,7 +148,8 @@ proptest! {
         }
         // An eighth of a burst, in frames, and what comes in a tick.
         let part = (burst(mbps) / 8 * 8 / 10).min(131_072) / u64::from(FRAME);
-        prop_assert!(looks * part.min(6) as usize <= packets * 2, "{looks} looks for {packets} packets, {part} at a time");
+        prop_assert!(looks * part.min(6) as usize <= packets * 2, "{looks} looks for {packets} packets, {part} at a \
+            time");
     }
 
     /// What places keep that do not come back leaves no room for a new one, but for 20 ms.

@@ -100,10 +100,10 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                     events.push(Reverse((allowed, Event::Send(index))));
                     continue;
                 }
-                let mut asks = false;
+                let mut requests = false;
                 if let Some(limiter) = &mut sender.limiter {
                     limiter.departure(at, Bytes::new(PACKET));
-                    asks = limiter.requests_feedback(at);
+                    requests = limiter.requests_feedback(at);
                 }
                 // Knuth's MMIX generator
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -123,11 +123,11 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                 run = (run - capacity.bps() as f64 * (arrived - last) as f64 * 1e-9).max(0.0) + PACKET as f64 * 8.0;
                 (last, excess) = (arrived, excess.max(run));
                 let marked = u32::from(queued > MARKED_ABOVE);
-                let told = meter.packet(Instant::from_nanos(arrived), Bytes::new(PACKET), 1, marked);
+                let feedback = meter.packet(Instant::from_nanos(arrived), Bytes::new(PACKET), 1, marked);
                 if meter.rate().bps().abs_diff(level) > level / 20 {
                     settled = arrived;
                 }
-                if told.is_some() || (asks && marked == 0) {
+                if feedback.is_some() || (requests && marked == 0) {
                     events.push(Reverse((arrived + 2 * DELAY, Event::Feedback(index, meter.rate().bps()))));
                 }
             }
@@ -146,7 +146,7 @@ fn jain(shares: &[f64]) -> f64 {
 #[test]
 fn greedy_senders_converge_to_equal_shares() {
     let capacity = Bandwidth::from_gbps(9);
-    // Within 30 intervals as in the fluid, as long as each sender hears within three; a hundred at 200 us swing for
+    // Within 30 intervals as in the fluid, as long as each sender receives feedback within three; a hundred at 200 us swing for
     // a while, and not at 500 us (Parley's Table 3, with some 90 senders for each receiver).
     for (senders, micros, within) in
         [(1, 200, 30), (2, 200, 30), (5, 200, 30), (10, 200, 30), (30, 200, 30), (100, 200, 400), (100, 500, 30)]
@@ -156,7 +156,8 @@ fn greedy_senders_converge_to_equal_shares() {
         let shares: Vec<f64> = outcome.shares.iter().map(|s| *s as f64).collect();
         let (excess, settled) = (outcome.excess / (9e3 * micros as f64), outcome.settled / (micros * 1000));
         println!(
-            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, excess {excess:.2} T of C, settled after {settled} T, {} dropped",
+            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, excess {excess:.2} T of C, settled after {settled} T, \
+                {} dropped",
             outcome.usage / 1e9,
             jain(&shares),
             outcome.dropped,
@@ -170,7 +171,7 @@ fn greedy_senders_converge_to_equal_shares() {
 
 #[test]
 fn fifty_senders_without_requests_oscillate_at_200_us_and_not_at_500() {
-    // A sender hears once per 10 kB of its own: 0.44 ms at 9 Gb/s / 50, more than two intervals late.
+    // A sender receives feedback once per 10 kB of its own: 0.44 ms at 9 Gb/s / 50, more than two intervals late.
     let mut parameters = ShaperParameters::PARLEY;
     parameters.destination.request_after = Duration::ZERO;
     let weights = vec![Weight::ONE; 50];

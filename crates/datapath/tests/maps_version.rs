@@ -61,7 +61,7 @@ fn layout_size_and_revision_change_the_version() {
         ("PEERS_MAX: u32 = 8", "PEERS_MAX: u32 = 16"),
         ("REVISION: u32 = 1", "REVISION: u32 = 2"),
         ("max_entries, 4096", "max_entries, 8192"),
-        ("weir_events", "weir_news"),
+        ("weir_events", "weir_ring"),
     ] {
         assert_ne!(after(from, to), version, "{from}");
     }

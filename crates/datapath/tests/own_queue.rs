@@ -202,7 +202,7 @@ fn new_capacity_scales_r_and_resets_marks() {
     beside.interface.set_capacity(rate(2.0 * CAPACITY), Sharing::Fill, &[Share::default(); 8]);
     let moved = beside.interface.rate().bps();
     assert!(moved.abs_diff(2 * before) < before / 1000, "{moved}, twice {before}");
-    // The marked window closes, with 9 of 19 Gb/s unused: nobody falls to the level, and R rises by them.
+    // The marked window closes, with 9 of 19 Gb/s unused: no service falls to its saturated fair rate, and R rises by the unused rate.
     beside.window(4.75e9, 9e9, false);
     let grown = beside.interface.rate().bps() as f64 / moved as f64;
     assert!((grown - (1.0 + 9.0 / 19.0)).abs() < 0.001, "{grown}");
@@ -313,7 +313,7 @@ fn own_queue_is_detected_in_the_service_window() {
     let queued = window(5e9, 0);
     let drained = window(5e9, 0);
     assert!(queued < 0.4 * before, "{queued} after {before}: marks lower it window by window");
-    // The interface's windows around it tell nothing: neither is full.
+    // Neither of the interface's windows around it is full.
     let unused = 1.0 + 0.5 * (1.0 - 2.5 / 9.5);
     assert!((drained / before - 0.5 * unused).abs() < 0.01, "{drained}, half of {before} by {unused}");
 }
@@ -417,7 +417,7 @@ impl Metered {
 }
 
 /// Both levels are as the table and the text say. R of the interface is at the level at most after
-/// a window in which most packets of those with less than they are entitled to were marked, and
+/// a window in which most packets of services below their committed rates were marked, and
 /// else where usage takes it, that of a service's window with marks if it is more and most of C
 /// came; with such marks it does not rise, nor in the window after.
 fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen: &mut Seen) {

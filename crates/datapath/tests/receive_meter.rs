@@ -186,14 +186,14 @@ proptest! {
         }
     }
 
-    /// On average one answer per 10 kB, whatever the packets' sizes.
+    /// On average one feedback packet per 10 kB, whatever the packets' sizes.
     #[test]
     fn feedback_is_proportional_to_bytes(bytes in 64..4_000u64, seed in any::<u32>()) {
         let parameters = ShaperParameters { feedback_interval: Duration::ZERO, ..PARLEY };
         let mut meter = ReceiveMeter::new(at(0), &parameters, Bandwidth::from_gbps(9), seed);
         let packets = 20_000_000 / bytes;
-        let told = (0..packets).filter(|i| meter.packet(at(i * 1000), Bytes::new(bytes), 1, 0).is_some()).count();
-        prop_assert!((1900..=2100).contains(&told), "{told} answers to 20 MB");
+        let sent = (0..packets).filter(|i| meter.packet(at(i * 1000), Bytes::new(bytes), 1, 0).is_some()).count();
+        prop_assert!((1900..=2100).contains(&sent), "{sent} feedback packets for 20 MB");
     }
 }
 
@@ -206,18 +206,18 @@ fn at_capacity(capacity: u64) -> ReceiveMeter {
 
 #[test]
 fn synchronised_senders_get_equal_feedback() {
-    // 2 to 40 senders, one packet of 1,500 B each in turn: with a fixed 10 kB, one of seven would hear all.
+    // 2 to 40 senders, one packet of 1,500 B each in turn: with a fixed 10 kB, one of seven would receive all feedback.
     for senders in 2..=40usize {
         let mut meter = at_capacity(9_000_000_000);
-        let mut told = vec![0u32; senders];
+        let mut received = vec![0u32; senders];
         let rounds = 2000;
         for i in 0..senders * rounds {
-            told[i % senders] += u32::from(meter.packet(at(i as u64 * 1300), Bytes::new(1500), 1, 0).is_some());
+            received[i % senders] += u32::from(meter.packet(at(i as u64 * 1300), Bytes::new(1500), 1, 0).is_some());
         }
         let mean = rounds as f64 * 0.15;
-        let (least, most) = (told.iter().min().copied(), told.iter().max().copied());
+        let (least, most) = (received.iter().min().copied(), received.iter().max().copied());
         assert!(
-            told.iter().all(|n| (f64::from(*n) - mean).abs() < 0.25 * mean),
+            received.iter().all(|n| (f64::from(*n) - mean).abs() < 0.25 * mean),
             "{senders} senders: {least:?} to {most:?}, mean {mean}"
         );
     }

@@ -135,7 +135,7 @@ fn own_queue_lowers_r_by_half_at_most() {
     let queued = (0..10).map(|_| tick(&mut host, 5000, 100)).last().expect("ten");
     // Each may have all of the interface and uses 5 of 9.5 Gb/s: 1 + 0.24 - 0.5 for marks.
     assert!((queued / before / 0.737f64.powi(10) - 1.0).abs() < 0.2, "{queued} after {before}");
-    // What comes is little, since senders have not heard yet. Half is back, less what the
+    // Little arrives, since senders have no feedback yet. Half is back, less what the
     // interface's two windows took, and 1.45 times that, since 1 of 9 Gb/s is used.
     let drained = tick(&mut host, 1000, 0);
     let back = drained / before / (0.5 * 0.974f64.powi(2) * 1.45);
@@ -189,7 +189,7 @@ fn bursts_do_not_lower_shares() {
     assert!(bursts(600_000) < 9500);
 }
 
-/// Senders that send what they are told, a tick later.
+/// Senders that follow the feedback a tick later.
 fn loop_of(senders: usize, busy: bool) -> (usize, f64) {
     let capacity = Bandwidth::from_gbps(9);
     let share = Share { max: capacity, ..Share::default() };

@@ -81,7 +81,7 @@ fn shaping_leaves_no_trace() {
     let before = state(&cable.a);
     let mut tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
     assert_eq!(*tree.found(), Found::Default("noqueue".into()));
-    assert!(tree.is_installed().expect("asked"));
+    assert!(tree.is_installed().expect("queried"));
     let during = tc(&cable.a, "-d class show dev eth");
     assert!(during.contains("class htb 7765:12 parent 7765:1"), "{during}");
     assert!(during.contains("rate 10Mbit ceil 50Mbit"), "{during}");
@@ -155,22 +155,22 @@ fn programs_without_departure_times_refuse_them_unless_adopted() {
         .expect("enter");
 }
 
-/// Who runs for months asks now and then whether all is still there.
+/// The agent checks periodically that its qdisc and its programs are still installed.
 #[test]
 fn removed_programs_and_qdiscs_are_detected() {
     if skipped() {
         return;
     }
     let cable = Cable::new("fc");
-    // Nothing there; somebody's; somebody's under our very number.
+    // No qdisc; a foreign qdisc; a foreign qdisc under the handle of the tree.
     for other in [None, Some("handle 1: htb"), Some("handle 7765: tbf rate 1mbit burst 32kb latency 50ms")] {
         let mut tree = cable.a.run(|| install(3, false)).expect("enter").expect("install");
-        assert!(tree.is_installed().expect("asked"), "{other:?}");
+        assert!(tree.is_installed().expect("queried"), "{other:?}");
         tc(&cable.a, "qdisc del dev eth root");
         if let Some(other) = other {
             tc(&cable.a, &format!("qdisc add dev eth root {other}"));
         }
-        assert!(!tree.is_installed().expect("asked"), "{other:?}");
+        assert!(!tree.is_installed().expect("queried"), "{other:?}");
         drop(tree);
         if other.is_some_and(|other| other.contains("htb")) {
             assert!(tc(&cable.a, "qdisc show dev eth").contains("htb 1: root"), "dropping leaves what is not ours");
@@ -181,7 +181,7 @@ fn removed_programs_and_qdiscs_are_detected() {
     for attachment in attachments(&cable) {
         let attach = || InterfaceDatapath::attach(&interface(), Some(attachment)).expect("attach");
         let datapath = cable.a.run(attach).expect("enter");
-        assert!(datapath.is_attached().expect("asked"), "from another namespace, too");
+        assert!(datapath.is_attached().expect("queried"), "from another namespace, too");
         match attachment {
             Attachment::Clsact => drop(tc(&cable.a, "filter del dev eth ingress")),
             Attachment::Tcx => {
@@ -190,7 +190,7 @@ fn removed_programs_and_qdiscs_are_detected() {
                 }
             }
         }
-        assert!(!datapath.is_attached().expect("asked"), "{attachment:?}");
+        assert!(!datapath.is_attached().expect("queried"), "{attachment:?}");
         datapath.remove().expect("remove");
         assert_eq!(attached(&cable.a), before, "{attachment:?}");
     }
@@ -226,7 +226,7 @@ fn state_of_a_killed_agent_is_adopted() {
             first.leave();
         };
         cable.a.run(first).expect("enter");
-        // Nobody holds them, and they go on.
+        // No process holds the programs, and they keep running.
         let send = || {
             let socket = std::net::UdpSocket::bind("10.77.0.1:0").expect("a socket");
             socket.send_to(b"hello", "10.77.0.2:9").expect("sent");
@@ -314,7 +314,7 @@ fn dropping_in_another_namespace_detaches_in_the_first() {
     assert!(!attached(&cable.b).contains("clsact"));
 }
 
-/// A program of somebody else's that ends a packet's way through the programs is behind ours.
+/// A foreign program that ends the chain of programs runs after the programs of Weir.
 #[test]
 fn programs_run_for_packets_that_other_programs_accept() {
     if skipped() {
@@ -334,7 +334,7 @@ fn programs_run_for_packets_that_other_programs_accept() {
             let program = object.program_mut("weir_verdict").expect("a program");
             let program: &mut aya::programs::SchedClassifier = program.try_into().expect("a classifier");
             program.load().expect("loaded");
-            // It returns 0: the packet passes, and no other program is asked.
+            // The program returns 0: the packet passes, and no later program runs.
             program.attach("eth", aya::programs::TcAttachType::Ingress).expect("attached");
             Some(object)
         };
@@ -370,7 +370,7 @@ fn ingress_qdisc_in_place_of_clsact_is_reported() {
     assert!(pinned(&cable.a).is_empty());
 }
 
-/// Whoever comes later finds clsact there and uses it; it is an agent's no more.
+/// A clsact that also carries foreign filters no longer belongs to the agent.
 #[test]
 fn foreign_filters_stay() {
     if skipped() {

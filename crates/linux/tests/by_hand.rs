@@ -1,5 +1,5 @@
-//! What the programs make of frames by hand: tenants' ECN bits arrive as they were sent, whoever
-//! sends to whom; who is answered; what is held.
+//! The programs run on hand-made frames: tenants' ECN bits arrive as they were sent between any
+//! two hosts, packets trigger feedback, and feedback limits destinations.
 
 mod common;
 
@@ -17,8 +17,8 @@ use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
 const CODE: u8 = 0b10101;
-/// Bytes of feedback, and of a word, behind format and key, and two bytes that say nothing and that
-/// hardware may write: what is told, and the tag.
+/// Signed bytes of a control message: the contents and the tag, without format, key and the two
+/// unused bytes that hardware may write.
 const SIGNED: usize = FEEDBACK_BYTES - 10;
 /// A service's port, another's, and one of no service.
 const PORTS: [u16; 3] = [7000, 7001, 80];
@@ -77,14 +77,14 @@ fn only_packets_of_ecn_senders_are_decapsulated() {
         for ipv6 in [false, true] {
             let frame =
                 |from: u8, port, ecn| tcp(ethernet(ipv6, false), address(from, ipv6), address(1, ipv6), port, 10, ecn);
-            // Hosts without Weir, and those that are not heard of: whatever it looks like, it is theirs.
+            // Without a message from the sender, the ECN bits belong to the tenant, marker or not.
             for (port, ecn) in PORTS.into_iter().flat_map(|port| (0..4).map(move |ecn| (port, ecn))) {
                 for from in [2, 3] {
                     let frame = coded(frame(from, port, ecn));
                     assert_eq!(arrive(&frame).as_ref(), Some(&frame), "IPv6: {ipv6}, port {port}, ECN {ecn}");
                 }
             }
-            // A word is of one sender and one service.
+            // An ECN capability message covers one sender and one service.
             assert_eq!(arrive(&control(Message::EcnCapability, ipv6, 7000, 5)), None);
             for (port, ecn) in PORTS.into_iter().flat_map(|port| (0..4).map(move |ecn| (port, ecn))) {
                 let [own, other] = [2, 3].map(|from| coded(frame(from, port, ecn)));
@@ -104,7 +104,7 @@ fn only_packets_of_ecn_senders_are_decapsulated() {
     });
 }
 
-/// What was heard before, and what anybody has altered, is counted and changes nothing, by either family.
+/// Replayed and altered messages are counted and change nothing, over IPv4 and IPv6.
 #[test]
 fn replayed_and_forged_feedback_is_refused() {
     if skipped() {
@@ -115,18 +115,18 @@ fn replayed_and_forged_feedback_is_refused() {
             let before = datapath.counts().expect("counters");
             let mut arrive =
                 |frame: &[u8]| assert_eq!(datapath.passed(Direction::Rx, frame).expect("a test run"), None);
-            for says in [Message::EcnCapability, Message::Feedback] {
-                arrive(&control(says, ipv6, 7000, 5));
+            for kind in [Message::EcnCapability, Message::Feedback] {
+                arrive(&control(kind, ipv6, 7000, 5));
                 for old in [5, 4] {
-                    arrive(&control(says, ipv6, 7000, old));
+                    arrive(&control(kind, ipv6, 7000, old));
                 }
-                let newer = control(says, ipv6, 7000, 6);
+                let newer = control(kind, ipv6, 7000, 6);
                 for at in newer.len() - SIGNED..newer.len() {
                     let mut forged = newer.clone();
                     forged[at] ^= 1;
                     arrive(&forged);
                 }
-                // None of them was heard: what they were made of is new.
+                // The forged copies were rejected: the original message is still new.
                 arrive(&newer);
             }
             let after = datapath.counts().expect("counters");
@@ -163,15 +163,16 @@ fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
             for ecn in 0..4 {
                 unchanged(&mut run, 2, 7000, ecn);
             }
-            // It answers. What is not coded must not look so from now on, since this host's word is on its way.
+            // The receiver sends feedback. From now on, packets without encapsulation must not carry
+            // the marker, since this host's capability message is under way.
             assert_eq!(run(Direction::Rx, &control(Message::Feedback, ipv6, 7000, 1)), None);
-            for says in [None, Some(Message::FeedbackAck)] {
-                if let Some(says) = says {
-                    assert_eq!(run(Direction::Rx, &control(says, ipv6, 7000, 2)), None);
+            for reply in [None, Some(Message::FeedbackAck)] {
+                if let Some(reply) = reply {
+                    assert_eq!(run(Direction::Rx, &control(reply, ipv6, 7000, 2)), None);
                 }
                 let left = run(Direction::Tx, &frame(2, 7000, 0)).expect("it leaves");
-                match says {
-                    None => assert_eq!(left, frame(2, 7000, 0), "it may not know"),
+                match reply {
+                    None => assert_eq!(left, frame(2, 7000, 0), "no acknowledgement yet"),
                     Some(_) => {
                         assert!((1..=2).contains(&ecn(&left)) && origin(&left) == CODE, "IPv6: {ipv6}: {left:02x?}");
                     }
@@ -193,7 +194,7 @@ fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
     });
 }
 
-/// The same rate as before a pause is news after it: the class that held the destination went in between.
+/// After a silence an unchanged rate is an event again: the class of the destination was removed.
 #[test]
 fn destination_is_limited_again_after_a_silence() {
     if skipped() {
@@ -217,16 +218,16 @@ fn destination_is_limited_again_after_a_silence() {
         for sequence in [1, 3, 5] {
             let feedback = control(Message::Feedback, false, 7000, sequence);
             assert_eq!(datapath.passed(Direction::Rx, &feedback).expect("a test run"), None);
-            let news = destinations.events().expect("news");
-            assert_eq!(news.len(), 1, "{sequence}");
-            assert_eq!(news[0].rate, Some(Bandwidth::from_gbps(1)));
-            let answers = shaper.limit_destinations(&news).expect("classes");
-            assert!(answers[0].1 != 0, "it has a class");
-            answers.into_iter().for_each(|(destination, class)| destinations.set_class(destination, class));
-            // Beside it the same rate is none.
+            let events = destinations.events().expect("events");
+            assert_eq!(events.len(), 1, "{sequence}");
+            assert_eq!(events[0].rate, Some(Bandwidth::from_gbps(1)));
+            let assigned = shaper.limit_destinations(&events).expect("classes");
+            assert!(assigned[0].1 != 0, "it has a class");
+            assigned.into_iter().for_each(|(destination, class)| destinations.set_class(destination, class));
+            // While the class exists, an unchanged rate is no event.
             let again = control(Message::Feedback, false, 7000, sequence + 1);
             assert_eq!(datapath.passed(Direction::Rx, &again).expect("a test run"), None);
-            assert!(destinations.events().expect("news").is_empty());
+            assert!(destinations.events().expect("events").is_empty());
             assert_eq!(own_classes(&mut shaper), 1);
             pause(std::time::Duration::from_millis(250));
             let silent = destinations.silent(Duration::from_millis(200)).expect("silent");
@@ -250,7 +251,7 @@ fn destination_is_limited_again_after_a_silence() {
     });
 }
 
-/// Who asks is answered, and no more of them in a tick than there is time for.
+/// Feedback requests trigger feedback, up to a budget per tick.
 #[test]
 fn feedback_requests_are_limited_per_tick() {
     if skipped() {
@@ -262,10 +263,10 @@ fn feedback_requests_are_limited_per_tick() {
             datapath.passed(Direction::Rx, &control(Message::EcnCapability, false, 7000, 1)).expect("a test run"),
             None
         );
-        let asks = coded(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
+        let request = coded(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
         let ticks = |datapath: &InterfaceDatapath| datapath.timer().expect("the timer").ticks;
         let one = |datapath: &mut InterfaceDatapath| {
-            datapath.passed(Direction::Rx, &asks).expect("a test run").expect("it passes")
+            datapath.passed(Direction::Rx, &request).expect("a test run").expect("it passes")
         };
         // The meter begins with the first tick that finds a packet.
         for _ in 0..3 {
@@ -273,21 +274,21 @@ fn feedback_requests_are_limited_per_tick() {
             pause(std::time::Duration::from_millis(50));
         }
         let before = ticks(datapath);
-        let asked = 2000;
-        for _ in 0..asked {
+        let requests = 2000;
+        for _ in 0..requests {
             one(datapath);
         }
         let most = 32 * (ticks(datapath) - before + 1);
         let counters = datapath.counts().expect("counters");
-        println!("{} of {asked} passed over, a budget of {most}", counters.requests_limited);
-        assert!(most < asked, "{most}: the machine was too slow to ask often");
+        println!("{} of {requests} requests beyond the budget of {most}", counters.requests_limited);
+        assert!(most < requests, "{most}: the machine was too slow to exceed the budget");
         // The timer has a processor of its own, and so may each run.
-        assert!(counters.requests_limited > 0 && counters.requests_limited < asked, "{counters:?}");
+        assert!(counters.requests_limited > 0 && counters.requests_limited < requests, "{counters:?}");
     });
 }
 
-/// What a switch floods is answered by the host that it is for alone, which may be the host of a
-/// guest behind this interface.
+/// A packet that a switch floods triggers feedback only on its destination host, which may be the
+/// host of a guest behind this interface.
 #[test]
 fn packets_for_other_hosts_trigger_no_feedback() {
     if skipped() {
@@ -295,7 +296,7 @@ fn packets_for_other_hosts_trigger_no_feedback() {
     }
     with_host("n5", "1Gb/s", |_, datapath| {
         let device = interface();
-        let answered =
+        let feedback_sent =
             |datapath: &InterfaceDatapath| datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
         let to = |hardware: [u8; 6], last: u8| {
             let mut frame = tcp(ethernet(false, false), address(2, false), address(last, false), 7000, 1400, 0);
@@ -303,15 +304,15 @@ fn packets_for_other_hosts_trigger_no_feedback() {
             frame
         };
         let guest = [2, 0, 0, 0, 0, 9];
-        // Each way to the guest and to this host, fifty times the bytes between answers, in pauses
-        // after which a rate is told again.
+        // Ten times, with pauses after which a rate is sent again, fifty times the bytes between
+        // two feedback packets.
         let arrive = |datapath: &mut InterfaceDatapath, hardware, last| {
-            let before = answered(datapath);
+            let before = feedback_sent(datapath);
             for _ in 0..10 {
                 datapath.cost_from(device.index(), &to(hardware, last), 40).expect("a test run");
                 pause(std::time::Duration::from_millis(30));
             }
-            answered(datapath) - before
+            feedback_sent(datapath) - before
         };
         // The meter begins with the first tick.
         arrive(datapath, device.hardware(), 1);

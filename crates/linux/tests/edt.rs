@@ -33,7 +33,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// True, with a line that says why, where departure times hold nobody.
+/// True, with a line that names the reason, where departure times have no effect.
 fn skipped_here() -> bool {
     if skipped() {
         return true;
@@ -66,7 +66,7 @@ services:
     }
 }
 
-/// The programs of a host, which measure and answer; what they write on packets is said by `classes` later.
+/// The programs of a host, which measure and send feedback; `rules` sets their classes later.
 fn programs(policy: &Policy, machine: MachineId, timeout: u64) -> InterfaceDatapath {
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
     let services = policy.services();
@@ -226,7 +226,7 @@ impl Datagrams {
         let ends = Arc::clone(&stop);
         let run = move || {
             while !ends.load(Ordering::Relaxed) {
-                // Nobody listens, what is refused is refused; and what is dropped is told as no room.
+                // No socket receives, so `send` reports refused packets, and dropped ones as ENOBUFS.
                 let _ = socket.send(&[0; 1400]);
             }
         };
@@ -374,9 +374,9 @@ fn feedback_limits_senders_without_user_space() {
     b.remove().expect("programs");
     let removed = || {
         let a = InterfaceDatapath::attach(&interface(), None).expect("adopt");
-        let told = a.counts().expect("counters");
-        println!("{told:?}");
-        assert!(told.feedback_accepted > 10 && told.feedback_forged == 0, "{told:?}");
+        let counts = a.counts().expect("counters");
+        println!("{counts:?}");
+        assert!(counts.feedback_accepted > 10 && counts.feedback_forged == 0, "{counts:?}");
         a.remove().expect("programs");
         assert!(HtbTree::remove_leftover(&interface()).expect("fq"), "fq was there");
     };
@@ -402,7 +402,7 @@ fn kernel_applies_the_static_policy_without_an_agent() {
     // An emulated machine may have taken longer than the timeout to get here.
     let before = a.datapath.timer().expect("the timer");
     assert!(!before.fallback);
-    // Nobody says anything any more.
+    // No heartbeat arrives any more.
     pause(Duration::from_secs(3));
     let silent = a.datapath.timer().expect("the timer");
     assert_eq!((silent.fallback, silent.fallbacks), (true, before.fallbacks + 1));
@@ -480,7 +480,7 @@ fn backends_replace_each_other_and_no_foreign_qdisc() {
     };
     cable.a.run(work).expect("enter");
     assert_eq!(state(&cable.a), before);
-    // Somebody's own fq is not ours to change.
+    // A foreign fq is not changed.
     tc(&cable.a, "qdisc add dev eth root handle 1: fq");
     let refused = || {
         let datapath = programs(&policy, MachineId(0), 3_600_000);

@@ -1,5 +1,5 @@
 //! The receive loop in the kernel: packets are counted by every CPU, the timer runs the law,
-//! answers go back, senders are held.
+//! receivers send feedback, and senders are rate-limited.
 
 mod common;
 
@@ -103,8 +103,8 @@ impl Host {
 
     /// What the agent's thread does.
     fn serve(&mut self) {
-        let news = self.destinations.events().expect("news");
-        for (destination, class) in self.shaper.limit_destinations(&news).expect("classes") {
+        let events = self.destinations.events().expect("events");
+        for (destination, class) in self.shaper.limit_destinations(&events).expect("classes") {
             self.destinations.set_class(destination, class);
         }
         self.datapath.heartbeat().expect("alive");
@@ -182,7 +182,7 @@ fn receiver_limits_its_senders() {
             let _server = cable.server(7000);
             let mut client = cable.client(7000, "20");
             let window = (60_560 * 8 / u64::from(limit)).max(2000);
-            // And what TCP takes to get over its first burst, which nobody held.
+            // TCP also takes time to recover from its first burst, which no limit applied to.
             settle(hosts, ServiceId(0), Duration::from_micros(30 * window).max(Duration::from_millis(1500)));
             let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(2));
             client.kill().expect("kill");
@@ -193,11 +193,11 @@ fn receiver_limits_its_senders() {
             let meter = b.datapath.receive_reading(ServiceId(0)).expect("a meter");
             assert_eq!(meter.capacity, Bandwidth::from_mbps(limit.into()));
             assert!(meter.packets > 500, "packets could be marked: {meter:?}");
-            let told = a.datapath.counts().expect("counters");
+            let counts = a.datapath.counts().expect("counters");
             assert!(
-                told.feedback_accepted > 10
-                    && told.feedback_forged + told.feedback_replayed + told.feedback_unclassified == 0,
-                "{told:?}"
+                counts.feedback_accepted > 10
+                    && counts.feedback_forged + counts.feedback_replayed + counts.feedback_unclassified == 0,
+                "{counts:?}"
             );
             let held = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
             assert_eq!(held.len(), 1, "{held:?}");
@@ -250,7 +250,7 @@ fn ticks_keep_up_with_parleys_interval() {
     let policy = policy_at("10Gb/s", "machine: { rx: { max: 200Mb/s } }");
     let interval = ShaperConfig::parley(&policy, None, None).services[0].interval;
     assert_eq!(interval, weir_units::Duration::from_micros(200));
-    // The agent's thread is woken by news; here it looks within half a tick.
+    // Events wake the agent's thread; the test polls every half tick instead.
     with_hosts_served(Duration::from_micros(100), &cable, &policy, [KEY; 2], |hosts| {
         let _server = cable.server(7000);
         let mut client = cable.client(7000, "20");
@@ -305,22 +305,23 @@ fn feedback_is_not_delayed_by_the_receivers_own_traffic() {
             let mut client = cable.client(7000, "20");
             // Windows of 161 ms at 3 Mb/s: thirty of them.
             settle(hosts, ServiceId(0), Duration::from_secs(5));
-            // What `b` answered, and what `a` heard of it.
-            let told = || {
+            // Feedback that `b` sent, and feedback that `a` accepted.
+            let feedback = || {
                 let [a, b] = &*hosts.lock().expect("not poisoned");
-                let answered = b.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
-                (answered, a.datapath.counts().expect("counters").feedback_accepted)
+                let sent = b.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
+                (sent, a.datapath.counts().expect("counters").feedback_accepted)
             };
-            let (before, told_before) = (left(), told());
+            let (before, feedback_before) = (left(), feedback());
             let came = arriving(hosts, &[ServiceId(0)], Duration::from_secs(3));
             let flood = (left() - before) as f64 * 8.0 / 3e6;
-            let (answered, heard) = (told().0 - told_before.0, told().1 - told_before.1);
+            let feedback = feedback();
+            let (sent, received) = (feedback.0 - feedback_before.0, feedback.1 - feedback_before.1);
             done.store(true, Ordering::Relaxed);
             client.kill().expect("kill");
             client.wait().expect("the client");
-            println!("{flood:.0} Mb/s handed over of no service; {answered} answers, {heard} heard");
+            println!("{flood:.0} Mb/s of unclassified traffic; {sent} feedback packets sent, {received} received");
             assert!(flood > 15.0, "{flood} Mb/s do not fill the interface");
-            assert!(answered > 8 && heard as f64 > 0.9 * answered as f64, "{heard} heard of {answered}");
+            assert!(sent > 8 && received as f64 > 0.9 * sent as f64, "{received} received of {sent}");
             within(came[0], 3.0, 5.0);
         });
     });
@@ -342,10 +343,10 @@ fn feedback_signed_with_another_key_is_rejected() {
         println!("{:.0} Mb/s", came[0]);
         client.kill().expect("kill");
         client.wait().expect("the client");
-        assert!(came[0] > 20.0, "nobody is held: {came:?}");
+        assert!(came[0] > 20.0, "no sender is limited: {came:?}");
         let hosts = hosts.lock().expect("not poisoned");
-        let told = hosts[0].datapath.counts().expect("counters");
-        assert!(told.feedback_forged > 10 && told.feedback_accepted == 0, "{told:?}");
+        let counts = hosts[0].datapath.counts().expect("counters");
+        assert!(counts.feedback_forged > 10 && counts.feedback_accepted == 0, "{counts:?}");
     });
 }
 
@@ -367,7 +368,7 @@ fn keys_change_without_a_gap() {
             hosts.lock().expect("not poisoned")[host].datapath.set_keys(keys).expect("keys");
             pause(Duration::from_millis(100));
         };
-        // Everybody learns the new one, then everybody signs with it, then the old one goes.
+        // Both hosts accept the new key, then both sign with it, then the old key is removed.
         for keys in [[old, new].as_slice(), &[new, old], &[new]] {
             set(0, keys);
             set(1, keys);
@@ -378,10 +379,11 @@ fn keys_change_without_a_gap() {
         client.wait().expect("the client");
         let after = hosts.lock().expect("not poisoned")[0].datapath.counts().expect("counters");
         assert_eq!(after.feedback_forged, 0, "{after:?}");
-        // A rate that stays is told again at growing intervals (datapath/feedback_sampler.h), up to sixteen of its own.
-        let heard = after.feedback_accepted - before.feedback_accepted;
-        println!("{heard} heard");
-        assert!(heard > 10, "{heard} heard in a second");
+        // An unchanged rate is sent again at growing intervals, up to sixteen measurement intervals
+        // (datapath/feedback_sampler.h).
+        let received = after.feedback_accepted - before.feedback_accepted;
+        println!("{received} received");
+        assert!(received > 10, "{received} received in a second");
     });
 }
 
@@ -467,7 +469,7 @@ fn limit_changes_converge_in_a_few_intervals() {
             }
             let mut second = cable.client_to("10.77.0.3", 7000, "60", "reno");
             let came = trace(hosts, interval, 500);
-            // It comes when there is more than the limit: until its first feedback nobody holds it.
+            // The second flow starts above the limit: no limit applies before its first feedback.
             let more = came.windows(9).find(|window| {
                 let rate = (window[8].1 - window[0].1) as f64 * 8.0 / 1e6 / (window[8].0 - window[0].0);
                 rate > 1.1 * 200.0
@@ -515,7 +517,7 @@ fn tenants_neither_send_nor_receive_control_traffic() {
             let send = || {
                 let socket = UdpSocket::bind(from).expect("a socket");
                 for _ in 0..10 {
-                    // Refused at the interface: the sender hears nothing of it, or that it is not permitted.
+                    // Dropped at the interface: `send_to` reports no error, or a lack of permission.
                     let _ = socket.send_to(b"WEIR\x02\x01 and so on", ("10.77.0.2", to));
                 }
             };
@@ -542,13 +544,13 @@ fn tenants_neither_send_nor_receive_control_traffic() {
         let arrived = counters(1);
         assert_eq!((arrived.unknown_peer, arrived.foreign, arrived.other_version), (5, 5, 5), "{arrived:?}");
         let mut hosts = hosts.lock().expect("not poisoned");
-        let heard = |socket: &UdpSocket| {
+        let received = |socket: &UdpSocket| {
             socket.set_nonblocking(true).expect("a socket");
             let mut buffer = [0; 100];
             std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count()
         };
-        assert_eq!(heard(&hosts[1].socket), 0);
-        // A machine of the rack is heard, and no more of it than one may send.
+        assert_eq!(received(&hosts[1].socket), 0);
+        // Datagrams of a machine of the rack arrive, up to the rate limit of one machine.
         let control =
             ControlSettings { peers: vec!["10.77.0.1".parse().expect("an address")], ..control(1, &hosts[1].socket) };
         hosts[1].datapath.set_control(&control).expect("control");
@@ -557,21 +559,21 @@ fn tenants_neither_send_nor_receive_control_traffic() {
             hosts[0].socket.send_to(&datagram, "10.77.0.2:30565").expect("sent");
         }
         pause(Duration::from_millis(100));
-        // What a machine of its rack says to another address of `b` no tenant sees.
+        // Control datagrams to another address of `b` reach no tenant.
         for _ in 0..5 {
             hosts[0].socket.send_to(&datagram, "10.77.0.5:30565").expect("sent");
         }
         pause(Duration::from_millis(100));
-        assert_eq!(heard(&tenant), 0);
+        assert_eq!(received(&tenant), 0);
         assert_eq!(hosts[1].datapath.counts().expect("counters").misdirected, 5);
-        let heard = heard(&hosts[1].socket);
+        let received = received(&hosts[1].socket);
         let flooded = hosts[1].datapath.counts().expect("counters").peer_rate_exceeded;
-        println!("{heard} heard, {flooded} refused");
-        assert!((60..200).contains(&heard) && heard as u64 + flooded == 500, "{heard} and {flooded}");
+        println!("{received} received, {flooded} refused");
+        assert!((60..200).contains(&received) && received as u64 + flooded == 500, "{received} and {flooded}");
     });
 }
 
-/// While no agent says that it is alive the kernel takes the static policy by itself, and gives it back when one is.
+/// Without an agent's heartbeat the kernel applies the static policy, until heartbeats return.
 #[test]
 fn static_policy_applies_without_an_agent() {
     if skipped() {
@@ -604,7 +606,7 @@ fn static_policy_applies_without_an_agent() {
     // A busy machine may have taken longer than the timeout to get here.
     let before = [&a, &b].map(|host| host.datapath.timer().expect("the timer"));
     assert!(before.iter().all(|timer| !timer.fallback), "{before:?}");
-    // Nobody serves.
+    // No agent sends a heartbeat.
     for _ in 0..100 {
         if [&a, &b].iter().all(|host| host.datapath.timer().expect("the timer").fallback) {
             break;
@@ -625,7 +627,7 @@ fn static_policy_applies_without_an_agent() {
         classes.iter().map(|bytes| bytes.get()).sum::<u64>()
     };
     assert!(of_policy(&mut a) > 100_000, "packets go to the static class");
-    // Somebody does again.
+    // The agents send heartbeats again.
     serve(&mut a, &mut b);
     assert_eq!(capacity(&b), Bandwidth::from_mbps(10));
     let before = of_policy(&mut a);

@@ -59,7 +59,8 @@ mod tests {
     fn bounds(caps: &str) -> Vec<(Option<Duration>, bool)> {
         let text = format!(
             "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1] }} }} }}\nservices:\n  \
-             web: {{ match: [ {{ port: 80 }} ], latency: {{ message: 200kB, p99: 7ms }}, shaper: {{ interval: 200us }} }}\n  \
+             web: {{ match: [ {{ port: 80 }} ], latency: {{ message: 200kB, p99: 7ms }}, shaper: {{ interval: 200us \
+             }} }}\n  \
              bulk: {{ match: [ {{ port: 81 }} ] }}\n{caps}"
         );
         let (policy, _) = Policy::parse("policy.yaml", &text).expect("sound");

@@ -8,8 +8,8 @@
 //! beside them.
 //!
 //! ```text
-//! cargo builds the real-time tests | they run side by side ----------------------------------> | N passed, N failed, N skipped
-//!                                  | cargo builds the rest | lints, doc tests, pure tests ---> |
+//! cargo builds the real-time tests | they run side by side ---------------------> | N passed, N failed, N skipped
+//!                                  | cargo builds the rest | lints, pure tests -> |
 //! ```
 //!
 //! | Module | Holds |

@@ -31,10 +31,7 @@ const RULES: &[Rule] = &[
     everywhere(&["told", "tell", "tells", "telling"], "reports, advertises, received; distinguishes for telling apart"),
     everywhere(&["hear", "hears", "heard", "hearing"], "receives, received"),
     everywhere(&["nobody", "somebody", "whoever", "whomever"], "the noun: no service, a machine, the sender that"),
-    everywhere(
-        &["last word", "newest word", "word of the", "the word of", "the word from", "the word that"],
-        "message",
-    ),
+    everywhere(&["last word", "newest word", "the word of", "the word from", "the word that"], "message"),
     everywhere(&["gives its word", "given its word", "gave its word", "sender s word", "broker s word"], "message"),
     everywhere(&["entitled"], "committed (RFC 2698)"),
     everywhere(&["lump", "lumps"], "burst (GSO)"),
@@ -47,7 +44,7 @@ const RULES: &[Rule] = &[
     everywhere(&["coder", "coders"], "ECN encapsulation marker, ECN sender"),
     everywhere(&["outlet", "outlets"], "egress state"),
     everywhere(&["seat", "seats"], "leadership"),
-    everywhere(&["both bodies", "either body", "two bodies", "linux body", "simulated body", "the body of"], "backend"),
+    everywhere(&["both bodies", "either body", "two bodies", "linux body", "simulated body"], "backend"),
     Rule {
         phrases: &["authority", "authorities"],
         instead: "CA",

@@ -4,20 +4,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A text file of the tree.
+/// A file of the tree.
 #[derive(Debug, Clone)]
 pub struct File {
     /// Path below the root, with `/`.
     pub path: String,
-    /// Content.
+    /// Content; empty where it is not UTF-8.
     pub text: String,
 }
 
 /// Directories and files at the root that are built or written, not sources.
 const BUILT: [&str; 3] = ["target", "out", ".git"];
 
-/// All text files below `root`: tracked ones, and new ones that git does not ignore. A file that is
-/// not UTF-8 is no text.
+/// All text files below `root`: tracked ones, and new ones that git does not ignore.
 ///
 /// # Errors
 /// A directory or file that cannot be read.
@@ -26,9 +25,8 @@ pub fn files(root: &Path) -> io::Result<Vec<File>> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         let Ok(bytes) = std::fs::read(root.join(&path)) else { continue };
-        if let Ok(text) = String::from_utf8(bytes) {
-            files.push(File { path: path.to_string_lossy().replace('\\', "/"), text });
-        }
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        files.push(File { path: path.to_string_lossy().replace('\\', "/"), text });
     }
     Ok(files)
 }

@@ -18,7 +18,8 @@ use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::shaper::{self, Backend};
 
 /// Service `a`: TCP port 5001, 20 Mb/s in the rack.
-pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } }\n  \
+pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks: { r: { uplink: 100Mb/s, machines: [m1, \
+    m2] } }\n  \
                       machines: { m1: { address: 10.78.0.1 }, m2: { address: 10.78.0.2 } }\nservices:\n  a:\n    \
                       match: [ { protocol: tcp, port: 5001 } ]\n    rack: { max: 20Mb/s }\n";
 

@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 use weir_linux::netns::{Netns, Prefix, connect};
 
-pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: [m1, m2, m5] }\n    \
+pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 100Mb/s, machines: \
+    [m1, m2, m5] }\n    \
                       r2: { uplink: 100Mb/s, machines: [m3] }\n  machines:\n    m1: { address: 10.81.0.1 }\n    \
                       m2: { address: 10.81.0.2 }\n    m3: { address: 10.81.0.3 }\n    \
                       m5: { address: 10.81.0.5 }\nservices:\n  \

@@ -8,7 +8,7 @@ use weir_datapath::{Address, Feedback, SipKey};
 /// What control traffic is signed by, as the key 7.
 pub(crate) const KEY: [u8; 16] = *b"sixteen bytes ok";
 
-/// Whose packets: from `a`, who is held, towards `b` (or `c`, who never answered).
+/// Addresses of the hosts: `a` is the rate-limited sender, `b` the receiver, `c` sends no feedback.
 pub(crate) fn address(last: u8, ipv6: bool) -> IpAddr {
     match ipv6 {
         false => Ipv4Addr::new(10, 77, 0, last).into(),
@@ -34,7 +34,7 @@ pub(crate) fn words(address: IpAddr) -> Address {
 
 pub(crate) fn ethernet(ipv6: bool, group: bool) -> Vec<u8> {
     let kind = if ipv6 { [0x86, 0xdd] } else { [8, 0] };
-    // Nobody answers to packets of groups.
+    // Packets to group addresses trigger no feedback.
     [[2 + u8::from(group), 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2].as_slice(), &kind].concat()
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Cable {
     _name: Name,
 }
 
-/// A prefix that nobody else uses: two tests with one would delete each other's namespaces.
+/// A prefix of one running test: two tests with the same prefix would delete each other's namespaces.
 struct Name(String);
 
 static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -109,7 +109,7 @@ impl Cable {
         server
     }
 
-    /// Whether `b` has sockets at an address and port that `ss` tells of with these options.
+    /// Whether `b` has sockets at an address and port that `ss` lists with these options.
     fn sockets(&self, options: &str, address: &str, port: &str) -> bool {
         let mut ss = self.b.command("ss").expect("ss");
         !ss.args([options, "src", &format!("{address}:{port}")]).output().expect("ss").stdout.is_empty()
@@ -129,7 +129,7 @@ impl Cable {
     pub(crate) fn client_to(&self, address: &str, port: u16, seconds: &str, control: &str) -> Child {
         let mut command = self.a.command("iperf3").expect("iperf3");
         let port = port.to_string();
-        // A server that has not yet heard of its last client's end sends the next one away.
+        // A server refuses a client until it has received the end of the previous connection.
         let free = || !self.sockets("-Htn", address, &port);
         assert!((0..1000).any(|_| later(free())), "the iperf3 server on port {port} is free at last");
         command
