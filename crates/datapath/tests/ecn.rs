@@ -94,7 +94,8 @@ proptest! {
     #[test]
     fn ipv4_header_is_restored_on_arrival(
         tos in any::<u8>(), id in any::<u16>(), flags in prop_oneof![Just(DONT_FRAGMENT), any::<u16>()],
-        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(), requests in any::<bool>(), long in any::<bool>(),
+        segments in prop_oneof![1..=64u16, 1..=2048u16], at in any::<prop::sample::Index>(),
+        requests in any::<bool>(), long in any::<bool>(),
     ) {
         let sent = ipv4(tos, id, flags);
         let mut leaving = sent;
@@ -119,7 +120,9 @@ proptest! {
     }
 
     #[test]
-    fn ipv6_header_is_restored_on_arrival(class in any::<u8>(), label in 0..1u32 << 20, requests in any::<bool>(), long in any::<bool>()) {
+    fn ipv6_header_is_restored_on_arrival(
+        class in any::<u8>(), label in 0..1u32 << 20, requests in any::<bool>(), long in any::<bool>(),
+    ) {
         let word = 6 << 28 | u32::from(class) << 20 | label;
         let mut packet = word.to_be_bytes();
         leave_ipv6(&mut packet, requests);

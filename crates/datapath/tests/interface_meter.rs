@@ -166,7 +166,8 @@ proptest! {
     #[test]
     fn share_is_between_min_and_max(
         capacity in 1_000_000..=400_000_000_000u64, min in 0.0..1.0f64, over in 0.0..2.0f64,
-        weight in 1..=1_000_000_000u32, others in prop::collection::vec(1..=1_000_000_000u32, 0..20), loads in prop::collection::vec(0.0..4.0f64, 0..60),
+        weight in 1..=1_000_000_000u32, others in prop::collection::vec(1..=1_000_000_000u32, 0..20),
+        loads in prop::collection::vec(0.0..4.0f64, 0..60),
     ) {
         let of = |w: &u32| Weight::from_thousandths(*w).expect("in range");
         let limit = Bandwidth::from_bps(capacity);

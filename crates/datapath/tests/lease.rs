@@ -180,7 +180,9 @@ proptest! {
     /// What many destinations of a service left of their leases, each in its own tick, and all come
     /// back to at once, is an eighth of a burst at most.
     #[test]
-    fn early_return_shrinks_the_lease_to_an_eighth(mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12) {
+    fn early_return_shrinks_the_lease_to_an_eighth(
+        mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12,
+    ) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
@@ -191,7 +193,8 @@ proptest! {
         let mut send = |place: usize, now: u64, bytes: u32| {
             let (limiter, lease) = &mut destinations[place];
             let to = (Some((place as u32, limiter, lease)), None);
-            let leaves = pacer.departure_on(&mut batches[place], 0, to, (TICK, due(now)), Instant::from_nanos(now), bytes);
+            let (tick, at) = ((TICK, due(now)), Instant::from_nanos(now));
+            let leaves = pacer.departure_on(&mut batches[place], 0, to, tick, at, bytes);
             left.extend(leaves.at().map(|at| (at.nanos().max(now), bytes)));
         };
         // The burst goes, and a millisecond's time waits.

@@ -146,8 +146,9 @@ fn jain(shares: &[f64]) -> f64 {
 #[test]
 fn greedy_senders_converge_to_equal_shares() {
     let capacity = Bandwidth::from_gbps(9);
-    // Within 30 intervals as in the fluid, as long as each sender receives feedback within three; a hundred at 200 us swing for
-    // a while, and not at 500 us (Parley's Table 3, with some 90 senders for each receiver).
+    // Within 30 intervals as in the fluid, as long as each sender receives feedback within three; a
+    // hundred at 200 us swing for a while, and not at 500 us (Parley's Table 3, with some 90
+    // senders for each receiver).
     for (senders, micros, within) in
         [(1, 200, 30), (2, 200, 30), (5, 200, 30), (10, 200, 30), (30, 200, 30), (100, 200, 400), (100, 500, 30)]
     {

@@ -202,7 +202,8 @@ fn new_capacity_scales_r_and_resets_marks() {
     beside.interface.set_capacity(rate(2.0 * CAPACITY), Sharing::Fill, &[Share::default(); 8]);
     let moved = beside.interface.rate().bps();
     assert!(moved.abs_diff(2 * before) < before / 1000, "{moved}, twice {before}");
-    // The marked window closes, with 9 of 19 Gb/s unused: no service falls to its saturated fair rate, and R rises by the unused rate.
+    // The marked window closes, with 9 of 19 Gb/s unused: no service falls to its saturated fair
+    // rate, and R rises by the unused rate.
     beside.window(4.75e9, 9e9, false);
     let grown = beside.interface.rate().bps() as f64 / moved as f64;
     assert!((grown - (1.0 + 9.0 / 19.0)).abs() < 0.001, "{grown}");

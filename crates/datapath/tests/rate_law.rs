@@ -44,8 +44,8 @@ proptest! {
     ) {
         let (rate, usage) = ((rate * capacity as f64) as u64, (usage * capacity as f64) as u64);
         let marked = (marked * f64::from(packets)) as u32;
-        let law = RateLaw { alpha: Alpha::from_thousandths(alpha).expect("in \
-            range"), ..law(capacity, Marks::Fraction) };
+        let alpha = Alpha::from_thousandths(alpha).expect("in range");
+        let law = RateLaw { alpha, ..law(capacity, Marks::Fraction) };
         let next = law.step(Bandwidth::from_bps(rate), Bandwidth::from_bps(usage), T, marked, packets).bps();
         let fraction = f64::from(marked) / f64::from(packets);
         // The header counts usage up to 16 C; with a smaller α the formula goes on to fall.
@@ -89,7 +89,8 @@ proptest! {
         let (rate, usage) = (rate * capacity as f64, usage * capacity as f64);
         let law = law(capacity, Marks::Usage(Bytes::new(45_000)));
         let next = law.step(
-            Bandwidth::from_bps(rate as u64), Bandwidth::from_bps(usage as u64), Duration::from_nanos(elapsed), marked, 1000,
+            Bandwidth::from_bps(rate as u64), Bandwidth::from_bps(usage as u64),
+            Duration::from_nanos(elapsed), marked, 1000,
         );
         let fraction = f64::from(marked) / 1000.0;
         let marks = if marked > 0 { 45_000.0 * 8.0 * (1.0 + fraction) / (elapsed as f64 * 1e-9) } else { 0.0 };
@@ -306,7 +307,9 @@ proptest! {
         let wanted = plant.demands.iter().sum::<f64>().min(capacity as f64);
         let near = |is: f64, to: f64| (is - to).abs() <= PRECISION * to + 1.0;
         // Where demands exceed C by a thousandth, R falls from C by half of that a step: thousands of steps.
-        let settled = (0..50_000).any(|_| near(plant.step(), wanted) && plant.queue == 0.0 && near(plant.rate as f64, level));
+        let settled = (0..50_000).any(|_| {
+            near(plant.step(), wanted) && plant.queue == 0.0 && near(plant.rate as f64, level)
+        });
         prop_assert!(settled || near(plant.step(), wanted), "{} instead of {level}", plant.rate);
         for _ in 0..100 {
             let usage = plant.step();

@@ -91,7 +91,9 @@ proptest! {
         capacity in (6.0..12.6f64).prop_map(|decades| 10f64.powf(decades) as u64),
         interval in prop_oneof![Just(10_000u64), Just(200_000), Just(1_000_000_000), 10_000..1_000_000_000u64],
         load in 0.1..4.0f64,
-        packets in prop::collection::vec((0.0..2.0f64, 0..4u32, 0..3u32, prop::bool::weighted(0.01), 0.1..10.0f64), 1..400),
+        packets in prop::collection::vec(
+            (0.0..2.0f64, 0..4u32, 0..3u32, prop::bool::weighted(0.01), 0.1..10.0f64), 1..400,
+        ),
         pauses in prop::collection::vec((0..400usize, prop_oneof![1.0..40.0f64, 1.0..2000.0f64]), 0..40),
     ) {
         let parameters = ShaperParameters { interval: Duration::from_nanos(interval), ..PARLEY };
@@ -124,7 +126,8 @@ proptest! {
     fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
         windows in prop::collection::vec(
-            (prop_oneof![1.0..1.5f64, 1.0..6.0f64, 1.0..100.0f64], prop_oneof![0.0..1.0f64, 0.9..1.2f64, 1.0..2.5f64]), 1..300,
+            (prop_oneof![1.0..1.5f64, 1.0..6.0f64, 1.0..100.0f64], prop_oneof![0.0..1.0f64, 0.9..1.2f64, 1.0..2.5f64]),
+            1..300,
         ),
     ) {
         let mut meter = at_capacity(capacity);

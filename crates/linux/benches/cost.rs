@@ -3,14 +3,13 @@
 //!
 //! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over
 //! [`REPEAT`] packets: what else the machine does only adds. The packets are of 64 to 1,514 bytes;
-//! what a row costs does not depend on it, but for that of making answers, and where packets are
-//! given departure times: those are small, and some leave together (`datapath/departure.h`,
-//! batches), beside rows of buffers, and of packets that have to wait (`datapath/lease.h`).
+//! the cost does not depend on the size, except where feedback is made and where packets are given
+//! departure times. Those rows have small packets, some of which leave together
+//! (`datapath/departure.h`, batches), buffers, and packets that have to wait (`datapath/lease.h`).
 //!
 //! A tenant's packet is to cost [`LEAVING`] at most where it leaves and [`ARRIVING`] where it
-//! arrives; the bench fails where a row does not reach that, and names it. What hosts tell each
-//! other is exempt: feedback that comes, and making an answer, of which there is one in 10 kB at
-//! most.
+//! arrives; the bench fails and names each row above that. Control traffic is exempt: feedback that
+//! arrives, and making feedback, at most once in 10 kB.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -40,7 +39,8 @@ fn policy() -> Policy {
     let services: String =
         (0..SERVICES).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", 7000 + i)).collect();
     let text = format!(
-        "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks: {{ r: {{ uplink: 10Gb/s, machines: [a, b] }} }}\nservices:\n{services}"
+        "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks: {{ r: {{ uplink: 10Gb/s, machines: [a, b] }} }}\n\
+         services:\n{services}"
     );
     Policy::parse("policy.yaml", &text).expect("the policy is valid").0
 }
@@ -50,8 +50,9 @@ const LEAVING: Duration = Duration::from_nanos(150);
 /// Packets of buffers of 18 and 64 kB, of which a processor's batch holds some
 /// (`datapath/departure.h`); 64 kB is the largest that a run takes.
 const PACKETS: [u32; 2] = [12, 43];
-/// The same to the receiver that answered: more than a processor's part of its burst, so each
-/// buffer takes the lock; at one in 100 ns less than the terabit per second that it allows.
+/// The same to the receiver with feedback: a buffer exceeds a CPU's part of the burst of the
+/// destination limiter, so each buffer takes the lock. One buffer in 100 ns is below the 1 Tb/s
+/// of the feedback.
 const PACKETS_ALONE: u32 = 6;
 /// At a packet of 64 bytes in each 100 ns all wait but the 8 % of a burst, and a run is over before
 /// one would wait for longer than may be.
@@ -145,8 +146,8 @@ impl Bench {
         cost: impl Fn(&mut InterfaceDatapath) -> Result<Duration, LoaderError>,
     ) {
         let mut run = || {
-            // Whoever is heard of is, for as long as the run takes.
-            self.hear();
+            // The feedback stays current for the duration of a run.
+            self.receive_feedback();
             cost(&mut self.datapath).expect("a test run")
         };
         let mut costs: Vec<Duration> = (0..RUNS).map(|_| run()).collect();
@@ -159,8 +160,8 @@ impl Bench {
         self.datapath.heartbeat().expect("alive");
     }
 
-    /// `b` answers `a` and has its word, in both families; at a rate that drops nothing.
-    fn hear(&mut self) {
+    /// Delivers feedback of `b` to `a`, in both families, with a rate that drops nothing.
+    fn receive_feedback(&mut self) {
         for (ipv6, port) in [(false, 7000), (false, LAST), (true, 7000), (true, LAST)] {
             self.sequence += 1;
             let feedback = control_at(1_000_000_000_000, Message::FeedbackAck, ipv6, port, self.sequence);
@@ -183,8 +184,8 @@ impl Bench {
                 ("last of 20 rules", self.own(ipv6, 3, LAST)),
                 ("no rule", self.own(ipv6, 3, 80)),
                 ("a guest's, first rule", tcp(ethernet(ipv6, true), a, c, 7000, 10, 0)),
-                ("towards a receiver that answered, first rule", self.own(ipv6, 2, 7000)),
-                ("towards a receiver that answered, last rule", self.own(ipv6, 2, LAST)),
+                ("towards a receiver with feedback, first rule", self.own(ipv6, 2, 7000)),
+                ("towards a receiver with feedback, last rule", self.own(ipv6, 2, LAST)),
             ];
             for (name, frame) in frames {
                 self.row(&format!("{family} leaves, {name}"), Direction::Tx, &frame, Some(LEAVING));
@@ -202,29 +203,29 @@ impl Bench {
             }
             let replayed = control(Message::FeedbackAck, ipv6, 7000, 1);
             self.row(&format!("{family} feedback arrives, replayed"), Direction::Rx, &replayed, None);
-            self.answers(ipv6, family);
+            self.made_feedback(ipv6, family);
         }
     }
 
-    /// What making and sending an answer adds: runs of one packet each, of many senders, those that
-    /// were answered beside the others.
-    fn answers(&mut self, ipv6: bool, family: &str) {
+    /// The additional cost of making and sending feedback: runs of one packet each, of many senders;
+    /// the difference between packets with and without feedback.
+    fn made_feedback(&mut self, ipv6: bool, family: &str) {
         let device = interface().index();
         let mut costs = [Vec::new(), Vec::new()];
         for last in (4..=250).cycle().take(8000) {
             let mut frame = tcp(ethernet(ipv6, false), address(last, ipv6), address(1, ipv6), 7000, 1440, 0);
             frame[..6].copy_from_slice(&self.hardware);
-            let answered = |bench: &Self| bench.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
-            let before = answered(self);
+            let sent = |bench: &Self| bench.datapath.receive_reading(ServiceId(0)).expect("a meter").feedback_sent;
+            let before = sent(self);
             let cost = self.datapath.cost_from(device, &frame, 1).expect("a test run");
-            costs[usize::from(answered(self) > before)].push(cost);
+            costs[usize::from(sent(self) > before)].push(cost);
         }
         costs.iter_mut().for_each(|costs| costs.sort());
-        let [plain, answered] = costs;
-        assert!(answered.len() >= 20, "{} answers", answered.len());
+        let [plain, feedback] = costs;
+        assert!(feedback.len() >= 20, "{} packets with feedback", feedback.len());
         // Of single runs the least is luck: the twentieth part.
-        let added = |part: usize| answered[answered.len() / part].saturating_sub(plain[plain.len() / part]).as_nanos();
-        let name = format!("{family} an answer to 1,494 B, beside its packet");
+        let added = |part: usize| feedback[feedback.len() / part].saturating_sub(plain[plain.len() / part]).as_nanos();
+        let name = format!("{family} feedback for 1,494 B, beside its packet");
         println!("{name:<82} {:>5} ns {:>7} ns", added(20), added(2));
     }
 
@@ -236,15 +237,15 @@ impl Bench {
             let frames = [
                 ("first rule", self.own(ipv6, 3, 7000)),
                 ("no rule", self.own(ipv6, 3, 80)),
-                ("towards a receiver that answered", self.own(ipv6, 2, 7000)),
+                ("towards a receiver with feedback", self.own(ipv6, 2, 7000)),
             ];
             for (name, frame) in frames {
                 self.row(&format!("{family} leaves by departure time, {name}"), Direction::Tx, &frame, Some(LEAVING));
             }
         }
         let buffers = PACKETS.map(|packets| (packets, "", 3));
-        let answered = [1, PACKETS_ALONE].map(|packets| (packets, ", to a receiver that answered", 2));
-        for (packets, receiver, last) in buffers.into_iter().chain(answered) {
+        let limited = [1, PACKETS_ALONE].map(|packets| (packets, ", to a receiver with feedback", 2));
+        for (packets, receiver, last) in buffers.into_iter().chain(limited) {
             let frame = self.own(false, last, 7000);
             let name = format!("IPv4 leaves by departure time, {packets} × 1,494 B at once{receiver}");
             self.row_of(&name, Some(LEAVING), |datapath| datapath.cost_of_buffer(packets * 1_494, &frame, REPEAT));
@@ -252,7 +253,7 @@ impl Bench {
         self.assert_none_dropped();
         drop(shaper);
         let shaper = self.pace(policy, Bandwidth::from_gbps(10), WAITING);
-        for (receiver, last) in [("", 3), (", to a receiver that answered", 2)] {
+        for (receiver, last) in [("", 3), (", to a receiver with feedback", 2)] {
             let frame = self.own(false, last, 7000);
             let name = format!("IPv4 leaves by departure time, waits{receiver}");
             self.row_of(&name, Some(LEAVING), |datapath| {

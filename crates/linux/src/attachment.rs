@@ -3,9 +3,9 @@
 //! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc
 //! clsact; in both a newer program has to take an older one's place without a packet that passes
 //! unseen, and what others hung beside must stay. Approach: a link is pinned, and the next agent
-//! updates it; a filter has a number that nobody picks by accident, and is replaced there. The
-//! kernel says that it has no tcx by refusing the link. Both go before those of others, which may
-//! end a packet's way through the programs: ours always lets the next ones run.
+//! updates it; a filter has a number that is unlikely to be chosen by accident, and is replaced
+//! there. A kernel without tcx refuses the link. Both go before foreign programs, which may end a
+//! packet's way through the programs: ours always lets the next ones run.
 //!
 //! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has
 //! `weir_ingress` at priority 10, number 0x7765; the next agent's program is put there.
@@ -20,11 +20,11 @@ use aya::programs::links::FdLink;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
-/// Where our clsact filters stand, the first of these priorities that can be had. Low: what a
-/// filter before ours lets pass for good ours does not see. Not the lowest: who asks for no
-/// priority is put before the lowest that there is, and must find one.
+/// The priorities of our clsact filters; the first free one is used. Low: a packet that an earlier
+/// filter accepts for good does not reach ours. Not the lowest: the kernel puts a filter without a
+/// priority before the lowest existing one, and needs a free number there.
 const FILTER_PRIORITIES: std::ops::Range<u16> = 10..18;
-/// Their number, which nobody picks by accident, so that they are found again.
+/// Their number, unlikely to be chosen by accident, by which a later agent finds them.
 const FILTER_HANDLE: u16 = 0x7765;
 /// Where earlier versions had them, behind those of others.
 const EARLIER_PRIORITY: u16 = 0x7765;
@@ -59,8 +59,8 @@ pub(crate) fn attach_link(
     }
     let running = match SchedClassifier::query_tcx(interface, direction) {
         Ok((_, running)) => running,
-        // Without CAP_SYS_ADMIN nobody may look at others' programs; that no agent of ours runs,
-        // the lock of the pins tells.
+        // Without CAP_SYS_ADMIN a process cannot query foreign programs; the lock of the pins
+        // already excludes another agent.
         Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::EPERM) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
@@ -126,8 +126,8 @@ fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) ->
     Ok(filters)
 }
 
-/// Attaches a program that nobody takes over: by a tcx link, or a clsact filter where the kernel
-/// has no tcx. It ends with the program.
+/// Attaches a program that no later agent takes over: by a tcx link, or a clsact filter where the
+/// kernel has no tcx. The attachment ends with the program.
 pub(crate) fn attach_anyhow(
     program: &mut SchedClassifier,
     name: &str,
@@ -173,7 +173,7 @@ fn parent(direction: TcAttachType) -> u32 {
     if direction == TcAttachType::Ingress { tc::TC_H_INGRESS } else { tc::TC_H_EGRESS }
 }
 
-/// Whether the error is how kernels before 6.6 answer to a tcx link.
+/// Whether the error is the reply of kernels before 6.6 to a tcx link.
 #[doc(hidden)]
 pub fn lacks_tcx(error: &ProgramError) -> bool {
     match error {

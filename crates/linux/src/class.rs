@@ -8,9 +8,9 @@
 //! - **burst** is 1 ms at the rate, at least ten frames: HTB's timers are high-resolution, so a burst bridges
 //!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
 //! - **quantum** is eight of the largest segments times the weight over the smallest weight,
-//!   divided by how many classes the weight is for: spare bandwidth is divided by weight only when
-//!   every quantum holds a segment (sch_htb serves a class its quantum in turn, and goes to the
-//!   next parent when all children had theirs);
+//!   divided by the number of classes that share the weight: excess bandwidth is divided by weight
+//!   only when every quantum holds a segment (sch_htb serves a class its quantum in turn, and
+//!   goes to the next parent when all children had theirs);
 //! - **priority** is that of all others, but for the class of control traffic, which goes before them;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a
 //!   queue drops what is larger than itself, and the sender then stands still. TCP keeps two

@@ -1,9 +1,9 @@
 //! [`Dropped`]: what a service's classes dropped, those among them that are gone.
 //!
-//! Problem: a service has classes that come and go with the destinations that are held, each with a
-//! counter of its own; the sum over those that there are falls when one goes, and whoever watches
-//! takes that for a restart. Approach: each look adds what a class's counter has grown by since the
-//! last one; a class is looked at once more before it is deleted.
+//! Problem: a service has classes that come and go with the rate-limited destinations, each with a
+//! counter of its own. The sum over the existing classes falls when a class is deleted, and a
+//! monitoring system takes that for a restart. Approach: each look adds the increase of a class's
+//! counter since the last look; a class is looked at once more before it is deleted.
 //!
 //! Worked example: classes 0x1002 and 0x3007 of slot 2 have dropped 5 and 3: 8. Then 0x3007 goes,
 //! and comes again with 1, and 0x1002 has 6: 10.

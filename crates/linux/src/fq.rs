@@ -1,10 +1,10 @@
-//! [`Fq`]: the qdisc that obeys departure times, at the root of an interface.
+//! [`Fq`]: the qdisc that enforces departure times, at the root of an interface.
 //!
-//! Problem: only fq lets a packet wait until the time that is written on it (etf asks for
-//! hardware); its defaults are for a host's own sockets: 100 packets of a flow wait at most, which
-//! for a guest's flow at 1 Gb/s is 1.2 ms, and what has been given its time and is dropped then
-//! counts as sent. Approach: fq at the root with room for whatever the programs let wait, who bound
-//! it by time (`datapath/departure.h`), and otherwise as it is.
+//! Problem: only fq delays a packet until the time stamped on it (etf requires hardware support).
+//! Its defaults are for a host's own sockets: at most 100 packets of a flow wait, which is 1.2 ms
+//! for a guest's flow at 1 Gb/s, and a packet that is dropped after it was given its time counts as
+//! sent. Approach: fq at the root with room for all packets that the programs let wait; the
+//! programs bound these by time (`datapath/departure.h`). All other parameters are fq's defaults.
 //!
 //! Life and "as found": as [`crate::htb::HtbTree`], whose handle it has.
 //!
@@ -31,7 +31,7 @@ const TCA_FQ_HORIZON: u16 = 14;
 /// Why fq is not at an interface's root.
 #[derive(Debug, thiserror::Error)]
 pub enum FqError {
-    /// Somebody put a qdisc there on purpose.
+    /// The interface has a foreign qdisc.
     #[error(transparent)]
     Foreign(#[from] ForeignQdisc),
     /// The kernel refused.
@@ -55,8 +55,8 @@ pub struct Fq {
 
 impl Fq {
     /// Puts fq on `interface` (of the calling thread's namespace). What a killed agent left is
-    /// taken over, or replaced if it was of another backend. A qdisc that somebody else put there
-    /// is an error, or with `force` replaced for good.
+    /// taken over, or replaced if it was of another backend. A foreign qdisc is an error; with
+    /// `force` it is replaced and not restored.
     pub fn install(interface: &Interface, force: bool) -> Result<Self, FqError> {
         let mut socket = Socket::open()?;
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
@@ -127,7 +127,7 @@ impl Fq {
 impl Drop for Fq {
     fn drop(&mut self) {
         if !self.kept {
-            // Nobody is left to tell; the next install takes over what stays.
+            // Drop cannot return an error; the next install takes over a remaining qdisc.
             let _ = self.delete();
         }
     }

@@ -1,14 +1,15 @@
 //! [`HtbTree`]: the shaper of an interface, one HTB class for each service.
 //!
-//! Problem: hold every service to its limit, every destination to what its receiver says, give each
-//! service its guarantee, change all that every few hundred microseconds, and leave the host as it
-//! was found. Approach: a root class at the interface's rate; in it one class per service, which
-//! holds leaves: one for each destination that is held to less than the service, one for all
-//! others. Beside them a leaf per service as the static policy has it, for when no agent is alive,
-//! one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing), and one that
-//! goes before all others for what hosts tell each other: behind a tenant's flood feedback would
-//! come late or never, and its receiver hold nobody. The BPF program chooses the leaf; this module
-//! only sets numbers, in one netlink batch per change. Only classes whose numbers differ are sent.
+//! Problem: limit every service, limit every destination to the rate that its receiver advertises,
+//! guarantee each service its rate, change all that every few hundred microseconds, and leave the
+//! host as it was found. Approach: a root class at the interface's rate; in it one class per
+//! service, which has leaves: one for each destination with a rate below the service's, one for all
+//! others. Beside them a leaf per service with the static policy's rates, for when no agent is
+//! alive, one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing), and one
+//! for control traffic, which goes before all others: behind a tenant's flood, feedback would
+//! arrive late or never, and the receiver could not limit its senders. The BPF program chooses the
+//! leaf; this module only sets numbers, in one netlink batch per change. Only classes whose numbers
+//! differ are sent.
 //!
 //! Life: [`HtbTree::install`], then [`HtbTree::set`] as often as wanted, then [`HtbTree::remove`]
 //! (or drop), or [`HtbTree::keep`] and drop. A killed agent leaves the tree behind with its last
@@ -36,7 +37,7 @@ use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Bytes, Weight};
 
-/// The major number of our qdisc: `we` in ASCII, which nobody picks by accident.
+/// The major number of our qdisc: `we` in ASCII, unlikely to be chosen by accident.
 pub const MAJOR: u16 = 0x7765;
 /// The minor number of the class that all others share.
 const ROOT_MINOR: u16 = 1;
@@ -48,8 +49,8 @@ pub const CONTROL_MINOR: u16 = 3;
 /// divided by this, at least [`RATE_MIN`].
 ///
 /// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
-/// serves guarantees first: without one of its own, how an operator reaches a host would wait
-/// behind its services, and what hosts tell each other behind the services that it is about.
+/// serves guarantees first. Without a guarantee of its own, an operator's ssh session would wait
+/// behind the services, and control traffic would wait behind the services that it limits.
 /// Feedback is 98 bytes for about each 10 kB received, 1 % of what comes in; the rack datagrams of
 /// a rack of 40 are tens of kb/s at each machine. Where services' guarantees do add up to the
 /// whole, the sum is 2 % above the interface, and its own queue shares that out; traffic that is
@@ -79,7 +80,7 @@ fn default_min(nic: Bandwidth) -> Bandwidth {
 /// Why a tree cannot be installed, changed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum HtbError {
-    /// Somebody put a qdisc there on purpose.
+    /// The interface has a foreign qdisc.
     #[error(transparent)]
     Foreign(#[from] ForeignQdisc),
     /// A class number that is not for services.
@@ -120,7 +121,7 @@ pub struct HtbTree {
     sending: Sending,
     found: Found,
     specs: BTreeMap<u16, ClassSpec>,
-    /// What the kernel has; differs from what the specs ask for only inside [`HtbTree::set`].
+    /// The classes in the kernel; they differ from `specs` only inside [`HtbTree::set`].
     in_force: BTreeMap<u16, Class>,
     installed: bool,
     /// Stays when this is dropped.
@@ -130,8 +131,8 @@ pub struct HtbTree {
 impl HtbTree {
     /// Puts the tree on `interface` (of the calling thread's namespace), with a class for each spec.
     ///
-    /// A tree that a killed agent left is taken over as it is and brought to `specs`. A qdisc that somebody
-    /// else put there is an error, or with `force` replaced for good.
+    /// A tree that a killed agent left is taken over as it is and brought to `specs`. A foreign
+    /// qdisc is an error; with `force` it is replaced and not restored.
     pub fn install(
         interface: &Interface,
         nic: Bandwidth,
@@ -360,7 +361,7 @@ pub(crate) fn with_defaults(message: Message) -> Message {
 impl Drop for HtbTree {
     fn drop(&mut self) {
         if !self.kept {
-            // Nobody is left to tell; the next install takes over what stays.
+            // Drop cannot return an error; the next install takes over a remaining tree.
             let _ = self.delete();
         }
     }

@@ -45,7 +45,7 @@ pub struct InterfaceError {
     pub name: String,
     /// What was attempted.
     pub what: &'static str,
-    /// The kernel's answer.
+    /// The kernel's error.
     #[source]
     pub error: io::Error,
 }

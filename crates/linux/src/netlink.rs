@@ -1,7 +1,7 @@
 //! A small netlink encoder and socket: enough of rtnetlink for qdiscs, classes and links.
 //!
 //! Problem: rates change every few hundred microseconds, for many classes at once, and no library models HTB.
-//! Approach: messages are built into one buffer and sent with one system call; only the last asks for an
+//! Approach: messages are built into one buffer and sent with one system call; only the last requests an
 //! acknowledgement, since the kernel reports every failure anyway. The socket belongs to the network
 //! namespace of the thread that opened it, for its whole life.
 //!
@@ -159,7 +159,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one; the kernel is asked to explain its errors.
+    /// Opens one, with the kernel's extended error messages.
     pub fn open() -> Result<Self, NetlinkError> {
         // SAFETY: plain system call; the result is checked before it is owned.
         let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };

@@ -40,7 +40,7 @@ pub enum NetnsError {
         what: &'static str,
         /// On what.
         name: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         error: io::Error,
     },
@@ -173,7 +173,7 @@ impl Netns {
             .spawn()
             .map_err(io_error("start", "ip"))?;
         let mut input = child.stdin.take().expect("its standard input is a pipe");
-        // A broken pipe means that a line failed, which the exit status tells better.
+        // A broken pipe means that a line failed; the exit status reports that with its reason.
         let written = input.write_all(lines.as_bytes());
         drop(input);
         let output = child.wait_with_output().map_err(io_error("wait for", "ip"))?;
@@ -217,7 +217,7 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        // Nobody is left to tell; Prefix::cleanup finds what stays.
+        // Drop cannot return an error; Prefix::cleanup finds remaining namespaces.
         let _ = self.delete();
     }
 }

@@ -47,13 +47,13 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Everything that is missing for `purpose`; empty when the host is ready. Without the capabilities nothing can be
-/// tried, so that what the kernel lacks is told once they are there.
+/// Everything that is missing for `purpose`; empty when the host is ready. Kernel features can only be
+/// tried with the capabilities, so missing features are reported once no capability is missing.
 pub fn check(purpose: Purpose) -> Vec<Missing> {
     let effective = effective_capabilities();
     let mut missing = capabilities(purpose, &effective);
     let privileged = missing.is_empty();
-    // An agent has no more capabilities than it needs, and then no scratch namespace: what it lacks, attaching tells.
+    // An agent without CAP_SYS_ADMIN cannot make a scratch namespace: attaching reports missing features.
     let scratched = privileged && has(&effective, &[CAP_SYS_ADMIN]).is_ok();
     let mut need = |what, result: Result<(), String>, remedy| {
         if let Err(found) = result {
@@ -104,7 +104,7 @@ fn is_recent(release: &str) -> Result<(), String> {
 
 /// The capabilities that this process lacks.
 fn capabilities(purpose: Purpose, effective: &Result<u64, String>) -> Vec<Missing> {
-    // What CAP_SYS_ADMIN includes is not asked for besides.
+    // CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON.
     let agent: [(_, &[u32], _); 3] = [
         ("CAP_NET_ADMIN", &[CAP_NET_ADMIN], "shaping needs it (run as root)"),
         ("CAP_BPF", &[CAP_BPF, CAP_SYS_ADMIN], "loading BPF programs needs it (run as root)"),
@@ -143,7 +143,7 @@ fn try_clsact() -> Result<(), String> {
 fn try_link(kind: &str) -> Result<(), String> {
     const IFLA_LINKINFO: u16 = 18;
     const IFLA_INFO_KIND: u16 = 1;
-    // ifinfomsg: all zeros asks for a new link with a name of the kernel's choice.
+    // ifinfomsg: all zeros requests a new link with a name of the kernel's choice.
     let request = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &[0; 16])
         .nest(IFLA_LINKINFO, |m| m.text(IFLA_INFO_KIND, kind));
     let mut socket = Socket::open().map_err(|error| error.to_string())?;

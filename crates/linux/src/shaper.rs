@@ -225,7 +225,7 @@ pub(crate) fn is_known(kind: &str) -> Result<(), String> {
         "fq" => request.nest(TCA_OPTIONS, |m| m.attribute(TCA_FQ_QUANTUM, &[0; 4])),
         _ => request,
     };
-    match socket.request(&format!("ask for {kind}"), vec![request]) {
+    match socket.request(&format!("look up {kind}"), vec![request]) {
         Err(error) if error.errno() == Some(libc::EINVAL) => Ok(()),
         Err(error) if error.errno() == Some(libc::ENOENT) => Err(format!("the kernel has no qdisc {kind}")),
         Err(error) => Err(error.to_string()),
@@ -260,7 +260,7 @@ mod tests {
             assert_eq!(before, after);
             known
         }) else {
-            eprintln!("skipped: asking for qdiscs needs root");
+            eprintln!("skipped: looking up qdiscs needs root");
             return;
         };
         assert_eq!(known, [Ok(()), Err("the kernel has no qdisc nosuch".to_owned())]);

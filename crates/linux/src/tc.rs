@@ -4,7 +4,7 @@
 //! there must not be lost. Approach: qdiscs that the kernel makes by itself have handle `0:` and come back
 //! when ours is deleted; everything else was put there on purpose and is refused unless forced.
 //!
-//! Worked example: `mq 0: root` with `pfifo_fast 0:` below is the kernel's; `fq 8001: root` is somebody's.
+//! Worked example: `mq 0: root` with `pfifo_fast 0:` below is the kernel's; `fq 8001: root` is foreign.
 //!
 //! Source: linux/pkt_sched.h; net/sched/sch_generic.c attach_default_qdiscs().
 
@@ -86,7 +86,7 @@ pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, Netlink
 /// The kinds of qdiscs that Weir puts at a root, one for each backend.
 const OURS: [&str; 2] = ["htb", "fq"];
 
-/// Somebody put a qdisc on the interface on purpose.
+/// An interface has a qdisc that neither the kernel nor Weir made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{interface} has the qdisc {found}, which the kernel did not put there; \
@@ -108,7 +108,7 @@ pub enum Found {
     Leftover,
     /// Our own, from an agent that was killed and had another backend.
     OtherBackend,
-    /// Somebody's.
+    /// A qdisc that neither the kernel nor Weir made.
     Foreign(Qdisc),
 }
 
@@ -127,7 +127,7 @@ pub fn found(qdiscs: &[Qdisc], ours: u32, kind: &str) -> Found {
     }
 }
 
-/// An error where somebody else's qdisc would have to go, and nobody forces it.
+/// An error if a foreign qdisc would be replaced and `force` is not set.
 pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> Result<(), ForeignQdisc> {
     match found {
         Found::Foreign(found) if !force => {
@@ -137,8 +137,9 @@ pub(crate) fn may_replace(interface: &Interface, found: &Found, force: bool) -> 
     }
 }
 
-/// Whether the qdisc at an interface's root is of this handle and kind. By the list of all: asked
-/// for one alone, the kernel tells every listener of the host instead of who asks.
+/// Whether the qdisc at an interface's root is of this handle and kind. The function lists all
+/// qdiscs: the kernel multicasts the reply to a request for a single qdisc to every listener of the
+/// host, instead of sending it to the requesting socket.
 pub(crate) fn is_at_root(socket: &mut Socket, interface: u32, handle: u32, kind: &str) -> Result<bool, NetlinkError> {
     let ours = |qdisc: &Qdisc| qdisc.is_root() && qdisc.handle == handle && qdisc.kind == kind;
     Ok(qdiscs(socket, interface)?.iter().any(ours))
@@ -233,9 +234,9 @@ fn is_gone(error: &NetlinkError) -> bool {
     matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT))
 }
 
-/// Deletes clsact, unless somebody's filters hang there, which would go with it. After our own
-/// filters. The kernel cannot be asked to delete it only if it is empty: a filter that is added at
-/// this very moment goes, too.
+/// Deletes clsact, unless foreign filters are attached to it, which would be deleted with it. The
+/// caller deletes our own filters first. The kernel has no request to delete clsact only if it is
+/// empty: a filter that is added at the same moment is deleted, too.
 pub(crate) fn delete_clsact(socket: &mut Socket, interface: u32) -> Result<(), NetlinkError> {
     for parent in [TC_H_INGRESS, TC_H_EGRESS] {
         if !filters(socket, interface, parent)?.is_empty() {

@@ -304,8 +304,8 @@ fn packets_for_other_hosts_trigger_no_feedback() {
             frame
         };
         let guest = [2, 0, 0, 0, 0, 9];
-        // Ten times, with pauses after which a rate is sent again, fifty times the bytes between
-        // two feedback packets.
+        // Each call delivers fifty times the bytes between two feedback packets, with pauses after
+        // which an unchanged rate is sent again.
         let arrive = |datapath: &mut InterfaceDatapath, hardware, last| {
             let before = feedback_sent(datapath);
             for _ in 0..10 {

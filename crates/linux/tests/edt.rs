@@ -226,7 +226,7 @@ impl Datagrams {
         let ends = Arc::clone(&stop);
         let run = move || {
             while !ends.load(Ordering::Relaxed) {
-                // No socket receives, so `send` reports refused packets, and dropped ones as ENOBUFS.
+                // `send` fails without a listening socket, and with ENOBUFS after a drop.
                 let _ = socket.send(&[0; 1400]);
             }
         };

@@ -379,7 +379,7 @@ fn keys_change_without_a_gap() {
         client.wait().expect("the client");
         let after = hosts.lock().expect("not poisoned")[0].datapath.counts().expect("counters");
         assert_eq!(after.feedback_forged, 0, "{after:?}");
-        // An unchanged rate is sent again at growing intervals, up to sixteen measurement intervals
+        // An unchanged rate is sent again at intervals that double up to three times
         // (datapath/feedback_sampler.h).
         let received = after.feedback_accepted - before.feedback_accepted;
         println!("{received} received");

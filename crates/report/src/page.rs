@@ -175,7 +175,8 @@ svg.chart { display: block; width: 100%; height: auto; }
 svg.chart text { font-family: inherit; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 0.32rem 1.1rem 0.32rem 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
+th, td { text-align: left; padding: 0.32rem 1.1rem 0.32rem 0; vertical-align: top;
+  border-bottom: 1px solid var(--grid); }
 th { color: var(--muted); font-weight: 600; }
 td { white-space: nowrap; }
 td.long { white-space: normal; min-width: 24rem; }

@@ -48,7 +48,7 @@ pub(crate) struct Cable {
     _name: Name,
 }
 
-/// A prefix of one running test: two tests with the same prefix would delete each other's namespaces.
+/// A prefix of one running test: two tests with one prefix would delete each other's namespaces.
 struct Name(String);
 
 static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
