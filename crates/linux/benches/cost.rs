@@ -2,7 +2,7 @@
 //! `weir_egress` and `weir_ingress`, with twenty services, receive meters, feedback and ECN.
 //!
 //! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over
-//! [`REPEAT`] packets: what else the machine does only adds. The packets are of 64 to 1,514 bytes;
+//! [`REPEAT`] packets: other load on the machine only adds. The packets are of 64 to 1,514 bytes;
 //! the cost does not depend on the size, except where feedback is made and where packets are given
 //! departure times. Those rows have small packets, some of which leave together
 //! (`datapath/departure.h`, batches), buffers, and packets that have to wait (`datapath/lease.h`).
@@ -203,13 +203,13 @@ impl Bench {
             }
             let replayed = control(Message::FeedbackAck, ipv6, 7000, 1);
             self.row(&format!("{family} feedback arrives, replayed"), Direction::Rx, &replayed, None);
-            self.made_feedback(ipv6, family);
+            self.feedback_cost(ipv6, family);
         }
     }
 
-    /// The additional cost of making and sending feedback: runs of one packet each, of many senders;
-    /// the difference between packets with and without feedback.
-    fn made_feedback(&mut self, ipv6: bool, family: &str) {
+    /// The additional cost of making and sending feedback: the difference between packets with and
+    /// without feedback, in runs of one packet each, of many senders.
+    fn feedback_cost(&mut self, ipv6: bool, family: &str) {
         let device = interface().index();
         let mut costs = [Vec::new(), Vec::new()];
         for last in (4..=250).cycle().take(8000) {

@@ -22,7 +22,7 @@ use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
 /// The priorities of our clsact filters; the first free one is used. Low: a packet that an earlier
 /// filter accepts for good does not reach ours. Not the lowest: the kernel puts a filter without a
-/// priority before the lowest existing one, and needs a free number there.
+/// priority before the lowest existing one, and needs a free priority there.
 const FILTER_PRIORITIES: std::ops::Range<u16> = 10..18;
 /// Their number, unlikely to be chosen by accident, by which a later agent finds them.
 const FILTER_HANDLE: u16 = 0x7765;

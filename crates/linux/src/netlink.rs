@@ -1,9 +1,9 @@
 //! A small netlink encoder and socket: enough of rtnetlink for qdiscs, classes and links.
 //!
 //! Problem: rates change every few hundred microseconds, for many classes at once, and no library models HTB.
-//! Approach: messages are built into one buffer and sent with one system call; only the last requests an
-//! acknowledgement, since the kernel reports every failure anyway. The socket belongs to the network
-//! namespace of the thread that opened it, for its whole life.
+//! Approach: messages are built into one buffer and sent with one system call; only the last
+//! requests an acknowledgement, since the kernel reports every failure anyway. The socket belongs
+//! to the network namespace of the thread that opened it, for its whole life.
 //!
 //! Worked example: `Message::new(RTM_NEWTCLASS, 0, &tcmsg).text(TCA_KIND, "htb").nest(TCA_OPTIONS, |m| …)`.
 //!

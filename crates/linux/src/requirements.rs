@@ -47,13 +47,14 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Everything that is missing for `purpose`; empty when the host is ready. Kernel features can only be
-/// tried with the capabilities, so missing features are reported once no capability is missing.
+/// Everything that is missing for `purpose`; empty when the host is ready. Kernel features can only
+/// be tried with the capabilities, so missing features are reported once no capability is missing.
 pub fn check(purpose: Purpose) -> Vec<Missing> {
     let effective = effective_capabilities();
     let mut missing = capabilities(purpose, &effective);
     let privileged = missing.is_empty();
-    // An agent without CAP_SYS_ADMIN cannot make a scratch namespace: attaching reports missing features.
+    // An agent without CAP_SYS_ADMIN cannot make a scratch namespace: attaching reports missing
+    // features.
     let scratched = privileged && has(&effective, &[CAP_SYS_ADMIN]).is_ok();
     let mut need = |what, result: Result<(), String>, remedy| {
         if let Err(found) = result {

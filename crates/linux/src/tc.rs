@@ -4,7 +4,8 @@
 //! there must not be lost. Approach: qdiscs that the kernel makes by itself have handle `0:` and come back
 //! when ours is deleted; everything else was put there on purpose and is refused unless forced.
 //!
-//! Worked example: `mq 0: root` with `pfifo_fast 0:` below is the kernel's; `fq 8001: root` is foreign.
+//! Worked example: `mq 0: root` with `pfifo_fast 0:` below is the kernel's; `fq 8001: root` is
+//! foreign.
 //!
 //! Source: linux/pkt_sched.h; net/sched/sch_generic.c attach_default_qdiscs().
 
