@@ -89,8 +89,8 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
     assert_eq!(code, Some(0), "{said}");
-    // Where the kernel itself holds destinations there is no such thread to wait for.
-    let is_late = said.contains("holds destinations is no real-time thread (CAP_SYS_NICE)");
+    // Where the kernel itself limits destinations there is no such thread to wait for.
+    let is_late = said.contains("limits destinations is no real-time thread (CAP_SYS_NICE)");
     assert_eq!(is_late, said.contains("m1 on eth0 by htb"), "{said}");
 }
 
@@ -319,8 +319,8 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
     let expected = [
         "the policy is not enforced on eth0: eth0 has the qdisc bfifo",
         "the policy is enforced on eth0 again",
-        "somebody took our qdisc away from eth0",
-        "somebody took our programs away from eth0",
+        "another program removed Weir's qdisc from eth0",
+        "another program detached Weir's programs from eth0",
         "eth0 is there and under the policy again",
     ];
     assert!(expected.iter().all(|line| said.contains(line)), "{said}");

@@ -168,7 +168,7 @@ fn a_policy_without_caps() {
     let output = run(&["plan", &path]);
     assert_eq!(output.status.code(), Some(1));
     let printed = text(&output.stdout);
-    assert!(printed.contains("nothing holds it: there is no caps.rack"), "{printed}");
+    assert!(printed.contains("nothing limits it: there is no caps.rack"), "{printed}");
     assert!(printed.contains("A load of at most 69.36 % keeps every target: caps: { rack: 55.48Gb/s }"), "{printed}");
     assert!(run(&["plan", &path, "--write"]).status.success());
     let written = std::fs::read_to_string(&path).expect("the file");

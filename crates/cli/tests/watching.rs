@@ -127,8 +127,8 @@ fn top_and_dashboard_refuse_invalid_options() {
     for (arguments, words) in [
         (&["top", "https://m1/status", "--once"][..], "is not an http:// URL"),
         (&["top", "m1.json"], "standard output is no terminal"),
-        (&["top", "--policy", policy, "--once"], "nothing says where the agent of `m1` is"),
-        (&["dashboard", policy, "--listen", "127.0.0.1:0"], "nothing says where the agent of `m1` is"),
+        (&["top", "--policy", policy, "--once"], "the agent of `m1` has no address"),
+        (&["dashboard", policy, "--listen", "127.0.0.1:0"], "the agent of `m1` has no address"),
         (&["dashboard", policy, "--listen", "127.0.0.1:0", "--agent", "m7=x"], "the policy has no machine `m7`"),
     ] {
         let (code, _, errors) = run_in(&files, arguments);
@@ -163,7 +163,9 @@ fn the_dashboard_serves_agents_statuses_until_it_ends() {
     let get = |path: &str| get(&address, path).expect("an answer");
     let page = get("/");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy: default-src 'none'"), "{page}");
-    common::wait_for("m1 at the dashboard", 20, || get("/api/now?direction=tx").contains("\"words\":[\"rack r1\"]"));
+    common::wait_for("m1 at the dashboard", 20, || {
+        get("/api/now?direction=tx").contains("\"constraints\":[\"rack r1\"]")
+    });
     let now = get("/api/now?direction=tx");
     assert!(now.contains("310000000") && now.contains("No such file"), "{now}");
     assert!(get("/api/history?machine=m9").starts_with("HTTP/1.1 404"));

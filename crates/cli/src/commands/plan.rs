@@ -27,7 +27,7 @@ Examples:
 
 For each service with `latency: { message: 1MB, p99: 20ms }`: the completion time, the largest load
 and the smallest capacity that keep the target, by the M/M/1 queue, by the burst bound and, with
---trace, by the messages of a trace in a simulated queue. Says what each of them assumes.
+--trace, by the messages of a trace in a simulated queue. Prints the assumptions of each.
 
 A plan is for the slowest capacity and the highest load on a message's way: machine's interface,
 rack's uplink, fabric. --at leaves the others out; --capacity and --load replace what was found.
@@ -39,7 +39,7 @@ are not read, so the flows.csv of a report is a trace.
 named (--write=machine). Nothing else in the file changes.
 
 With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
-\"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"held_by\"}], \"services\":
+\"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"services\":
 [{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"by\", \"capacity_bps\", \"peak_load\",
 \"sigma_bytes\", \"answers\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
 \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no answer.
