@@ -132,7 +132,7 @@ fn samples_are(results: &Results) -> String {
     let samples = samples.max(results.group_samples.iter().map(|sample| sample.at).max());
     let mut text = String::from(
         "Goodput counts the data that reached applications, in order: a packet that fills a gap delivers all data \
-         that waited behind it, so that for an interval a group may exceed its link's rate.",
+         that waited behind it, so that for an interval a group may exceed the rate of its link.",
     );
     if let Some((interval, last)) = results.sample_interval.zip(samples) {
         let count = last.picos().div_ceil(interval.picos().max(1));

@@ -156,7 +156,7 @@ fn the_lab_reports_missing_features() {
     assert!(under(POLICY, &quiet).is_some_and(|why| why.contains("no fabric broker")));
     says(&quiet.replace("parley", "eyeq"), "not EyeQ's");
     says(&(quiet.clone() + "shaper: { interval: 1ms }\n"), "intervals and bursts from the policy");
-    says(&(quiet.clone() + "brokers: { period: 100ms }\n"), "`brokers` says another");
+    says(&(quiet.clone() + "brokers: { period: 100ms }\n"), "`brokers` sets another");
     says(&(quiet.clone() + "transport: { protocol: udp, burst: 2 }\n"), "bursts or times of its own");
     assert_eq!(why(&(quiet.clone() + "transport: { protocol: udp, rate: 1Gb/s }\n")), None);
     assert_eq!(why(&(quiet.clone() + "links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }\n")), None);
