@@ -207,7 +207,8 @@ WEIR_INLINE int weir_departure_is_clear(const struct weir_limiter *limiter, u32 
  */
 WEIR_INLINE u64 weir_departure_tick_time(const struct weir_sender *sender, const struct weir_limiter *destination,
 					 u32 unpaid,
-				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick, u64 due)
+				      const struct weir_lease *lease, const struct weir_pacing *pacing, u64 tick,
+				      u64 due)
 {
 	u64 then = due + tick, horizon = pacing->horizon;
 	u32 left = *(const volatile u64 *)&lease->left >> 32;
@@ -281,7 +282,8 @@ WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_
  */
 WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct weir_sending *rules,
 				      const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
-				      const struct weir_machine_egress *machine, u64 now, u32 bytes, u32 static_only, u64 *departure)
+				      const struct weir_machine_egress *machine, u64 now, u32 bytes, u32 static_only,
+				      u64 *departure)
 {
 	u64 rate = *(const volatile u64 *)&meter->rate;
 	u64 root, own;
@@ -373,7 +375,8 @@ WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, st
  */
 WEIR_INLINE void weir_depart_lease(struct weir_lease *lease, struct weir_limiter *destination,
 				   struct weir_sender *sender,
-				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now, u32 bytes, u32 wanted,
+				   struct weir_machine_egress *machine, const struct weir_pacing *pacing, u64 now,
+				   u32 bytes, u32 wanted,
 				   u64 departure)
 {
 	u64 end = departure, step;
@@ -419,10 +422,11 @@ WEIR_INLINE u32 weir_depart(struct weir_cpu_batch *batch, struct weir_limiter *p
 			    u32 slot,
 			    struct weir_lease *lease, struct weir_sender *sender, const struct weir_sending *rules,
 			    const struct weir_pacing *pacing, const struct weir_interface_meter *meter,
-			    struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes, u32 static_only, u64 *departure)
+			    struct weir_machine_egress *machine, u64 now, u64 due, u32 bytes, u32 static_only,
+			    u64 *departure)
 {
-	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), wanted = weir_lease_wanted(lease, left, due,
-											     bytes), leaves, room, other;
+	u32 unpaid = batch->unpaid, left = weir_lease_end(lease), leaves, room, other;
+	u32 wanted = weir_lease_wanted(lease, left, due, bytes);
 	u64 last = lease->last;
 
 	batch->room = 0;

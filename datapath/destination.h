@@ -8,7 +8,7 @@
  * creates the limiter. A destination that sends no feedback has no limiter.
  *
  * Without feedback for `silence` (1 s), the receiver has no meter any more, or received no packet
- * to answer. Two modes exist:
+ * that gets feedback. Two modes exist:
  *
  *   drop   (Parley removes idle limiters) the caller removes the limiter
  *   halve  (EyeQ) the rate halves, and again after each further `silence`, down to `halved_floor`

@@ -121,7 +121,8 @@ WEIR_INLINE u64 weir_interface_meter_floor(const struct weir_interface_meter *me
  * `lightest`, and whose guarantees sum to `minima` bit/s.
  */
 WEIR_INLINE void weir_interface_meter_init(struct weir_interface_meter *meter, u64 now, const struct weir_law *law,
-					   u64 capacity, u32 lightest, u64 total, u64 minima, u64 saturated_rate, u32 weighs)
+					   u64 capacity, u32 lightest, u64 total, u64 minima, u64 saturated_rate,
+					   u32 weighs)
 {
 	__builtin_memset(meter, 0, sizeof(*meter));
 	weir_law_set(&meter->law, law);
