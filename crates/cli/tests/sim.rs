@@ -123,7 +123,7 @@ fn a_run_and_its_files() {
     let first = run(&["sim", &scenario, "--seed", "7", "--json", "--report", &report_text]);
     assert!(first.status.success(), "{}", text(&first.stderr));
     let errors = text(&first.stderr);
-    assert!(errors.contains("star: 4 hosts, 1 switch, 1 entry of traffic, at most 10 s, seed 7\n"), "{errors}");
+    assert!(errors.contains("star: 4 hosts, 1 switch, 1 flow group, at most 10 s, seed 7\n"), "{errors}");
     assert!(errors.contains(" simulated in ") && errors.contains("M packet-hops/s"), "{errors}");
 
     let value = json(&first);

@@ -44,8 +44,8 @@ proptest! {
     ) {
         let (rate, usage) = ((rate * capacity as f64) as u64, (usage * capacity as f64) as u64);
         let marked = (marked * f64::from(packets)) as u32;
-        let alpha = Alpha::from_thousandths(alpha).expect("in range");
-        let law = RateLaw { alpha, ..law(capacity, Marks::Fraction) };
+        let parsed = Alpha::from_thousandths(alpha).expect("in range");
+        let law = RateLaw { alpha: parsed, ..law(capacity, Marks::Fraction) };
         let next = law.step(Bandwidth::from_bps(rate), Bandwidth::from_bps(usage), T, marked, packets).bps();
         let fraction = f64::from(marked) / f64::from(packets);
         // The header counts usage up to 16 C; with a smaller α the formula goes on to fall.

@@ -34,7 +34,7 @@ pub(super) fn check(args: &Args, read: Outcome, points: usize, ui: &mut Ui) -> R
 /// The scenario in one line.
 pub(super) fn describe(scenario: &Scenario) -> String {
     let graph = scenario.graph();
-    let entries = scenario.names().len();
+    let flow_groups = scenario.names().len();
     let switches = graph.switches.len();
     let switches = if switches == 1 { "1 switch".to_owned() } else { format!("{switches} switches") };
     let mut parts = vec![text::count(graph.hosts.len(), "host"), switches];
@@ -55,9 +55,8 @@ pub(super) fn describe(scenario: &Scenario) -> String {
             parts.push(format!("{} of traffic", scenario.duration()));
         }
         Some(_) => {
-            let entries =
-                if entries == 1 { "1 entry of traffic".to_owned() } else { format!("{entries} entries of traffic") };
-            parts.push(format!("{entries}, at most {}", scenario.duration()));
+            let flow_groups = text::count(flow_groups, "flow group");
+            parts.push(format!("{flow_groups}, at most {}", scenario.duration()));
         }
     }
     parts.join(", ")
