@@ -13,8 +13,8 @@ Examples:
 
 The same scenario, values and seed give the same bytes. Ctrl-C ends a run after the current sample
 and keeps its results (exit code 130); twice ends it at once. `weir schema scenario` has all keys
-that PATH may name: keys with dots, list indices in brackets. VALUE is written as in the file; a list
-or a mapping in brackets, as in --set events=[].
+that PATH may name: keys with dots, list indices in brackets. VALUE is written as in the file; a
+list or a mapping in brackets, as in --set events=[].
 
 A sweep runs every combination of its values, on all processors. VALUES are separated by commas;
 1..5 is 1,2,3,4,5. Paths with a semicolon between them change together, value by value:
@@ -38,8 +38,8 @@ below, in network/. A sweep has a directory for each point in points/, and
   points/NAME/point.json
                       the point's statistics; where it exists, the point is complete
 
-With --json, the content of result.json: {\"format\": 2, \"scenario\", \"seed\", \"complete\", \"simulated_ps\",
-\"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\", \"transport\"}],
+With --json, the content of result.json: {\"format\": 2, \"scenario\", \"seed\", \"complete\",
+\"simulated_ps\", \"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\", \"transport\"}],
 \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]}, \"files\": {what:
 name}}. GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN], \"delivered_bytes\", \"goodput_bps\", \"jain\",
 \"retransmissions\", \"timeouts\", \"deadlines\": {\"count\", \"met\", \"missed\"}}; BIN is {\"over_bytes\",
