@@ -40,7 +40,7 @@ impl Tables {
     fn heading(&mut self, extra: usize, title: &str, doc: &str) {
         let marks = "#".repeat(self.level + extra);
         // Writing to a string cannot fail.
-        let _ = write!(self.text, "{marks} {title}\n\n{doc}\n\n");
+        let _ = write!(self.text, "{marks} {title}\n\n{}\n\n", wrapped(doc));
     }
 
     fn is_new(&mut self, record: &'static Record) -> bool {
@@ -65,7 +65,8 @@ impl Tables {
         self.choices.push(choice.id);
         self.heading(0, &heading(choice.what), choice.doc);
         let words = (choice.variants)().iter().map(|variant| format!("`{}`", variant.id)).collect::<Vec<_>>();
-        let _ = write!(self.text, "`{}` is one of {}: {}\n\n", choice.tag, words.join(", "), choice.tag_doc);
+        let text = format!("`{}` is one of {}: {}", choice.tag, words.join(", "), choice.tag_doc);
+        let _ = write!(self.text, "{}\n\n", wrapped(&text));
         if !choice.common.is_empty() {
             self.text.push_str("Keys that all of them have:\n\n");
             self.rows(choice.common.iter());
@@ -120,4 +121,25 @@ fn heading(what: &str) -> String {
 /// A text inside a table: its bars would end the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
+}
+
+/// Columns of a line of prose in the references.
+const COLUMNS: usize = 118;
+
+/// A paragraph in lines of at most [`COLUMNS`] columns, as far as its words allow.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut columns) = (String::with_capacity(text.len() + 8), 0);
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if columns > 0 && columns + 1 + width > COLUMNS {
+            lines.push('\n');
+            columns = 0;
+        } else if columns > 0 {
+            lines.push(' ');
+            columns += 1;
+        }
+        lines.push_str(word);
+        columns += width;
+    }
+    lines
 }

@@ -10,8 +10,8 @@ Examples:
   weir reproduce --all --write docs/results.md
 
 The quick setting of each experiment ends within a minute on two cores; --full runs what its file
-under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps the measurements
-until then.
+under papers/ calls full. All runs of all experiments share the cores. Ctrl-C keeps the
+measurements until then.
 
 Values are means over seeds. `agrees` means that a value meets its expectation: the published one
 within a tolerance, on the right side of it, or in a relation to another value; a value without an

@@ -39,13 +39,13 @@ below, in network/. A sweep has a directory for each point in points/, and
                       the point's statistics; where it exists, the point is complete
 
 With --json, the content of result.json: {\"format\": 2, \"scenario\", \"seed\", \"complete\",
-\"simulated_ps\", \"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\", \"transport\"}],
-\"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]}, \"files\": {what:
-name}}. GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN], \"delivered_bytes\", \"goodput_bps\", \"jain\",
-\"retransmissions\", \"timeouts\", \"deadlines\": {\"count\", \"met\", \"missed\"}}; BIN is {\"over_bytes\",
-\"up_to_bytes\", \"flows\", \"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\": SUMMARY}; SUMMARY is
-{\"count\", \"unknown\", \"mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}. Flows that did not finish
-count as slower than all others; a percentile that falls on them is null.
+\"simulated_ps\", \"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\",
+\"transport\"}], \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]},
+\"files\": {what: name}}. GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN], \"delivered_bytes\",
+\"goodput_bps\", \"jain\", \"retransmissions\", \"timeouts\", \"deadlines\": {\"count\", \"met\", \"missed\"}};
+BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\", \"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\":
+SUMMARY}; SUMMARY is {\"count\", \"unknown\", \"mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}. Flows that
+did not finish count as slower than all others; a percentile that falls on them is null.
 
 Under a policy: {\"format\": 1, \"scenario\", \"backend\": \"sim\", \"seed\", \"enforcement\", \"complete\",
 \"duration_s\", \"measure\": {\"rack\", \"direction\", \"every_s\", \"capacity_bps\"}, \"services\": [name],
