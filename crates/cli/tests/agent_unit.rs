@@ -183,7 +183,7 @@ fn the_agent_lives_by_its_unit() {
     remove.args(["agent", "--remove", "--interface", "eth0", "--status", "/run/weir/agent.json"]);
     let removed = remove.output().expect("runs");
     let said = String::from_utf8_lossy(&removed.stdout).into_owned() + &String::from_utf8_lossy(&removed.stderr);
-    assert!(removed.status.success() && said.contains("removed what an agent left on eth0"), "{said}");
+    assert!(removed.status.success() && said.contains("removed the state of an agent on eth0"), "{said}");
     assert_eq!(pair.picture(), before);
 }
 

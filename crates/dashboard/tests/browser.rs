@@ -221,7 +221,8 @@ fn theme_follows_the_system_until_it_is_chosen() {
     let server = weir_dashboard::serve(listen(), Shared::new(&policy)).expect("starts");
     browser.open(&format!("http://{}/", server.address()));
     let dark = json!({ "features": [ { "name": "prefers-color-scheme", "value": "dark" } ] });
-    let theme = "document.documentElement.dataset.theme";
+    // Right after the navigation there is no root element yet.
+    let theme = "document.documentElement?.dataset.theme";
     browser.wait("a theme", &format!("{theme} === 'light'"));
     browser.call("Emulation.setEmulatedMedia", dark);
     browser.wait("dark", &format!("{theme} === 'dark'"));

@@ -40,13 +40,13 @@ const LARGEST: usize = 4 * 1024 * 1024;
 pub(crate) use mvccpb::KeyValue;
 
 /// The messages.
-#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::unwrap_used)]
+#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::too_many_lines, clippy::unwrap_used)]
 pub(crate) mod proto {
     tonic::include_proto!("etcdserverpb");
 }
 
 /// Keys and events.
-#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::unwrap_used)]
+#[allow(missing_docs, unreachable_pub, dead_code, clippy::all, clippy::too_many_lines, clippy::unwrap_used)]
 pub(crate) mod mvccpb {
     tonic::include_proto!("mvccpb");
 }

@@ -48,7 +48,7 @@ pub use url::BrokerUrl;
 pub const DEFAULT_PORT: u16 = 0x7767;
 
 /// The messages of a stream, as `proto/fabric.proto` has them.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, clippy::unwrap_used)]
 pub mod proto {
     tonic::include_proto!("weir.fabric.v1");
 }
