@@ -19,6 +19,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the faults share one network and follow one timeline")]
 fn killed_and_isolated_parts_recover() {
     if skipped("agents and brokers that are killed") {
         return;
@@ -262,6 +263,7 @@ impl Tap {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the faults share one network and follow one timeline")]
 fn floods_and_replays_of_control_traffic_limit_no_service() {
     if skipped("floods and replays") {
         return;

@@ -56,6 +56,7 @@ fn is_refused(pair: &Pair, words: &str) -> bool {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the reloads share one agent and follow one timeline")]
 fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     if skipped("a reload under traffic") {
         return;

@@ -48,6 +48,7 @@ struct Outcome {
     dropped: u64,
 }
 
+#[expect(clippy::too_many_lines, reason = "one event loop, whose events share its state")]
 fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], until: u64) -> Outcome {
     let mut meter = ReceiveMeter::new(Instant::ZERO, parameters, Bandwidth::UNLIMITED, 3);
     meter.set_capacity(capacity); // the busy start: R = C
