@@ -26,7 +26,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// None when the frame is malformed.
-#[expect(clippy::too_many_lines, reason = "one table of frames and their fields")]
+#[expect(clippy::too_many_lines, reason = "an independent parser of all headers in one piece")]
 fn model(frame: &[u8]) -> Option<Model> {
     let mut packet = Model::default();
     let mut kind = be16(frame, 12)?;
