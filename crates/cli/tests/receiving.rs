@@ -161,7 +161,7 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
         let result = lab(&tree("scenarios/redis.scenario.yaml"), &["duration=8s"]);
         assert!(result["requests"][0]["requests"].as_u64() > Some(500), "{}", result["requests"]);
         let bulk = mean(&result, "bulk", 3.0, 8.0);
-        assert!((40.0..=85.0).contains(&bulk), "bulk has what is left of 80 Mb/s: {bulk}");
+        assert!((40.0..=85.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
         return;
     }
     let Reproduced { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
@@ -169,7 +169,7 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
         assert!(result["requests"][0]["requests"].as_u64() > Some(1_000), "{name}: {}", result["requests"]);
     }
     let bulk = values["bulk with Weir"];
-    assert!((70.0..=81.0).contains(&bulk), "bulk has what is left of 80 Mb/s: {bulk}");
+    assert!((70.0..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
     // The bound that it was held to is what the planner says of this very policy.
     let plan = weir(&["plan", "--json"]).arg(tree("scenarios/redis.policy.yaml")).output().expect("runs");
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");

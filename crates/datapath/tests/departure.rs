@@ -385,9 +385,9 @@ proptest! {
         prop_assert!(burst < 200_000 || in_batch > 0);
     }
 
-    /// Who wants more than its limit gets the departures that the clock gives, or is ahead by what
-    /// passed since the last tick, which may be late; and is refused nothing that would not wait
-    /// for too long.
+    /// A service above its limit gets the departures of the exact clock, or is ahead of it by at
+    /// most the time since the last tick, which may be late. No packet within the horizon is
+    /// dropped.
     #[test]
     fn delayed_packet_departs_alike_without_a_clock_read(
         mbps in 20u64..20_000,

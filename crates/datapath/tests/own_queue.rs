@@ -118,8 +118,8 @@ fn packet_closing_a_full_window_counts_in_the_next() {
         beside.window(2e9, 4.75e9, false);
     }
     beside.window(4.75e9, 10e9, false);
-    // The first packet after the full window closes one that is not: it is marked, of who has less,
-    // and the only one that could count.
+    // The first packet after the full window closes a window that is not full. It is marked, its
+    // service is below its committed rate, and no other mark could count.
     beside.window(4e9, 7.6e9, false);
     let before = beside.interface.rate();
     let now = Instant::from_nanos(beside.window * T);

@@ -51,7 +51,7 @@ pub const CONTROL_MINOR: u16 = 3;
 /// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
 /// serves guarantees first. Without a guarantee of its own, an operator's ssh session would wait
 /// behind the services, and control traffic would wait behind the services that it limits.
-/// Feedback is 98 bytes for about each 10 kB received, 1 % of what comes in; the rack datagrams of
+/// Feedback is 98 bytes for about each 10 kB received, 1 % of the received traffic; the rack datagrams of
 /// a rack of 40 are tens of kb/s at each machine. Where services' guarantees do add up to the
 /// whole, the sum is 2 % above the interface, and its own queue shares that out; traffic that is
 /// not there takes nothing.

@@ -493,8 +493,8 @@ fn limit_changes_converge_in_a_few_intervals() {
     });
 }
 
-/// Control traffic is the hosts' own: what tenants send to its port does not leave, and what comes
-/// from elsewhere does not arrive.
+/// Control traffic belongs to the hosts: packets of tenants to its port are dropped on egress, and
+/// those of foreign hosts on ingress.
 #[test]
 fn tenants_neither_send_nor_receive_control_traffic() {
     if skipped() {

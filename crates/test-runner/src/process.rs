@@ -137,7 +137,7 @@ pub(crate) fn run(
         wait_until(child.id(), Duration::MAX)?;
     }
     let wall = started.elapsed();
-    // What is left of its group ends with it, while the number of the process is still its own.
+    // Ends the rest of the process group, before the process id can be reused.
     kill(child.id(), libc::SIGKILL);
     drop(registered);
     let (status, cpu) = reap(child.id())?;
