@@ -83,6 +83,9 @@ impl Cable {
         connect((&a, "eth", Some("10.77.0.1/24")), (&b, "eth", Some("10.77.0.2/24"))).expect("a cable");
         let cable = Self { a, b, _name: name };
         cable.set_offloads(false);
+        // The kernel announces a carrier up to a second late (link watch); until then the interface counts as down.
+        let up = |netns: &Netns| netns.ip(["link", "show", "eth"]).expect("ip").contains("state UP");
+        assert!((0..1000).any(|_| later(up(&cable.a) && up(&cable.b))), "both ends of the cable are up");
         cable
     }
 
