@@ -9,7 +9,7 @@ mod etcd_server;
 mod fault_network;
 
 use agent_pair::Flow;
-use common::{hold, one_at_a_time, quick, signal, skipped, wait_for};
+use common::{SHARED_MOST, at_least, at_most, hold, one_at_a_time, quick, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
 use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
 use std::fs;
@@ -57,14 +57,14 @@ fn killed_and_isolated_parts_recover() {
     // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
     agents[1].take().expect("it runs").kill();
-    let took = seconds(killed, "the static policy", 15, || is_near(flows[1].rates(1, 250)[0], 30.0));
+    let took = seconds(killed, "the static policy", 15, || flows[1].rates(1, 250)[0] > SHARED_MOST * 8.0);
+    wait_for("the static policy's rate", 10, || is_near(flows[1].rate(), 30.0));
     flows[0].is_at(8.0, 0.12);
     say(&format!(
         "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 goes on at 8"
     ));
     // 5 s after its last sign of life, one of which it gives each second; and what a window of 250 ms sees late.
-    let most = if quick() { 12.0 } else { 7.0 };
-    assert!((3.9..most).contains(&took), "{took:.2} s");
+    assert!((3.9..7.0).contains(&took), "{took:.2} s");
     let started = Instant::now();
     agents[1] = Some(network.agent(1));
     let took = seconds(started, "8 Mb/s each", 30, || each(8.0));
@@ -76,7 +76,7 @@ fn killed_and_isolated_parts_recover() {
     let took = seconds(killed, "m2 to lead", 20, || network.leads(1));
     let rate = flows[1].rate();
     say(&format!("the rack's leader killed: m2 leads after {took:.1} s, and sends {rate:.1} Mb/s"));
-    assert!(rate < 16.0 * 1.12, "the fabric's limit on the rack holds");
+    assert!(rate < 16.0 * if quick() { SHARED_MOST } else { 1.12 }, "the fabric's limit on the rack holds");
     let started = Instant::now();
     agents[0] = Some(network.agent(0));
     let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.receives_limits(0));
@@ -100,7 +100,7 @@ fn killed_and_isolated_parts_recover() {
         most = most.max(flows.iter().map(Flow::rate).sum());
         assert!(network.receives_limits(2), "the other rack has the fabric's word all the time");
     }
-    assert!(most < 24.0 * 1.1, "the rack's maximum holds: {most:.1} Mb/s");
+    assert!(most < 24.0 * if quick() { SHARED_MOST } else { 1.1 }, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
         MACHINES.iter().all(|&host| network.status(host)["mode"] == "runtime" || host == 2),
         "and its machines receive each other's reports"
@@ -115,18 +115,15 @@ fn killed_and_isolated_parts_recover() {
     let (killed, before) = (Instant::now(), calls());
     broker.kill();
     let _broker = network.broker(0, &[]);
-    let (mut lowest, mut highest) = (f64::MAX, 0.0f64);
+    let mut rates = Vec::new();
     let took = seconds(killed, "a new broker's limits", 30, || {
-        let rate = flows[0].rates(1, 500)[0];
-        (lowest, highest) = (lowest.min(rate), highest.max(rate));
+        rates.extend(flows[0].rates(1, 500));
         calls() > before && network.receives_limits(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
     });
     say(&format!(
-        "the fabric broker killed and started: on the line {took:.1} s after the kill; m1 had {lowest:.1} to \
-            {highest:.1} Mb/s"
+        "the fabric broker killed and started: its session after {took:.1} s; m1's Mb/s each 0.5 s: {rates:.1?}"
     ));
-    let least = if quick() { 3.0 } else { 6.0 };
-    assert!(lowest > least && highest < 10.0, "{lowest:.1} to {highest:.1} Mb/s");
+    assert!(hold(&rates, 8.0, 0.25), "{rates:.1?}");
 }
 
 #[test]
@@ -187,8 +184,8 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
         "the fabric leader killed: both racks have the other's limits after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"
     ));
     assert!(hold(&rates, 8.0, 0.12), "the last limits hold, and the next ones are the same: {rates:.1?}");
-    let slack = if quick() { 3 * SLACK } else { SLACK };
-    assert!(took <= (LEASE + ETCD_LOOKS + period + seen + slack).as_secs_f64(), "{took:.1} s");
+    let most = (LEASE + ETCD_LOOKS + period + seen + SLACK).as_secs_f64();
+    assert!(took <= at_most(most), "{took:.1} s");
     assert!(leads(other));
 
     // The restarted broker follows, and no rate changes.
@@ -340,8 +337,8 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     say(&format!(
         "a flood of {sent} control packets in 5 s: m1 continues at 20 Mb/s and received {received} reports of m2"
     ));
-    let least = if quick() { 2 } else { 4 };
-    assert!(received >= least, "reports of m2 arrive all the time: {received}");
+    // One each second, for five seconds.
+    assert!(received as f64 >= at_least(4.0), "reports of m2 arrive all the time: {received}");
     wait_for("the flood to be counted", 5, || {
         counted(dropped) > before.1 && counted(("kernel", "feedback_forged")) > before.2
     });

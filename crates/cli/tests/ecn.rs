@@ -5,7 +5,7 @@ mod common;
 #[path = "../../lab/tests/datagrams/mod.rs"]
 mod datagrams;
 
-use common::{one_at_a_time, quick, signal, skipped, wait_for, weir};
+use common::{at_least, one_at_a_time, signal, skipped, wait_for, weir};
 use datagrams::{bound, receive, set, set_tos};
 use serde_json::Value;
 use std::fs;
@@ -212,7 +212,6 @@ fn a_receive_limit_holds_tcp_over_ipv6() {
     let limited = tcp_over_ipv6(&place, 9_000);
     let free = tcp_over_ipv6(&place, 9_050);
     // Frames of 1,514 B carry 1,428 B: 4.7 of 5, and of the port's 10 Mb/s 9.4.
-    let least = if quick() { [3.5, 6.0] } else { [4.2, 8.0] };
-    assert!((least[0]..=4.9).contains(&limited), "{limited} Mb/s under a limit of 5 Mb/s");
-    assert!((least[1]..=9.6).contains(&free), "{free} Mb/s without a limit");
+    assert!((at_least(4.2)..=4.9).contains(&limited), "{limited} Mb/s under a limit of 5 Mb/s");
+    assert!((at_least(8.0)..=9.6).contains(&free), "{free} Mb/s without a limit");
 }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{lab_namespaces, one_at_a_time, quick, skipped, weir};
+use common::{SHARED_LEAST, SHARED_MOST, at_least, lab_namespaces, one_at_a_time, quick, skipped, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,8 +79,8 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
         let equal = lab(&tree("scenarios/receive-flows.scenario.yaml"), &["duration=8s"]);
         let (few, many) = (mean(&equal, "few", 3.0, 8.0), mean(&equal, "many", 3.0, 8.0));
         println!("{few:.1} and {many:.1} Mb/s");
-        // Without Weir 5 of 51 flows have a tenth.
-        assert!(few > 0.5 * many, "{few} and {many} Mb/s");
+        // Without Weir 5 of 51 flows have a tenth; with half each, at worst these parts of it.
+        assert!(few > SHARED_LEAST / SHARED_MOST * many, "{few} and {many} Mb/s");
         assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
         return;
     }
@@ -108,8 +108,8 @@ fn shapers_alone_share_a_congested_link() {
         let small = lab(&tree("scenarios/parley-fig12-small.scenario.yaml"), &settings);
         let (many, one) = (mean(&small, "many", 8.0, 13.0), mean(&small, "one", 8.0, 13.0));
         println!("{many:.1} and {one:.1} Mb/s");
-        // By itself 1 of 31 flows has a thirtieth.
-        assert!(one > 0.3 * many, "{many} and {one} Mb/s");
+        // By itself 1 of 31 flows has a thirtieth; half of the link each, at worst in these parts.
+        assert!(one > SHARED_LEAST / SHARED_MOST * many, "{many} and {one} Mb/s");
         return;
     }
     let Reproduced { values, .. } = reproduced("parley-fig12", &["small", "small-none"]);
@@ -134,7 +134,9 @@ fn a_limit_makes_messages_wait_that_start_together() {
             own["p50_s"].as_f64().expect("all came")
         };
         let (free, limited) = (slowest(&["duration=7s", "enforcement=none"]), slowest(&["duration=7s"]));
-        assert!(limited > 1.2 * free, "{limited} s under the limit, {free} without");
+        // Half of the rate takes twice as long, 1.5 times at least in full. A busy processor adds to both, but
+        // not alike: half of the difference is asserted here.
+        assert!(limited > 1.25 * free, "{limited} s under the limit, {free} without");
         return;
     }
     let Reproduced { runs, .. } = reproduced("parley-fig15", &["small", "small-unlimited"]);
@@ -161,7 +163,7 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
         let result = lab(&tree("scenarios/redis.scenario.yaml"), &["duration=8s"]);
         assert!(result["requests"][0]["requests"].as_u64() > Some(500), "{}", result["requests"]);
         let bulk = mean(&result, "bulk", 3.0, 8.0);
-        assert!((40.0..=85.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
+        assert!((at_least(70.0)..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
         return;
     }
     let Reproduced { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
@@ -211,8 +213,8 @@ fn receivers_of_a_rack_share_its_uplink() {
         let result = lab(&scenario, &["duration=22s", "traffic[0].stop=22s", "traffic[1].start=6s"]);
         for service in ["a", "b"] {
             let mean = mean(&result, service, 15.0, 22.0);
-            // Without Weir they fill interfaces of 150 Mb/s together.
-            assert!((12.0..48.0).contains(&mean), "{service}: {mean} of 30 Mb/s");
+            // Without Weir they fill interfaces of 150 Mb/s together. What one lacks the other may have.
+            assert!((at_least(30.0)..SHARED_MOST * 30.0).contains(&mean), "{service}: {mean} of 30 Mb/s");
         }
         return;
     }

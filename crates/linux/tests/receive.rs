@@ -265,8 +265,10 @@ fn ticks_keep_up_with_parleys_interval() {
         let each_second = ticks as f64 / seconds;
         println!("{each_second:.0} ticks in a second");
         within(came[0], 200.0, 5.0);
-        // A fifth less where the machine holds packets up and they come together; never more than one in T.
-        let least = if quick() { 500.0 } else { 2_640.0 };
+        // A fifth less where the machine holds packets up and they come together; never more than one
+        // in T. On shared processors packets come in turns of the scheduler, each with a tick at
+        // least: two turns of others, 1.4 ms each on two processors, lie between them.
+        let least = if quick() { 350.0 } else { 2_640.0 };
         assert!((least..=5_050.0).contains(&each_second), "{each_second} ticks in a second");
     });
 }

@@ -193,7 +193,7 @@ impl Network {
     /// Whether the last limits of this host's session arrived within the last period.
     pub(crate) fn receives_limits(&self, host: usize) -> bool {
         let status = self.status(host);
-        // On shared processors the next one may be late.
+        // On shared processors the next one may be late, by half of the five periods that the last ones hold.
         let most = u64::from(self.period) * if quick() { 2500 } else { 1000 } + 100;
         status["fabric"]["session"]["silent_ms"].as_u64().is_some_and(|ms| ms < most)
     }

@@ -32,11 +32,12 @@ pub(crate) fn quick() -> bool {
     std::env::var_os("WEIR_QUICK").is_some()
 }
 
-/// Asserts that a measured rate in Mb/s is the expected one; on shared processors, where what
-/// others used of the time is missing, from half of it to a quarter more.
+/// Asserts that a measured rate in Mb/s is the expected one within `percent`. On shared processors
+/// four tenths may be missing, which `SHARED_LEAST` in crates/cli/tests/common derives, and packets
+/// that waited up to 100 ms for a processor may add a fifth to a window of half a second.
 pub(crate) fn within(measured: f64, expected: f64, percent: f64) {
     println!("{measured:.2} Mb/s of {expected:.2}");
-    let (less, more) = if quick() { (50.0, 25.0) } else { (percent, percent) };
+    let (less, more) = if quick() { (40.0, percent.max(20.0)) } else { (percent, percent) };
     let off = (measured / expected - 1.0) * 100.0;
     assert!((-less..=more).contains(&off), "{measured} is not {expected} Mb/s - {less} % + {more} %");
 }
