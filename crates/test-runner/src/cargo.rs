@@ -1,4 +1,4 @@
-//! What cargo builds: test binaries by name, as soon as each is there.
+//! The builds: test binaries by name, each as soon as cargo has built it.
 
 use crate::process::{BACKGROUND, Groups, with_priority};
 use serde_json::Value;
@@ -27,12 +27,12 @@ pub(crate) enum Targets {
     All,
 }
 
-/// The program that cargo is, as `cargo run` and make name it.
+/// The cargo executable: `$CARGO`, which `cargo run` sets, else `cargo`.
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// A command without what `cargo run` says of this package: build scripts look at that, and would run again each time.
+/// A command without cargo's variables for this package: build scripts depend on them and would run again.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -69,7 +69,7 @@ pub(crate) fn build(targets: &Targets, groups: &Groups, mut built: impl FnMut(Bi
     Ok(child.wait()?.success())
 }
 
-/// The test binary that a message of cargo is about, if it is about one.
+/// Returns the test binary of a compiler-artifact message, if any.
 fn built_by(line: &str) -> Option<Binary> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {

@@ -3,7 +3,7 @@
 use crate::cargo::{self, Binary};
 use crate::loads::{Expected, Loads};
 use crate::options::Options;
-use crate::process::{BACKGROUND, REALTIME};
+use crate::process::{BACKGROUND, Groups, REALTIME, with_priority};
 use crate::sandbox;
 use std::io;
 use std::path::Path;
@@ -28,8 +28,11 @@ fn limit(expected: Expected) -> Duration {
     Duration::from_secs(60 + 10 * u64::from(expected.seconds))
 }
 
-/// The longest that all else takes on a slow machine, with as much again.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// All else takes at most five minutes (the lints on an empty cache beside real-time tests), in full
+/// fifteen (the worlds of the fault simulator); four times that on slower machines.
+fn longest(options: &Options) -> Duration {
+    Duration::from_secs(if options.soak { 3600 } else { 1200 })
+}
 
 impl Job {
     pub(crate) fn name(&self) -> String {
@@ -41,10 +44,10 @@ impl Job {
         }
     }
 
-    pub(crate) fn limit(&self) -> Duration {
+    pub(crate) fn limit(&self, options: &Options) -> Duration {
         match self {
             Self::Realtime { expected, .. } => limit(*expected),
-            _ => LONGEST,
+            _ => longest(options),
         }
     }
 
@@ -94,7 +97,9 @@ impl Job {
                 command.current_dir(root);
             }
         }
-        if !options.soak {
+        if options.soak {
+            command.env_remove("WEIR_QUICK");
+        } else {
             command.env("WEIR_QUICK", "1");
         }
         command
@@ -102,9 +107,9 @@ impl Job {
 
     /// The command that runs it again, in full or not.
     pub(crate) fn rerun(&self, options: &Options) -> String {
-        let quick = if options.soak { "" } else { "WEIR_QUICK=1 " };
+        let (quick, soak) = if options.soak { ("", " RUNNER_OPTIONS=--soak") } else { ("WEIR_QUICK=1 ", "") };
         match self {
-            Self::Realtime { binary, test, .. } => format!("{quick}{} -- --exact {test}", cargo_test(&binary.name)),
+            Self::Realtime { test, .. } => format!("make test-realtime TESTS={test}{soak}"),
             Self::Pure { binary, .. } => format!("{quick}{}", cargo_test(&binary.name)),
             Self::Command(text) => text.clone(),
             Self::Doc => "cargo test --workspace --doc".to_owned(),
@@ -122,33 +127,36 @@ fn cargo_test(name: &str) -> String {
 }
 
 /// The jobs of a binary under these options: one for each real-time test, and one for all others.
-pub(crate) fn jobs(binary: &Binary, loads: &Loads, options: &Options) -> io::Result<Vec<Job>> {
+/// `listed` are the tests of a binary of the table.
+pub(crate) fn jobs(binary: &Binary, listed: Option<&Vec<String>>, loads: &Loads, options: &Options) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut without = Vec::new();
-    let mut others = !loads.binaries().contains(&binary.name.as_str());
-    if !others {
-        for test in list(binary)? {
-            let Some(expected) = loads.of(&binary.name, &test) else {
-                others = true;
-                continue;
-            };
-            if options.realtime && options.selects(&format!("{} {test}", binary.name)) {
-                jobs.push(Job::Realtime { binary: binary.clone(), test: test.clone(), expected });
-            }
-            without.push(test);
+    let mut others = listed.is_none();
+    for test in listed.into_iter().flatten() {
+        let Some(expected) = loads.of(&binary.name, test) else {
+            others = true;
+            continue;
+        };
+        if options.realtime && options.selects(&format!("{} {test}", binary.name)) {
+            jobs.push(Job::Realtime { binary: binary.clone(), test: test.clone(), expected });
         }
+        without.push(test.clone());
     }
     if others && options.pure {
         jobs.push(Job::Pure { binary: binary.clone(), without });
     }
-    Ok(jobs)
+    jobs
 }
 
 /// The names of a binary's tests.
-fn list(binary: &Binary) -> io::Result<Vec<String>> {
+pub(crate) fn list(binary: &Binary, groups: &Groups) -> io::Result<Vec<String>> {
     let mut command = Command::new(&binary.executable);
     command.args(["--list", "--format", "terse"]).current_dir(&binary.directory);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    // In a session of its own: Ctrl-C in the terminal is the runner's to handle.
+    with_priority(&mut command, 0);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let _registered = groups.register(child.id());
+    let output = child.wait_with_output()?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{} does not list its tests", binary.name)));
     }
@@ -159,7 +167,7 @@ fn tests(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
-/// What a test program's output counts.
+/// The numbers of tests in a test program's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) passed: u32,

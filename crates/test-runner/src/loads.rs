@@ -1,4 +1,4 @@
-//! The table of real-time tests: which they are, what each uses of a processor, and how long it takes.
+//! The table of real-time tests: name, load and duration of each.
 //!
 //! One line for each test: binary, test, load and seconds. `*` stands for all tests of a binary
 //! that have no line of their own. A load is the number of processors that a test uses on average.
@@ -8,9 +8,10 @@
 //! weir/lab      *                                          0.50     12
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What is known of a real-time test before it runs.
+/// The recorded properties of a real-time test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// In percent of one processor.
@@ -32,6 +33,12 @@ pub(crate) struct Loads(Vec<Row>);
 
 const ALL: &str = "*";
 
+const HEADER: &str = "\
+# The tests that use real processes, namespaces and real time: binary, test (* for all others of it), the processors
+# that it uses on average, seconds. Written by: cargo run -p weir-test-runner -- --realtime --measured FILE
+
+";
+
 impl Loads {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -49,10 +56,44 @@ impl Loads {
         names
     }
 
-    /// What is expected of a test; `None` for one that is not a real-time test.
+    /// The recorded properties of a test; `None` for one that is not a real-time test.
     pub(crate) fn of(&self, binary: &str, test: &str) -> Option<Expected> {
         let named = |name: &str| self.0.iter().find(|row| row.binary == binary && row.test == name);
         named(test).or_else(|| named(ALL)).map(|row| row.expected)
+    }
+
+    /// The rows without a test among those of the built binaries.
+    pub(crate) fn unmatched(&self, built: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let has = |row: &&Row| match built.get(&row.binary) {
+            Some(tests) => row.test == ALL || tests.contains(&row.test),
+            None => false,
+        };
+        let rows = self.0.iter().filter(|row| !has(row));
+        rows.map(|Row { binary, test, .. }| format!("{binary} {test}")).collect()
+    }
+
+    /// This table with measured values; tests that were not measured keep theirs.
+    pub(crate) fn with(&self, measured: &BTreeMap<(String, String), Expected>) -> Self {
+        let key = |row: &Row| (row.binary.clone(), row.test.clone());
+        let mut rows: BTreeMap<_, _> = self.0.iter().map(|row| (key(row), row.expected)).collect();
+        rows.extend(measured.iter().map(|(key, expected)| (key.clone(), *expected)));
+        let row = |((binary, test), expected)| Row { binary, test, expected };
+        Self(rows.into_iter().map(row).collect())
+    }
+
+    /// The table as its file has it: rows for whole binaries, then tests, the longest first.
+    pub(crate) fn text(&self) -> String {
+        let mut rows: Vec<&Row> = self.0.iter().collect();
+        rows.sort_by_key(|row| {
+            (row.test != ALL, std::cmp::Reverse(row.expected.seconds), row.binary.clone(), row.test.clone())
+        });
+        let mut text = HEADER.to_owned();
+        for Row { binary, test, expected } in rows {
+            let load = f64::from(expected.load) / 100.0;
+            // Infallible for a String.
+            let _ = writeln!(text, "{binary:<24} {test:<84} {load:>5.2} {:>4}", expected.seconds);
+        }
+        text
     }
 }
 
@@ -65,22 +106,6 @@ fn row(line: &str) -> Result<Row, String> {
     let load = (load * 100.0).round() as u32;
     let seconds = seconds.parse().map_err(|_| format!("{seconds} is not a number of seconds"))?;
     Ok(Row { binary: binary.to_owned(), test: test.to_owned(), expected: Expected { load, seconds } })
-}
-
-/// The rows as the table has them, the longest test first.
-pub(crate) fn text(rows: &[Row]) -> String {
-    let mut rows: Vec<&Row> = rows.iter().collect();
-    rows.sort_by(|a, b| {
-        let key = |row: &Row| (std::cmp::Reverse(row.expected.seconds), row.binary.clone(), row.test.clone());
-        key(a).cmp(&key(b))
-    });
-    let mut text = String::new();
-    for Row { binary, test, expected } in rows {
-        let load = f64::from(expected.load) / 100.0;
-        // Infallible for a String.
-        let _ = writeln!(text, "{binary:<24} {test:<76} {load:>5.2} {:>4}", expected.seconds);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -101,11 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn measured_values_replace_earlier_ones_and_other_rows_stay() {
         let loads = Loads::parse(TEXT).unwrap();
-        let again = Loads::parse(&text(&loads.0)).unwrap();
-        assert_eq!(again.0.iter().map(|row| row.expected.seconds).collect::<Vec<_>>(), [12, 9, 2]);
-        assert_eq!(again.of("weir/agent", "one"), loads.of("weir/agent", "one"));
+        let measured = [(("weir/agent".to_owned(), "one".to_owned()), Expected { load: 40, seconds: 3 })];
+        let again = Loads::parse(&loads.with(&measured.into()).text()).unwrap();
+        assert_eq!(again.0.iter().map(|row| row.expected.seconds).collect::<Vec<_>>(), [12, 9, 3]);
+        assert_eq!(again.of("weir/agent", "two"), loads.of("weir/agent", "two"));
+    }
+
+    #[test]
+    fn rows_without_a_test_are_found() {
+        let loads = Loads::parse(TEXT).unwrap();
+        let built = |names: &[(&str, &[&str])]| {
+            let row = |(binary, tests): &(&str, &[&str])| {
+                ((*binary).to_owned(), tests.iter().map(|test| (*test).to_owned()).collect())
+            };
+            loads.unmatched(&names.iter().map(row).collect())
+        };
+        assert!(built(&[("weir/agent", &["one"]), ("weir-linux/traffic", &["cost"])]).is_empty());
+        assert_eq!(built(&[("weir/agent", &["renamed"])]), ["weir/agent one", "weir-linux/traffic cost"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs all tests of the workspace in the time that its real-time tests leave unused.
 //!
-//! Problem: a third of the tests use real processes, namespaces and real time. They wait most of
+//! Problem: 130 of the tests use real processes, namespaces and real time. They wait most of
 //! the time, and one after the other they take twenty minutes of two idle processors. Approach:
 //! each real-time test has a load, the processors that it uses on average (`tools/realtime-tests`).
 //! As many run at the same time as fit a budget, the longest first, each in namespaces of its own
@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`options`] | the command line |
 //! | [`loads`] | the table of real-time tests |
-//! | [`cargo`] | what cargo builds |
+//! | [`cargo`] | the builds |
 //! | [`inventory`] | which tests a binary has, and how each is run |
 //! | [`schedule`] | which test starts next: pure |
 //! | [`sandbox`] | the namespaces of a real-time test |

@@ -1,6 +1,6 @@
 //! The command line.
 
-/// What a run is asked to do.
+/// The options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Tests whose name (`weir/agent sigterm_leaves_...`) contains one of these words; all where there is none.
@@ -17,16 +17,21 @@ pub(crate) struct Options {
     pub(crate) busy: u32,
     /// The sum of loads of the real-time tests that run at the same time, in percent of a processor.
     pub(crate) budget: u32,
-    /// Shell commands that run beside the tests once all is built.
+    /// Shell commands that run beside the tests after all builds.
     pub(crate) beside: Vec<String>,
     /// Where a table of real-time tests with measured loads is written to.
     pub(crate) measured: Option<String>,
 }
 
-/// Of two processors. The other half is for what tests use beyond their average: tests that start
-/// together compile BPF programs at the same moment. A program that keeps one processor busy leaves
-/// them nine tenths of it, because they run at a higher priority.
-const BUDGET: u32 = 150;
+/// For each processor, in percent. The other quarter is for what tests use beyond their average:
+/// tests that start together compile BPF programs at the same moment. A program that keeps one
+/// processor busy leaves them nine tenths of it, because they run at a higher priority.
+const BUDGET: u32 = 75;
+
+/// The processors of this machine.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 pub(crate) const USAGE: &str = "\
 Usage: weir-test-runner [OPTIONS] [WORD...]
@@ -39,7 +44,7 @@ Builds and runs the workspace's tests whose name (PACKAGE/BINARY TEST) contains 
   --repeat N         run the real-time tests N times
   --busy N           N other programs keep one processor busy each meanwhile
   --budget PERCENT   processors that real-time tests may use together (100: one)
-  --beside COMMAND   run a shell command beside the tests once all is built; may be given again
+  --beside COMMAND   run a shell command beside the tests after all builds; may be given again
   --measured FILE    write the table of real-time tests with the loads and times of this run";
 
 impl Options {
@@ -51,7 +56,7 @@ impl Options {
             soak: false,
             repeat: 1,
             busy: 0,
-            budget: BUDGET,
+            budget: BUDGET * u32::try_from(processors()).unwrap_or(1),
             beside: Vec::new(),
             measured: None,
         };
@@ -101,7 +106,7 @@ mod tests {
             (options.words.as_slice(), options.repeat, options.busy),
             (&["agent".into(), "lab".into()][..], 10, 1)
         );
-        assert!(options.realtime && !options.pure && options.budget == BUDGET);
+        assert!(options.realtime && !options.pure && options.budget >= BUDGET);
         assert!(options.selects("weir/lab a_test") && !options.selects("weir/ecn a_test"));
     }
 

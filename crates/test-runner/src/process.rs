@@ -26,10 +26,11 @@ pub(crate) const REALTIME: i32 = -10;
 pub(crate) enum Outcome {
     Exited(i32),
     Signalled(i32),
-    TimedOut,
+    /// Ended after this limit.
+    TimedOut(Duration),
 }
 
-/// What is known of a process afterwards.
+/// The measurements of an ended process.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
@@ -103,6 +104,8 @@ pub(crate) fn with_priority(command: &mut Command, priority: i32) {
         // SAFETY: plain system calls; the path is a C string and the text lives meanwhile.
         unsafe {
             libc::setsid();
+            // The thread that starts a process waits for it; without the runner it would go on unseen.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::setpriority(libc::PRIO_PROCESS, 0, priority);
             let file = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
             if file >= 0 {
@@ -142,7 +145,7 @@ pub(crate) fn run(
     drop(registered);
     let (status, cpu) = reap(child.id())?;
     let outcome = match status {
-        _ if !in_time => Outcome::TimedOut,
+        _ if !in_time => Outcome::TimedOut(limit),
         status if libc::WIFEXITED(status) => Outcome::Exited(libc::WEXITSTATUS(status)),
         status => Outcome::Signalled(libc::WTERMSIG(status)),
     };
@@ -209,7 +212,10 @@ mod tests {
         let long = Duration::from_secs(60);
         assert_eq!(shell("exit 3", long).outcome, Outcome::Exited(3));
         assert_eq!(shell("kill -9 $$ ;:", long).outcome, Outcome::Signalled(9));
-        assert_eq!(shell("sleep 60 & wait", Duration::from_millis(50)).outcome, Outcome::TimedOut);
+        assert_eq!(
+            shell("sleep 60 & wait", Duration::from_millis(50)).outcome,
+            Outcome::TimedOut(Duration::from_millis(50))
+        );
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The loop: builds, starts what may run, and reports what has ended.
 //!
-//! All state is the loop's own; threads hand it binaries that were built and processes that have ended.
+//! All state belongs to the loop; threads send it built binaries and ended processes.
 #![expect(clippy::disallowed_methods, reason = "the runner is a driver: threads wait for processes, in real time")]
 
 use crate::busy::Busy;
 use crate::cargo::{Binary, Targets, build};
-use crate::inventory::{Job, jobs};
-use crate::loads::{self, Expected, Loads, Row};
-use crate::options::Options;
+use crate::inventory::{Job, jobs, list};
+use crate::loads::{Expected, Loads};
+use crate::options::{Options, processors};
 use crate::process::{self, Ended, Groups};
 use crate::report::{Report, load};
 use crate::sandbox;
 use crate::schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// The table of real-time tests, from the root of the tree.
 const LOADS: &str = "tools/realtime-tests";
-/// Processes that compute at the same time beside the real-time tests: one for each processor.
-const BACKGROUND_JOBS: usize = 2;
 /// How often the loop looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -34,7 +33,7 @@ extern "C" fn interrupt(_signal: i32) {
 
 enum Event {
     Built(Binary),
-    /// All that was asked for is built, or not.
+    /// The build has ended; whether it succeeded.
     BuildEnded(io::Result<bool>),
     JobEnded(usize, io::Result<Ended>),
 }
@@ -52,17 +51,18 @@ struct Run<'a> {
     schedule: Schedule,
     background: VecDeque<usize>,
     running: BTreeMap<usize, Instant>,
-    seen: BTreeSet<String>,
+    /// The tests of each built binary of the table, and no names for other binaries.
+    seen: BTreeMap<String, Vec<String>>,
     building: bool,
-    /// Real-time tests may run: nothing is built any more that is to be done before them.
+    /// Real-time tests may run: all builds before them have ended.
     begun: bool,
     report: Report,
     measured: BTreeMap<(String, String), Expected>,
 }
 
-/// Does all that the options ask for. Returns the exit status.
+/// Runs the selected tests and commands. Returns the exit status.
 pub(crate) fn run(options: &Options) -> io::Result<u8> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, interrupt as extern "C" fn(i32) as libc::sighandler_t) };
     }
@@ -70,13 +70,13 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let logs =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("test-logs");
-    std::fs::create_dir_all(&logs)?;
+    let _lock = clear(&logs)?;
     let text = std::fs::read_to_string(root.join(LOADS))?;
     let loads = Loads::parse(&text).map_err(|error| io::Error::other(format!("{LOADS}: {error}")))?;
     let (sender, receiver) = channel();
     let sandboxed = sandbox::is_possible();
-    // One by one in full, as strict as they are; and without namespaces of their own, in which
-    // tests would meet each other's.
+    // One by one in full, with their strict bounds; and without namespaces of their own, where
+    // tests would collide.
     let budget = if sandboxed && !options.soak { options.budget } else { 0 };
     let mut run = Run {
         options,
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         schedule: Schedule::new(budget),
         background: VecDeque::new(),
         running: BTreeMap::new(),
-        seen: BTreeSet::new(),
+        seen: BTreeMap::new(),
         building: false,
         begun: false,
         report: Report::default(),
@@ -99,13 +99,37 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
     let busy = Busy::start(options.busy)?;
     let finished = run.all(&receiver)?;
     drop(busy);
-    run.write_measured()?;
+    if finished {
+        run.check_selection();
+        run.write_measured()?;
+    }
     let passed = run.report.close(started.elapsed(), finished);
     Ok(match (finished, passed) {
         (false, _) => 130,
         (true, true) => 0,
         (true, false) => 1,
     })
+}
+
+/// Empties the directory of logs, and locks it: two runs would overwrite each other's.
+fn clear(logs: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(logs)?;
+    let lock = File::create(logs.join("lock"))?;
+    lock.try_lock().map_err(|_| io::Error::other(format!("another run writes its logs to {}", logs.display())))?;
+    for entry in std::fs::read_dir(logs)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(lock)
+}
+
+/// After an error or a panic, too, no process outlives the run.
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.groups.stop();
+    }
 }
 
 impl Run<'_> {
@@ -120,8 +144,8 @@ impl Run<'_> {
         }
         self.begun = !self.options.soak;
         // Where that build failed, the next one would, too.
-        let needs_all =
-            self.options.pure || self.loads.binaries().iter().any(|name| is_unit(name) && !self.seen.contains(*name));
+        let needs_all = self.options.pure
+            || self.loads.binaries().iter().any(|name| is_unit(name) && !self.seen.contains_key(*name));
         if self.report.is_clean() && needs_all {
             self.build(Targets::All);
         }
@@ -154,7 +178,21 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// The integration tests of the table that the words may select.
+    /// A selection that matches no test, and a row of the table without a test, are failures: a
+    /// test that is renamed would lose its namespaces or would not run.
+    fn check_selection(&mut self) {
+        let options = self.options;
+        if self.jobs.is_empty() && !options.words.is_empty() {
+            self.report.fail(&format!("the selection: no name contains {}", options.words.join(" or ")));
+        }
+        if options.words.is_empty() && self.report.is_clean() {
+            for row in self.loads.unmatched(&self.seen) {
+                self.report.fail(&format!("{LOADS}: there is no test {row}"));
+            }
+        }
+    }
+
+    /// The integration tests of the table.
     fn realtime_targets(&self) -> Vec<String> {
         let names = self.loads.binaries().into_iter().filter(|name| !is_unit(name));
         let targets: BTreeSet<&str> = names.filter_map(|name| name.split_once('/')).map(|(_, target)| target).collect();
@@ -215,10 +253,13 @@ impl Run<'_> {
 
     /// Takes the jobs of a binary that was built.
     fn take(&mut self, binary: &Binary) -> io::Result<()> {
-        if !self.seen.insert(binary.name.clone()) {
+        if self.seen.contains_key(&binary.name) {
             return Ok(());
         }
-        jobs(binary, &self.loads, self.options)?.into_iter().for_each(|job| self.add(job));
+        let listed = self.loads.binaries().contains(&binary.name.as_str());
+        let tests = if listed { list(binary, &self.groups)? } else { Vec::new() };
+        jobs(binary, listed.then_some(&tests), &self.loads, self.options).into_iter().for_each(|job| self.add(job));
+        self.seen.insert(binary.name.clone(), tests);
         Ok(())
     }
 
@@ -253,7 +294,8 @@ impl Run<'_> {
         let is_realtime = |run: &Self, index: usize| matches!(run.jobs[index], Job::Realtime { .. });
         let in_background = self.running.keys().filter(|index| !is_realtime(self, **index)).count();
         if !self.building {
-            for _ in in_background..BACKGROUND_JOBS {
+            // One for each processor.
+            for _ in in_background..processors() {
                 let Some(index) = self.next_in_background() else { break };
                 self.spawn(index);
             }
@@ -279,7 +321,7 @@ impl Run<'_> {
             job.name().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(150).collect();
         let log = self.logs.join(format!("{name}-{index}.log"));
         let command = job.command(&self.root, self.options, self.sandboxed);
-        let (priority, limit) = (job.priority(), job.limit());
+        let (priority, limit) = (job.priority(), job.limit(self.options));
         let (sender, groups) = (self.sender.clone(), self.groups.clone());
         self.running.insert(index, Instant::now());
         std::thread::spawn(move || {
@@ -306,12 +348,7 @@ impl Run<'_> {
 
     fn write_measured(&self) -> io::Result<()> {
         let Some(path) = &self.options.measured else { return Ok(()) };
-        let row = |((binary, test), expected): (&(String, String), &Expected)| Row {
-            binary: binary.clone(),
-            test: test.clone(),
-            expected: *expected,
-        };
-        std::fs::write(path, loads::text(&self.measured.iter().map(row).collect::<Vec<_>>()))
+        std::fs::write(path, self.loads.with(&self.measured).text())
     }
 }
 
