@@ -85,12 +85,12 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         daemon.reporter.end();
         let removed = match daemon.host.take() {
             Some(host) if daemon.config.keep => {
-                info!("leaving what was put on {} in force", daemon.config.interface);
+                info!("leaving qdisc and programs on {} in force", daemon.config.interface);
                 drop(host);
                 Ok(())
             }
             Some(host) => {
-                info!("taking down what was put on {}", daemon.config.interface);
+                info!("removing qdisc and programs from {}", daemon.config.interface);
                 host.remove()
             }
             // Leftovers of an interface on which the agent was not complete.
@@ -175,7 +175,7 @@ impl Daemon {
             info!("not by {}: {reason}", obstacle.backend);
         }
         if host.is_adopted() {
-            info!("went on where an earlier agent ended");
+            info!("adopted the state of an earlier agent");
             match host.resumes() {
                 true => broker.resume(&host.limits()),
                 false => {

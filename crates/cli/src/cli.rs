@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 
 /// The groups of `weir --help`, in this order. A command without a group is listed at the end.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
+    ("Policies", &["check", "allocate", "explain", "plan", "schema"]),
     ("Experiments", &["sim", "report", "lab", "reproduce"]),
     ("Running", &["agent", "fabric", "key", "certificate", "top", "dashboard"]),
 ];

@@ -27,7 +27,6 @@ pub(crate) struct RunFile {
     /// The scenario's name.
     pub(crate) scenario: String,
     /// `sim` or `lab`.
-    #[serde(alias = "body")]
     pub(crate) backend: String,
     pub(crate) seed: u64,
     /// `none`, `shaper`, `eyeq` or `parley`.

@@ -73,7 +73,7 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     signal(&agent, libc::SIGTERM);
     let (code, said) = end(agent);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("went on where an earlier agent ended"), "{said}");
+    assert!(said.contains("adopted the state of an earlier agent"), "{said}");
     assert_eq!(pair.picture(), before);
     // One less: refused by name, and nothing is touched. Without real-time threads it runs.
     for lacking in all.iter().filter(|name| *name != "sys_nice") {
@@ -172,8 +172,8 @@ fn the_agent_lives_by_its_unit() {
     assert!(rates.iter().all(|rate| *rate < 33.0), "{rates:.1?}");
     assert_ne!(manager.property(AGENT, "MainPID"), old);
     let log = manager.log(AGENT);
-    assert!(log.contains("leaving what was put on eth0 in force"), "{log}");
-    assert!(log.contains("went on where an earlier agent ended"), "{log}");
+    assert!(log.contains("leaving qdisc and programs on eth0 in force"), "{log}");
+    assert!(log.contains("adopted the state of an earlier agent"), "{log}");
     // Stopped, it leaves all in force, and removal takes it away.
     manager.must("stop", AGENT);
     assert!(pair.picture().contains(" 7765: root"), "{}", pair.picture());

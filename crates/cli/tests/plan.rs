@@ -18,9 +18,9 @@ fn planned(arguments: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), json(&output))
 }
 
-fn answer<'a>(plan: &'a Value, service: usize, by: &str) -> &'a Value {
-    let answers = plan["services"][service]["answers"].as_array().expect("answers");
-    answers.iter().find(|answer| answer["by"] == by).expect("the method's answer")
+fn estimate<'a>(plan: &'a Value, service: usize, by: &str) -> &'a Value {
+    let estimates = plan["services"][service]["estimates"].as_array().expect("estimates");
+    estimates.iter().find(|estimate| estimate["by"] == by).expect("the method's estimate")
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_bounds_of_table_3() {
     ] {
         let (_, plan) = planned(&[POLICY, "--load", load]);
         assert_eq!(
-            [answer(&plan, 0, "bound"), answer(&plan, 1, "bound")].map(|a| a["time_ns"].as_u64()),
+            [estimate(&plan, 0, "bound"), estimate(&plan, 1, "bound")].map(|a| a["time_ns"].as_u64()),
             [Some(a), Some(b)]
         );
         assert_eq!(plan["services"][0]["sigma_bytes"], 9_375_000);
@@ -52,17 +52,17 @@ fn the_bounds_of_table_3() {
     // What the policy's own cap allows is 60 of 80 Gb/s; with the paper's worst case of 30
     // iterations σ is twice as large.
     let (code, plan) = planned(&[POLICY]);
-    assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(30_640_000)));
+    assert_eq!((code, estimate(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(30_640_000)));
     let (_, plan) = planned(&[POLICY, "--load", "15%", "--iterations", "30"]);
-    assert_eq!(answer(&plan, 0, "bound")["time_ns"], 17_835_295);
+    assert_eq!(estimate(&plan, 0, "bound")["time_ns"], 17_835_295);
     let (_, plan) = planned(&[POLICY, "--load", "15%", "--convergence", "15ms"]);
-    assert_eq!(answer(&plan, 0, "bound")["time_ns"], 17_835_295);
+    assert_eq!(estimate(&plan, 0, "bound")["time_ns"], 17_835_295);
     // At the uplink itself the message is faster.
     let (_, plan) = planned(&[POLICY, "--load", "15%", "--at", "rack"]);
-    assert_eq!(answer(&plan, 0, "bound")["time_ns"], 8_847_059);
+    assert_eq!(estimate(&plan, 0, "bound")["time_ns"], 8_847_059);
     // 200 senders' bursts of 64 kB are more than what converges: (12.8 + 0.2) MB at 10 Gb/s, 85 % of it free.
     let (_, plan) = planned(&[POLICY, "--load", "15%", "--senders", "200"]);
-    assert_eq!(answer(&plan, 0, "bound")["time_ns"], 12_235_295);
+    assert_eq!(estimate(&plan, 0, "bound")["time_ns"], 12_235_295);
 }
 
 /// §2.1: 99 of 100 messages of 1 MB within 18.42 ms at 10 Gb/s and 80 %; and what keeps 20 ms.
@@ -71,7 +71,7 @@ fn the_m_m_1_queue() {
     let directory = directory();
     let policy = file(directory.path(), "p.yaml", &policy().replace("p99: 30ms", "p99: 20ms"));
     let (code, plan) = planned(&[&policy, "--load", "80%", "--by", "mm1"]);
-    let b = answer(&plan, 1, "mm1");
+    let b = estimate(&plan, 1, "mm1");
     assert_eq!(b["time_ns"], 18_420_681);
     assert_eq!(b["largest_load"], 0.815_793_192);
     assert_eq!(b["smallest_capacity_bps"], 9_210_340_372u64);
@@ -243,10 +243,10 @@ fn slow_interfaces_have_long_intervals() {
         file(directory.path(), "policy.yaml", &text)
     };
     let (code, plan) = planned(&[&policy("")]);
-    assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(625_600_000)));
+    assert_eq!((code, estimate(&plan, 0, "bound")["time_ns"].as_u64()), (Some(1), Some(625_600_000)));
     assert_eq!(plan["services"][0]["sigma_bytes"], 3_750_000);
     let (code, plan) = planned(&[&policy(", shaper: { interval: 500us }")]);
-    assert_eq!((code, answer(&plan, 0, "bound")["time_ns"].as_u64()), (Some(0), Some(40_600_000)));
+    assert_eq!((code, estimate(&plan, 0, "bound")["time_ns"].as_u64()), (Some(0), Some(40_600_000)));
 }
 
 /// docs/planning.md names what the program prints.

@@ -176,8 +176,8 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
     let plan = weir(&["plan", "--json"]).arg(tree("scenarios/redis.policy.yaml")).output().expect("runs");
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
     let cache = plan["services"].as_array().expect("services").iter().find(|own| own["service"] == "cache");
-    let answers = cache.expect("the service")["answers"].as_array().expect("answers");
-    let bound = answers.iter().find(|answer| answer["by"] == "bound").expect("the bound")["time_ns"].as_f64();
+    let estimates = cache.expect("the service")["estimates"].as_array().expect("estimates");
+    let bound = estimates.iter().find(|estimate| estimate["by"] == "bound").expect("the bound")["time_ns"].as_f64();
     let planned = bound.expect("a time") / 1e6;
     let held_to = values["the planner's bound"];
     assert!((held_to / planned - 1.0).abs() < 1e-3, "{held_to} and {planned} ms");

@@ -12,7 +12,7 @@ function brokerText({ leads, racks, racks_reporting, same_policy }) {
   // Polled, and no status has arrived yet.
   if (leads === null) return "has no status yet";
   const reports = `${racks_reporting} of ${count(racks, "rack")}`;
-  const role = leads ? `leads with reports from ${reports}` : "stands by";
+  const role = leads ? `leads with reports from ${reports}` : "standby";
   return same_policy ? role : `${role}, under another policy`;
 }
 

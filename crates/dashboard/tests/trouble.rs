@@ -60,7 +60,7 @@ fn page_shows_the_new_leader_after_a_failover() {
     shared.with(|seen_| seen_.take(&view(&policy, &[gone(), seen(stands_by, None)])));
     browser.open(&format!("http://{}/", server.address()));
     // No broker leads yet.
-    browser.wait("the remaining broker", &format!("{SUMMARY}.includes('fabric broker f2 stands by')"));
+    browser.wait("the remaining broker", &format!("{SUMMARY}.includes('fabric broker f2 standby')"));
     let summary = text(&mut browser, SUMMARY);
     assert!(summary.contains("fabric broker f1 is lost") && !summary.contains("leads"), "{summary}");
     assert!(!text(&mut browser, LIMITED).contains("fabric broker"), "limits of the lost broker are shown");

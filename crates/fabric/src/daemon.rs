@@ -90,8 +90,8 @@ pub enum FabricError {
     /// The policy is too large for etcd.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// The task of the cluster ended by a panic, so the broker does not know whether it leads.
-    #[error("the cluster task panicked (see above): without it a fabric broker cannot know whether it leads")]
+    /// The task of the cluster panicked, so the leadership of this broker is undetermined.
+    #[error("the cluster task panicked (see above): the leadership of this fabric broker is undetermined")]
     MemberEnded,
     /// The server ended without an order.
     #[error("serve {listen}: {error}")]

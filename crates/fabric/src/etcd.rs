@@ -128,7 +128,7 @@ pub(crate) enum If<'a> {
 async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Failed> {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(reply) => Ok(reply?.into_inner()),
-        Err(_) => Err(Failed::NoReply(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Err(_) => Err(Failed::NoReply(format!("no reply within {} s", PATIENCE.as_secs()))),
     }
 }
 

@@ -86,7 +86,7 @@ pub struct SessionStatus {
     pub certificate_ends: Option<i64>,
     /// The time since the last limits, if any arrived.
     pub silent: Option<std::time::Duration>,
-    /// Streams that a broker welcomed.
+    /// Streams that a broker accepted.
     pub streams: u64,
     /// Streams that failed or broke.
     pub failures: u64,

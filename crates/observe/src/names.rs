@@ -66,7 +66,7 @@ impl Names {
 
 /// Does not contain the host's name: the page could return under a name that begins with it.
 const REFUSAL: &str = "the requested host name is not a name of this server\n\
-                       hint: ask for its address, `localhost`, or the name of its host, alone or with a domain\n";
+                       hint: use its address, `localhost`, or the name of its host, alone or with a domain\n";
 
 async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
     let accepted = |value: &HeaderValue| value.to_str().is_ok_and(|host| names.include(host));

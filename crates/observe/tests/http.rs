@@ -110,7 +110,7 @@ fn requests_for_another_host_name_are_refused() {
     ] {
         let response = send(target, host);
         assert!(
-            response.starts_with("HTTP/1.1 421") && response.contains("hint: ask for its address"),
+            response.starts_with("HTTP/1.1 421") && response.contains("hint: use its address"),
             "{target} {host}: {response}"
         );
         assert!(!response.contains("page.example") && !response.contains("weir_"), "{response}");

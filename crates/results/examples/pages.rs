@@ -124,7 +124,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = invented(0.6, 1.0, 1, 20_000);
     std::fs::write(
         directory.join("run.html"),
-        page(&run, "weir sim scenarios/websearch.scenario.yaml --seed 1").to_html(),
+        page(&run, "weir sim scenarios/leafspine-websearch.scenario.yaml --seed 1").to_html(),
     )?;
     let mut points = Vec::new();
     for (i, transport) in TRANSPORTS.into_iter().enumerate() {
@@ -143,7 +143,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    let command = "weir sim scenarios/websearch.scenario.yaml --sweep load=20%,40%,60%,80%";
+    let command = "weir sim scenarios/leafspine-websearch.scenario.yaml --sweep load=20%,40%,60%,80%";
     std::fs::write(directory.join("sweep.html"), sweep_page("websearch", &points, command).to_html())?;
     Ok(())
 }

@@ -104,7 +104,7 @@ pub(crate) fn links_are(results: &Results) -> String {
     let (dropped, marked) = (sum(|link| link.dropped), sum(|link| link.marked));
     let mut counts = format!("Over all links {} packets were dropped and {} marked.", whole(dropped), whole(marked));
     if let lost @ 1.. = unroutable(results) {
-        counts += &format!(" {} more were dropped by switches that knew no route for them.", whole(lost));
+        counts += &format!(" {} more were dropped by switches without a route for them.", whole(lost));
     }
     match results.links.len().saturating_sub(LINKS) {
         0 => format!("The busiest first. {counts}"),

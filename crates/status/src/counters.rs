@@ -115,7 +115,7 @@ impl Counters for KernelCounters {
 counters! {
     /// Counters of an agent's session with the fabric broker.
     SessionCounters {
-        /// Streams that a fabric broker welcomed.
+        /// Streams that a fabric broker accepted.
         streams,
         /// Streams that failed or broke.
         failures,

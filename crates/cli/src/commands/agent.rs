@@ -39,8 +39,8 @@ Examples:
 The agent classifies and counts every packet of the interface, limits each service, and reports the
 usage of its services to the other machines of its rack. Addresses come from the policy
 (`network: machines: m1: { address: 10.0.0.1 }`) unless they are given here; it listens on one
-address only. SIGTERM or Ctrl-C leaves the host as it was found. After a crash all stays in force
-for 5 s, then the static policy: start it again, or use --remove.
+address only. SIGTERM or Ctrl-C restores the host to its original state. After a crash all
+stays in force for 5 s, then the static policy: start it again, or use --remove.
 
 SIGHUP reads the policy and the keys again, whole or not at all: a refusal is logged, and the old
 ones stay. Another address of this machine takes a restart. --reload checks them first, sends the
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         args.dashboard.map(|listen| dashboard::start(&config.runtime_config.policy, listen, &[], &[])).transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Shaper(ShaperError::Foreign(_))) => {
-            CommandError::refused(error.to_string()).hint("--force replaces it; it does not come back by itself")
+            CommandError::refused(error.to_string()).hint("--force replaces it; the replaced qdisc is not restored")
         }
         AgentError::Host(host::HostError::Interface(_)) => CommandError::failed(error.to_string())
             .hint("`ip link` lists this host's interfaces; name one with --interface"),

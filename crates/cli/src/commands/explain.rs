@@ -25,8 +25,8 @@ Example:
 
 Each step is one split: a machine's interface among its services, then a service among its
 children, then the rack's uplink among services and each service's part among machines, then
-the fabric among racks. At a rack the demand is what the machines let through, at the fabric
-what the racks let through.
+the fabric among racks. At a rack the demand is the rate that the machines admit, at the fabric
+the rate that the racks admit.
 
 With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"demand_bps\",
 \"allocation_bps\", \"limited\", \"decided_by\", \"headroom_bps\", \"steps\": [{\"point\", \"place\",
@@ -127,7 +127,7 @@ fn find(policy: &Policy, instance: &str) -> Result<(MachineId, ServiceId), Comma
         let children: Vec<_> =
             children.map(|child| format!("`{machine_name}/{}`", services.get(*child).path())).collect();
         return Err(CommandError::refused(format!("service `{path}` has no traffic of its own: its children have"))
-            .hint(format!("ask for {}", text::list(&children, 5))));
+            .hint(format!("name {}", text::list(&children, 5))));
     }
     Ok((machine, service))
 }

@@ -30,7 +30,8 @@ and the smallest capacity that keep the target, by the M/M/1 queue, by the burst
 --trace, by the messages of a trace in a simulated queue. Prints the assumptions of each.
 
 A plan is for the slowest capacity and the highest load on a message's way: machine's interface,
-rack's uplink, fabric. --at leaves the others out; --capacity and --load replace what was found.
+rack's uplink, fabric. --at leaves the others out; --capacity and --load replace the derived
+values.
 
 A trace is CSV with the columns time (seconds) and size (bytes), and perhaps service; other columns
 are not read, so the flows.csv of a report is a trace.
@@ -41,8 +42,8 @@ named (--write=machine). Nothing else in the file changes.
 With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
 \"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"services\":
 [{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"by\", \"capacity_bps\", \"peak_load\",
-\"sigma_bytes\", \"answers\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
-\"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no answer.
+\"sigma_bytes\", \"estimates\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
+\"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no estimate.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals). 2: refused.")]
 pub(crate) struct Args {

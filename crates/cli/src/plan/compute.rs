@@ -1,12 +1,12 @@
-//! The answers of all methods, for each service with a latency target.
+//! The estimates of all methods, for each service with a latency target.
 //!
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
-//! [`weir_planning`]), unless the command line overrides them. Every method answers the same three
-//! questions about it. The deciding method gives the highest load of the network; the lowest such
+//! [`weir_planning`]), unless the command line overrides them. Every method estimates the same three
+//! values for it. The deciding method gives the highest load of the network; the lowest such
 //! load of all services gives the caps.
 
 use super::caps;
-use super::model::{Answer, AsItIs, Found, Method, NeededCap, Plan, ServicePlan};
+use super::model::{AsItIs, Estimate, Found, Method, NeededCap, Plan, ServicePlan};
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
@@ -75,8 +75,8 @@ pub(crate) fn plan(
 fn most(services: &[ServicePlan]) -> Found<Option<Load>> {
     let mut most = None;
     for service in services {
-        let Some(answer) = service.deciding() else { continue };
-        let of = answer.largest_load.clone().map_err(|why| format!("{}: {why}", service.path))?;
+        let Some(estimate) = service.deciding() else { continue };
+        let of = estimate.largest_load.clone().map_err(|why| format!("{}: {why}", service.path))?;
         most = match (most, of) {
             (Some(a), Some(b)) => Some(Load::min(a, b)),
             (a, b) => a.or(b),
@@ -128,8 +128,8 @@ fn service_plan(
     let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
     let bound = BurstBound { burst, message: target.message };
     let full = || "no time holds at a load of 100 %".to_owned();
-    let mut answers = vec![
-        Answer {
+    let mut estimates = vec![
+        Estimate {
             method: Method::Mm1,
             time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
             largest_load: or_text(mm1.largest_load(capacity, target.p99)).map(Some),
@@ -139,7 +139,7 @@ fn service_plan(
                 target.message
             ),
         },
-        Answer {
+        Estimate {
             method: Method::Bound,
             time: load.ok_or_else(full).and_then(|load| or_text(bound.completion_time(capacity, load))),
             largest_load: or_text(bound.largest_load(capacity, target.p99)).map(Some),
@@ -154,7 +154,7 @@ fn service_plan(
     let (mut as_it_is, mut trace_curve) = (Vec::new(), Vec::new());
     if let Some(trace) = trace {
         let mut queue = trace.of(service.path())?;
-        answers.push(queue.answer(capacity, load, target.p99)?);
+        estimates.push(queue.estimate(capacity, load, target.p99)?);
         for capacity in std::iter::once(capacity).chain(choices.trace_at.iter().copied()) {
             let time = queue.as_it_is(capacity)?;
             as_it_is.push(AsItIs { capacity, load: queue.load(capacity), time });
@@ -172,7 +172,7 @@ fn service_plan(
         load_from,
         burst,
         sigma,
-        answers,
+        estimates,
         as_it_is,
         trace_curve,
         assumes: assumptions(policy, id, points, choices),

@@ -1,13 +1,13 @@
 //! A plan for programs.
 
-use super::model::{Answer, Found, NeededCap, Plan, ServicePlan};
+use super::model::{Estimate, Found, NeededCap, Plan, ServicePlan};
 use crate::text;
 use serde_json::{Value, json};
 use weir_latency::Load;
 use weir_planning::Point;
 use weir_units::{Bandwidth, Duration};
 
-/// The whole plan. Loads are parts of 1; `null` is 100 %, or no answer if there is a `…_why`.
+/// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`.
 pub(crate) fn to_json(plan: &Plan) -> Value {
     json!({
         "kept": plan.is_kept(),
@@ -52,25 +52,25 @@ fn service(service: &ServicePlan) -> Value {
         "peak_load_from": service.load_from,
         "convergence_ns": service.burst.convergence.nanos(),
         "sigma_bytes": service.sigma.get(),
-        "answers": service.answers.iter().map(answer).collect::<Value>(),
+        "estimates": service.estimates.iter().map(estimate).collect::<Value>(),
         "trace_as_it_is": as_it_is.collect::<Value>(),
         "trace_curve": curve.collect::<Value>(),
         "assumes": service.assumes,
     })
 }
 
-fn answer(answer: &Answer) -> Value {
+fn estimate(estimate: &Estimate) -> Value {
     let mut value = json!({
-        "by": answer.method.name(),
-        "time_ns": nanos(&answer.time),
-        "largest_load": answer.largest_load.as_ref().ok().copied().flatten().map(Load::as_f64),
-        "smallest_capacity_bps": answer.smallest_capacity.as_ref().ok().copied().map(Bandwidth::bps),
-        "assumes": answer.assumes,
+        "by": estimate.method.name(),
+        "time_ns": nanos(&estimate.time),
+        "largest_load": estimate.largest_load.as_ref().ok().copied().flatten().map(Load::as_f64),
+        "smallest_capacity_bps": estimate.smallest_capacity.as_ref().ok().copied().map(Bandwidth::bps),
+        "assumes": estimate.assumes,
     });
     for (name, why) in [
-        ("time_why", answer.time.as_ref().err()),
-        ("largest_load_why", answer.largest_load.as_ref().err()),
-        ("smallest_capacity_why", answer.smallest_capacity.as_ref().err()),
+        ("time_why", estimate.time.as_ref().err()),
+        ("largest_load_why", estimate.largest_load.as_ref().err()),
+        ("smallest_capacity_why", estimate.smallest_capacity.as_ref().err()),
     ] {
         if let Some(why) = why {
             value[name] = Value::from(why.as_str());

@@ -4,7 +4,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `compute` | the answers of all methods, for each service with a target |
+//! | `compute` | the estimates of all methods, for each service with a target |
 //! | `model` | the content of a plan |
 //! | `trace` | reading and simulating a trace, with progress and interruption |
 //! | `caps` | the caps that keep every target |

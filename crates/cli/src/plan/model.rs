@@ -1,4 +1,4 @@
-//! The content of a plan: for each service with a latency target, its queue and the answers.
+//! The content of a plan: for each service with a latency target, its queue and the estimates.
 
 use weir_latency::{Burst, Load};
 use weir_planning::Point;
@@ -38,9 +38,9 @@ impl Method {
 /// A value, or the reason for its absence.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// The answers of one method.
+/// The estimates of one method.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct Estimate {
     pub(crate) method: Method,
     /// The completion time at the planned capacity and load.
     pub(crate) time: Found<Duration>,
@@ -52,7 +52,7 @@ pub(crate) struct Answer {
     pub(crate) assumes: String,
 }
 
-impl Answer {
+impl Estimate {
     /// Whether a load keeps the target.
     pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
         match (&self.largest_load, load) {
@@ -86,25 +86,25 @@ pub(crate) struct ServicePlan {
     pub(crate) burst: Burst,
     /// σ at the planned capacity.
     pub(crate) sigma: Bytes,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) estimates: Vec<Estimate>,
     /// The trace at the requested capacities.
     pub(crate) as_it_is: Vec<AsItIs>,
     /// The trace's completion times by load, for the curve.
     pub(crate) trace_curve: Vec<(Load, Duration)>,
-    /// The assumptions of all answers, one line each.
+    /// The assumptions of all estimates, one line each.
     pub(crate) assumes: Vec<String>,
     /// The deciding method.
     pub(crate) by: Method,
 }
 
 impl ServicePlan {
-    /// The deciding answer.
-    pub(crate) fn deciding(&self) -> Option<&Answer> {
-        self.answers.iter().find(|answer| answer.method == self.by)
+    /// The deciding estimate.
+    pub(crate) fn deciding(&self) -> Option<&Estimate> {
+        self.estimates.iter().find(|estimate| estimate.method == self.by)
     }
-    /// Whether the deciding answer keeps the target at `load`.
+    /// Whether the deciding estimate keeps the target at `load`.
     pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
-        self.deciding().is_some_and(|answer| answer.keeps(load))
+        self.deciding().is_some_and(|estimate| estimate.keeps(load))
     }
     /// Whether it keeps the target at the planned load.
     pub(crate) fn is_kept(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A plan drawn: for each service the curves of all methods against the load, with the target and the answer.
+//! A plan drawn: for each service the curves of all methods against the load, with the target and the estimate.
 
 use super::caps;
 use super::model::{Method, Plan, ServicePlan};
@@ -36,9 +36,9 @@ pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
                 service.load_from
             ))
             .chart(&chart(service))
-            .table(&answers(service));
-        for answer in &service.answers {
-            page = page.paragraph(&format!("{}: {}.", answer.method.title(), answer.assumes));
+            .table(&estimates(service));
+        for estimate in &service.estimates {
+            page = page.paragraph(&format!("{}: {}.", estimate.method.title(), estimate.assumes));
         }
         for line in &service.assumes {
             page = page.paragraph(&format!("All: {line}."));
@@ -75,7 +75,7 @@ pub(crate) fn chart(service: &ServicePlan) -> Chart {
     if let Some(load) = service.load {
         chart.markers.push(Marker::new(format!("planned: {}", print::load(Some(load))), load.as_f64() * 100.0));
     }
-    if let Some(Ok(Some(most))) = service.deciding().map(|answer| &answer.largest_load) {
+    if let Some(Ok(Some(most))) = service.deciding().map(|estimate| &estimate.largest_load) {
         chart.markers.push(Marker::new(format!("largest: {}", print::load(Some(*most))), most.as_f64() * 100.0));
     }
     chart
@@ -94,16 +94,16 @@ fn visible(points: impl Iterator<Item = (Load, Option<Duration>)>, most: f64) ->
         .collect()
 }
 
-fn answers(service: &ServicePlan) -> Table {
+fn estimates(service: &ServicePlan) -> Table {
     let mut table = Table::new().text("by").number("time").number("largest load").number("smallest capacity").text("");
-    for answer in &service.answers {
+    for estimate in &service.estimates {
         let none = || "none".to_owned();
-        let decides = if answer.method == service.by { print::verdict(service) } else { String::new() };
+        let decides = if estimate.method == service.by { print::verdict(service) } else { String::new() };
         table.row([
-            answer.method.title().to_owned(),
-            answer.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
-            print::largest(&answer.largest_load),
-            answer.smallest_capacity.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
+            estimate.method.title().to_owned(),
+            estimate.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
+            print::largest(&estimate.largest_load),
+            estimate.smallest_capacity.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
             if decides.is_empty() { decides } else { format!("decides: {decides}") },
         ]);
     }

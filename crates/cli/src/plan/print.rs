@@ -57,9 +57,9 @@ pub(crate) fn target(service: &ServicePlan) -> String {
 
 /// Whether a service's target is kept, and by how much.
 pub(crate) fn verdict(service: &ServicePlan) -> String {
-    let Some(answer) = service.deciding() else { return String::new() };
-    let by = format!("by the {}", answer.method.title());
-    match (service.is_kept(), &answer.time) {
+    let Some(estimate) = service.deciding() else { return String::new() };
+    let by = format!("by the {}", estimate.method.title());
+    match (service.is_kept(), &estimate.time) {
         (kept, Ok(of)) => {
             let relation = if kept { "within" } else { "not within" };
             format!("{by}: {} at a load of {}, {relation} {}", time(*of), load(service.load), service.target.p99)
@@ -90,8 +90,8 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
         lines.push(format!("With these caps the policy would be refused: {refused}"));
     }
     for service in plan.services.iter().filter(|service| !service.is_kept()) {
-        let Some(answer) = service.deciding() else { continue };
-        match &answer.smallest_capacity {
+        let Some(estimate) = service.deciding() else { continue };
+        match &estimate.smallest_capacity {
             Ok(capacity) => lines.push(format!(
                 "{}: at a load of {} it takes {} instead of {}.",
                 service.path,
@@ -145,12 +145,12 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
     );
     ui.print(&text::wrapped(&planned, 2))?;
     let mut table = Table::new(&["by", ">time", ">largest load", ">smallest capacity"]);
-    for answer in &service.answers {
+    for estimate in &service.estimates {
         table.styled([
-            (answer.method.title().to_owned(), Style::Plain),
-            (found(&answer.time, |of| time(*of)), Style::Strong),
-            (largest(&answer.largest_load), Style::Plain),
-            (found(&answer.smallest_capacity, |capacity| text::rate(*capacity)), Style::Plain),
+            (estimate.method.title().to_owned(), Style::Plain),
+            (found(&estimate.time, |of| time(*of)), Style::Strong),
+            (largest(&estimate.largest_load), Style::Plain),
+            (found(&estimate.smallest_capacity, |capacity| text::rate(*capacity)), Style::Plain),
         ]);
     }
     ui.print("\n")?;
@@ -164,8 +164,8 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
         ui.print_table(&table, 2)?;
     }
     ui.print("\n")?;
-    for answer in &service.answers {
-        ui.print(&text::wrapped(&format!("{}: {}", answer.method.title(), answer.assumes), 2))?;
+    for estimate in &service.estimates {
+        ui.print(&text::wrapped(&format!("{}: {}", estimate.method.title(), estimate.assumes), 2))?;
     }
     for line in &service.assumes {
         ui.print(&text::wrapped(&format!("all: {line}"), 2))?;

@@ -1,6 +1,6 @@
 //! Reads and simulates a trace; shows progress and stops at Ctrl-C.
 
-use super::model::{Answer, Found, Method};
+use super::model::{Estimate, Found, Method};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
@@ -162,13 +162,13 @@ impl Queue<'_, '_> {
         Ok(curve)
     }
 
-    /// The answers to the three questions.
-    pub(crate) fn answer(
+    /// The estimate by this queue.
+    pub(crate) fn estimate(
         &mut self,
         capacity: Bandwidth,
         load: Option<Load>,
         target: Duration,
-    ) -> Result<Answer, CommandError> {
+    ) -> Result<Estimate, CommandError> {
         let time = match load {
             None => Err("no time holds at a load of 100 %".to_owned()),
             Some(load) => {
@@ -191,7 +191,7 @@ impl Queue<'_, '_> {
              other gaps",
             self.name
         );
-        Ok(Answer { method: Method::Trace, time, largest_load, smallest_capacity, assumes })
+        Ok(Estimate { method: Method::Trace, time, largest_load, smallest_capacity, assumes })
     }
 }
 

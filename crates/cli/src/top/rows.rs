@@ -130,7 +130,7 @@ impl Machine<'_> {
                 format!("{mode} {}/{} peers", agent.peers_alive, agent.peers)
             }
             (_, Some(fabric)) => {
-                let leads = if fabric.leads { "leads" } else { "stands by" };
+                let leads = if fabric.leads { "leads" } else { "standby" };
                 format!("fabric broker, {leads}, {}/{} racks", fabric.racks_reporting, fabric.racks)
             }
             (None, None) => String::new(),

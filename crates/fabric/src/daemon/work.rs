@@ -189,15 +189,15 @@ impl Daemon {
     fn receive(&mut self, event: ClusterEvent) {
         match event {
             ClusterEvent::Leads(epoch) => {
-                info!("this fabric broker answers; the first limits come in {}", self.config.broker.period);
+                info!("this fabric broker leads; the first limits come in {}", self.config.broker.period);
                 self.epoch = epoch;
                 self.leader = None;
                 self.broker = Some(FabricBroker::new(&self.policy, epoch, self.config.broker, self.now()));
             }
             ClusterEvent::Follows(leader) => {
                 match &leader {
-                    Some(leader) => info!("the fabric broker at {leader} answers"),
-                    None => info!("no fabric broker answers"),
+                    Some(leader) => info!("the fabric broker at {leader} leads"),
+                    None => info!("no fabric broker leads"),
                 }
                 self.stop_leading(leader);
             }

@@ -124,11 +124,14 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, boo
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             let first = &found[first];
             let (cause, hint) = if first.rack == rack {
-                (format!("machine `{name}`{more} stands twice in rack `{}`", key.text), "keep one of them".to_owned())
+                (
+                    format!("machine `{name}`{more} is listed twice in rack `{}`", key.text),
+                    "keep one of them".to_owned(),
+                )
             } else {
                 let other = &racks[first.rack].0.text;
                 (
-                    format!("machine `{name}`{more} stands in two racks, `{other}` and `{}`", key.text),
+                    format!("machine `{name}`{more} is listed in two racks, `{other}` and `{}`", key.text),
                     format!(
                         "remove it from one of them; machines are named once for all racks, for example `{}-{name}`",
                         key.text
@@ -204,7 +207,7 @@ impl<'a> Overrides<'a> {
             let Some(&machine) = self.by_name.get(name.as_str()) else {
                 if !std::mem::replace(&mut unknown, true) {
                     let known = self.found.iter().map(|machine| machine.name.as_str());
-                    let hint = self.suggester.hint(&name, known, "name machines that stand in a rack");
+                    let hint = self.suggester.hint(&name, known, "name machines of a rack");
                     problems.error(key.span, format!("there is no machine `{name}` in any rack"), hint);
                 }
                 continue;

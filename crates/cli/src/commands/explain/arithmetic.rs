@@ -100,9 +100,9 @@ fn enough(of: &str, settled: &[&Taker<'_>], took: impl Fn(&Taker<'_>) -> Bandwid
     let why = match (settled, all(Decision::Max), all(Decision::Demand)) {
         ([], ..) => return None,
         ([_], true, _) => "its max",
-        ([_], ..) => "all it asks for",
+        ([_], ..) => "its demand",
         (_, true, _) => "their max",
-        (_, _, true) => "all they ask for",
+        (_, _, true) => "their demands",
         _ => "their demand or max",
     };
     let each: Vec<String> = settled.iter().map(|taker| format!("{} {}", taker.row.name, rate(took(taker)))).collect();

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Run all experiments
     #[arg(long)]
     all: bool,
-    /// The full setting, which takes longer; `--list` says how long
+    /// The full setting, which takes longer; `--list` shows the times
     #[arg(long)]
     full: bool,
     /// Where to run it: sim, lab or both

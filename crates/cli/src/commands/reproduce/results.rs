@@ -16,8 +16,8 @@ pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: S
         Backend::Lab => (
             " --backend lab",
             "Published results, reproduced on Linux",
-            " Real hosts' kernels, agents and TCP in network namespaces of one machine: what the lab can run of each \
-             experiment, and what that is held to. Times and rates differ a little from one run to the next.",
+            " Real hosts' kernels, agents and TCP in network namespaces of one machine: the runs that the lab \
+             supports, and their expectations. Times and rates differ a little from one run to the next.",
         ),
         Backend::Both => (" --backend both", "Published results, reproduced in the simulator and on Linux", ""),
     };
@@ -26,9 +26,9 @@ pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: S
         "# {title}\n\n\
          Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; \
          not by hand. One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. \
-         What an experiment runs stands in `papers/ID.yaml`.{what}\n\n\
-         A value agrees when it is what is expected of it; what is not compared has no word. A dash under “published” \
-         means that the source prints no number.\n\n\
+         The runs of an experiment are in `papers/ID.yaml`.{what}\n\n\
+         A value agrees if it meets its expectation; a value without an expectation has no verdict. A dash under \
+         “published” means that the source prints no number.\n\n\
          | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
         path.display(),
         setting.name()

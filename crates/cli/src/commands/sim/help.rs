@@ -19,8 +19,8 @@ list or a mapping in brackets, as in --set events=[].
 A sweep runs every combination of its values, on all processors. VALUES are separated by commas;
 1..5 is 1,2,3,4,5. Paths with a semicolon between them change together, value by value:
   --sweep 'transport=dctcp,pfabric; network.queue={discipline: ecn, mark: 97500B},pfabric'
-All points are checked before the first one runs. The same command goes on where
-an interrupted sweep was stopped and runs failed points again; complete ones are kept. --force
+All points are checked before the first one runs. The same command resumes an
+interrupted sweep and runs failed points again; complete ones are kept. --force
 starts over. The exit code is 1 if a point failed; the others are kept.
 
 Files in DIR, all written whole or not at all:
