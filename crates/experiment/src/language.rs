@@ -100,10 +100,10 @@ static TAKES: Record = Record {
 static IN_SETTING: Record = Record {
     id: "setting",
     what: "a setting of a run",
-    doc: "What holds in one setting only.",
+    doc: "Values for one setting only.",
     keys: &[
-        Key::optional("set", Shape::List(&SET), "What else is changed in the scenario.", "set: [ \"duration=10s\" ]"),
-        Key::optional("seeds", Shape::Scalar(&SEEDS), "With how many seeds; 1.", "seeds: 3"),
+        Key::optional("set", Shape::List(&SET), "Further changes of the scenario.", "set: [ \"duration=10s\" ]"),
+        Key::optional("seeds", Shape::Scalar(&SEEDS), "The number of seeds; 1.", "seeds: 3"),
     ],
 };
 static RUN: Record = Record {
@@ -120,7 +120,7 @@ static RUN: Record = Record {
         Key::optional(
             "set",
             Shape::List(&SET),
-            "What is changed in it, as `weir sim --set` takes it.",
+            "Changes of the scenario, as for `weir sim --set`.",
             "set: [ \"enforcement=none\" ]",
         ),
         Key::optional(
@@ -143,7 +143,7 @@ const RUN_KEY: Key = Key::required("run", Shape::Scalar(&TEXT), "The run.", "run
 const WINDOW_KEY: Key = Key::required(
     "window",
     Shape::Scalar(&TEXT),
-    "Which part of it: a name of `windows`, or from and to.",
+    "The measurement window: a name of `windows`, or from and to.",
     "window: 10s-20s",
 );
 const SERVICE_KEY: Key =
@@ -175,7 +175,7 @@ const MACHINE_KEY: Key = Key::optional(
     "machine: m4",
 );
 const PERCENTILE_KEY: Key =
-    Key::required("percentile", Shape::Scalar(&PERCENTILE), "Which percentile.", "percentile: 99%");
+    Key::required("percentile", Shape::Scalar(&PERCENTILE), "The percentile.", "percentile: 99%");
 const CAPACITY_KEY: Key = Key::required("capacity", Shape::Scalar(&RATE), "The queue's speed.", "capacity: 10Gb/s");
 const LOAD_KEY: Key = Key::required("load", Shape::Scalar(&LOAD), "The load on it.", "load: 80%");
 const POLICY_KEY: Key = Key::required(
@@ -253,7 +253,7 @@ static QUEUE: Record = Record {
 static SETTLING: Record = Record {
     id: "settling",
     what: "a time of settling",
-    doc: "How long from the start of a window on until the bandwidth is at most `at-most` for the rest of it.",
+    doc: "The time from the start of a window until the bandwidth stays at or below `at-most`.",
     keys: &[
         RUN_KEY,
         SERVICE_KEY,
@@ -269,7 +269,7 @@ static SETTLING: Record = Record {
 static ALLOCATION: Record = Record {
     id: "allocation",
     what: "an allocation",
-    doc: "What a policy gives a service for demands, as `weir allocate` computes it.",
+    doc: "The allocation of a service for given demands, as `weir allocate` computes it.",
     keys: &[
         POLICY_KEY,
         Key::required(
@@ -314,7 +314,7 @@ static POLICY_SHARE: Record = Record {
 static POLICY_CAPACITY: Record = Record {
     id: "policy-capacity",
     what: "a capacity of a policy",
-    doc: "What can pass a rack's uplink by a policy.",
+    doc: "The capacity of a rack's uplink under a policy.",
     keys: &[POLICY_KEY, Key::required("rack", Shape::Scalar(&TEXT), "The rack.", "rack: r1"), DIRECTION_KEY],
 };
 static BOUND: Record = Record {
@@ -336,10 +336,10 @@ static BOUND: Record = Record {
 static BURST: Record = Record {
     id: "burst",
     what: "a burst",
-    doc: "What comes in beyond the load until congestion control has converged (Parley section 4).",
+    doc: "The data that arrives beyond the load until congestion control has converged (Parley section 4).",
     keys: &[
         CAPACITY_KEY,
-        Key::required("convergence", Shape::Scalar(&TIME), "How long it takes.", "convergence: 10ms"),
+        Key::required("convergence", Shape::Scalar(&TIME), "The time of convergence.", "convergence: 10ms"),
         Key::required("packet", Shape::Scalar(&SIZE), "The size of a packet.", "packet: 1500B"),
     ],
 };
@@ -363,7 +363,12 @@ static MM1_QUEUE: Record = Record {
         LOAD_KEY,
         Key::required("message", Shape::Scalar(&SIZE), "The mean message.", "message: 1MB"),
         PERCENTILE_KEY,
-        Key::required("messages", MESSAGES_OR_BOTH, "How many.", "messages: { quick: 1000000, full: 100000000 }"),
+        Key::required(
+            "messages",
+            MESSAGES_OR_BOTH,
+            "The number of messages.",
+            "messages: { quick: 1000000, full: 100000000 }",
+        ),
     ],
 };
 static SHARING_TIME: Record = Record {
@@ -371,14 +376,14 @@ static SHARING_TIME: Record = Record {
     what: "a time of sharing",
     doc: "The wall-clock time of sharing one level among services of random demands, at a load close to the \
           capacity; of many times the one that a quarter of them do not exceed.",
-    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "Among how many.", "services: 1000")],
+    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "The number of services.", "services: 1000")],
 };
 static REPORT_SIZE: Record = Record {
     id: "report-size",
     what: "a size of a report",
-    doc: "What a rack broker's report of services that all send and receive takes, without the headers and tags of \
+    doc: "The size of a rack broker's report of services that all send and receive, without the headers and tags of \
           its datagrams.",
-    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000")],
+    keys: &[Key::required("services", Shape::Scalar(&SERVICES), "The number of services.", "services: 1000")],
 };
 static RACK_REPORTS: Record = Record {
     id: "rack-reports",
@@ -387,20 +392,20 @@ static RACK_REPORTS: Record = Record {
           encode them, \
           with all headers.",
     keys: &[
-        Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000"),
+        Key::required("services", Shape::Scalar(&SERVICES), "The number of services.", "services: 1000"),
         Key::required("machines", Shape::Scalar(&MACHINES), "Machines of the rack.", "machines: 40"),
-        Key::required("period", Shape::Scalar(&TIME), "How often.", "period: 1s"),
+        Key::required("period", Shape::Scalar(&TIME), "The period.", "period: 1s"),
     ],
 };
 
 static FABRIC_REPORTS: Record = Record {
     id: "fabric-reports",
     what: "a rate of reports to the fabric broker",
-    doc: "What the leaders of racks send to the fabric broker: datagrams as brokers encode them, with all headers.",
+    doc: "The traffic of rack leaders to the fabric broker: datagrams as brokers encode them, with all headers.",
     keys: &[
-        Key::required("services", Shape::Scalar(&SERVICES), "How many.", "services: 1000"),
+        Key::required("services", Shape::Scalar(&SERVICES), "The number of services.", "services: 1000"),
         Key::required("racks", Shape::Scalar(&RACKS), "Racks.", "racks: 10000"),
-        Key::required("period", Shape::Scalar(&TIME), "How often.", "period: 10s"),
+        Key::required("period", Shape::Scalar(&TIME), "The period.", "period: 10s"),
     ],
 };
 
@@ -427,10 +432,10 @@ static MEASURES: &[&Record] = &[
 pub static MEASURE: Choice = Choice {
     id: "measure",
     what: "a measure",
-    doc: "What gives a published value's counterpart.",
+    doc: "The counterpart of a published value.",
     tag: "kind",
     tag_what: "a kind of measure",
-    tag_doc: "What is measured or computed.",
+    tag_doc: "The kind of measurement or computation.",
     default: None,
     common: &[],
     elsewhere: &[],
@@ -442,7 +447,8 @@ static EXPECT_KEYWORD: Scalar = Scalar::Words { what: "an expectation", words: E
 static EXPECT: Record = Record {
     id: "expect",
     what: "a comparison",
-    doc: "When a measured value counts as the published one: exactly one of `within`, `at-most` and `at-least`.",
+    doc: "The criterion by which a measured value agrees with the published one: exactly one of `within`, `at-most` \
+          and `at-least`.",
     keys: &[
         Key::optional(
             "within",
@@ -465,32 +471,32 @@ static VALUE: Record = Record {
     what: "a value",
     doc: "A value that a paper prints, or that belongs beside one.",
     keys: &[
-        Key::required("metric", Shape::Scalar(&TEXT), "What it is called; another name for each.", "metric: A alone"),
-        Key::required("unit", Shape::Scalar(&UNIT), "In which it is shown; `1` for none.", "unit: Gb/s"),
+        Key::required("metric", Shape::Scalar(&TEXT), "The name of the value, unique in the file.", "metric: A alone"),
+        Key::required("unit", Shape::Scalar(&UNIT), "The unit of the value; `1` for none.", "unit: Gb/s"),
         Key::optional(
             "published",
             Shape::Scalar(&NUMBER),
-            "As the source prints it; omitted if it prints no number.",
+            "The value as printed in the source; omitted if it prints no number.",
             "published: 30",
         ),
-        Key::required("where", Shape::Scalar(&TEXT), "Where it stands.", "where: figure 14"),
+        Key::required("where", Shape::Scalar(&TEXT), "The place in the source.", "where: figure 14"),
         Key::required(
             "measure",
             Shape::Choice(&MEASURE),
-            "What gives its counterpart.",
+            "The measure of its counterpart.",
             "measure: { kind: bandwidth, run: parley, service: a, window: 10s-20s }",
         ),
         Key::optional(
             "expect",
             Shape::OneOf(&[Shape::Scalar(&EXPECT_KEYWORD), Shape::Record(&EXPECT)]),
-            "When both agree: `as-printed` (equal once rounded), `at-most` or `at-least` the published value, or as \
-             below; only shown where not written.",
+            "The condition of agreement: `as-printed` (equal once rounded), `at-most` or `at-least` the published \
+             value, or as below; only shown where not written.",
             "expect: { within: 3% }",
         ),
         Key::optional(
             "note",
             Shape::Scalar(&TEXT),
-            "Why it differs, for the case that it does.",
+            "The reason for a difference.",
             "note: \"Hosts have no processing time here.\"",
         ),
     ],
@@ -501,7 +507,7 @@ const FIGURE_ID_KEY: Key = Key::required("id", Shape::Scalar(&NAME), "The name o
 static OVER_TIME: Record = Record {
     id: "bandwidth",
     what: "bandwidth over time",
-    doc: "Bandwidth over time of services, flow groups or links; published values of the same run stand beside as \
+    doc: "Bandwidth over time of services, flow groups or links; published values of the same run are drawn as \
           dashed lines.",
     keys: &[
         RUN_KEY,
@@ -548,10 +554,10 @@ static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &BAR
 pub static FIGURE: Choice = Choice {
     id: "figure",
     what: "a figure",
-    doc: "What is drawn beside the table.",
+    doc: "A drawing beside the table.",
     tag: "kind",
     tag_what: "a kind of figure",
-    tag_doc: "What it shows.",
+    tag_doc: "The kind of drawing.",
     default: None,
     common: &[FIGURE_ID_KEY, TITLE_KEY],
     elsewhere: &[],
@@ -566,12 +572,12 @@ pub static PAPER: Record = Record {
     keys: &[
         Key::required("paper", Shape::Scalar(&VERSION), "The version of this format.", "paper: 2"),
         Key::required("id", Shape::Scalar(&ID), "The name on the command line, and of the file.", "id: parley-fig14"),
-        Key::required("title", Shape::Scalar(&TEXT), "What it shows.", "title: Two services share an uplink"),
-        Key::required("source", Shape::Scalar(&TEXT), "Where it was published.", "source: Parley, figure 14"),
+        Key::required("title", Shape::Scalar(&TEXT), "The subject.", "title: Two services share an uplink"),
+        Key::required("source", Shape::Scalar(&TEXT), "The place of publication.", "source: Parley, figure 14"),
         Key::required(
             "takes",
             Shape::Record(&TAKES),
-            "About how long it takes on two cores.",
+            "The approximate time on two cores.",
             "takes: { quick: 20s, full: 10min }",
         ),
         Key::optional(
@@ -580,12 +586,7 @@ pub static PAPER: Record = Record {
             "The scenario of runs that name none, relative to this file.",
             "scenario: ../scenarios/parley-fig14.scenario.yaml",
         ),
-        Key::optional(
-            "runs",
-            Shape::Map(&RUNS),
-            "What is run.",
-            "runs: { parley: { set: [ \"enforcement=parley\" ] } }",
-        ),
+        Key::optional("runs", Shape::Map(&RUNS), "The runs.", "runs: { parley: { set: [ \"enforcement=parley\" ] } }"),
         Key::optional(
             "windows",
             Shape::Map(&WINDOWS),
@@ -593,7 +594,7 @@ pub static PAPER: Record = Record {
             "windows: { alone: { quick: 4s-8s, full: 60s-300s } }",
         ),
         Key::required("values", Shape::List(&VALUES), "The values.", "values: [ { metric: A alone } ]"),
-        Key::optional("figures", Shape::List(&FIGURES), "What is drawn.", "figures: [ { kind: bandwidth } ]"),
+        Key::optional("figures", Shape::List(&FIGURES), "The figures.", "figures: [ { kind: bandwidth } ]"),
         Key::optional("notes", Shape::List(&NOTES), "Remarks for the reader.", "notes: [ \"...\" ]"),
     ],
 };

@@ -61,14 +61,14 @@ static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min
 pub static POLICY: Record = Record {
     id: "policy",
     what: "a policy",
-    doc: "How services share a datacenter network.",
+    doc: "The shares of services in a datacenter network.",
     keys: &[
         Key::required("weir", Shape::Scalar(&VERSION), "The version of this format.", "weir: 1"),
         Key::optional(
             "sharing",
             Shape::Scalar(&SHARING),
-            "How services divide the capacity: `add` gives guarantees first and the excess by weight (the default), \
-             `fill` clips one fair share between min and max. A service may choose for its own children.",
+            "The division of the capacity among services: `add` gives guarantees first and the excess by weight (the \
+             default), `fill` clips one fair share between min and max. A service may choose for its own children.",
             "sharing: add",
         ),
         Key::required(
@@ -118,7 +118,7 @@ static NETWORK: Record = Record {
         Key::optional(
             "machines",
             Shape::Map(&MACHINES),
-            "What is special about single machines or ranges of them.",
+            "Properties of single machines or ranges of them.",
             "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
         ),
     ],
@@ -166,7 +166,7 @@ static MACHINES: Map = Map {
 static MACHINE: Record = Record {
     id: "machine",
     what: "a machine",
-    doc: "What is special about a machine.",
+    doc: "Properties of a machine.",
     keys: &[
         Key::optional("nic", RATE_OR_RATES, "The speed of its network interface.", "nic: 25Gb/s"),
         Key::optional(
@@ -177,7 +177,7 @@ static MACHINE: Record = Record {
                 pattern: r"^[0-9A-Fa-f:.]+$",
                 example: "10.0.0.1",
             }),
-            "Where its agent listens for the other machines of the rack.",
+            "The address at which its agent receives reports of the rack's other machines.",
             "address: 10.0.0.1",
         ),
     ],
@@ -232,7 +232,7 @@ static SERVICE: Record = Record {
         Key::optional(
             "shaper",
             Shape::Record(&SHAPER),
-            "How machine shapers treat its traffic.",
+            "The parameters of machine shapers for its traffic.",
             "shaper: { interval: 200us, burst: 64kB }",
         ),
         Key::optional(
@@ -247,18 +247,18 @@ static SERVICE: Record = Record {
 static SHAPER: Record = Record {
     id: "shaper",
     what: "the settings of a shaper",
-    doc: "How machine shapers meter and limit the traffic of a service.",
+    doc: "The parameters of machine shapers for the traffic of a service.",
     keys: &[
         Key::optional(
             "interval",
             Shape::Scalar(&TIME),
-            "How often a receive meter computes its rate anew, from 10us to 1s.",
+            "The interval at which a receive meter computes its rate, from 10us to 1s.",
             "interval: 200us",
         ),
         Key::optional(
             "burst",
             Shape::Scalar(&SIZE),
-            "What its limiters let through at once, from 1514B to 256MiB: at least one message whose latency matters.",
+            "The burst of its limiters, from 1514B to 256MiB: at least one message whose latency matters.",
             "burst: 64kB",
         ),
     ],
@@ -290,8 +290,8 @@ static LEVEL_SHARE: Record = Record {
     what: "a share",
     doc: "The share of a service at one level: both directions, and the differences of one of them.",
     keys: share_keys![
-        Key::optional("tx", Shape::Record(&ONE_SHARE), "What differs for transmit.", "tx: { max: 1Gb/s }"),
-        Key::optional("rx", Shape::Record(&ONE_SHARE), "What differs for receive.", "rx: { max: 1Gb/s }")
+        Key::optional("tx", Shape::Record(&ONE_SHARE), "Values for transmit alone.", "tx: { max: 1Gb/s }"),
+        Key::optional("rx", Shape::Record(&ONE_SHARE), "Values for receive alone.", "rx: { max: 1Gb/s }")
     ],
 };
 static ONE_SHARE: Record = Record {
@@ -380,7 +380,7 @@ static FILTER: Record = Record {
 static LATENCY: Record = Record {
     id: "latency",
     what: "a latency target",
-    doc: "What 99 of 100 messages of a size must finish within.",
+    doc: "The time within which 99 of 100 messages of a size must finish.",
     keys: &[
         Key::required("message", Shape::Scalar(&SIZE), "The size of a message.", "message: 1MB"),
         Key::required("p99", Shape::Scalar(&TIME), "The completion time.", "p99: 20ms"),
@@ -414,7 +414,7 @@ static TENANT: Record = Record {
     what: "a tenant",
     doc: "Virtual machines that each get the same bandwidth.",
     keys: &[
-        Key::required("vms", Shape::Scalar(&VMS), "How many.", "vms: 10"),
+        Key::required("vms", Shape::Scalar(&VMS), "The number of virtual machines.", "vms: 10"),
         Key::required("bandwidth", Shape::Scalar(&RATE), "The bandwidth of each one's hose.", "bandwidth: 100Mb/s"),
     ],
 };

@@ -45,7 +45,7 @@ impl Default for Parameters {
 pub static PARAMETERS: Record = Record {
     id: "udp",
     what: "UDP",
-    doc: "Packets at a constant rate, in bursts, or on and off, whatever becomes of them.",
+    doc: "Packets at a constant rate, in bursts, or on and off, regardless of losses.",
     keys: &[
         Key::optional(
             "rate",
@@ -54,9 +54,9 @@ pub static PARAMETERS: Record = Record {
             "rate: 1Gb/s",
         ),
         Key::optional("packet", SIZE, "Payload of a packet; as much as one holds.", "packet: 1000B"),
-        Key::optional("burst", PACKETS, "How many packets leave at once; 1.", "burst: 1"),
-        Key::optional("on", TIME, "How long it sends before it is silent; always. Needs `off`.", "on: 5s"),
-        Key::optional("off", TIME, "How long it is silent before it sends again. Needs `on`.", "off: 2s"),
+        Key::optional("burst", PACKETS, "The number of packets that leave at once; 1.", "burst: 1"),
+        Key::optional("on", TIME, "The time for which it sends before a pause; always. Needs `off`.", "on: 5s"),
+        Key::optional("off", TIME, "The pause before it sends again. Needs `on`.", "off: 2s"),
     ],
 };
 

@@ -72,7 +72,7 @@ static BROKERS: Record = Record {
         Key::optional(
             "period",
             Shape::Scalar(&TIME),
-            "How often a rack measures, reports and shares; 1s. At least 1ms.",
+            "The period of measurements, reports and shares of a rack; 1s. At least 1ms.",
             "period: 1s",
         ),
         Key::optional(
@@ -112,6 +112,6 @@ static BROKERS: Record = Record {
 pub(super) const BROKERS_KEY: Key = Key::optional(
     "brokers",
     Shape::Record(&BROKERS),
-    "How often brokers work, and where the fabric broker runs.",
+    "The periods of brokers, and the machine of the fabric broker.",
     "brokers: { period: 1s, fabric-period: 10s }",
 );

@@ -49,13 +49,12 @@ const NEEDS_POLICY: &str = "it needs a policy: remove it, or write `policy` in p
 pub static EVENT: Choice = Choice {
     id: "event",
     what: "an event",
-    doc: "An event of a link at a given time. A key that is called as its kind, such as `rate`, is enough to \
-          say which.",
+    doc: "An event of a link at a given time. A key with the name of its kind, such as `rate`, implies the kind.",
     tag: "do",
     tag_what: "a kind of event",
-    tag_doc: "What happens.",
+    tag_doc: "The kind of event.",
     default: None,
-    common: &[Key::required("at", Shape::Scalar(&TIME_OR_ZERO), "When, since the start.", "at: 10ms")],
+    common: &[Key::required("at", Shape::Scalar(&TIME_OR_ZERO), "The time since the start.", "at: 10ms")],
     elsewhere: &[("broker", NEEDS_POLICY), ("policy", NEEDS_POLICY), ("shaper-interval", NEEDS_POLICY)],
     variants: || EVENTS_BY_KEYWORD,
 };
@@ -66,8 +65,8 @@ const BROKER_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(
 const BROKER_KEY: Key = Key::required(
     "broker",
     BROKER_OR_LIST,
-    "Whose: machines, ranges of them, racks with all their machines, `fabric` for the fabric broker, or a list of \
-     these.",
+    "The brokers: machines, ranges of them, racks with all their machines, `fabric` for the fabric broker, or a list \
+     of these.",
     "broker: [m1, m2]",
 );
 static CRASH: Record = Record {
@@ -102,7 +101,7 @@ static NEW_POLICY: Record = Record {
     keys: &[Key::required(
         "policy",
         Shape::Scalar(&SETTING),
-        "What is replaced or added in the policy's file: a path and a value.",
+        "The replaced or added value in the policy's file: a path and a value.",
         "policy: \"services.tenant.fabric.max=50Mb/s\"",
     )],
 };
@@ -133,7 +132,7 @@ fn check_setting(text: &str) -> Result<(), Refusal> {
 pub(super) static MEASURE_RACK: Record = Record {
     id: "measure",
     what: "the measurement",
-    doc: "Where and how often bandwidth is measured.",
+    doc: "The point and interval of the bandwidth measurement.",
     keys: &[
         Key::required("rack", Shape::Scalar(&RACK_NAME), "The rack whose uplink is watched.", "rack: r1"),
         Key::required(
@@ -150,7 +149,7 @@ static MEASURED_LINKS: List = List { what: "a list of links", item: Shape::Scala
 pub(super) static MEASURE_LINKS: Record = Record {
     id: "measure-links",
     what: "the measurement of links",
-    doc: "Which links and queues are watched, and how often.",
+    doc: "The watched links and queues, and the interval.",
     keys: &[
         Key::optional(
             "every",

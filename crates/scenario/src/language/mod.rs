@@ -118,7 +118,7 @@ const TRANSPORT_KEY: Key = Key::optional(
 const EVENTS_KEY: Key = Key::optional(
     "events",
     Shape::List(&events::EVENTS),
-    "What happens to links during the run.",
+    "Events of links during the run.",
     "events: [ { at: 10ms, do: down, link: \"leaf0<->spine1\" } ]",
 );
 
@@ -145,7 +145,7 @@ pub static UNDER_POLICY: Record = Record {
             "policy: parley-fig14.policy.yaml",
         ),
         SEED_KEY,
-        Key::required("duration", Shape::Scalar(&TIME), "How long traffic runs.", "duration: 60s"),
+        Key::required("duration", Shape::Scalar(&TIME), "The duration of the traffic.", "duration: 60s"),
         enforcement::ENFORCEMENT_KEY,
         enforcement::SHAPER_KEY,
         enforcement::BROKERS_KEY,
@@ -165,13 +165,13 @@ pub static UNDER_POLICY: Record = Record {
         Key::optional(
             "events",
             Shape::List(&events::SERVICE_EVENTS),
-            "What happens to links, to brokers and to the policy during the run.",
+            "Events of links, brokers and the policy during the run.",
             "events: [ { at: 10s, do: crash, broker: m1 } ]",
         ),
         Key::required(
             "measure",
             Shape::Record(&events::MEASURE_RACK),
-            "Where and how often bandwidth is measured.",
+            "The point and interval of the bandwidth measurement.",
             "measure: { rack: r1, direction: tx, every: 1s }",
         ),
     ],
@@ -209,7 +209,7 @@ pub static WITH_NETWORK: Record = Record {
         Key::optional(
             "measure",
             Shape::Record(&events::MEASURE_LINKS),
-            "Which links are watched, and how often.",
+            "The watched links, and the interval.",
             "measure: { every: 1ms, links: [\"left->right\"] }",
         ),
     ],

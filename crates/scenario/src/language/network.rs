@@ -108,7 +108,7 @@ pub static QUEUE: Choice = Choice {
     doc: "The order in which packets leave a port, and the rule for drops and marks.",
     tag: "discipline",
     tag_what: "a discipline",
-    tag_doc: "What leaves next; `fifo` where not written.",
+    tag_doc: "The order of departures; `fifo` where not written.",
     default: Some("fifo"),
     common: &[Key::optional(
         "buffer",
@@ -247,7 +247,7 @@ static GROUPS: Map = Map {
 static BACK: Record = Record {
     id: "back",
     what: "the way back",
-    doc: "What differs from the second end to the first.",
+    doc: "The properties of the direction from the second end to the first.",
     keys: &[
         Key::optional("rate", Shape::Scalar(&RATE), "Its rate.", "rate: 1Gb/s"),
         Key::optional("delay", Shape::Scalar(&TIME), "Its propagation delay.", "delay: 1us"),
@@ -266,7 +266,7 @@ static CABLE: Record = Record {
         Key::optional(
             "back",
             Shape::Record(&BACK),
-            "What differs from the second end to the first.",
+            "The properties of the direction from the second end to the first.",
             "back: { rate: 1Gb/s }",
         ),
     ],
@@ -325,13 +325,13 @@ pub static NETWORK: Choice = Choice {
     doc: "Hosts, switches and links.",
     tag: "topology",
     tag_what: "a topology",
-    tag_doc: "How the switches are connected.",
+    tag_doc: "The connections between switches.",
     default: None,
     common: &[
         Key::optional(
             "routing",
             Shape::Scalar(&ROUTING),
-            "How switches choose among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
+            "The choice among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
              packet anew.",
             "routing: ecmp",
         ),

@@ -76,7 +76,7 @@ fn check_sizes(text: &str) -> Result<(), Refusal> {
 const FROM: Key =
     Key::required("from", HOST_OR_LIST, "The senders: groups, hosts, ranges, or a list of them.", "from: r1");
 const TO: Key = Key::required("to", HOST_OR_LIST, "The receivers: groups, hosts, ranges, or a list of them.", "to: r2");
-const START: Key = Key::optional("start", Shape::Scalar(&TIME_OR_ZERO), "When it starts; 0s.", "start: 0s");
+const START: Key = Key::optional("start", Shape::Scalar(&TIME_OR_ZERO), "The start time; 0s.", "start: 0s");
 
 static TRANSFERS: Record = Record {
     id: "transfers",
@@ -106,7 +106,7 @@ static TRANSFERS: Record = Record {
             "Each flow starts at a random time from `start` on, within this; all at once where not written.",
             "spread: 10ms",
         ),
-        Key::optional("stop", Shape::Scalar(&TIME), "When they stop; the duration.", "stop: 40s"),
+        Key::optional("stop", Shape::Scalar(&TIME), "The stop time; the duration.", "stop: 40s"),
     ],
 };
 
@@ -123,14 +123,14 @@ const DEADLINES: Shape = Shape::OneOf(&[Shape::Scalar(&TIME), Shape::Record(&EXP
 const DEADLINE: Key = Key::optional(
     "deadline",
     DEADLINES,
-    "When the last byte should be there, counted from the flow's start. Not with `udp`, which does not finish flows.",
+    "The deadline of the last byte, counted from the flow's start. Not with `udp`, which does not finish flows.",
     "deadline: 20ms",
 );
 
 const ARRIVALS_KEY: Key = Key::optional(
     "arrivals",
     Shape::Scalar(&Scalar::Words { what: "a kind of arrivals", words: ARRIVALS_KEYWORDS }),
-    "How gaps are distributed: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
+    "The distribution of gaps: `poisson` (the default), `constant`, `uniform` (0 to twice the mean).",
     "arrivals: poisson",
 );
 
@@ -162,7 +162,7 @@ static RANDOM: Record = Record {
         Key::optional(
             "load",
             Shape::Scalar(&LOAD),
-            "What the flows bring to the senders' links together, headers included, below 100%. Either this, `rate` \
+            "The load of all flows on the senders' links, headers included, below 100%. Either this, `rate` \
              or `gap`.",
             "load: 60%",
         ),
@@ -195,12 +195,12 @@ static BURSTS: Record = Record {
     what: "bursts",
     doc: "Each sender sends to one random receiver for a time, is silent for a time, and goes on to another \
           (Parley, Fig 13). \
-          How fast is the transport's matter, for example `{ protocol: udp, rate: 100Mb/s }`.",
+          The transport determines the rate, for example `{ protocol: udp, rate: 100Mb/s }`.",
     keys: &[
         FROM,
         TO,
-        Key::required("on", Shape::Scalar(&TIME), "How long a burst is.", "on: 5s"),
-        Key::optional("off", Shape::Scalar(&TIME_OR_ZERO), "How long a sender is silent after one; 0s.", "off: 2s"),
+        Key::required("on", Shape::Scalar(&TIME), "The length of a burst.", "on: 5s"),
+        Key::optional("off", Shape::Scalar(&TIME_OR_ZERO), "The pause of a sender after a burst; 0s.", "off: 2s"),
         START,
         Key::optional(
             "spread",
@@ -208,7 +208,7 @@ static BURSTS: Record = Record {
             "Each sender begins at a random time from `start` on, within this; all at once where not written.",
             "spread: 7s",
         ),
-        Key::optional("stop", Shape::Scalar(&TIME), "When they stop; the duration.", "stop: 300s"),
+        Key::optional("stop", Shape::Scalar(&TIME), "The stop time; the duration.", "stop: 300s"),
     ],
 };
 
@@ -232,9 +232,9 @@ const JITTER: Key = Key::optional(
     "jitter: 10us",
 );
 const ROUNDS_KEY: Key =
-    Key::optional("rounds", Shape::Scalar(&ROUNDS), "Ends after so many rounds; without end.", "rounds: 10");
+    Key::optional("rounds", Shape::Scalar(&ROUNDS), "The number of rounds; unlimited where not written.", "rounds: 10");
 const AMONG: Key =
-    Key::required("among", HOST_OR_LIST, "Who takes part: groups, hosts, ranges, or a list.", "among: all");
+    Key::required("among", HOST_OR_LIST, "The participating hosts: groups, hosts, ranges, or a list.", "among: all");
 
 static INCAST: Record = Record {
     id: "incast",
@@ -244,11 +244,16 @@ static INCAST: Record = Record {
         FROM,
         Key::required("to", Shape::Scalar(&HOSTS), "The receiver: one host.", "to: h0"),
         SIZE_KEY,
-        Key::optional("every", Shape::Scalar(&TIME), "How long after one round the next begins.", "every: 10ms"),
+        Key::optional(
+            "every",
+            Shape::Scalar(&TIME),
+            "The time from the start of a round to the next round.",
+            "every: 10ms",
+        ),
         Key::optional(
             "pause",
             Shape::Scalar(&TIME_OR_ZERO),
-            "How long after the last flow of one round the next begins. Either this or `every`.",
+            "The time from the end of the last flow of a round to the next round. Either this or `every`.",
             "pause: 1ms",
         ),
         ROUNDS_KEY,
@@ -293,7 +298,12 @@ static BARRIER: Record = Record {
             "`all-to-all` (the default), `ring` (to the next host), or `to-one`.",
             "pattern: ring",
         ),
-        Key::optional("root", Shape::Scalar(&HOSTS), "Whom all send to; with `pattern: to-one` only.", "root: h0"),
+        Key::optional(
+            "root",
+            Shape::Scalar(&HOSTS),
+            "The receiver of all flows; with `pattern: to-one` only.",
+            "root: h0",
+        ),
         Key::optional("think", Shape::Scalar(&TIME_OR_ZERO), "The time between two rounds; 0s.", "think: 1ms"),
         ROUNDS_KEY,
         JITTER,
@@ -361,9 +371,8 @@ static REDIS_REQUESTS: Record = Record {
         Key::required(
             "gap",
             Shape::Scalar(&TIME),
-            "The mean time between two requests of a connection, exponential. A request that comes before the one \
-             before was \
-             answered waits for it, and its time counts from its arrival.",
+            "The mean time between two requests of a connection, exponential. A request that arrives before the \
+             response to the previous one waits for it, and its time counts from its arrival.",
             "gap: 20ms",
         ),
         Key::optional("connections", Shape::Scalar(&CONNECTIONS), "Connections of each client; 1.", "connections: 4"),
@@ -385,7 +394,7 @@ const NAME: Key = Key::optional(
 const TRANSPORT_KEY: Key = Key::optional(
     "transport",
     Shape::Choice(&TRANSPORT),
-    "How its flows are sent; the scenario's `transport` where not written.",
+    "The transport of its flows; the scenario's `transport` where not written.",
     "transport: newreno",
 );
 const PRIORITY_KEY: Key = Key::optional(
@@ -399,10 +408,10 @@ const PRIORITY_KEY: Key = Key::optional(
 pub static TRAFFIC: Choice = Choice {
     id: "traffic",
     what: "traffic",
-    doc: "What is sent over a network of its own.",
+    doc: "The traffic over a network of its own.",
     tag: "kind",
     tag_what: "a kind of traffic",
-    tag_doc: "What kind of traffic; `transfers` where not written.",
+    tag_doc: "The kind of traffic; `transfers` where not written.",
     default: Some("transfers"),
     common: &[NAME, TRANSPORT_KEY, PRIORITY_KEY],
     elsewhere: &[("service", "services belong to a policy: remove it, or write `policy` in place of `network`")],
@@ -414,7 +423,7 @@ pub(super) static TRAFFIC_LIST: List = List { what: "a list of traffic", item: S
 pub static SERVICE_TRAFFIC: Choice = Choice {
     id: "service-traffic",
     what: "traffic of a service",
-    doc: "What is sent under a policy.",
+    doc: "The traffic under a policy.",
     common: &[
         Key::required("service", Shape::Scalar(&SERVICE_NAME), "The leaf service that sends.", "service: dfs"),
         NAME,
@@ -432,7 +441,7 @@ pub(super) static SERVICE_TRAFFIC_LIST: List =
 pub static TRANSPORT: Choice = Choice {
     id: "transport",
     what: "a transport",
-    doc: "How flows are sent.",
+    doc: "The transport of flows.",
     tag: "protocol",
     tag_what: "a transport",
     tag_doc: "The protocol.",

@@ -61,7 +61,7 @@ pub static PARAMETERS: Record = Record {
         Key::optional(
             "c",
             Shape::Scalar(&Scalar::Decimal { what: "a constant of CUBIC", min: 1, max: 1_000_000_000 }),
-            "How steep the window is, in packets per second cubed; 0.4 (RFC 9438).",
+            "The steepness of the window, in packets per second cubed; 0.4 (RFC 9438).",
             "c: 0.4",
         ),
         Key::optional(

@@ -151,16 +151,16 @@ pub static PARAMETERS: Record = Record {
         Key::optional(
             "alpha",
             Shape::Scalar(&Scalar::Decimal { what: "a gain", min: 0, max: 1_000_000 }),
-            "How fast ports give out capacity that is not used; 0.1.",
+            "The gain by which ports assign unused capacity; 0.1.",
             "alpha: 0.1",
         ),
         Key::optional(
             "beta",
             Shape::Scalar(&Scalar::Decimal { what: "a gain", min: 0, max: 10_000_000 }),
-            "How much capacity ports withhold for their queue; 1.",
+            "The gain by which ports withhold capacity for their queue; 1.",
             "beta: 1",
         ),
-        Key::optional("interval", TIME, "How often ports adapt their capacity; 300us.", "interval: 300us"),
+        Key::optional("interval", TIME, "The interval at which ports adapt their capacity; 300us.", "interval: 300us"),
     ],
 };
 

@@ -60,7 +60,7 @@ const LARGEST_WINDOW: u64 = 1 << 30;
 pub(crate) const INITIAL_WINDOW: Key = Key::optional(
     "initial-window",
     PACKETS,
-    "How many packets a flow sends before the first acknowledgement; 10 (RFC 6928).",
+    "The number of packets that a flow sends before the first acknowledgement; 10 (RFC 6928).",
     "initial-window: 10",
 );
 pub(crate) const MIN_RTO: Key = Key::optional(
@@ -87,21 +87,21 @@ pub(crate) const RECEIVE_WINDOW: Key = Key::optional(
 pub(crate) const DUP_THRESH_KEY: Key = Key::optional(
     "dup-thresh",
     PACKETS,
-    "How many packets above a gap mean that it is lost; 3 (RFC 5681). Raise it where packets take several paths; a \
-     million leaves every loss to the timer.",
+    "The number of packets above a gap by which it counts as lost; 3 (RFC 5681). Raise it where packets take several \
+     paths; a million leaves every loss to the timer.",
     "dup-thresh: 3",
 );
 pub(crate) const DELAYED_ACK: Key = Key::optional(
     "delayed-ack",
     // RFC 5681 §4.2 allows 2; more are seen where acknowledgements are coalesced.
     Shape::Scalar(&Scalar::Integer { what: "a number of packets", min: 1, max: 64 }),
-    "How many packets in order one acknowledgement covers; 2 (RFC 1122). 1 acknowledges each.",
+    "The number of packets in order that one acknowledgement covers; 2 (RFC 1122). 1 acknowledges each.",
     "delayed-ack: 2",
 );
 pub(crate) const ACK_DELAY: Key = Key::optional(
     "ack-delay",
     TIME,
-    "How long an acknowledgement waits for the packets that it covers; 40ms (Linux).",
+    "The time for which an acknowledgement waits for the packets that it covers; 40ms (Linux).",
     "ack-delay: 40ms",
 );
 pub(crate) const IDLE_RESTART: Key = Key::optional(
