@@ -37,7 +37,7 @@
 #define WEIR_FEEDBACK_INTERVAL_MAX 1000000000ULL
 /*
  * The time without repetition of a rate doubles up to three times, and is at most 250 ms: a quarter
- * of the time after which a sender takes the receiver for silent.
+ * of the time after which the receiver counts as silent.
  */
 #define WEIR_ADVERTISED_BACKOFF 3
 #define WEIR_ADVERTISED_HOLD_MAX 250000000ULL

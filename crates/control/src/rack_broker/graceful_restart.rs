@@ -13,8 +13,8 @@
 //!   every live machine reports;
 //! - the fabric's limits on all services have arrived, where the policy has a fabric section. If
 //!   only they are missing, the timeout grows by [`FABRIC_RESPONSE`] of a fabric period: a machine
-//!   that becomes its rack's leader reports, and so receives limits, only after it listened for the
-//!   timeout.
+//!   that becomes its rack's leader reports, and so receives limits, only after it has received reports
+//!   for the timeout.
 //!
 //! The first reading shows no usage, so the broker reports from the second one on, a quarter of a
 //! period later; the other machines keep its predecessor's last report meanwhile. The first period

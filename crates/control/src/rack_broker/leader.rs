@@ -2,8 +2,8 @@
 //!
 //! **Election.** The leader is the live machine with the lowest id: it receives reports of other
 //! machines, and none with a lower id reported within the timeout. It leads only after it has
-//! listened for the timeout. Two leaders at a time (a partition) are harmless: a leader decides
-//! nothing, and the fabric broker takes the larger of their demands.
+//! received reports for the timeout. Two leaders at a time (a partition) are harmless: a leader
+//! decides nothing, and the fabric broker takes the larger of their demands.
 //!
 //! **Demand.** A service's demand at the fabric is its share in the rack. Where a fabric limit
 //! holds, it is the most that the service could take without that limit: the demands of its
