@@ -12,13 +12,13 @@ for name in "$@"; do
     [[ $pictures == *" $name "* ]] || { echo "error: no picture is called $name; there are:$pictures" >&2; exit 2; }
 done
 
-# wants NAME: whether this picture is selected.
-wants() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
+# is_wanted NAME: whether this picture is selected.
+is_wanted() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
 
 # figure NAME FIGURE: a figure of the experiment parley-NAME. An experiment with a value that differs from its
 # expectation ends with 1, and writes its figures nevertheless.
 figure() {
-    wants "$1" || return 0
+    is_wanted "$1" || return 0
     "$weir" reproduce "parley-$1" --report "$out/$1" > "$out/$1.log" 2>&1 || [ $? = 1 ] || {
         cat "$out/$1.log" >&2
         exit 1
@@ -28,7 +28,7 @@ figure() {
 
 # scenario NAME ARGUMENT...: the chart of a scenario's report.
 scenario() {
-    wants "$1" || return 0
+    is_wanted "$1" || return 0
     simulate "$@"
     chart "$out/$1/report.html" > "$out/$1.svg"
     keep "$out/$1.svg" "parley-$1"

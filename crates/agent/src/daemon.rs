@@ -3,8 +3,8 @@
 //! One thread has four sources: the socket, the fabric session, the broker's timer, and signals. It
 //! hands each input to the broker and then carries out all outputs. A failure at run time (a
 //! datagram that cannot be sent, a status that cannot be written) is logged and counted. A failure
-//! that makes enforcement impossible ends the agent and restores the interface as it was found, or
-//! with `keep` leaves it as it is: an error and a panic then leave it as a kill does.
+//! that makes enforcement impossible ends the agent and restores the interface to its original state,
+//! or with `keep` leaves it as it is: an error and a panic then leave it as a kill does.
 //!
 //! SIGHUP puts the configuration in the files in force ([`reload`]). While the interface is absent,
 //! no limit is enforced and no report is sent; the agent looks for it once a period and brings it
@@ -42,7 +42,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     move |error| AgentError::Io { what, error }
 }
 
-/// Runs until SIGTERM or SIGINT, and then restores the interface as it was found, or with
+/// Runs until SIGTERM or SIGINT, and then restores the interface to its original state, or with
 /// [`AgentConfig::keep`] leaves it as it is.
 pub fn run(config: AgentConfig) -> Result<(), AgentError> {
     let runtime =

@@ -120,8 +120,8 @@ pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
     }
 }
 
-/// An interface that is classified, metered and shaped; dropping restores it as it was found,
-/// unless it is [kept](Host::keep).
+/// An interface that is classified, metered and shaped; dropping restores it to its
+/// original state, unless it is [kept](Host::keep).
 pub struct Host {
     interface: Interface,
     datapath: InterfaceDatapath,
@@ -149,8 +149,8 @@ pub struct Host {
 
 impl Host {
     /// Brings the interface under the policy and adopts the state of an earlier agent. On failure
-    /// the interface is left as it was found; the state of an earlier agent stays in force, with
-    /// the changes made until then.
+    /// the interface is left in its original state; the state of an earlier agent stays in force,
+    /// with the changes made until then.
     pub fn install(interface: &str, host_context: &HostContext<'_>, force: bool) -> Result<Self, HostError> {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
@@ -388,7 +388,7 @@ impl Host {
         limits.map(|(rate, rx)| PerDirection { tx: sent(rate), rx: *rx }).collect()
     }
 
-    /// Restores the interface as it was found.
+    /// Restores the interface to its original state.
     pub fn remove(self) -> Result<(), HostError> {
         let Self { interface, datapath, destinations, shaper, _lock, .. } = self;
         drop(destinations);

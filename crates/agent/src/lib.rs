@@ -18,10 +18,10 @@
 //!
 //! Life: the host is changed only after policy, key, socket and state are in order. SIGHUP puts
 //! another policy and other keys in force, whole or not at all. The agent waits for an interface
-//! that disappears. SIGTERM and SIGINT end the loop and restore the interface as it was found, or
-//! with `keep` leave it as it is. A killed agent leaves programs, classes and rates in force, and
-//! after the timeout the kernel puts the static policy in force; the next agent adopts them and
-//! [`host::remove`] deletes them.
+//! that disappears. SIGTERM and SIGINT end the loop and restore the interface to its original
+//! state, or with `keep` leave it as it is. A killed agent leaves programs, classes and rates in
+//! force, and after the timeout the kernel puts the static policy in force; the next agent adopts
+//! them and [`host::remove`] deletes them.
 
 pub mod daemon;
 mod destination_limits;

@@ -1,7 +1,7 @@
 //! The agent's status for watchers: a file, and an HTTP address.
 //!
 //! Once a period the agent makes a [`weir_status::AgentStatus`]. It replaces its status file in one
-//! step, so that a reader sees either the whole status or the previous one, and hands the status
+//! step, so that a reader gets either the whole status or the previous one, and hands the status
 //! over to the thread that serves `/status` and `/metrics`, which never makes the loop wait. No
 //! decision depends on either.
 
@@ -200,7 +200,7 @@ pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> 
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a status says when it was made; nothing is decided by it")]
+#[expect(clippy::disallowed_methods, reason = "a status has its time; nothing is decided by it")]
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

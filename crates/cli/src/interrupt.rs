@@ -61,7 +61,7 @@ const fn is_again(first: u64, this: u64) -> bool {
     same && (this >> BITS).saturating_sub(first >> BITS) < ANOTHER
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time between two signals of a person; no run sees it")]
+#[expect(clippy::disallowed_methods, reason = "the time between two signals of a person; no run depends on it")]
 fn now() -> Instant {
     Instant::now()
 }

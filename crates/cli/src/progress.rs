@@ -22,7 +22,7 @@ const STEPS: f64 = 1000.0;
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "progress is about wall-clock time; the run itself sees none")]
+    #[expect(clippy::disallowed_methods, reason = "progress is about wall-clock time; the run itself uses none")]
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }

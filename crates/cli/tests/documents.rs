@@ -38,7 +38,7 @@ fn the_glossary_names_files_that_exist() {
         let cell = row.split('|').nth(3).expect("a column for the file");
         let mut base = String::new();
         for name in cell.split('`').skip(1).step_by(2).filter(|name| name.contains('/') || name.ends_with(".rs")) {
-            // A second file without directory stands beside the first.
+            // A second file without directory is in the directory of the first.
             let path = if name.contains('/') { name.to_owned() } else { format!("{base}/{name}") };
             base = path.rsplit_once('/').map_or(String::new(), |(directory, _)| directory.to_owned());
             assert!(root().join(&path).exists(), "{path} is not there: {row}");

@@ -246,7 +246,7 @@ fn an_interrupted_run_keeps_completed_points() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let directory = directory();
-    // The first sample is after more simulated time than anybody waits for.
+    // The first sample is after more simulated time than the test lasts.
     let scenario = star(directory.path(), "50000s", "{ from: \"h[0-2]\", to: h3 }");
     let long = std::fs::read_to_string(&scenario).expect("text").replace("every: 1ms", "every: 40000s");
     std::fs::write(&scenario, long).expect("written");

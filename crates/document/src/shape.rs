@@ -64,8 +64,8 @@ impl From<&'static Alternatives> for Shape {
 /// A mapping with known keys.
 #[derive(Debug)]
 pub struct Record {
-    /// Its name in the schema, different for different records; of a variant of a [`Choice`], the
-    /// word that chooses it.
+    /// Its name in the schema, different for different records; of a variant of a [`Choice`], its
+    /// keyword.
     pub id: &'static str,
     /// What it is, with an article, for messages.
     pub what: &'static str,

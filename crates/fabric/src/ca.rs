@@ -271,15 +271,15 @@ mod tests {
         for now in [begins, ends] {
             Identity::of_broker(&files, Some("10.0.0.1"), now).expect("both days are its own");
         }
-        let said = refused(&files, None, begins - 1);
-        assert!(said.contains("fabric-10.0.0.1.pem is not valid before ") && said.contains("clock"), "{said}");
-        let said = refused(&files, None, ends + 1);
-        assert!(said.contains("fabric-10.0.0.1.pem ended on ") && said.contains("get a new one"), "{said}");
-        let said = refused(&files, Some("10.0.0.2"), ends);
-        assert!(said.contains("does not name `10.0.0.2`: it is for 10.0.0.1"), "{said}");
-        let said = refused(&of_machine, None, ends);
-        assert!(said.contains("machine-m1.pem is not for server authentication"), "{said}");
-        assert!(said.ends_with("`weir certificate DIR --fabric HOST`"), "{said}");
+        let refusal = refused(&files, None, begins - 1);
+        assert!(refusal.contains("fabric-10.0.0.1.pem is not valid before ") && refusal.contains("clock"), "{refusal}");
+        let refusal = refused(&files, None, ends + 1);
+        assert!(refusal.contains("fabric-10.0.0.1.pem ended on ") && refusal.contains("get a new one"), "{refusal}");
+        let refusal = refused(&files, Some("10.0.0.2"), ends);
+        assert!(refusal.contains("does not name `10.0.0.2`: it is for 10.0.0.1"), "{refusal}");
+        let refusal = refused(&of_machine, None, ends);
+        assert!(refusal.contains("machine-m1.pem is not for server authentication"), "{refusal}");
+        assert!(refusal.ends_with("`weir certificate DIR --fabric HOST`"), "{refusal}");
         let uses = |files: &IdentityFiles| {
             let identity = Identity::read(files).expect("sound");
             [Use::Serve, Use::Connect].map(|wanted| identity.check_use(wanted, files).is_ok())

@@ -1,6 +1,6 @@
 //! etcd, as far as fabric brokers use it: keys, transactions, leases, and a watch.
 //!
-//! Problem: a request to etcd may be answered late, by a member that is cut off, or not at all.
+//! Problem: the reply of etcd to a request may come late, from a member that is cut off, or not at all.
 //! Approach: every request has a deadline, streams require a member that is connected to a leader,
 //! and any failure ends the [`EtcdSession`]; the caller begins another session, with the next
 //! member. This module decides nothing.

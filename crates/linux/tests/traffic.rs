@@ -160,7 +160,7 @@ fn limit_applies_to_its_service_only() {
     for queue in shaper.queues().expect("queues") {
         println!("{queue:?}");
         assert!(queue.sent.get() > 1_000_000, "every class carried something");
-        assert_eq!(queue.destinations, 0, "no receiver said anything");
+        assert_eq!(queue.destinations, 0, "no receiver sent feedback");
     }
 }
 

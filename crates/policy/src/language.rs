@@ -219,7 +219,7 @@ static SERVICE: Record = Record {
         Key::optional(
             "order",
             Shape::Scalar(&ORDER),
-            "Where its filters overlap another service's, the lowest order is tried first; 0 where not written.",
+            "The rank among services whose filters overlap: the lowest order is tried first; 0 where not written.",
             "order: 1",
         ),
         Key::optional(

@@ -24,7 +24,7 @@ pub fn page(results: &Results, command: &str) -> Page {
 /// The page of a run with bins of one's own.
 pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page {
     let statistics = Statistics::new(results, bins);
-    let mut page = Page::new(results.scenario.as_str()).paragraph(&what_ran(results));
+    let mut page = Page::new(results.scenario.as_str()).paragraph(&outline(results));
     if !results.parameters.is_empty() {
         let changes: Vec<String> = results.parameters.iter().map(|(path, value)| format!("{path} = {value}")).collect();
         page = page.paragraph(&format!("Changed in the scenario: {}.", changes.join(", ")));
@@ -145,7 +145,7 @@ fn samples_are(results: &Results) -> String {
     text
 }
 
-fn what_ran(results: &Results) -> String {
+fn outline(results: &Results) -> String {
     let groups: Vec<String> =
         results.groups.iter().map(|group| format!("{} ({})", group.name, group.transport)).take(8).collect();
     let more = results.groups.len() - groups.len();

@@ -11,9 +11,9 @@ use weir_units::{MachineId, SimTime};
 
 /// The most lines in a chart: as many as colours distinguish.
 const LINES: usize = 6;
-/// The most groups whose bars stand beside each other; beyond, the bars are of all flows.
+/// The most groups whose bars are drawn beside each other; beyond, the bars are of all flows.
 const BARRED: usize = 4;
-/// The size of a chart that stands beside another, in pixels: two fit on a screen of 1100.
+/// The size of a chart that is drawn beside another, in pixels: two fit on a screen of 1100.
 pub(crate) const PANEL: (u32, u32) = (560, 300);
 /// From this factor between the largest and the smallest slowdown on, bars have a logarithmic axis.
 const WIDE: f64 = 20.0;

@@ -24,7 +24,7 @@ const BESIDE: f64 = 0.04;
 pub fn sweep_page(title: &str, points: &[PointSummary], command: &str) -> Page {
     let curves = Curves::new(points);
     let failed = points.iter().filter(|point| point.statistics().is_none()).count();
-    let mut page = Page::new(title).paragraph(&what_ran(points, &curves));
+    let mut page = Page::new(title).paragraph(&outline(points, &curves));
     if failed > 0 {
         let all = runs(points.len());
         page = page.notice(&format!("{} of {all} failed; see the list below.", text::whole(failed as u64)));
@@ -62,7 +62,7 @@ fn unfinished(points: &[PointSummary]) -> bool {
     points.iter().filter_map(PointSummary::statistics).any(|statistics| statistics.all.all.unfinished > 0)
 }
 
-fn what_ran(points: &[PointSummary], curves: &Curves<'_>) -> String {
+fn outline(points: &[PointSummary], curves: &Curves<'_>) -> String {
     let varied = curves.x.iter().map(|(path, _)| *path).chain(curves.others.iter().copied());
     let varied: Vec<&str> = varied.collect();
     let over = if varied.is_empty() { String::new() } else { format!(" over {} and seeds", varied.join(", ")) };

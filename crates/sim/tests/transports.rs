@@ -77,7 +77,7 @@ fn dctcp_keeps_the_queue_of_its_paper() {
         let n = f64::from(flows);
         let (most, swing) = (40.0 + n, (2.0 * n * (83.3 + 40.0)).sqrt() / 2.0);
         let (low, high) = (held[held.len() / 100], held[held.len() * 99 / 100]);
-        assert!((high / most - 1.0).abs() < 0.2, "{flows} flows: {high:.1} packets at most, the model says {most:.1}");
+        assert!((high / most - 1.0).abs() < 0.2, "{flows} flows: {high:.1} packets at most, the model gives {most:.1}");
         // The model has all flows in step; otherwise the queue swings less.
         assert!(high - low < 1.5 * swing && high - low > 0.3 * swing, "{flows} flows: {:.1}, {swing:.1}", high - low);
         assert_eq!(world.counts(port).dropped[0].packets, 0);
@@ -125,7 +125,7 @@ fn newreno_has_the_share_of_the_square_root_law() {
         let share = f64::from(events) / (bytes / 1460.0);
         let law = 1460.0 / (trip + queue) * (3.0 / (2.0 * share)).sqrt();
         let rate = bytes / (STEPS as f64 * 0.002);
-        assert!((rate / law - 1.0).abs() < 0.2, "{:.0} ms: {rate:.0} B/s, the law says {law:.0}", trip * 1e3);
+        assert!((rate / law - 1.0).abs() < 0.2, "{:.0} ms: {rate:.0} B/s, the law gives {law:.0}", trip * 1e3);
         assert!(events > 100, "{events}");
     }
     assert!(world.counts(port).dropped[0].packets > 500);

@@ -66,7 +66,7 @@ pub(super) fn start(
     weir_dashboard::start(listener, Config { policy: Arc::clone(policy), machines, fabric }).map_err(failed)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a person ends it; no run sees it")]
+#[expect(clippy::disallowed_methods, reason = "a person ends it; no run depends on it")]
 fn wait(interrupt: &Interrupt) {
     while !interrupt.is_requested() {
         std::thread::sleep(Duration::from_millis(100));

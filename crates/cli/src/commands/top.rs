@@ -114,7 +114,7 @@ fn terminal_failed(error: io::Error) -> CommandError {
 }
 
 /// The first view, after every source was polled once.
-#[expect(clippy::disallowed_methods, reason = "a person waits; no run sees it")]
+#[expect(clippy::disallowed_methods, reason = "a person waits; no run depends on it")]
 fn first(watcher: &Watcher, interrupt: &Interrupt) -> Result<Arc<View>, CommandError> {
     loop {
         if let Some(view) = watcher.latest() {

@@ -127,7 +127,7 @@ fn within(keyword: &str, rule: &Value, value: &Value, path: &str) -> bool {
     }
 }
 
-/// A YAML document as the JSON that an editor sees: unquoted numbers are numbers.
+/// A YAML document as the JSON of an editor: unquoted numbers are numbers.
 pub(crate) fn to_json(node: &weir_document::Node) -> Value {
     match &node.kind {
         weir_document::Kind::Scalar { text, quoted: false } if text.parse::<f64>().is_ok() => {

@@ -110,9 +110,9 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// The name of a flow group: its own, or its kind and index.
-    fn group_name(&mut self, item: &Node, kind: &str, place: usize, taken: &mut HashMap<String, Span>) -> String {
+    fn group_name(&mut self, item: &Node, kind: &str, index: usize, taken: &mut HashMap<String, Span>) -> String {
         let written = item.get("name").and_then(|node| Some((node.scalar()?.to_owned(), node.span)));
-        let (name, span) = written.unwrap_or_else(|| (format!("{kind}{place}"), item.span));
+        let (name, span) = written.unwrap_or_else(|| (format!("{kind}{index}"), item.span));
         if let Some(first) = taken.insert(name.clone(), span) {
             let cause = format!("two flow groups are called `{name}`");
             self.problems.error_with(span, cause, "give each a name of its own", (first, "the other one"));

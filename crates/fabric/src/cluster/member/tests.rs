@@ -84,7 +84,7 @@ fn received(events: &mut mpsc::Receiver<ClusterEvent>) -> Vec<String> {
 
 /// Hands the policy in etcd to a member that is in a session.
 async fn look(member: &mut Member, session: &mut EtcdSession) -> i64 {
-    let (kept, _) = session.under(b"/test/policy").await.expect("answered");
+    let (kept, _) = session.under(b"/test/policy").await.expect("a reply");
     let entry = kept.into_iter().next().expect("there is one");
     let revision = entry.mod_revision;
     member.learn(session, b"/test/policy".to_vec(), Some(entry)).await.expect("learned");
@@ -120,7 +120,7 @@ async fn order_is_applied_on_the_known_policy_or_refused() {
     let three = order(policy(3)).expect("taken");
     for _ in 0..2 {
         let next = member.orders.next().await.expect("an order");
-        member.apply_order(&mut session, next).await.expect("answered");
+        member.apply_order(&mut session, next).await.expect("a reply");
     }
     assert_eq!(received(&mut events), [format!("taken {two:016x}"), format!("taken {three:016x}")]);
     assert_eq!(look(&mut member, &mut session).await, first + 2);
@@ -132,7 +132,7 @@ async fn order_is_applied_on_the_known_policy_or_refused() {
     let put = session.put_if(If::Written(b"/test/policy", first + 2), (b"/test/policy", written(other, &text), 0));
     assert_eq!(put.await, Ok(Some(first + 3)));
     let next = member.orders.next().await.expect("an order");
-    member.apply_order(&mut session, next).await.expect("answered");
+    member.apply_order(&mut session, next).await.expect("a reply");
     let refused = received(&mut events);
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].starts_with(&format!("refused {four:016x}: the policy for all was changed meanwhile")));
@@ -143,7 +143,7 @@ async fn order_is_applied_on_the_known_policy_or_refused() {
     let large = format!("{}# {}\n", policy(6).1, "x".repeat(MOST));
     desk.order(6, large).expect("taken");
     let next = member.orders.next().await.expect("an order");
-    member.apply_order(&mut session, next).await.expect("answered");
+    member.apply_order(&mut session, next).await.expect("a reply");
     let refused = received(&mut events);
     assert!(refused[0].contains("etcd refuses it: etcdserver: request is too large"), "{refused:?}");
 
