@@ -8,15 +8,19 @@
 //! | module | refuses |
 //! |---|---|
 //! | [`terms`] | a term that GLOSSARY.md replaces by another, with the replacement |
-//! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines |
-//! | [`links`] | Markdown links and paths in back quotes that lead nowhere |
+//! | [`wording`] | descriptions without a noun, names of tests that are clauses, aliases of keys |
+//! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines, module docs above 45 |
+//! | [`links`] | links and paths of the tree that lead nowhere |
+//! | [`messages`] | quoted messages in docs/operations.md that no source has |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
 //! an `expect` with its reason.
 //!
-//! Worked example: `docs/policy.md:7: "sighting": write "liveness"`.
+//! Worked example: `docs/policy.md:7: 131 columns, at most 120`.
 
 pub mod length;
 pub mod links;
+pub mod messages;
 pub mod terms;
 pub mod tree;
+pub mod wording;

@@ -1,7 +1,8 @@
-//! Links and paths in Markdown that lead nowhere.
+//! Links and paths of the tree that lead nowhere.
 //!
-//! Checked are links to files of the tree, with their anchors, and paths of the tree in back
-//! quotes. Addresses elsewhere are not: the check makes no connections.
+//! Checked are, in Markdown, links to files of the tree, with their anchors, and paths in back
+//! quotes; in sources, scripts and data, every path that begins with a directory of the root.
+//! Addresses elsewhere are not: the check makes no connections.
 //!
 //! Worked example: `[the law](receive-meter.md#the-law)` in docs/design/ needs
 //! docs/design/receive-meter.md with a heading "The law".
@@ -27,6 +28,11 @@ const ROOTS: [&str; 13] = [
     ".ci/",
 ];
 
+/// Files whose paths are checked wherever they stand, by the end of their names.
+const SOURCES: [&str; 7] = [".rs", ".c", ".h", ".sh", ".yaml", ".toml", ".js"];
+/// Files with paths of an invented tree, and inputs of parsers.
+const INVENTED: [&str; 2] = ["crates/tidy/", "fuzz/corpus/"];
+
 /// All files of the tree, as targets of links.
 #[derive(Debug)]
 pub struct Links<'a> {
@@ -34,6 +40,7 @@ pub struct Links<'a> {
     directories: BTreeSet<&'a str>,
     link: Regex,
     quoted: Regex,
+    path: Regex,
 }
 
 impl<'a> Links<'a> {
@@ -46,15 +53,29 @@ impl<'a> Links<'a> {
             directories: files.iter().flat_map(|file| parents(&file.path)).collect(),
             link: pattern(r"\]\(([^)\s]+)\)"),
             quoted: pattern(r"`([A-Za-z0-9._/-]+)`"),
+            // Not behind `<`: the kernel's headers have a bpf/, too.
+            path: pattern(concat!(
+                r"(?:^|[^\w/.<-])((?:bpf|crates|data|datapath|docs|fuzz|packaging|papers|scenarios|schemas|tools)/",
+                r#"[A-Za-z0-9._/-]*[A-Za-z0-9_])([^\s"'`),;]*)"#
+            )),
         }
     }
 
     /// Each violation as `path:line: message`.
     pub fn check(&self, file: &File) -> Vec<String> {
-        let mut found = Vec::new();
-        if !file.path.ends_with(".md") {
-            return found;
+        if file.path.ends_with(".md") {
+            return self.document(file);
         }
+        if SOURCES.iter().any(|end| file.path.ends_with(end))
+            && !INVENTED.iter().any(|directory| file.path.starts_with(directory))
+        {
+            return self.source(file);
+        }
+        Vec::new()
+    }
+
+    fn document(&self, file: &File) -> Vec<String> {
+        let mut found = Vec::new();
         for (line, number) in file.text.lines().zip(1..) {
             let links = self.link.captures_iter(line).filter_map(|captures| captures.get(1));
             for target in links.map(|link| link.as_str()).filter(|target| !target.contains("://")) {
@@ -67,6 +88,21 @@ impl<'a> Links<'a> {
             {
                 if !is_pattern(path) && !self.exists(path.trim_end_matches('/')) {
                     found.push(format!("{}:{number}: `{path}`: no such file", file.path));
+                }
+            }
+        }
+        found
+    }
+
+    fn source(&self, file: &File) -> Vec<String> {
+        let mut found = Vec::new();
+        for (line, number) in file.text.lines().zip(1..) {
+            for captures in self.path.captures_iter(line) {
+                let (path, behind) = (&captures[1], &captures[2]);
+                // The rest of a pattern or of a path that is put together: `papers/*.yaml`, "docs/{name}".
+                let is_beginning = behind.contains(['*', '{', '$', '<', '[', '%', '…']);
+                if !is_beginning && !is_pattern(path) && !self.exists(path) {
+                    found.push(format!("{}:{number}: {path}: no such file", file.path));
                 }
             }
         }
@@ -146,5 +182,16 @@ mod tests {
         assert_eq!(found("\n[b](design/c.md)"), ["docs/a.md:2: design/c.md: no such file"]);
         assert_eq!(found("[b](design/b.md#law)"), ["docs/a.md:1: design/b.md#law: no such heading"]);
         assert_eq!(found("`crates/x/z.rs`"), ["docs/a.md:1: `crates/x/z.rs`: no such file"]);
+    }
+
+    #[test]
+    fn paths_in_sources_are_checked_without_quotes() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let files = [file("docs/a.md", ""), file("crates/x/y.rs", "")];
+        let found = |text: &str| Links::new(&files).check(&file("crates/x/y.rs", text));
+        let accepted = "// docs/a.md, crates/x/y.rs; papers/ID.yaml docs/*.md docs/{name} ../docs/b.md";
+        assert!(found(accepted).is_empty(), "{:?}", found(accepted));
+        assert_eq!(found("\n// see docs/b.md."), ["crates/x/y.rs:2: docs/b.md: no such file"]);
+        assert!(found("#include <bpf/bpf_helpers.h>").is_empty());
     }
 }

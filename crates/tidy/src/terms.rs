@@ -3,7 +3,8 @@
 //! Problem: a concept with two names is two concepts to a reader, and programs that "tell" and
 //! "hear" each other hide which message is meant. Approach: a list of phrases, each for the whole
 //! tree or for the directories where the word has no other meaning. An identifier counts as its
-//! parts: `tell_alive` has the word `tell`.
+//! parts: `tell_alive` has the word `tell`. A phrase may continue on the next line of a paragraph or
+//! of a comment. Names of files count as text, and so do labels in pictures.
 //!
 //! Worked example: "what a sender was told last" in datapath/ is refused, with "reports" and
 //! "advertises" to choose from.
@@ -14,9 +15,9 @@ use std::collections::BTreeMap;
 /// Replaced terms.
 #[derive(Debug)]
 struct Rule {
-    /// Phrases of words in lower case.
+    /// Phrases of words in lower case, with `|` between alternatives of a word.
     phrases: &'static [&'static str],
-    /// What to write.
+    /// The words to write.
     instead: &'static str,
     /// Path prefixes where the rule holds; empty: everywhere.
     within: &'static [&'static str],
@@ -26,6 +27,21 @@ struct Rule {
 
 /// Where per-packet code, the kernel interface and their wrappers are.
 const DATAPATH: &[&str] = &["datapath/", "bpf/", "crates/datapath/", "crates/linux/"];
+/// Where feedback and requests for it are described or used.
+const FEEDBACK: &[&str] =
+    &["datapath/", "bpf/", "crates/datapath/", "crates/linux/", "crates/agent/", "crates/sim/src/shaper/", "docs/"];
+/// The same, and where replies of servers are.
+const REPLIES: &[&str] = &[
+    "datapath/",
+    "bpf/",
+    "crates/datapath/",
+    "crates/linux/",
+    "crates/agent/",
+    "crates/sim/src/shaper/",
+    "docs/",
+    "crates/fabric/",
+    "crates/observe/",
+];
 
 const RULES: &[Rule] = &[
     everywhere(&["told", "tell", "tells", "telling"], "reports, advertises, received; distinguishes for telling apart"),
@@ -52,8 +68,45 @@ const RULES: &[Rule] = &[
         // The host and port of a URL (RFC 3986), and a field of X.509 extensions (RFC 5280, 4.2.1.1).
         except: &["crates/observe/", "crates/fabric/src/url.rs", "crates/fabric/src/ca.rs"],
     },
-    in_datapath(&["ask", "asks", "asked", "asking"], "request (feedback request)"),
-    in_datapath(&["answer", "answers", "answered", "answering"], "feedback, reply"),
+    everywhere(&["anybody|everybody", "anybodys|everybodys"], "the noun: all services, any machine"),
+    everywhere(&["is|are|was|were|be|been held to|by|under|below"], "limited to, kept below, meets"),
+    everywhere(&["speak|speaks|spoke|spoken"], "reports, sends"),
+    everywhere(&["knows|knew"], "has, stores, lists"),
+    everywhere(&["learns", "remembers", "promises"], "receives, stores, guarantees"),
+    everywhere(&["sees|saw"], "receives, measures, contains"),
+    Rule {
+        phrases: &["says|said", "asks|ask for|whether|until"],
+        instead: "shows, contains, requests",
+        within: &[],
+        // Options of a command, and its output.
+        except: &["crates/test-runner/"],
+    },
+    Rule {
+        phrases: &["no|their|s word", "without a word"],
+        instead: "message",
+        within: &[],
+        // A verdict, as a word in a table.
+        except: &["crates/test-runner/"],
+    },
+    everywhere(&["as it was found", "as they were found"], "in its original state"),
+    everywhere(&["stand|stands|stood twice|beside"], "is listed twice, is drawn beside"),
+    everywhere(&["lines of both|all racks"], "uplinks"),
+    Rule { phrases: &["ask|asks|asked|asking"], instead: "request (feedback request)", within: FEEDBACK, except: &[] },
+    Rule {
+        phrases: &["answer|answers|answered|answering"],
+        instead: "feedback, reply, respond",
+        within: REPLIES,
+        // A field of the transports' code.
+        except: &["docs/extending.md"],
+    },
+    in_datapath(
+        &[
+            "declares|declared|declaration|declarations ecn",
+            "declares|declaration|declarations of|its ecn",
+            "last|next declaration",
+        ],
+        "advertises, has sent",
+    ),
     in_datapath(&["grant", "grants", "granted"], "credit lease"),
     in_datapath(&["spare"], "excess (RFC 2698)"),
     in_datapath(&["mail", "mails", "news"], "rate mailbox, ring-buffer event"),
@@ -67,9 +120,17 @@ const fn in_datapath(phrases: &'static [&'static str], instead: &'static str) ->
     Rule { phrases, instead, within: DATAPATH, except: &[] }
 }
 
-/// Files that are not ours to word: other people's formats, generated lists, and the rules themselves.
-const NOT_OURS: [&str; 6] =
-    ["Cargo.lock", "fuzz/Cargo.lock", "LICENSE", "fuzz/corpus/", "crates/fabric/proto/etcd/", "crates/tidy/"];
+/// Files whose text is not ours to word: other people's formats, generated lists, inputs of parsers, and
+/// the rules themselves.
+const NOT_OURS: [&str; 7] = [
+    "Cargo.lock",
+    "fuzz/Cargo.lock",
+    "LICENSE",
+    "fuzz/corpus/",
+    "crates/fabric/proto/etcd/",
+    "crates/tidy/src/terms.rs",
+    "crates/tidy/src/wording.rs",
+];
 
 /// The rules, by the first word of each phrase.
 #[derive(Debug)]
@@ -81,7 +142,9 @@ impl Default for Terms {
         for rule in RULES {
             for phrase in rule.phrases {
                 let first = phrase.split(' ').next().unwrap_or(phrase);
-                by_word.entry(first).or_default().push((*phrase, rule));
+                for word in first.split('|') {
+                    by_word.entry(word).or_default().push((*phrase, rule));
+                }
             }
         }
         Self(by_word)
@@ -91,18 +154,32 @@ impl Default for Terms {
 impl Terms {
     /// Each violation as `path:line: message`.
     pub fn check(&self, file: &File) -> Vec<String> {
-        if NOT_OURS.iter().any(|path| file.path.starts_with(path)) || file.path.ends_with(".svg") {
-            return Vec::new();
-        }
         let mut found = Vec::new();
-        for (line, number) in file.text.lines().zip(1..) {
-            let words = words(line);
-            for (at, word) in words.iter().enumerate() {
-                for (phrase, rule) in self.0.get(word.as_str()).into_iter().flatten() {
-                    let is_there = begins(&words[at..], phrase);
-                    if is_there && rule.holds(&file.path) {
-                        found.push(format!("{}:{number}: \"{phrase}\": write {}", file.path, rule.instead));
-                    }
+        let name: Vec<_> = words(&file.path).into_iter().map(|word| (word, 1)).collect();
+        for (number, message) in self.passage(&file.path, &name) {
+            found.push(format!("{}:{number}: the file's name: {message}", file.path));
+        }
+        if NOT_OURS.iter().any(|path| file.path.starts_with(path)) {
+            return found;
+        }
+        let passages = if file.path.ends_with(".svg") { labels(&file.text) } else { passages(&file.text) };
+        for passage in passages {
+            for (number, message) in self.passage(&file.path, &passage) {
+                found.push(format!("{}:{number}: {message}", file.path));
+            }
+        }
+        found
+    }
+
+    /// Violations in words with their lines.
+    fn passage(&self, path: &str, words: &[(String, usize)]) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        for (at, (word, number)) in words.iter().enumerate() {
+            for (phrase, rule) in self.0.get(word.as_str()).into_iter().flatten() {
+                if let Some(there) = begins(&words[at..], phrase)
+                    && rule.holds(path)
+                {
+                    found.push((*number, format!("\"{there}\": write {}", rule.instead)));
                 }
             }
         }
@@ -117,10 +194,53 @@ impl Rule {
     }
 }
 
-/// Whether words begin with a phrase.
-fn begins(words: &[String], phrase: &str) -> bool {
-    let mut words = words.iter();
-    phrase.split(' ').all(|part| words.next().is_some_and(|word| word == part))
+/// The words that match a phrase, if words begin with it.
+fn begins(words: &[(String, usize)], phrase: &str) -> Option<String> {
+    let parts: Vec<_> = phrase.split(' ').collect();
+    let words = words.get(..parts.len())?;
+    let is_there = words.iter().zip(parts).all(|((word, _), part)| part.split('|').any(|one| one == word));
+    is_there.then(|| words.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+/// The words of each paragraph, of each comment and of the code between comments, with their lines.
+fn passages(text: &str) -> Vec<Vec<(String, usize)>> {
+    let (mut passages, mut before) = (vec![Vec::new()], None);
+    for (line, number) in text.lines().zip(1..) {
+        let (mark, line) = without_mark(line);
+        if before != Some(mark) || line.is_empty() {
+            passages.push(Vec::new());
+        }
+        before = Some(mark);
+        passages.last_mut().expect("one at least").extend(words(line).into_iter().map(|word| (word, number)));
+    }
+    passages
+}
+
+/// A line without the mark of a comment, a quotation or an item at its beginning, and that mark.
+fn without_mark(line: &str) -> (&'static str, &str) {
+    let line = line.trim();
+    for mark in ["//!", "///", "//", "/*", "*/", "*", "#", ">"] {
+        if let Some(line) = line.strip_prefix(mark) {
+            // A comment continues with another mark.
+            return (if mark == "/*" { "*" } else { mark }, line.trim());
+        }
+    }
+    ("", line)
+}
+
+/// The words of each label of an SVG picture: its text and `aria-label`.
+fn labels(text: &str) -> Vec<Vec<(String, usize)>> {
+    let (mut labels, mut number) = (Vec::new(), 1);
+    for element in text.split('<') {
+        let (tag, shown) = element.split_once('>').unwrap_or(("", element));
+        let aria = tag.split_once("aria-label=\"").and_then(|(_, label)| label.split('"').next());
+        let in_tag = aria.into_iter().flat_map(words).map(|word| (word, number)).collect();
+        number += tag.matches('\n').count();
+        let behind = words(shown).into_iter().map(|word| (word, number)).collect();
+        number += shown.matches('\n').count();
+        labels.extend([in_tag, behind]);
+    }
+    labels
 }
 
 /// The words of a line in lower case, with identifiers in parts: `tell_alive`, `TellAlive` and
@@ -170,5 +290,28 @@ mod tests {
         assert_eq!(check("datapath/lease.h", "/* grants */").len(), 1);
         assert!(check("crates/transport/src/d3/mod.rs", "// grants").is_empty());
         assert!(check("crates/observe/src/names.rs", "uri.authority()").is_empty());
+    }
+
+    #[test]
+    fn phrases_continue_on_the_next_line() {
+        for (path, text) in [
+            ("docs/a.md", "a sender is held\nto its rate"),
+            ("crates/x/src/lib.rs", "x\n    /// A sender is held\n    /// to its rate."),
+            ("datapath/a.h", "/*\n * A sender is held\n * to its rate.\n */"),
+        ] {
+            let found = check(path, text);
+            assert!(found.len() == 1 && found[0].contains("\"is held to\""), "{path}: {found:?}");
+        }
+        assert!(check("docs/a.md", "what it held\n\nto be").is_empty());
+        assert!(check("crates/x/src/lib.rs", "let is_held = 1; // is held\nto(1)").is_empty());
+    }
+
+    #[test]
+    fn names_of_files_and_labels_of_pictures_count() {
+        let found = check("fuzz/corpus/x/a-sighting", "");
+        assert_eq!(found, ["fuzz/corpus/x/a-sighting:1: the file's name: \"sighting\": write liveness"]);
+        let picture = "<svg aria-label=\"a lump\">\n<g class=\"lump\">\n<text>two\nlumps</text></g></svg>";
+        let found = check("docs/pictures/a.svg", picture);
+        assert!(found.len() == 2 && found[0].contains("svg:1:") && found[1].contains("svg:3:"), "{found:?}");
     }
 }

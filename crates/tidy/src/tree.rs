@@ -9,29 +9,44 @@ use std::process::Command;
 pub struct File {
     /// Path below the root, with `/`.
     pub path: String,
-    /// Content; empty where it is not UTF-8.
+    /// Content; empty for a binary file.
     pub text: String,
 }
 
 /// Directories and files at the root that are built or written, not sources.
 const BUILT: [&str; 3] = ["target", "out", ".git"];
+/// Files that need not be UTF-8, by the beginning or the end of their paths.
+const BINARY: [&str; 2] = ["fuzz/corpus/", ".png"];
 
-/// All text files below `root`: tracked ones, and new ones that git does not ignore.
+/// All files below `root`: tracked ones, and new ones that git does not ignore. A tracked file that
+/// was deleted is absent.
 ///
 /// # Errors
-/// A directory or file that cannot be read.
+/// A directory or file that cannot be read, or a text file that is not UTF-8.
 pub fn files(root: &Path) -> io::Result<Vec<File>> {
     let paths = tracked(root).map_or_else(|| walked(root), Ok)?;
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
-        let Ok(bytes) = std::fs::read(root.join(&path)) else { continue };
-        let text = String::from_utf8(bytes).unwrap_or_default();
-        files.push(File { path: path.to_string_lossy().replace('\\', "/"), text });
+        let name = path.to_string_lossy().replace('\\', "/");
+        let bytes = match std::fs::read(root.join(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            read => read.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?,
+        };
+        files.push(file(name, bytes)?);
     }
     Ok(files)
 }
 
-/// What git lists; `None` without git or outside a work tree.
+fn file(path: String, bytes: Vec<u8>) -> io::Result<File> {
+    let is_binary = BINARY.iter().any(|name| path.starts_with(name) || path.ends_with(name));
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(File { path, text }),
+        Err(_) if is_binary => Ok(File { path, text: String::new() }),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{path}: {error}"))),
+    }
+}
+
+/// The files that git lists; `None` without git or outside a work tree.
 fn tracked(root: &Path) -> Option<Vec<PathBuf>> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
     let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
@@ -61,4 +76,17 @@ fn walked(root: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort_unstable();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_not_utf8_is_an_error() {
+        let bytes = || vec![b'a', 0xff];
+        assert!(file("docs/a.md".to_owned(), bytes()).is_err_and(|error| error.to_string().starts_with("docs/a.md: ")));
+        assert_eq!(file("fuzz/corpus/x/y".to_owned(), bytes()).expect("a binary file").text, "");
+        assert_eq!(file("docs/pictures/a.png".to_owned(), bytes()).expect("a binary file").text, "");
+    }
 }

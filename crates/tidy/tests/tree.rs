@@ -4,7 +4,8 @@ use std::path::Path;
 use weir_tidy::links::Links;
 use weir_tidy::terms::Terms;
 use weir_tidy::tree::File;
-use weir_tidy::{length, tree};
+use weir_tidy::wording::Wording;
+use weir_tidy::{length, messages, tree};
 
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -36,4 +37,16 @@ fn links_and_paths_lead_somewhere() {
     let files = files();
     let links = Links::new(&files);
     refuse(|file| links.check(file));
+}
+
+#[test]
+fn descriptions_and_tests_are_named_by_nouns_and_results() {
+    let wording = Wording::default();
+    refuse(|file| wording.check(file));
+}
+
+#[test]
+fn quoted_messages_have_a_source() {
+    let found = messages::check(&files());
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
