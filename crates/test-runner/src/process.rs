@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_list_ends_what_comes_later() {
+    fn a_stopped_list_ends_later_processes() {
         let groups = Groups::default();
         groups.stop();
         let mut command = Command::new("sleep");

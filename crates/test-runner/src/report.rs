@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_time_the_load_and_what_runs() {
+    fn a_line_has_the_time_the_load_and_the_running_tests() {
         let job = Job::Command("make lint".into());
         let running = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
         let text = line((3, 20), &job, &ended(Outcome::Exited(0)), Counts::default(), Word::Passed, &running);

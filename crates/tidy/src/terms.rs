@@ -74,13 +74,8 @@ const RULES: &[Rule] = &[
     everywhere(&["knows|knew"], "has, stores, lists"),
     everywhere(&["learns", "remembers", "promises"], "receives, stores, guarantees"),
     everywhere(&["sees|saw"], "receives, measures, contains"),
-    Rule {
-        phrases: &["says|said", "asks|ask for|whether|until"],
-        instead: "shows, contains, requests",
-        within: &[],
-        // Options of a command, and its output.
-        except: &["crates/test-runner/"],
-    },
+    everywhere(&["says|said"], "shows, contains, gives"),
+    everywhere(&["asks|ask for|whether|until"], "requests, needs, polls"),
     Rule {
         phrases: &["no|their|s word", "without a word"],
         instead: "message",
