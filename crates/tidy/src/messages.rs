@@ -42,13 +42,14 @@ pub fn check(files: &[File]) -> Vec<String> {
 fn pieces(message: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for word in message.split(' ') {
-        let is_value = word == "…" || word.starts_with("eth0") || word.starts_with('/');
+        let text = word.trim_end_matches([':', ',', '…']);
+        let is_value = text.is_empty() || text == "eth0" || text.starts_with('/');
         let piece = pieces.last_mut().expect("one at least");
         if !is_value {
             *piece += if piece.is_empty() { "" } else { " " };
-            *piece += word.trim_end_matches([':', ',', '…']);
+            *piece += text;
         }
-        if is_value || word.ends_with([':', ',', '…']) {
+        if is_value || text != word {
             pieces.push(String::new());
         }
     }
