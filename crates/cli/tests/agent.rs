@@ -483,8 +483,8 @@ fn a_limited_service_is_seen_in_the_metrics() {
     assert_eq!(sent(&names), Some(vec![250_000.0, limited]));
     let plan = weir(&["plan", "--json"]).arg(&pair.policy).output().expect("runs");
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
-    let answers = plan["services"][0]["answers"].as_array().expect("answers");
-    let bound = answers.iter().find(|answer| answer["by"] == "bound").and_then(|bound| bound["time_ns"].as_f64());
+    let estimates = plan["services"][0]["estimates"].as_array().expect("estimates");
+    let bound = estimates.iter().find(|one| one["by"] == "bound").and_then(|bound| bound["time_ns"].as_f64());
     let latency = said("", &["latency_target_seconds", "latency_bound_seconds"]).expect("a target and a bound");
     assert!(latency[0] == 5.0 && (latency[1] - bound.expect("a time") * 1e-9).abs() < 1e-9, "{latency:?}, {plan}");
     // The receiver has sent feedback, and the sender has received it.
