@@ -213,7 +213,7 @@ fn limits_and_nesting() {
     };
     let (code, plan) = planned(&[&policy("")]);
     assert_eq!(code, Some(0));
-    let capacity = |plan: &Value| [0, 1].map(|place: usize| plan["services"][place]["capacity_bps"].as_u64());
+    let capacity = |plan: &Value| [0, 1].map(|index: usize| plan["services"][index]["capacity_bps"].as_u64());
     assert_eq!(capacity(&plan), [Some(10_000_000_000), Some(1_000_000_000)]);
     assert_eq!(plan["services"][1]["capacity_from"], "its own maximum at a machine");
     let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }")]);
@@ -222,7 +222,7 @@ fn limits_and_nesting() {
     // 10 kB, 100 kB and 1 MB, far apart: 8 µs, 80 µs and 800 µs.
     let trace = file(directory.path(), "trace.csv", "time,size,service\n0,10000,p/a\n1,100000,p/b\n2,1000000,\n");
     let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }"), "--trace", &trace]);
-    let time = |place: usize| plan["services"][place]["trace_as_it_is"][0]["time_ns"].as_u64();
+    let time = |index: usize| plan["services"][index]["trace_as_it_is"][0]["time_ns"].as_u64();
     assert_eq!([time(0), time(1)], [Some(80_000), Some(8_000)]);
 }
 

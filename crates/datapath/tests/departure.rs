@@ -350,18 +350,18 @@ proptest! {
                 let due = Instant::from_nanos((now / tick.nanos() + 1) * tick.nanos());
                 let (batch, last) = &mut batches[*cpu];
                 // Some packets in a row go to one.
-                let place = if of_destinations { usize::from(*run == 0) } else { 0 };
+                let index = if of_destinations { usize::from(*run == 0) } else { 0 };
                 let [one, other] = &mut limiters;
-                let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+                let (own, paid) = if index == 0 { (one, other) } else { (other, one) };
                 let to = if of_destinations {
-                    (Some((place as u32, own, &mut leases[place])), (*last != place).then_some(paid))
+                    (Some((index as u32, own, &mut leases[index])), (*last != index).then_some(paid))
                 } else {
                     (None, None)
                 };
-                *last = place;
+                *last = index;
                 let before = batch.unpaid();
                 match pacer.departure_on(batch, 0, to, (tick, due), Instant::from_nanos(now), *bytes) {
-                    Leaves::Committed(at) | Leaves::Excess(at) => left[place].push((at.nanos(), *bytes)),
+                    Leaves::Committed(at) | Leaves::Excess(at) => left[index].push((at.nanos(), *bytes)),
                     Leaves::Never => {}
                 }
                 in_batch += usize::from(batch.unpaid() > before);

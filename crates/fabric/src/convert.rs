@@ -172,7 +172,7 @@ mod tests {
         );
         assert_eq!(refused(|r| r.demands[0].tx_bps = u64::MAX), Malformed::Rate { service: 1, bps: u64::MAX });
         let rows = |rows: u32, step: u32| {
-            let demand = |place| proto::Demand { service: place * step, tx_bps: 1, rx_bps: 1 };
+            let demand = |index| proto::Demand { service: index * step, tx_bps: 1, rx_bps: 1 };
             let altered =
                 proto::Report { first: 0, last: u32::MAX, demands: (0..rows).map(demand).collect(), ..a_report() };
             report(MachineId(0), &altered).map(|report| report.rows.len())

@@ -14,7 +14,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::frames::{KEY, Message, address, coded, control, control_at, ethernet, tcp};
+use common::frames::{KEY, Message, address, control, control_at, ethernet, tcp, with_marker};
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
@@ -196,7 +196,7 @@ impl Bench {
                 ("last of 20 rules", come(LAST, 0)),
                 ("no rule", come(80, 0)),
                 ("first rule, its tenant's own ECT(0)", come(7000, 2)),
-                ("first rule, ECT(0), as if it were coded", coded(come(7000, 2))),
+                ("first rule, ECT(0), with a marker by chance", with_marker(come(7000, 2))),
             ];
             for (name, frame) in frames {
                 self.row(&format!("{family} arrives, {name}"), Direction::Rx, &frame, Some(ARRIVING));

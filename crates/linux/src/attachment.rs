@@ -118,7 +118,7 @@ pub(crate) fn attach_filter(
     Ok(())
 }
 
-/// The filters of a program that agents of any version hung on an interface. By their place besides
+/// The filters of a program that agents of any version attached to an interface. By their position besides
 /// their name: filters of others may have attributes that look like a name and are none.
 fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) -> Result<Vec<Filter>, NetlinkError> {
     let mut filters = tc::filters_named(socket, index, parent(direction), name)?;

@@ -266,10 +266,10 @@ impl<O: Observer> World<O> {
     #[cold]
     pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
         let packet = self.packets.get(id);
-        let (kind, place) = (packet.kind(), packet.extension);
+        let (kind, index) = (packet.kind(), packet.extension);
         let (held, taken) = (self.held(port), self.counts(port).taken);
         let (Kind::Segment, Some(router)) = (kind, self.routers.get_mut(port.index())) else { return };
-        if let Some(Extension::Rate(header)) = self.extensions.get_mut(place) {
+        if let Some(Extension::Rate(header)) = self.extensions.get_mut(index) {
             let taken: u64 = taken.iter().map(|count| count.bytes).sum();
             router.observe(self.now, taken.saturating_sub(held), held);
             router.on_request(self.now, header);
