@@ -78,7 +78,13 @@ impl Connections {
         drop(table);
         let client = Client { names: names.clone(), identified: Arc::default() };
         let registration = Registration { connections: self.clone(), names, id };
-        Connection { stream, client, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _registration: registration }
+        Connection {
+            stream,
+            client,
+            over: Some(over),
+            hello: Some(Box::pin(sleep(HELLO_TIME))),
+            _registration: registration,
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -145,7 +151,7 @@ impl<S> Connection<S> {
         let replaced = self.over.as_mut().is_none_or(|over| Pin::new(over).poll(context).is_ready());
         if replaced {
             self.over = None;
-            return aborted("newer connections of the same names replaced it");
+            return aborted("newer connections of the same names took its place");
         }
         if self.client.identified.load(Ordering::Relaxed) {
             self.hello = None;

@@ -95,7 +95,7 @@ fn queue(trace: &Trace) {
     if trace.len() > MOST_QUEUED {
         return;
     }
-    let queue = TraceQueue::new(trace, Quantile::P99, &[]).expect("all messages are counted about");
+    let queue = TraceQueue::new(trace, Quantile::P99, &[]).expect("all messages are counted");
     assert_eq!(queue.counted(), trace.len() as u64);
     let rates = [1_000, 1_000_000, 10_000_000_000, Bandwidth::MAX.bps()].map(Bandwidth::from_bps);
     let times = rates.map(|rate| queue.completion_time(rate, &mut ()));

@@ -91,7 +91,11 @@ fn only_packets_of_ecn_senders_are_decapsulated() {
                 let [own, other] = [2, 3].map(|from| with_marker(frame(from, port, ecn)));
                 let arrived = arrive(&own).expect("it passes");
                 if port == 7000 {
-                    assert_eq!((self::ecn(&arrived), ecn_marker_bits(&arrived)), (0, MARKER), "IPv6: {ipv6}, ECN {ecn}");
+                    assert_eq!(
+                        (self::ecn(&arrived), ecn_marker_bits(&arrived)),
+                        (0, MARKER),
+                        "IPv6: {ipv6}, ECN {ecn}"
+                    );
                 } else {
                     assert_eq!(arrived, own, "IPv6: {ipv6}, port {port}, ECN {ecn}");
                 }
@@ -175,7 +179,10 @@ fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
                 match reply {
                     None => assert_eq!(left, frame(2, 7000, 0), "no acknowledgement yet"),
                     Some(_) => {
-                        assert!((1..=2).contains(&ecn(&left)) && ecn_marker_bits(&left) == MARKER, "IPv6: {ipv6}: {left:02x?}");
+                        assert!(
+                            (1..=2).contains(&ecn(&left)) && ecn_marker_bits(&left) == MARKER,
+                            "IPv6: {ipv6}: {left:02x?}"
+                        );
                     }
                 }
                 for own in 1..4 {

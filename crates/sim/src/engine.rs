@@ -36,7 +36,7 @@ impl<O: Observer> World<O> {
     /// over.
     pub fn run_until(&mut self, limit: SimTime) -> Stop {
         self.start();
-        if let Some(stop) = self.news() {
+        if let Some(stop) = self.pending_stop() {
             return stop;
         }
         let large = self.is_large();
@@ -62,7 +62,7 @@ impl<O: Observer> World<O> {
                 Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
             }
-            if let Some(stop) = self.news() {
+            if let Some(stop) = self.pending_stop() {
                 return stop;
             }
         }
@@ -70,8 +70,9 @@ impl<O: Observer> World<O> {
         Stop::Limit
     }
 
+    /// The reason to stop now, if any.
     #[inline]
-    fn news(&self) -> Option<Stop> {
+    fn pending_stop(&self) -> Option<Stop> {
         if !self.over.is_empty() {
             return Some(Stop::Over);
         }
@@ -178,7 +179,7 @@ impl<O: Observer> World<O> {
                 missing = missing.saturating_sub(self.packets.get(worst).size.into());
                 self.drop(port, worst, true);
             }
-            debug_assert_eq!(missing, 0, "a queue gives up less than it said");
+            debug_assert_eq!(missing, 0, "a queue gives up less than it reported");
         }
         let joined = self.queues[index].joined(priority, unsent);
         let waiting = self.queues[index].bytes() + unsent + u64::from(size);

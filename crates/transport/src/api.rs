@@ -56,7 +56,7 @@ pub struct Arrival {
 
 /// The content of an acknowledgement, without its selective part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct AckContent {
     /// Every byte before this one has been received.
     pub next: u64,
     /// The time stamp that it echoes (RFC 7323).
@@ -87,7 +87,7 @@ pub struct SackBlocks {
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
     /// Its content.
-    pub answer: Answer,
+    pub content: AckContent,
     /// What was received out of order; empty almost always.
     pub sack: &'a [SackBlock],
     /// The network's grant (D3).
@@ -109,7 +109,7 @@ pub enum Acknowledge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaction {
     /// An acknowledgement of the data before this packet, to send first (DCTCP: the mark changed).
-    pub before: Option<Answer>,
+    pub before: Option<AckContent>,
     /// The acknowledgement of this packet.
     pub acknowledge: Acknowledge,
 }

@@ -42,16 +42,16 @@ impl RackAllocator {
         let service = self.policy().services().get(self.leaves()[leaf]);
         let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Machine, direction) };
         let mut filling = Filling::default();
-        let asking = Child::new(share, Bandwidth::UNLIMITED);
-        filling.fill(service.sharing(), limit, &vec![asking; self.machines().len()]);
-        let if_all_asked = filling.shares[machine];
+        let unlimited = Child::new(share, Bandwidth::UNLIMITED);
+        filling.fill(service.sharing(), limit, &vec![unlimited; self.machines().len()]);
+        let if_all_unlimited = filling.shares[machine];
 
         let instance = |index: usize| shares.instances[self.instance(leaf, index)];
-        let unheld = (0..self.machines().len()).map(instance).filter(|instance| !instance.decided_by.is_limit());
-        let used: u128 = unheld.map(|InstanceShare { share, .. }| u128::from(share.bps())).sum();
+        let unthrottled = (0..self.machines().len()).map(instance).filter(|instance| !instance.decided_by.is_limit());
+        let used: u128 = unthrottled.map(|InstanceShare { share, .. }| u128::from(share.bps())).sum();
         let left = limit.saturating_sub(shares.of_service(self, leaf));
         let part = (u128::from(left.bps()) * u128::from(own.share.bps())).checked_div(used).unwrap_or(0);
-        if_all_asked.max(own.share + Bandwidth::from_bps(part as u64))
+        if_all_unlimited.max(own.share + Bandwidth::from_bps(part as u64))
     }
 }
 

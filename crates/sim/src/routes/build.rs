@@ -20,7 +20,7 @@
 //! which reaches the leaves by ports 0, 1, 2 and 3, and the leaves are of another, which reaches
 //! every leaf by the set of its ports 0 and 1.
 
-use super::{NOT_A_LEAF, Neighbours, Forwarding, Routes, Set, Way, mix};
+use super::{Forwarding, NOT_A_LEAF, Neighbours, Routes, Set, Way, mix};
 use crate::ids::{PortId, SwitchId};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -171,7 +171,7 @@ impl<O: Observer> World<O> {
         let (host, service, to) = (slot.host, slot.service, slot.to);
         if let Some(id) = slot.waiting.pop(&mut self.packets) {
             slot.count -= 1;
-            self.observer.released(self.now, host, service, to, id);
+            self.observer.destination_released(self.now, host, service, to, id);
         }
         host
     }

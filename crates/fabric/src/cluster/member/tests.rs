@@ -86,7 +86,7 @@ async fn look(member: &mut Member, session: &mut EtcdSession) -> i64 {
     let (kept, _) = session.under(b"/test/policy").await.expect("answered");
     let entry = kept.into_iter().next().expect("there is one");
     let revision = entry.mod_revision;
-    member.learn(session, b"/test/policy".to_vec(), Some(entry)).await.expect("learned");
+    member.apply_key(session, b"/test/policy".to_vec(), Some(entry)).await.expect("applied");
     revision
 }
 
