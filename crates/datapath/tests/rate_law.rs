@@ -317,7 +317,7 @@ proptest! {
         }
     }
 
-    /// The excess that `receive_meter.h` allows, for senders that change their minds in every interval.
+    /// The overshoot that `receive_meter.h` allows, for senders that change their minds in every interval.
     #[test]
     fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
@@ -328,16 +328,16 @@ proptest! {
         let mut plant = Plant { buffer, ..Plant::greedy(capacity, senders) }.busy();
         let floor = plant.law.floor().bps();
         let bound = 2.0 * (capacity as f64 / floor as f64).ln();
-        let (mut excess, mut most, mut steps) = (0f64, 0f64, 0);
+        let (mut overshoot, mut most, mut steps) = (0f64, 0f64, 0);
         for (demand, intervals) in demands {
             plant.demands.fill(demand * demand * capacity as f64 / senders as f64);
             for _ in 0..intervals {
                 let usage = plant.step();
-                excess = (excess + usage / capacity as f64 - 1.0).max(0.0);
+                overshoot = (overshoot + usage / capacity as f64 - 1.0).max(0.0);
                 if plant.rate == floor {
-                    excess = 0.0; // the bound is for R above its floor
+                    overshoot = 0.0; // the bound is for R above its floor
                 }
-                most = most.max(excess);
+                most = most.max(overshoot);
                 steps += 1;
             }
         }

@@ -74,14 +74,14 @@ pub(crate) fn with_marker(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What `b` says to `a`.
+/// A control message from `b` to `a`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Feedback, without `a`'s word.
+    /// Feedback without acknowledgement of `a`'s ECN capability message.
     Feedback,
-    /// Feedback that acknowledges `a`'s ECN capability.
+    /// Feedback that acknowledges `a`'s ECN capability message.
     FeedbackAck,
-    /// Declaration of its own ECN capability.
+    /// `b`'s ECN capability message.
     EcnCapability,
 }
 
