@@ -1,4 +1,4 @@
-//! Two racks of one machine each with real agents and real traffic, and a fabric broker that holds a service over both.
+//! Two racks of one machine each with real agents and traffic, and a fabric broker that limits a service over both.
 
 mod common;
 
@@ -49,7 +49,7 @@ impl Racks {
         self.directory.path().join(name)
     }
 
-    /// `weir` on a machine, with what both daemons need.
+    /// `weir` on a machine, with the options of both daemons.
     fn weir(&self, index: usize, command: &str, holder: &str) -> Command {
         let mut process = self.machines[index].command(WEIR).expect("a command");
         process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
@@ -77,8 +77,8 @@ impl Racks {
     }
 
     /// Bulk traffic of `a` from a machine to the other: more than it may have, all the time. (TCP
-    /// both ways in one service holds up its own acknowledgements, and wants now more and now less
-    /// than half.)
+    /// both ways in one service delays its own acknowledgements, and its demand varies between more
+    /// and less than half.)
     fn traffic(&self, index: usize) -> [Process; 2] {
         let run = |index: usize, arguments: &[&str]| {
             let mut process = self.machines[index].command("iperf3").expect("a command");
@@ -106,7 +106,7 @@ impl Racks {
 }
 
 #[test]
-fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() {
+fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
     if skipped("agents and a fabric broker") {
         return;
     }
@@ -129,7 +129,7 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     });
     // Killed: the limits hold for five periods, then each rack's own policy does.
     signal(&broker.0, libc::SIGKILL);
-    wait_for("the line to break", 10, || racks.status(0)["fabric"]["session"]["state"] != "up");
+    wait_for("the session to end", 10, || racks.status(0)["fabric"]["session"]["state"] != "up");
     assert!(half(racks.limit(0)), "the limit stays meanwhile");
     wait_for("the limits to end", 30, || {
         let status = racks.status(0);

@@ -160,7 +160,7 @@ fn refusals() {
     assert_eq!(kept, policy().replace("rack: { min: 30Gb/s }", "rack: { min: 58Gb/s }"));
 }
 
-/// Without any cap nothing holds the load, and the plan says what would.
+/// Without any cap nothing limits the load, and the plan names the missing cap.
 #[test]
 fn a_policy_without_caps() {
     let directory = directory();
@@ -226,7 +226,7 @@ fn limits_and_nesting() {
     assert_eq!([time(0), time(1)], [Some(80_000), Some(8_000)]);
 }
 
-/// Where the slowest interface has 100 Mb/s, meters run every 20 ms unless a service says otherwise. 15 × 20 ms =
+/// Where the slowest interface has 100 Mb/s, meters run every 20 ms unless a service has its own interval. 15 × 20 ms =
 /// 300 ms and 160 kB at 100 Mb/s make 312.8 ms / (1 − 0.5); with 500 µs written it is (7.5 + 12.8) ms / (1 − 0.5). A
 /// service with others nested in it is as slow as the slowest of those.
 #[test]

@@ -8,7 +8,7 @@
 //! second later.
 //!
 //! Intervals are the published ones, which suit interfaces of 10 Gb/s, or longer in proportion to a slower slowest
-//! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would contain one or two of them.
+//! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would contain one or two.
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 

@@ -279,8 +279,8 @@ fn fair_rate_follows_the_active_services() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// The interface is used in full while anybody wants it, and never given out twice: what leaves
-    /// in the long run is what it carries.
+    /// The interface is fully used while there is demand, and no capacity is assigned twice: the
+    /// departures match the interface's rate in the long run.
     #[test]
     fn interface_is_fully_used_and_not_exceeded(
         mbps in 10u64..400,

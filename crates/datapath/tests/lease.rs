@@ -36,10 +36,10 @@ fn due(now: u64) -> Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Senders that wait for their packets to leave, on some CPUs, get all that limits leave them,
-    /// one of the service, of two destinations, or both, whatever is kept and not used; and to each
-    /// destination packets leave in the order in which they came, but for what a CPU's batch lets
-    /// leave at once.
+    /// Senders that wait for their packets to leave, on some CPUs, reach all of their limits, one of
+    /// the service, of two destinations, or both, despite unused leases; and packets leave to each
+    /// destination in the order in which they came, except those that a CPU's batch releases at
+    /// once.
     #[test]
     fn limits_are_fully_used_in_order(
         mbps in 20u64..19_000,

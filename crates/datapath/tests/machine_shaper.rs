@@ -35,13 +35,13 @@ struct Sender {
     received: u64,
 }
 
-/// What a receiver saw.
+/// Measurements at a receiver.
 struct Outcome {
     /// Bytes of each sender in the second half.
     shares: Vec<u64>,
     /// bit/s in the second half.
     usage: f64,
-    /// The most that any time saw above C, in bits.
+    /// The largest overshoot above C, in bits.
     overshoot: f64,
     /// When R was last more than 5 % off C/n, in ns.
     settled: u64,

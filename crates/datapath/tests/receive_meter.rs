@@ -1,4 +1,4 @@
-//! The receive meter against a plain model, and what it promises to services and senders.
+//! The receive meter against a plain model, and its guarantees to services and senders.
 //!
 //! The model keeps the window as a list of packets and the rate in floating point; it shares no code with
 //! `datapath/receive_meter.h`.
@@ -169,7 +169,7 @@ proptest! {
         }
     }
 
-    /// Nor one that sends bursts at any speed, as long as no T sees more than C.
+    /// Nor one that sends bursts at any speed, as long as no T contains more than C.
     #[test]
     fn rate_stays_at_capacity_under_bursts_below_it(
         capacity in 1_000_000_000..=400_000_000_000u64,
