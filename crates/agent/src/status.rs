@@ -1,7 +1,7 @@
 //! The agent's status for watchers: a file, and an HTTP address.
 //!
 //! Once a period the agent makes a [`weir_status::AgentStatus`]. It replaces its status file in one
-//! step, so that a reader sees either the whole status or the previous one, and hands the status
+//! step, so that a reader gets either the whole status or the previous one, and hands the status
 //! over to the thread that serves `/status` and `/metrics`, which never makes the loop wait. No
 //! decision depends on either.
 

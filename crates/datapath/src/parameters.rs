@@ -142,7 +142,7 @@ impl ShaperParameters {
             // §3.2.1: a sender creates a limiter when it receives feedback.
             initial: None,
             hold: Duration::ZERO,
-            // EyeQ: 1 s; Parley does not say.
+            // EyeQ: 1 s; Parley gives no value.
             silence: Duration::from_secs(1),
             on_silence: Silence::Drop,
             // Ours: two and a half intervals. The loop is stable while feedback is delayed by at most

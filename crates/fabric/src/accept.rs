@@ -32,7 +32,7 @@ const HANDSHAKES: usize = 256;
 const HANDSHAKES_OF_ONE: usize = 16;
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
-/// Pause after a failed accept, which is for want of files or memory.
+/// Pause after a failed accept, which is caused by a lack of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The certificate in use.

@@ -57,7 +57,7 @@ pub enum CaError {
     Certificate {
         /// The holder of the certificate.
         what: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         error: rcgen::Error,
     },

@@ -16,7 +16,7 @@ use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
-/// What is wrong with a message.
+/// The defect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// No message at all, or one of a later version.

@@ -81,7 +81,7 @@ pub enum FabricError {
     /// The socket, the signals or the state.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]
@@ -90,7 +90,7 @@ pub enum FabricError {
     /// The policy is too large for etcd.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// The task of the cluster ended by a panic, so the broker does not know whether it leads.
+    /// The task of the cluster ended by a panic, so the broker's leadership is unknown.
     #[error("the cluster task panicked (see above): without it a fabric broker cannot know whether it leads")]
     MemberEnded,
     /// The server ended without an order.

@@ -41,7 +41,7 @@ pub enum MessagesError {
     /// A socket or a thread.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

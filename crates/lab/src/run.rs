@@ -44,7 +44,7 @@ pub enum LabError {
     /// A file or a process.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

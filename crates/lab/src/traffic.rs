@@ -45,7 +45,7 @@ pub enum TrafficError {
     /// A file or a process.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

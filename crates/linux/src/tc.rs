@@ -74,7 +74,7 @@ pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, Netlink
     Ok(replies
         .iter()
         .filter(|reply| reply.kind == libc::RTM_NEWQDISC && reply.payload.len() >= TCMSG)
-        // Kernels list the qdiscs of all interfaces whatever the request says.
+        // Kernels list the qdiscs of all interfaces, whatever interface the request names.
         .filter(|reply| read_u32(&reply.payload, 4) == interface)
         .map(|reply| Qdisc {
             kind: attribute(&reply.payload[TCMSG..], TCA_KIND).map(text).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use weir_units::{Bandwidth, SimTime};
 
-/// A flow as its transport sees it.
+/// The parameters of a flow for its transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Bytes that the application has to send; `u64::MAX` to continue until it is closed.
@@ -88,7 +88,7 @@ pub struct SackBlocks {
 pub struct Ack<'a> {
     /// Its content.
     pub content: AckContent,
-    /// What was received out of order; empty almost always.
+    /// The ranges received out of order; empty almost always.
     pub sack: &'a [SackBlock],
     /// The network's grant (D3).
     pub grant: Option<&'a crate::d3::RateHeader>,

@@ -57,7 +57,7 @@ const DEFAULT_SHIFT: u32 = 16;
 struct Due {
     /// The time inside the bucket, and the sequence number below it.
     key: u64,
-    /// What happens, packed.
+    /// The event, packed.
     event: u64,
 }
 

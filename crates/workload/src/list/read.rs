@@ -27,10 +27,10 @@ struct Columns {
 impl FlowList {
     /// Reads a table with the columns
     ///
-    /// | column | says |
+    /// | column | meaning |
     /// |---|---|
     /// | `start_s` | the start in seconds, decimal; digits beyond picoseconds are cut |
-    /// | `src`, `dst` | the hosts, as `resolve` knows them |
+    /// | `src`, `dst` | the hosts, by names that `resolve` accepts |
     /// | `packets` or `bytes` | the size; a packet is `payload` bytes |
     /// | `id` | optional: the flow's number, unique, which becomes its tag; without it flows are numbered from 0 |
     ///
