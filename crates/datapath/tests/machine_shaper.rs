@@ -158,8 +158,8 @@ fn greedy_senders_converge_to_equal_shares() {
         let shares: Vec<f64> = outcome.shares.iter().map(|s| *s as f64).collect();
         let (overshoot, settled) = (outcome.overshoot / (9e3 * micros as f64), outcome.settled / (micros * 1000));
         println!(
-            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, overshoot {overshoot:.2} T of C, settled after {settled} \
-                T, {} dropped",
+            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, overshoot {overshoot:.2} T of C, settled after \
+                {settled} T, {} dropped",
             outcome.usage / 1e9,
             jain(&shares),
             outcome.dropped,
