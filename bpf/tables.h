@@ -196,32 +196,32 @@ struct weir_destination_entry {
 	u64 sequence;
 	u64 feedback_count;      /* feedback applied */
 	u64 sent;                /* bytes to it */
-	u64 capability_sent_at;  /* ns: last declaration of ECN capability to it (feedback.h) */
+	u64 capability_sent_at;  /* ns: last ECN capability message to it (feedback.h) */
 	u64 capability_acked_at; /* ns: its last acknowledgement */
 	struct weir_lease lease;
 };
 
-/* A sender that has declared ECN capability (feedback.h): a service of this host from `source` to `destination`. */
+/* A sender of an ECN capability message (feedback.h): a service of this host from `source` to `destination`. */
 struct weir_ecn_sender {
 	u64 source[2];
 	u64 destination[2];
 	u64 service;
 };
 
-/* Its last declaration. */
+/* Its last ECN capability message. */
 struct weir_ecn_capability {
 	u64 at; /* ns */
 	u64 epoch;
 	u64 sequence;
 };
 
-/* ECN senders of this host. An evicted sender is added again by its next declaration. */
+/* ECN senders of this host. An evicted sender is added again by its next message. */
 #define WEIR_ECN_SENDERS_MAX 16384
 
 /* One CPU's cache of weir_ecn_senders: a lookup there takes a third of a packet's time. */
 struct weir_ecn_cache {
 	struct weir_ecn_sender sender;
-	u64 at;    /* ns: last declaration; 0: none */
+	u64 at;    /* ns: last message; 0: none */
 	u64 epoch; /* weir_ecn_epoch at the lookup; a negative entry is stale once that has changed */
 };
 

@@ -25,7 +25,7 @@
  *   3. weir_receive_meter_set_capacity(), with the current share or the brokers' limit, and
  *      weir_receive_meter_set_interval(), with its weir_tick_interval()
  *   4. weir_tick_meter()      also reports to the interface meter whether the service met the own
- *                             queue. It follows the interface's window, which sees it next time.
+ *                             queue. It follows the interface's window, which counts it next time.
  *
  * Worked example: C = 9 Gb/s, R = 5 Gb/s, a tick every 200 us. Two CPUs counted 100 and 200 kB
  * since the last tick: y = 12 Gb/s, and R becomes 4.1667 Gb/s at this tick.

@@ -1,8 +1,8 @@
-//! What parts of the datapath cost: parsing and classifying a packet by so many rules, the limiter,
-//! and a change of a class's rate.
+//! The cost of parts of the datapath: parsing and classifying a packet by so many rules, the
+//! limiter, and a change of a class's rate.
 //!
 //! `cargo bench -p weir-linux --bench parts`, as root. Per packet as the kernel measures it
-//! (`BPF_PROG_TEST_RUN`), per change in real time. What a packet costs in the whole programs is in
+//! (`BPF_PROG_TEST_RUN`), per change in real time. The cost of a packet in the whole programs is in
 //! `cost.rs`.
 
 #[path = "../tests/common/mod.rs"]

@@ -1,8 +1,8 @@
-//! [`Attachment`]: how a program hangs on an interface, and comes into the place of an earlier agent's.
+//! [`Attachment`]: attachment of a program, and replacement of an earlier agent's.
 //!
-//! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc
-//! clsact; in both a newer program has to take an older one's place without a packet that passes
-//! unseen, and what others hung beside must stay. Approach: a link is pinned, and the next agent
+//! Problem: kernels since 6.6 attach programs by tcx links, earlier ones by filters of the qdisc
+//! clsact; in both a newer program has to replace an older one without a packet that passes
+//! unprocessed, and programs of others must stay. Approach: a link is pinned, and the next agent
 //! updates it; a filter has a number that is unlikely to be chosen by accident, and is replaced
 //! there. A kernel without tcx refuses the link. Both go before foreign programs, which may end a
 //! packet's way through the programs: ours always lets the next ones run.
@@ -29,7 +29,7 @@ const FILTER_HANDLE: u16 = 0x7765;
 /// Where earlier versions had them, behind those of others.
 const EARLIER_PRIORITY: u16 = 0x7765;
 
-/// How programs are held on an interface.
+/// The kind of attachment of programs to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// Links (kernel 6.6 and later).
@@ -118,7 +118,7 @@ pub(crate) fn attach_filter(
     Ok(())
 }
 
-/// The filters of a program that agents of any version hung on an interface. By their place besides
+/// The filters of a program that agents of any version attached to an interface. By their position besides
 /// their name: filters of others may have attributes that look like a name and are none.
 fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) -> Result<Vec<Filter>, NetlinkError> {
     let mut filters = tc::filters_named(socket, index, parent(direction), name)?;

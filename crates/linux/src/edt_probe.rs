@@ -34,7 +34,7 @@ const LOOPBACK: u32 = 1;
 /// The delay of a datagram with a departure time on the loopback interface of the calling thread's
 /// namespace, a scratch one; with `fq` or with the existing qdisc.
 pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
-    let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let context = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     loopback_up()?;
     if fq {
         add_fq()?;
@@ -49,13 +49,13 @@ pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
     };
     // Detached with the object.
     let _object = load().map_err(|error| error.to_string())?;
-    let socket = UdpSocket::bind("127.0.0.1:0").map_err(say("a socket in the scratch namespace"))?;
-    let own = socket.local_addr().map_err(say("its address"))?;
-    socket.set_read_timeout(Some(NEVER)).map_err(say("its timeout"))?;
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(context("a socket in the scratch namespace"))?;
+    let own = socket.local_addr().map_err(context("its address"))?;
+    socket.set_read_timeout(Some(NEVER)).map_err(context("its timeout"))?;
     let sent_at = kernel_time();
-    socket.send_to(b"weir", own).map_err(say("send a datagram with a departure time"))?;
+    socket.send_to(b"weir", own).map_err(context("send a datagram with a departure time"))?;
     let mut buffer = [0; 4];
-    socket.recv_from(&mut buffer).map_err(say("a datagram with a departure time does not arrive"))?;
+    socket.recv_from(&mut buffer).map_err(context("a datagram with a departure time does not arrive"))?;
     Ok(Duration::from_nanos(kernel_time() - sent_at))
 }
 

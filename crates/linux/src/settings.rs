@@ -165,7 +165,7 @@ impl InterfaceDatapath {
         }
         let meter = shaper
             .interface_meter(machine, Direction::Rx, Instant::ZERO)
-            .expect("every shaper has the receiving level");
+            .expect("every shaper has an interface meter for receiving");
         let (raw, there) = (meter.raw(), self.maps.interfaces.get(abi::SIDE_RECEIVING)?);
         let wanted = Interface {
             law: raw.law,
