@@ -14,7 +14,7 @@
  *            datagrams pass if they are addressed to the agent, come from a machine of the rack,
  *            and do not exceed that machine's rate limit. All other datagrams are dropped.
  *
- * Each reason for a drop has its own counter (enum weir_count, tables.h).
+ * Each reason for a drop has its own counter (struct weir_counts, tables.h).
  *
  * Source: ours; Parley section 3.2.1 for the feedback.
  */

@@ -5,8 +5,9 @@
  * crates/datapath/build generates the Rust types, constants and functions from this header and
  * those it includes. The maps are in maps.h.
  *
- * Each value has one writer: user space writes the configuration, the timer the meters, each CPU
- * its counters. The limiters of departure times have several writers in the kernel, under a lock.
+ * User space writes the configuration, each CPU its counters, and the CPU that runs a tick the
+ * meters. Where several CPUs write a value, they hold a lock (limiters and destinations) or use
+ * atomic operations (leases, rate mailboxes).
  *
  * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in
  * later policies: user space recognises it by the hash of its name.
@@ -145,7 +146,7 @@ struct weir_counting {
 	u64 feedback_sent; /* packets */
 };
 
-/* A service's receiving side, written by the timer; packets read `meter.rate`. */
+/* A service's receiving side, written by ticks; packets read `meter.rate`. */
 struct weir_receiver {
 	struct weir_receive_meter meter;
 	struct weir_taken taken; /* counts of the current tick */
@@ -154,7 +155,7 @@ struct weir_receiver {
 	u32 name[4]; /* of the service whose meter it is */
 };
 
-/* The timer's state of the interface. */
+/* The state of the interface's ticks. */
 struct weir_state {
 	struct weir_interface_meter receiving;
 	struct weir_interface_meter sending; /* with departure times */

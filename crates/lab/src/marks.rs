@@ -27,7 +27,7 @@ use weir_linux::netns::{Netns, NetnsError};
 use weir_units::{Bandwidth, Bytes};
 
 const MARK: &str = "weir_mark";
-const LET_GO: &str = "weir_discard";
+const DISCARD: &str = "weir_discard";
 const SETTINGS: &str = "weir_port";
 const QUEUE: &str = "weir_port_queue";
 
@@ -113,7 +113,7 @@ impl MarkingPort {
         buffer: Bytes,
         mark: Bytes,
     ) -> Result<Self, MarksError> {
-        let programs = [(MARK, TcAttachType::Egress), (LET_GO, TcAttachType::Ingress)];
+        let programs = [(MARK, TcAttachType::Egress), (DISCARD, TcAttachType::Ingress)];
         Self::attach_all(switch, port, rate, buffer, mark, &programs)
     }
 

@@ -97,8 +97,7 @@ impl Destinations {
 
     /// The file of the ring buffer, readable while it has events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring, which is borrowed, keeps its file open.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.ring.as_fd()
     }
 
     /// The destinations whose rate has changed since the last call, with the rate.

@@ -38,14 +38,23 @@ impl<T: Pod> Values<T> {
 /// A map of values by index and CPU.
 pub(crate) struct CpuValues<T: Pod>(PerCpuArray<MapData, Value<T>>);
 
+/// A structure of counters of type `u64` and nothing else, which can be added field by field.
+pub(crate) trait Counters: Pod {}
+
+impl Counters for Meter {}
+impl Counters for Counts {}
+
 impl<T: Pod> CpuValues<T> {
     /// The value of each CPU.
     pub(crate) fn get(&self, index: u32) -> Result<Vec<T>, MapError> {
         Ok(self.0.get(&index, 0)?.iter().map(|value| value.0).collect())
     }
 
-    /// The sum over all CPUs of a structure of counters, each a `u64`.
-    pub(crate) fn sum(&self, index: u32) -> Result<T, MapError> {
+    /// The sum over all CPUs.
+    pub(crate) fn sum(&self, index: u32) -> Result<T, MapError>
+    where
+        T: Counters,
+    {
         let mut sum = T::zeroed();
         for value in self.get(index)? {
             let counters = bytemuck::cast_slice_mut::<T, u64>(std::slice::from_mut(&mut sum));

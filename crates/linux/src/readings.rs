@@ -1,7 +1,7 @@
 //! Counters and meters of an interface's programs.
 //!
-//! Each CPU has its own counters, which are summed here. The timer writes the meters word by word,
-//! so a reading may mix two ticks; no decision depends on the difference.
+//! Each CPU has its own counters, which are summed here. Ticks write the meters word by word, so a
+//! reading may mix two ticks; no decision depends on the difference.
 
 use crate::loader::{InterfaceDatapath, LoaderError};
 use weir_datapath::Meter;

@@ -410,7 +410,7 @@ fn as_of_an_earlier_version(netns: &Netns) {
     netns.run(rename).expect("enter");
 }
 
-/// An upgrade takes nothing over but the programs' places, and that clsact is to go at the end.
+/// An upgrade replaces the programs and takes over nothing of the maps but the duty to remove clsact.
 #[test]
 fn upgrade_and_removal_restore_the_host() {
     if skipped() {
