@@ -66,7 +66,10 @@ struct bpf_spin_lock {
 #define WEIR_PEER_RATE 2000000ULL
 #define WEIR_PEER_BURST 65536
 
-/* Agents of other versions read `version` and `clsact`, which keep their offsets. */
+/*
+ * Agents of other versions read `clsact`, which keeps its offset. The size of the structure may
+ * change: they read as many bytes as the map has (crates/linux/src/maps.rs).
+ */
 struct weir_config {
 	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
 	u32 clsact;           /* 1: the agent added clsact and removes it again */
