@@ -192,7 +192,10 @@ struct weir_destination_key {
 	u32 reserved;
 };
 
-/* A destination limiter and the position in time of its last feedback. */
+/*
+ * A destination limiter and the position in time of its last feedback, both under the lock of the
+ * interface's egress.
+ */
 struct weir_destination_entry {
 	struct weir_destination destination;
 	struct weir_destination_key key;
@@ -240,7 +243,7 @@ struct weir_service_egress {
 /* The interface's sending side with departure times. */
 struct weir_interface_egress {
 	struct weir_machine_egress machine;
-	struct bpf_spin_lock lock; /* of `machine` and of every sender and destination limiter */
+	struct bpf_spin_lock lock; /* of `machine`, every sender and every destination */
 	u32 reserved;
 };
 
@@ -259,9 +262,9 @@ struct weir_address {
 
 /* A machine of the rack. */
 struct weir_peer {
-	struct weir_limiter limiter;
-	u64 passed;  /* datagrams */
-	u64 refused; /* datagrams beyond its rate */
+	struct weir_limiter limiter; /* of its datagrams */
+	struct bpf_spin_lock lock;   /* of `limiter`: several CPUs may receive its datagrams */
+	u32 reserved;
 };
 
 /*
