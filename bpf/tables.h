@@ -44,6 +44,12 @@ struct bpf_spin_lock {
 
 /* One classifier in use and one being written. */
 #define WEIR_TABLES 2
+/*
+ * ns, shortest interval between two ticks. With edt each tick is an expiry of a timer, also on an
+ * idle host: every 200 us that took up to 20 % of two virtual processors from all other programs
+ * (docs/design/ticks.md). At 50 us it is four times as much, nearly all of them.
+ */
+#define WEIR_TICK_MIN 50000ULL
 /* Services of one host. */
 #define WEIR_SERVICES_MAX 1024
 /* One meter for each direction of each service and of unclassified traffic. */
@@ -89,7 +95,7 @@ struct weir_config {
 	u64 agent_address[2]; /* destination of brokers' datagrams */
 	u64 agent_cookie;     /* of the agent's socket, the only local sender of control traffic */
 	u64 epoch;            /* number of the agent's start */
-	u64 tick;             /* ns between two ticks of the meters */
+	u64 tick;             /* ns between two ticks of the meters, at least WEIR_TICK_MIN */
 	u64 timeout;          /* ns without a heartbeat of the agent after which the static policy applies */
 	u64 hardware;         /* the interface's hardware address, in the first six bytes */
 };
