@@ -22,10 +22,6 @@ use weir_datapath::{Address, Classifier, ShaperConfig, SipKey, starts};
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
-/// Least number of bursts in a window of a receive meter: one burst is then at most a quarter of
-/// its usage, as a segment of 64 KiB is at 10 Gb/s in Parley's 200 µs.
-const GRAIN_BURSTS: u64 = 4;
-
 /// Metadata that the programs set on departing packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classes {
@@ -188,7 +184,7 @@ impl InterfaceDatapath {
         };
         // Assumes that senders send in bursts like this host.
         let burst = crate::class::burst_bytes(sending).get().max(sending.segment.get());
-        self.config.grain = u32::try_from(burst * GRAIN_BURSTS).unwrap_or(u32::MAX);
+        self.config.grain = u32::try_from(burst * u64::from(abi::GRAIN_BURSTS)).unwrap_or(u32::MAX);
         self.config.tick = tick(shortest);
         self.config.cpus = possible_cpus()?;
         self.config.enforces = 1;
