@@ -35,13 +35,6 @@
  */
 #define WEIR_STATE_REVISION 1
 
-#ifndef __bpf__
-/* The kernel's, of linux/bpf.h. */
-struct bpf_spin_lock {
-	u32 val;
-};
-#endif
-
 /* One classifier in use and one being written. */
 #define WEIR_TABLES 2
 /*

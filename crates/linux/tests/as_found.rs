@@ -417,7 +417,8 @@ fn as_of_an_earlier_version(netns: &Netns) {
         let mut larger = Array::<_, Value<Table>>::try_from(open("weir_tables")).expect("the sizes agree");
         let mut value = Table::default();
         let first_fields = offset_of!(Config, clsact) + size_of::<u32>();
-        bytemuck::bytes_of_mut(&mut value)[..first_fields].copy_from_slice(&bytemuck::bytes_of(&config)[..first_fields]);
+        bytemuck::bytes_of_mut(&mut value)[..first_fields]
+            .copy_from_slice(&bytemuck::bytes_of(&config)[..first_fields]);
         larger.set(0, Value(value), 0).expect("written");
         std::fs::rename(own.join("weir_tables"), own.join("weir_config")).expect("renamed");
         std::fs::rename(&own, own.with_file_name(format!("v0{which}"))).expect("renamed");
