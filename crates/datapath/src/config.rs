@@ -60,6 +60,19 @@ pub struct ServiceShaper {
     pub senders: Vec<(MachineId, Weight)>,
 }
 
+impl Default for ServiceShaper {
+    /// Parley's constants and no limits.
+    fn default() -> Self {
+        let parameters = ShaperParameters::PARLEY;
+        Self {
+            interval: parameters.interval,
+            burst: parameters.destination.burst,
+            shares: PerDirection::default(),
+            senders: Vec::new(),
+        }
+    }
+}
+
 impl ShaperConfig {
     /// Parley's shapers under a policy; `interval` and `burst` apply to services without their own
     /// in the policy, `None` is Parley's (200 µs at 10 Gb/s, 64 kB).

@@ -34,6 +34,7 @@ use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::Message;
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
+use weir_datapath::abi;
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
 
 /// The smallest rate that a class is given: with it a frame still passes within seconds, and HTB's 60 s
@@ -47,6 +48,8 @@ pub const QUEUE_TIME: Duration = Duration::from_millis(20);
 const QUEUE_FRAMES: u64 = 128;
 /// The delay that a burst covers; see the module's head.
 const BURST_TIME: Duration = Duration::from_millis(1);
+const _: () =
+    assert!(abi::NANOBITS_PER_BYTE / BURST_TIME.nanos() == abi::BURST_PART as u64, "as in datapath/departure.h");
 /// The fewest frames in a burst, TCP's first window: a timer that is late by less than ten frames' time (4 ms at
 /// 30 Mb/s; a virtual machine under load is that late) costs no throughput.
 const BURST_FRAMES: u64 = 10;
@@ -178,7 +181,7 @@ pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
 /// The burst as the time that it takes at the rate.
 fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
     let bytes = rate.bytes_in(BURST_TIME).get().max(burst_bytes(sending).get());
-    let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate.bps());
+    let ns = u128::from(bytes) * u128::from(abi::NANOBITS_PER_BYTE) / u128::from(rate.bps());
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
 

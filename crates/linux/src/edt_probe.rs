@@ -22,11 +22,10 @@ use aya::{EbpfLoader, include_bytes_aligned};
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
+use weir_datapath::abi::PROBE_WAIT;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probe.bpf.o"));
 
-/// Delay set by the program, ns: `WEIR_PROBE_WAIT`.
-const WAIT: u64 = 50_000_000;
 /// Time after which the packet counts as lost; a suspended machine may take long.
 const NEVER: Duration = Duration::from_secs(2);
 const LOOPBACK: u32 = 1;
@@ -62,10 +61,10 @@ pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
 /// Succeeds if departure times are applied.
 pub(crate) fn are_applied() -> Result<(), String> {
     let took = departure(true)?;
-    if took < Duration::from_nanos(WAIT) {
+    if took < Duration::from_nanos(PROBE_WAIT.into()) {
         return Err(format!(
             "the kernel does not apply departure times: a packet with a departure after {} ms arrived after {:.1} ms",
-            WAIT / 1_000_000,
+            PROBE_WAIT / 1_000_000,
             took.as_secs_f64() * 1e3
         ));
     }
@@ -108,6 +107,6 @@ mod tests {
             return;
         }
         let took = netns::scratch(|| departure(false)).expect("a namespace").expect("sent");
-        assert!(took < Duration::from_nanos(WAIT), "{took:?}");
+        assert!(took < Duration::from_nanos(PROBE_WAIT.into()), "{took:?}");
     }
 }
