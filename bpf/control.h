@@ -14,7 +14,7 @@
  *            datagrams pass if they are addressed to the agent, come from a machine of the rack,
  *            and do not exceed that machine's rate limit. All other datagrams are dropped.
  *
- * Each reason for a drop has its own counter (enum weir_count, tables.h).
+ * Each reason for a drop has its own counter (struct weir_counts, tables.h).
  *
  * Source: ours; Parley section 3.2.1 for the feedback.
  */
@@ -79,26 +79,29 @@ static __noinline int is_authentic(const u64 *body, const struct weir_packet *pa
 }
 
 /*
- * Records a destination's new rate in its mailbox and posts an event to the agent. At most one
- * event per destination is outstanding. A change of 1/128 or less is not worth a change of HTB
- * classes and is ignored: capacity that it leaves unused raises the following rates until the
- * difference exceeds 1/128. With departure times (edt) there are no classes, and no event is
- * posted.
+ * Stores a destination's new rate in its mailbox. The caller has the lock, so that an older rate
+ * never follows a newer one. Returns 1 if the rate has changed. A change of 1/128 or less is not
+ * worth a change of HTB classes and is ignored: capacity that it leaves unused raises the following
+ * rates until the difference exceeds 1/128.
  */
-static __always_inline void post_rate(const struct weir_config *config, u32 slot, u64 rate, u64 now)
+static __always_inline int store_rate(struct weir_rate_mailbox *mailbox, u64 rate, u64 now)
 {
-	struct weir_rate_mailbox *mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
-	u64 before, change;
+	u64 before = mailbox->rate, change = before > rate ? before - rate : rate - before;
 
-	if (!mailbox)
-		return;
 	mailbox->feedback_at = now;
-	before = mailbox->rate;
-	change = before > rate ? before - rate : rate - before;
 	if (change <= before / 128)
-		return;
+		return 0;
 	mailbox->rate = rate;
-	if (!paces(config) && !__sync_lock_test_and_set(&mailbox->unread, 1) &&
+	return 1;
+}
+
+/*
+ * Posts an event to the agent after a change of a mailbox's rate. At most one event per destination
+ * is outstanding. With departure times (edt) there are no classes, and no event is posted.
+ */
+static __always_inline void post_event(struct weir_rate_mailbox *mailbox, u32 slot)
+{
+	if (!__sync_lock_test_and_set(&mailbox->unread, 1) &&
 	    bpf_ringbuf_output(&weir_events, &slot, sizeof(slot), 0))
 		/* The ring buffer is full. The next change of the rate posts the event. */
 		__sync_lock_test_and_set(&mailbox->unread, 0);
@@ -129,19 +132,35 @@ static __noinline u32 add_destination(const struct weir_destination_key *destina
 }
 
 /*
+ * Returns the slot of the destination that feedback comes from, which is added if it is new, or
+ * WEIR_DESTINATIONS_MAX if the table is full.
+ */
+static __always_inline u32 destination_slot(const struct weir_packet *packet, u32 service)
+{
+	struct weir_destination_key destination = {};
+	u32 *known;
+
+	destination.address[0] = packet->source[0];
+	destination.address[1] = packet->source[1];
+	destination.service = service;
+	known = bpf_map_lookup_elem(&weir_destination_slots, &destination);
+	return known ? *known : add_destination(&destination);
+}
+
+/*
  * Applies authentic feedback to its destination's limiter. Returns 1 if the receiver is due another
  * ECN capability message (WEIR_ECN_REFRESH).
  */
 static __always_inline int apply_feedback(const struct weir_config *config, const struct weir_feedback *feedback,
 					  const struct weir_packet *packet, u32 service, u64 now)
 {
-	struct weir_destination_key destination = {};
 	struct weir_service *settings = bpf_map_lookup_elem(&weir_services, &service);
 	struct weir_destination_rules rules;
 	struct weir_interface_egress *egress;
 	struct weir_destination_entry *entry;
-	u32 slot = WEIR_DESTINATIONS_MAX;
-	u32 *known, weight, key = 0;
+	struct weir_rate_mailbox *mailbox;
+	u32 slot, weight, key = 0;
+	int newer, changed = 0;
 	u64 rate;
 
 	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
@@ -151,39 +170,45 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 		count_event(feedback_unclassified);
 		return 0;
 	}
-	destination.address[0] = packet->source[0];
-	destination.address[1] = packet->source[1];
-	destination.service = service;
-	known = bpf_map_lookup_elem(&weir_destination_slots, &destination);
-	if (known)
-		slot = *known;
-	else
-		slot = add_destination(&destination);
+	slot = destination_slot(packet, service);
 	entry = bpf_map_lookup_elem(&weir_destinations, &slot);
 	if (!entry) {
 		count_event(destinations_full);
 		return 0;
 	}
+	/* Most replays end here, without the lock. */
 	if (!weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence)) {
 		count_event(feedback_replayed);
 		return 0;
 	}
-	entry->epoch = feedback->epoch;
-	entry->sequence = feedback->sequence;
-	entry->feedback_count += 1;
+	mailbox = bpf_map_lookup_elem(&weir_rate_mailboxes, &slot);
+	if (!mailbox)
+		return 0;
 	rules = settings->rules;
 	weight = settings->sender_weight;
 	rate = feedback->rate;
 	bpf_spin_lock(&egress->lock);
-	if (!entry->destination.feedback_at ||
-	    weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP)
-		weir_destination_init(&entry->destination, now, &rules, WEIR_LAW_RATE_MAX);
-	else
-		weir_destination_set_rules(&entry->destination, &rules);
-	weir_destination_feedback(&entry->destination, now, rate, weight);
-	rate = entry->destination.limiter.rate;
+	/* Another CPU may have applied newer feedback, or this packet's duplicate, since the check. */
+	newer = weir_feedback_newer(feedback->epoch, feedback->sequence, entry->epoch, entry->sequence);
+	if (newer) {
+		entry->epoch = feedback->epoch;
+		entry->sequence = feedback->sequence;
+		entry->feedback_count += 1;
+		if (!entry->destination.feedback_at ||
+		    weir_destination_silent(&entry->destination, now) == WEIR_DESTINATION_DROP)
+			weir_destination_init(&entry->destination, now, &rules, WEIR_LAW_RATE_MAX);
+		else
+			weir_destination_set_rules(&entry->destination, &rules);
+		weir_destination_feedback(&entry->destination, now, rate, weight);
+		changed = store_rate(mailbox, entry->destination.limiter.rate, now);
+	}
 	bpf_spin_unlock(&egress->lock);
-	post_rate(config, slot, rate, now);
+	if (!newer) {
+		count_event(feedback_replayed);
+		return 0;
+	}
+	if (changed && !paces(config))
+		post_event(mailbox, slot);
 	count_event(feedback_accepted);
 	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
 		entry->capability_acked_at = now;
@@ -208,6 +233,8 @@ static __always_inline int admit_broker_datagram(struct __sk_buff *skb, const st
 {
 	struct weir_address from;
 	struct weir_peer *peer;
+	u32 bytes;
+	int exceeds;
 
 	if (packet->destination[0] != config->agent_address[0] ||
 	    packet->destination[1] != config->agent_address[1]) {
@@ -221,18 +248,21 @@ static __always_inline int admit_broker_datagram(struct __sk_buff *skb, const st
 		count_event(unknown_peer);
 		return DROP;
 	}
+	bytes = skb->len;
+	bpf_spin_lock(&peer->lock);
 	if (!peer->limiter.rate) {
 		peer->limiter.paid_at = now;
 		weir_limiter_set_rate(&peer->limiter, now, WEIR_PEER_RATE);
 		weir_limiter_set_burst(&peer->limiter, WEIR_PEER_BURST);
 	}
-	if (weir_limiter_earliest(&peer->limiter, now) > now) {
-		peer->refused += 1;
+	exceeds = weir_limiter_earliest(&peer->limiter, now) > now;
+	if (!exceeds)
+		weir_limiter_charge(&peer->limiter, bytes);
+	bpf_spin_unlock(&peer->lock);
+	if (exceeds) {
 		count_event(peer_rate_exceeded);
 		return DROP;
 	}
-	weir_limiter_departure(&peer->limiter, now, skb->len);
-	peer->passed += 1;
 	return NEXT;
 }
 

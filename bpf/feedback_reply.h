@@ -182,6 +182,11 @@ static __noinline int receive_ecn_capability(const struct weir_feedback *message
 		return 0;
 	ecn_sender_of(packet, service, &reply->sender);
 	last = bpf_map_lookup_elem(&weir_ecn_senders, &reply->sender);
+	/*
+	 * Without a lock: two CPUs that process messages of one sender at the same moment can both
+	 * accept, and the older message can be stored last. Both arrived now, so `at` is right, and
+	 * the next message is newer than either.
+	 */
 	if (last && !weir_feedback_newer(message->epoch, message->sequence, last->epoch, last->sequence)) {
 		count_event(feedback_replayed);
 		return 0;

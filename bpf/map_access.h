@@ -47,7 +47,7 @@ static __always_inline void ecn_sender_of(const struct weir_packet *packet, u32 
 	sender->service = service;
 }
 
-/* Whether the sender of a packet of a service has declared ECN capability less than `since` ns before `now`. */
+/* Whether the sender of a packet of a service has sent an ECN capability message less than `since` ns before `now`. */
 static __always_inline int is_ecn_sender(const struct weir_packet *packet, u32 service, u64 now, u64 since)
 {
 	struct weir_ecn_sender sender = {};
@@ -55,7 +55,7 @@ static __always_inline int is_ecn_sender(const struct weir_packet *packet, u32 s
 
 	ecn_sender_of(packet, service, &sender);
 	capability = bpf_map_lookup_elem(&weir_ecn_senders, &sender);
-	/* the time of a tick may lie before the declaration */
+	/* the time of a tick may be before that of the message */
 	return capability && (now < capability->at || now - capability->at < since);
 }
 
@@ -72,7 +72,7 @@ static __always_inline int decapsulates(const struct weir_packet *packet, u32 se
 		return 0;
 	/* read before the lookup, as a writer adds the sender before it counts it */
 	known = *(volatile u64 *)epoch;
-	/* the time of a tick may lie before the declaration */
+	/* the time of a tick may be before that of the message */
 	if (cached->sender.source[0] == packet->source[0] && cached->sender.source[1] == packet->source[1] &&
 	    cached->sender.destination[0] == packet->destination[0] &&
 		    cached->sender.destination[1] == packet->destination[1] &&

@@ -62,7 +62,7 @@ WEIR_ARRAY(weir_timers, struct weir_timer, 1);
 WEIR_ARRAY(weir_service_egresses, struct weir_service_egress, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_interface_egresses, struct weir_interface_egress, 1);
 
-/* written for declarations of ECN capability */
+/* written for ECN capability messages */
 WEIR_ARRAY(weir_ecn_epoch, u64, 1); /* senders added so far */
 
 /* destinations */

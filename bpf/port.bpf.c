@@ -28,27 +28,11 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "auxiliary.h"
 #include "limiter.h"
 
 #define NEXT (-1)
 #define DROP 2
-
-/* Configuration. User space writes it before it attaches the program. */
-struct weir_port {
-	u64 rate;   /* bit/s, not 0 */
-	u64 mark;   /* bytes, the marking threshold */
-	u64 buffer; /* bytes */
-};
-
-/* State. Only the program writes it. */
-struct weir_port_queue {
-	struct bpf_spin_lock lock; /* several CPUs may send through one port */
-	u32 reserved;
-	struct weir_limiter queue; /* the model; `owed` is its length in nanobits */
-	u64 packets; /* all packets */
-	u64 above;   /* of `packets`, those above the threshold */
-	u64 marked;  /* of `above`, those that were ECN-capable and marked CE */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

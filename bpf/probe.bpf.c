@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Probe program for departure times (crates/linux/src/edt_probe.rs): it delays each packet by 50
- * ms.
+ * Probe program for departure times (crates/linux/src/edt_probe.rs): it delays each packet by
+ * WEIR_PROBE_WAIT.
  *
  * The program runs only in a scratch namespace. If a packet arrives sooner, the qdisc or the kernel
  * ignores departure times, and the edt backend cannot be used.
@@ -9,8 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* ns; WAIT in edt_probe.rs */
-#define WEIR_PROBE_WAIT 50000000ULL
+#include "auxiliary.h"
 
 SEC("classifier")
 int weir_probe(struct __sk_buff *skb)

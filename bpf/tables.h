@@ -5,8 +5,9 @@
  * crates/datapath/build generates the Rust types, constants and functions from this header and
  * those it includes. The maps are in maps.h.
  *
- * Each value has one writer: user space writes the configuration, the timer the meters, each CPU
- * its counters. The limiters of departure times have several writers in the kernel, under a lock.
+ * User space writes the configuration, each CPU its counters, and the CPU that runs a tick the
+ * meters. Where several CPUs write a value, they hold a lock (limiters and destinations) or use
+ * atomic operations (leases, rate mailboxes).
  *
  * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in
  * later policies: user space recognises it by the hash of its name.
@@ -34,15 +35,14 @@
  */
 #define WEIR_STATE_REVISION 1
 
-#ifndef __bpf__
-/* The kernel's, of linux/bpf.h. */
-struct bpf_spin_lock {
-	u32 val;
-};
-#endif
-
 /* One classifier in use and one being written. */
 #define WEIR_TABLES 2
+/*
+ * ns, shortest interval between two ticks. With edt each tick is an expiry of a timer, also on an
+ * idle host: every 200 us that took up to 20 % of two virtual processors from all other programs
+ * (docs/design/ticks.md). At 50 us it is four times as much, nearly all of them.
+ */
+#define WEIR_TICK_MIN 50000ULL
 /* Services of one host. */
 #define WEIR_SERVICES_MAX 1024
 /* One meter for each direction of each service and of unclassified traffic. */
@@ -65,7 +65,10 @@ struct bpf_spin_lock {
 #define WEIR_PEER_RATE 2000000ULL
 #define WEIR_PEER_BURST 65536
 
-/* Agents of other versions read `version` and `clsact`, which keep their offsets. */
+/*
+ * Agents of other versions read `clsact`, which keeps its offset. The size of the structure may
+ * change: they read as many bytes as the map has (crates/linux/src/maps.rs).
+ */
 struct weir_config {
 	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
 	u32 clsact;           /* 1: the agent added clsact and removes it again */
@@ -85,7 +88,7 @@ struct weir_config {
 	u64 agent_address[2]; /* destination of brokers' datagrams */
 	u64 agent_cookie;     /* of the agent's socket, the only local sender of control traffic */
 	u64 epoch;            /* number of the agent's start */
-	u64 tick;             /* ns between two ticks of the meters */
+	u64 tick;             /* ns between two ticks of the meters, at least WEIR_TICK_MIN */
 	u64 timeout;          /* ns without a heartbeat of the agent after which the static policy applies */
 	u64 hardware;         /* the interface's hardware address, in the first six bytes */
 };
@@ -145,7 +148,7 @@ struct weir_counting {
 	u64 feedback_sent; /* packets */
 };
 
-/* A service's receiving side, written by the timer; packets read `meter.rate`. */
+/* A service's receiving side, written by ticks; packets read `meter.rate`. */
 struct weir_receiver {
 	struct weir_receive_meter meter;
 	struct weir_taken taken; /* counts of the current tick */
@@ -154,7 +157,7 @@ struct weir_receiver {
 	u32 name[4]; /* of the service whose meter it is */
 };
 
-/* The timer's state of the interface. */
+/* The state of the interface's ticks. */
 struct weir_state {
 	struct weir_interface_meter receiving;
 	struct weir_interface_meter sending; /* with departure times */
@@ -188,7 +191,10 @@ struct weir_destination_key {
 	u32 reserved;
 };
 
-/* A destination limiter and the position in time of its last feedback. */
+/*
+ * A destination limiter and the position in time of its last feedback, both under the lock of the
+ * interface's egress.
+ */
 struct weir_destination_entry {
 	struct weir_destination destination;
 	struct weir_destination_key key;
@@ -196,32 +202,32 @@ struct weir_destination_entry {
 	u64 sequence;
 	u64 feedback_count;      /* feedback applied */
 	u64 sent;                /* bytes to it */
-	u64 capability_sent_at;  /* ns: last declaration of ECN capability to it (feedback.h) */
+	u64 capability_sent_at;  /* ns: last ECN capability message to it (feedback.h) */
 	u64 capability_acked_at; /* ns: its last acknowledgement */
 	struct weir_lease lease;
 };
 
-/* A sender that has declared ECN capability (feedback.h): a service of this host from `source` to `destination`. */
+/* A sender of an ECN capability message (feedback.h): a service of this host from `source` to `destination`. */
 struct weir_ecn_sender {
 	u64 source[2];
 	u64 destination[2];
 	u64 service;
 };
 
-/* Its last declaration. */
+/* Its last ECN capability message. */
 struct weir_ecn_capability {
 	u64 at; /* ns */
 	u64 epoch;
 	u64 sequence;
 };
 
-/* ECN senders of this host. An evicted sender is added again by its next declaration. */
+/* ECN senders of this host. An evicted sender is added again by its next message. */
 #define WEIR_ECN_SENDERS_MAX 16384
 
 /* One CPU's cache of weir_ecn_senders: a lookup there takes a third of a packet's time. */
 struct weir_ecn_cache {
 	struct weir_ecn_sender sender;
-	u64 at;    /* ns: last declaration; 0: none */
+	u64 at;    /* ns: last message; 0: none */
 	u64 epoch; /* weir_ecn_epoch at the lookup; a negative entry is stale once that has changed */
 };
 
@@ -236,7 +242,7 @@ struct weir_service_egress {
 /* The interface's sending side with departure times. */
 struct weir_interface_egress {
 	struct weir_machine_egress machine;
-	struct bpf_spin_lock lock; /* of `machine` and of every sender and destination limiter */
+	struct bpf_spin_lock lock; /* of `machine`, every sender and every destination */
 	u32 reserved;
 };
 
@@ -255,9 +261,9 @@ struct weir_address {
 
 /* A machine of the rack. */
 struct weir_peer {
-	struct weir_limiter limiter;
-	u64 passed;  /* datagrams */
-	u64 refused; /* datagrams beyond its rate */
+	struct weir_limiter limiter; /* of its datagrams */
+	struct bpf_spin_lock lock;   /* of `limiter`: several CPUs may receive its datagrams */
+	u32 reserved;
 };
 
 /*

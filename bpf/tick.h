@@ -38,8 +38,6 @@
 #define BPF_F_TIMER_ABS 1
 #endif
 #define WEIR_CLOCK_MONOTONIC 1
-/* ns, lower bound of the tick interval */
-#define WEIR_TICK_MIN 50000ULL
 /* ns between two runs of the timer where packets run the ticks (htb) */
 #define WEIR_TIMER_INTERVAL 10000000ULL
 /*
@@ -351,7 +349,7 @@ __noinline int tick_at(u64 now)
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &zero);
 	struct weir_interface *desired = bpf_map_lookup_elem(&weir_interfaces, &zero);
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
-	u64 due, tick;
+	u64 due;
 
 	if (!config || !desired || !state)
 		return 0;
@@ -360,9 +358,8 @@ __noinline int tick_at(u64 now)
 	/* Another CPU may have run the tick between the two reads. */
 	due = *(volatile u64 *)&state->due;
 	if (now >= due) {
-		tick = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;
-		due += tick;
-		*(volatile u64 *)&state->due = due > now ? due : now + tick;
+		due += config->tick;
+		*(volatile u64 *)&state->due = due > now ? due : now + config->tick;
 		state->ticks += 1;
 		if (config->enforces)
 			collect_and_run(config, desired, state, now);
@@ -414,7 +411,7 @@ static int timer_callback(void *map __attribute__((unused)), u32 *key __attribut
 	next = WEIR_TIMER_INTERVAL;
 	if (paces(config)) {
 		share_sending(config, state, now);
-		next = config->tick > WEIR_TICK_MIN ? config->tick : WEIR_TICK_MIN;
+		next = config->tick;
 	}
 	next = next_expiry(state, bpf_ktime_get_ns(), next);
 	if (bpf_timer_start(&timer->timer, next, BPF_F_TIMER_ABS)) {

@@ -3,29 +3,16 @@
  * Test programs, never attached: they run headers of datapath/ in the kernel (BPF_PROG_TEST_RUN).
  *
  *   weir_verdict   Parses and classifies its frame. The result is in weir_found.
- *   weir_limit     Reads a struct step from its frame, applies it to the limiter in weir_limiters,
+ *   weir_limit     Reads a struct weir_step from its frame, applies it to the limiter in weir_limiters,
  *                  and stores the departure time in weir_departed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "auxiliary.h"
 #include "classify.h"
 #include "limiter.h"
 #include "tables.h"
-
-struct found {
-	struct weir_packet packet;
-	u32 parsed; /* 1: the frame was parsed */
-	u32 service;
-};
-
-/* One operation on a limiter, as the test writes it into the frame. */
-struct step {
-	u64 now;   /* ns */
-	u64 rate;  /* bit/s */
-	u32 bytes; /* of the packet */
-	u32 set;   /* 1: set the limiter's rate to `rate` first */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -38,7 +25,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct found);
+	__type(value, struct weir_found);
 } weir_found SEC(".maps");
 
 struct {
@@ -60,7 +47,7 @@ int weir_verdict(struct __sk_buff *skb)
 {
 	u32 key = 0;
 	struct weir_table *table = bpf_map_lookup_elem(&weir_tables, &key);
-	struct found *found = bpf_map_lookup_elem(&weir_found, &key);
+	struct weir_found *found = bpf_map_lookup_elem(&weir_found, &key);
 	struct weir_packet packet;
 
 	if (!table || !found)
@@ -79,7 +66,7 @@ int weir_limit(struct __sk_buff *skb)
 	u32 key = 0;
 	struct weir_limiter *limiter = bpf_map_lookup_elem(&weir_limiters, &key);
 	u64 *departed = bpf_map_lookup_elem(&weir_departed, &key);
-	struct step step;
+	struct weir_step step;
 
 	if (!limiter || !departed || weir_load(skb, 0, &step, sizeof(step)))
 		return 1;

@@ -112,7 +112,6 @@ struct weir_sender {
 	u64 latest;              /* ns: the last departure */
 	u64 waited_at;           /* ns: when the service last exceeded its committed share */
 	u64 sent;                /* bytes with a departure */
-	u64 excess;              /* of them, bytes that left as excess */
 	u64 dropped;             /* buffers beyond the horizon */
 	u32 generation;          /* of the weir_sending from which `committed` was computed */
 	u32 reserved;
@@ -321,8 +320,6 @@ WEIR_INLINE u32 weir_sender_departure(struct weir_sender *sender, const struct w
 		weir_limiter_charge(&sender->committed, bytes);
 		if (own > *departure)
 			*departure = own;
-	} else {
-		sender->excess += bytes;
 	}
 	/* the time of a tick can lie before the time of another packet */
 	if (own > now && now > sender->waited_at) {

@@ -16,7 +16,7 @@
  *
  * Senders release bursts: a segment of 64 KiB, a limiter's burst. A window must contain several of
  * them, or usage reflects bursts instead of the rate. It is at least as long as the capacity takes
- * to carry the grain, four bursts.
+ * to carry the grain, WEIR_GRAIN_BURSTS bursts.
  *
  * Order, for all services that received packets since the last tick:
  *
@@ -25,7 +25,7 @@
  *   3. weir_receive_meter_set_capacity(), with the current share or the brokers' limit, and
  *      weir_receive_meter_set_interval(), with its weir_tick_interval()
  *   4. weir_tick_meter()      also reports to the interface meter whether the service met the own
- *                             queue. It follows the interface's window, which sees it next time.
+ *                             queue. It follows the interface's window, which counts it next time.
  *
  * Worked example: C = 9 Gb/s, R = 5 Gb/s, a tick every 200 us. Two CPUs counted 100 and 200 kB
  * since the last tick: y = 12 Gb/s, and R becomes 4.1667 Gb/s at this tick.
@@ -37,6 +37,12 @@
 #define WEIR_RECEIVE_TICK_H
 
 #include "interface_meter.h"
+
+/*
+ * Least number of bursts in a window: one burst is then at most a quarter of its usage, as a
+ * segment of 64 KiB is at 10 Gb/s in Parley's 200 us.
+ */
+#define WEIR_GRAIN_BURSTS 4
 
 /* Counters of one CPU for one service since the start, and how much of them ticks have taken. */
 struct weir_arrivals {

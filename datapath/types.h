@@ -36,6 +36,10 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+/* The kernel's, of linux/bpf.h: part of values of maps. */
+struct bpf_spin_lock {
+	u32 val;
+};
 #endif
 
 #define WEIR_INLINE static inline __attribute__((always_inline))

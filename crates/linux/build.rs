@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// The byte order of `clang -target bpf`.
+const HOST_ENDIAN: &str = if cfg!(target_endian = "big") { "big" } else { "little" };
 const PACKAGES: &str = "on Debian: apt-get install clang libbpf-dev linux-libc-dev";
 
 fn main() -> ExitCode {
@@ -21,6 +23,14 @@ fn build() -> Result<(), String> {
         println!("cargo::rerun-if-changed={watched}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
+    let endian =
+        std::env::var("CARGO_CFG_TARGET_ENDIAN").map_err(|error| format!("CARGO_CFG_TARGET_ENDIAN: {error}"))?;
+    if endian != HOST_ENDIAN {
+        return Err(format!(
+            "the target is {endian}-endian and this host is {HOST_ENDIAN}-endian: clang compiles the BPF programs for \
+             the host's byte order; build on a host of the target's"
+        ));
+    }
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     if !Path::new("/usr/include/bpf/bpf_helpers.h").exists() {
         return Err(format!("/usr/include/bpf/bpf_helpers.h is missing: the BPF programs include it; {PACKAGES}"));
@@ -45,7 +55,8 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Debian keeps `asm/types.h` under the host's triplet, which a compiler for BPF does not search.
+/// Debian keeps `asm/types.h` under the triplet, which a compiler for BPF does not search. The host's
+/// serves for every target of the same byte order: BPF programs use nothing of it that differs.
 fn multiarch_include() -> Option<PathBuf> {
     let arch = match std::env::consts::ARCH {
         "x86" => "i386",

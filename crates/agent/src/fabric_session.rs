@@ -25,7 +25,7 @@ impl FabricSession {
 
     /// Warns if the session and a policy that comes into force do not fit.
     pub(crate) fn concern(&mut self, policy: &Policy) {
-        match (&self.session, weir_alloc::speaks_of_fabric(policy)) {
+        match (&self.session, weir_alloc::has_fabric_limits(policy)) {
             (None, true) => {
                 warn!("the policy's fabric limits are not enforced: no fabric broker is configured (--fabric)");
             }
@@ -79,7 +79,7 @@ impl FabricSession {
             let (last_failure, certificate_ends) = (session.last_failure, session.certificate_ends);
             SessionStatus { state, broker, silent_ms, last_failure, certificate_ends, counters }
         });
-        let concerned = session.is_some() || weir_alloc::speaks_of_fabric(broker.allocator().policy());
+        let concerned = session.is_some() || weir_alloc::has_fabric_limits(broker.allocator().policy());
         concerned.then(|| FabricLink { leads: broker.leads(), receives: broker.has_fabric_limits(), session })
     }
 }

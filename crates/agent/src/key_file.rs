@@ -30,7 +30,7 @@ pub enum KeyFileError {
         path: String,
         /// The line, counted from 1.
         line: Option<usize>,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         error: KeyError,
     },

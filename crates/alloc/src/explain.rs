@@ -76,10 +76,10 @@ pub fn explain(
     let rack = network.machine(machine).rack();
     let allocator = &shares.allocators[rack.index()];
     let leaf = allocator.leaves().iter().position(|id| *id == service)?;
-    let place = allocator.machines().iter().position(|id| *id == machine)?;
+    let index = allocator.machines().iter().position(|id| *id == machine)?;
     let d = usize::from(direction == Direction::Rx);
     let result = &shares.racks[rack.index()][d];
-    let instance = result.instances[allocator.instance(leaf, place)];
+    let instance = result.instances[allocator.instance(leaf, index)];
 
     let machine_name = |part: usize| network.machine(allocator.machines()[part]).name().to_owned();
     let rack_name = |part: usize| network.rack(RackId(part as u32)).name().to_owned();
@@ -89,7 +89,7 @@ pub fn explain(
         place: format!("machine {}", network.machine(machine).name()),
         capacity: policy.machine_capacity(machine, direction),
         tree: allocator.machine_tree(direction),
-        shares: &result.machines[place],
+        shares: &result.machines[index],
     };
     at_machine.steps(policy, leaf, &machine_name, &mut steps);
     let at_rack = Point {
@@ -99,7 +99,7 @@ pub fn explain(
         tree: allocator.rack_tree(direction),
         shares: &result.rack,
     };
-    at_rack.steps(policy, allocator.instance(leaf, place), &machine_name, &mut steps);
+    at_rack.steps(policy, allocator.instance(leaf, index), &machine_name, &mut steps);
     if let Some(fabric) = &shares.fabric {
         let (tree, sharing) = &fabric[d];
         let at_fabric = Point {
@@ -127,10 +127,10 @@ impl NetworkShares {
         let rack = policy.network().machine(machine).rack();
         let allocator = &self.allocators[rack.index()];
         let leaf = allocator.leaves().iter().position(|id| *id == service)?;
-        let place = allocator.machines().iter().position(|id| *id == machine)?;
+        let index = allocator.machines().iter().position(|id| *id == machine)?;
         let shares = &self.racks[rack.index()][usize::from(direction == Direction::Rx)].rack;
         let headroom = shares.headroom(allocator.rack_tree(direction), &mut Scratch::default());
-        Some(headroom[allocator.instance(leaf, place)])
+        Some(headroom[allocator.instance(leaf, index)])
     }
 }
 

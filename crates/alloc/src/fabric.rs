@@ -54,7 +54,7 @@ pub fn allocate(policy: &Arc<Policy>, demand: impl Fn(MachineId, ServiceId, Dire
     let mut shares: Vec<[RackShares; 2]> = (0..racks).map(|_| Default::default()).collect();
     let mut demands = Vec::new();
     let mut allocations = Vec::new();
-    let mut fabric = speaks_of_fabric(policy).then(Vec::new);
+    let mut fabric = has_fabric_limits(policy).then(Vec::new);
     for (d, direction) in Direction::ALL.into_iter().enumerate() {
         demands.clear();
         for (allocator, shares) in allocators.iter().zip(&mut shares) {
@@ -69,14 +69,14 @@ pub fn allocate(policy: &Arc<Policy>, demand: impl Fn(MachineId, ServiceId, Dire
         for (m, machine) in allocator.machines().iter().enumerate() {
             for (leaf, service) in allocator.leaves().iter().enumerate() {
                 for (d, direction) in Direction::ALL.into_iter().enumerate() {
-                    let asked = demand(*machine, *service, direction);
+                    let demanded = demand(*machine, *service, direction);
                     let instance = shares[d].instances[allocator.instance(leaf, m)];
-                    if asked > Bandwidth::ZERO {
+                    if demanded > Bandwidth::ZERO {
                         allocations.push(Allocation {
                             machine: *machine,
                             service: *service,
                             direction,
-                            demand: asked,
+                            demand: demanded,
                             allocation: instance.share,
                             decided_by: instance.decided_by,
                         });
@@ -99,9 +99,9 @@ fn rack_demands(
     leaves.flat_map(|service| machines.iter().map(|machine| demand(*machine, *service, direction))).collect()
 }
 
-/// Whether anything but the uplinks themselves bounds the fabric: only then is there work for a
+/// Whether the policy limits the fabric beyond the racks' uplinks: only then is there work for a
 /// fabric broker.
-pub fn speaks_of_fabric(policy: &Policy) -> bool {
+pub fn has_fabric_limits(policy: &Policy) -> bool {
     let point = ContentionPoint::Fabric;
     let caps = Direction::ALL.iter().any(|direction| !policy.caps()[point][*direction].is_unlimited());
     let shares =

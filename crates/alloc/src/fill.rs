@@ -165,9 +165,9 @@ impl Filling {
             most = if rises { most.max(remainder) } else { most };
             // A demand that the level just reaches is limited as well.
             let reached = (upper == whole) & (remainder == 0) & (child.demand < child.max);
-            let held = full & !reached & (child.usable().bps() <= capacity);
+            let reached_maximum = full & !reached & (child.usable().bps() <= capacity);
             let own = uncontended(child);
-            *decision = if held { own } else { Decision::Level };
+            *decision = if reached_maximum { own } else { Decision::Level };
         }
         if left == 0 {
             return;

@@ -29,7 +29,7 @@ pub mod tree;
 pub mod water;
 
 pub use explain::{Explanation, Step, StepRow, explain};
-pub use fabric::{Allocation, NetworkShares, allocate, speaks_of_fabric};
+pub use fabric::{Allocation, NetworkShares, allocate, has_fabric_limits};
 pub use fabric_allocator::{FabricAllocator, RackRows};
 pub use fill::{Child, Decision};
 pub use rack::{Constraint, FabricLimit, InstanceShare, RackAllocator, RackShares};

@@ -315,13 +315,13 @@ impl RackAllocator {
                     Constraint::Machine(_) | Constraint::Max(_, ContentionPoint::Machine)
                 )
             };
-            let held = |i: usize| {
+            let throttled = |i: usize| {
                 ceilings[i].is_limit() && offered[i].saturating_sub(result.instances[i].share) > WORTH_A_ROUND
             };
-            if !instances.clone().any(crowded) || !instances.clone().any(held) {
+            if !instances.clone().any(crowded) || !instances.clone().any(throttled) {
                 continue;
             }
-            for i in instances.filter(|i| held(*i)).collect::<Vec<_>>() {
+            for i in instances.filter(|i| throttled(*i)).collect::<Vec<_>>() {
                 result.demands[i] = result.instances[i].share;
                 again = true;
             }

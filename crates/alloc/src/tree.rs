@@ -296,8 +296,8 @@ impl TreeShares {
             // of it.
             if i != 0 && count > 0 && self.decisions[i] == Decision::Demand && headroom[i] > self.shares[i] {
                 scratch.children.clear();
-                let asking = tree.nodes[first..first + count].iter();
-                scratch.children.extend(asking.map(|child| Child::new(child.share, Bandwidth::UNLIMITED)));
+                let unlimited = tree.nodes[first..first + count].iter();
+                scratch.children.extend(unlimited.map(|child| Child::new(child.share, Bandwidth::UNLIMITED)));
                 scratch.filling.fill(node.sharing, headroom[i], &scratch.children);
                 for (c, share) in (first..).zip(&scratch.filling.shares) {
                     headroom[c] = self.shares[c].max(*share);

@@ -52,9 +52,9 @@ pub struct Level {
     pub denominator: u64,
 }
 
-/// The content of a vessel at a level.
+/// Whether a bound clips the content of a vessel at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum Clipped {
     /// Its lower bound: the level is at or below its floor.
     Lower,
     /// Its upper bound: the level is at or above its rim.
@@ -71,15 +71,15 @@ impl Level {
         left.cmp(&right)
     }
     /// Which bound of the vessel, if any, holds at this level.
-    pub fn held(self, vessel: &Vessel) -> Held {
+    pub fn clip(self, vessel: &Vessel) -> Clipped {
         let at = u128::from(self.numerator) * u128::from(vessel.weight);
         let width = u128::from(self.denominator);
         if u128::from(vessel.upper) * width <= at {
-            Held::Upper
+            Clipped::Upper
         } else if u128::from(vessel.lower) * width >= at {
-            Held::Lower
+            Clipped::Lower
         } else {
-            Held::Level
+            Clipped::Level
         }
     }
 }
@@ -114,16 +114,16 @@ impl Poured {
     fn measure(vessels: &[Vessel], free: u64, level: Level) -> Self {
         let mut poured = Self { level_weight: free, ..Self::default() };
         for vessel in vessels {
-            match level.held(vessel) {
-                Held::Lower => {
+            match level.clip(vessel) {
+                Clipped::Lower => {
                     poured.lower += u128::from(vessel.lower);
                     poured.lower_weight += u64::from(vessel.weight);
                 }
-                Held::Upper => {
+                Clipped::Upper => {
                     poured.upper += u128::from(vessel.upper);
                     poured.upper_weight += u64::from(vessel.weight);
                 }
-                Held::Level => poured.level_weight += u64::from(vessel.weight),
+                Clipped::Level => poured.level_weight += u64::from(vessel.weight),
             }
         }
         poured
@@ -249,12 +249,12 @@ fn solve(vessels: &mut Vec<Vessel>, amount: u64, free: u64) -> Level {
             Ordering::Greater => {
                 amount -= poured.lower as u64;
                 weight -= poured.lower_weight;
-                vessels.retain(|v| guess.held(v) != Held::Lower);
+                vessels.retain(|v| guess.clip(v) != Clipped::Lower);
             }
             Ordering::Less => {
                 amount -= poured.upper as u64;
                 weight -= poured.upper_weight;
-                vessels.retain(|v| guess.held(v) != Held::Upper);
+                vessels.retain(|v| guess.clip(v) != Clipped::Upper);
             }
         }
         last = guess;
@@ -273,20 +273,20 @@ fn halve(vessels: &[Vessel], amount: u64, free: u64, last: Level) -> Level {
     let over = bounds.partition_point(|b| Poured::measure(vessels, free, *b).against(amount, *b).is_le());
     let Some(below) = over.checked_sub(1).map(|i| bounds[i]) else { return last };
     // Just above this bound a vessel rises if its floor is not higher and its rim is.
-    let (mut held, mut width) = (0u128, free);
+    let (mut fixed, mut width) = (0u128, free);
     for v in vessels {
         let floor_reached = bound(v.lower, v).cmp(&below).is_le();
-        if below.held(v) == Held::Upper {
-            held += u128::from(v.upper);
+        if below.clip(v) == Clipped::Upper {
+            fixed += u128::from(v.upper);
         } else if floor_reached {
             width += u64::from(v.weight);
         } else {
-            held += u128::from(v.lower);
+            fixed += u128::from(v.lower);
         }
     }
     match width {
         0 => below,
-        _ => Level { numerator: (u128::from(amount) - held) as u64, denominator: width },
+        _ => Level { numerator: (u128::from(amount) - fixed) as u64, denominator: width },
     }
 }
 

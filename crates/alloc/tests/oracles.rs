@@ -249,8 +249,8 @@ services:
 #[test]
 fn the_fabric_limits_a_service_over_racks() {
     let all = "m1,a,tx,unlimited\nm2,a,tx,unlimited\n";
-    let held = ["m1,a,tx → 5 Gb/s, max of a at fabric", "m2,a,tx → 5 Gb/s, max of a at fabric"];
-    assert_eq!(table(&policy(FABRIC), all), held);
+    let limited = ["m1,a,tx → 5 Gb/s, max of a at fabric", "m2,a,tx → 5 Gb/s, max of a at fabric"];
+    assert_eq!(table(&policy(FABRIC), all), limited);
     // Capacity that one rack does not use goes to the other.
     let uneven = table(&policy(FABRIC), "m1,a,tx,2Gb/s\nm2,a,tx,unlimited\nm2,b,tx,1Gb/s\n");
     let expected = ["m1,a,tx → 2 Gb/s, demand", "m2,a,tx → 8 Gb/s, max of a at fabric", "m2,b,tx → 1 Gb/s, demand"];

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_fast_and_how_long() {
+    fn reports_speed_and_remaining_time() {
         let text = of_run(&progress(Some(1_000)), 1.5);
         assert_eq!(text, "0 s left; simulated 10 ms of 100 ms at 10.0 M packet-hops/s, 800 of 1,000 flows");
         // Without a known number of flows only time counts: 1.5 s for a tenth.

@@ -45,7 +45,7 @@ pub(crate) struct RunFile {
     /// By real server: its requests. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<RequestsEntry>,
-    /// By message entry: its messages. Only in the lab.
+    /// By flow group of messages: its messages. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) messages: Vec<MessagesEntry>,
     /// By port of a switch that marks. Only in the lab.
@@ -116,7 +116,7 @@ pub(crate) struct RequestsEntry {
     pub(crate) max_s: Option<f64>,
 }
 
-/// The messages of an entry, timed from their due time to their last byte at the receiver.
+/// The messages of a flow group, timed from their due time to their last byte at the receiver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct MessagesEntry {
     /// The name of its traffic.
@@ -200,7 +200,7 @@ impl RunFile {
         let mut file = Self::new(scenario, "sim", seed, &outcome.uplink, !outcome.interrupted);
         let results = &outcome.results;
         let service =
-            |flow: &FlowRecord| scenario.flow_groups().get(flow.group as usize).and_then(|entry| entry.service);
+            |flow: &FlowRecord| scenario.flow_groups().get(flow.group as usize).and_then(|group| group.service);
         let entry = |name: &String| {
             let id = scenario.policy().services().named(name);
             let flows = results.flows.iter().filter(|flow| id.is_some() && service(flow) == id);

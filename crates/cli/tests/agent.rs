@@ -19,7 +19,7 @@ use weir_units::{Bandwidth, MachineId, ServiceId};
 use weir_wire::Key;
 
 #[test]
-fn sigterm_leaves_the_host_as_it_was_found() {
+fn sigterm_restores_the_host() {
     if skipped("an agent and SIGTERM") {
         return;
     }
@@ -78,12 +78,12 @@ fn a_killed_agent_is_taken_over_or_removed() {
     };
     let delete = ["link", "delete", "eth0"];
     assert!(pair.m1.command("ip").expect("a command").args(delete).status().expect("runs").success());
-    let (code, said) = remove(&pair.m1);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = remove(&pair.m1);
+    assert_eq!(code, Some(0), "{output}");
     assert_eq!(pair.files(), Vec::<String>::new());
     assert!(!pair.status_path("m1").exists());
-    let (code, said) = remove(&pair.m1);
-    assert!(code == Some(1) && said.contains("eth0: look up"), "nothing is left to remove: {code:?} {said}");
+    let (code, output) = remove(&pair.m1);
+    assert!(code == Some(1) && output.contains("eth0: look up"), "nothing is left to remove: {code:?} {output}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_requested_backend_runs_or_the_agent_ends() {
         }
         assert_eq!(pair.picture(), before, "{backend}");
     }
-    // Left to itself it says why it does not take the first.
+    // Without an option it reports why it does not take the first.
     let agent = pair.running(&pair.m1, "m1");
     let status = pair.status("m1").expect("a status");
     signal(&agent, libc::SIGTERM);
@@ -312,7 +312,7 @@ fn goodput(pair: &Pair, port: u16) -> f64 {
 }
 
 #[test]
-fn real_tcp_is_held_to_the_machines_maximum_by_this_agent_and_the_next() {
+fn real_tcp_is_limited_to_the_machines_maximum_by_this_agent_and_the_next() {
     if skipped("an agent and TCP") {
         return;
     }
@@ -383,7 +383,7 @@ fn an_agent_serves_metrics_only_where_configured() {
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
     let read = || match Status::read(response(&pair.m2, "/status")?.as_bytes()) {
         Ok(Status::Agent(status)) => Some(status),
-        Ok(Status::Fabric(_)) => panic!("an agent says that it is a fabric broker"),
+        Ok(Status::Fabric(_)) => panic!("an agent reports the status of a fabric broker"),
         Err(_) => None,
     };
     wait_for("m1 to receive reports of m2", 20, || read().is_some_and(|status| status.peers_alive == 1));
@@ -412,7 +412,7 @@ fn an_agent_serves_metrics_only_where_configured() {
             .as_array()
             .is_some_and(|all| all.iter().any(|one| one["mode"] == "runtime" && one["lost"].is_null()))
     });
-    // The file says the same, and another agent is not to be reached.
+    // The file has the same content, and another agent cannot be reached.
     let file = pair.status("m2").expect("a file");
     assert!(matches!(Status::read(file.to_string().as_bytes()), Ok(Status::Agent(status)) if status.machine == "m2"));
     assert_eq!((listeners(&pair.m1), listeners(&pair.m2)), (2, 0));
@@ -430,13 +430,13 @@ fn an_agent_serves_metrics_only_where_configured() {
     assert_eq!(pair.picture(), before);
 }
 
-/// What a series of m1's metrics says.
+/// The value of a series of m1's metrics.
 fn series(metrics: &str, name: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 #[test]
-fn a_limited_service_is_seen_in_the_metrics() {
+fn limited_service_appears_in_the_metrics() {
     if skipped("the metrics of a limited service") {
         return;
     }
@@ -452,11 +452,11 @@ fn a_limited_service_is_seen_in_the_metrics() {
     watched.args(["--metrics", "10.78.0.1:30566"]);
     let (one, two) = (watched.spawn().expect("starts"), pair.running(&pair.m2, "m2"));
     // One status each time: another one may be of another period.
-    let said = |labels: &str, names: &[&str]| -> Option<Vec<f64>> {
+    let values = |labels: &str, names: &[&str]| -> Option<Vec<f64>> {
         let metrics = response(&pair.m2, "/metrics")?;
         names.iter().map(|name| series(&metrics, &format!("weir_service_{name}{{service=\"a\"{labels}}}"))).collect()
     };
-    let sent = |names: &[&str]| said(",direction=\"tx\"", names);
+    let sent = |names: &[&str]| values(",direction=\"tx\"", names);
     wait_for("both agents to receive each other's reports", 30, || {
         let has_peer = |metrics: String| series(&metrics, "weir_peers_alive") == Some(1.0);
         response(&pair.m2, "/metrics").is_some_and(has_peer)
@@ -470,10 +470,12 @@ fn a_limited_service_is_seen_in_the_metrics() {
         let names = ["usage_bytes_per_second", "backlog_bytes", "demand_bytes_per_second"];
         let names = [names.as_slice(), &["share_bytes_per_second", "limit_bytes_per_second"]].concat();
         let metrics = sent(&names);
-        let by = said(",direction=\"tx\",decided_by=\"max of a at machine\"", &["decided_by"]);
+        let by = values(",direction=\"tx\",decided_by=\"max of a at machine\"", &["decided_by"]);
         by == Some(vec![1.0])
-            && metrics.is_some_and(|said| {
-                (said[0] / limited - 1.0).abs() < 0.1 && said[1] > 0.0 && said[2..] == [f64::INFINITY, limited, limited]
+            && metrics.is_some_and(|values| {
+                (values[0] / limited - 1.0).abs() < 0.1
+                    && values[1] > 0.0
+                    && values[2..] == [f64::INFINITY, limited, limited]
             })
     });
     let rate = flow.rates(1, 3_000)[0];
@@ -485,7 +487,7 @@ fn a_limited_service_is_seen_in_the_metrics() {
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
     let estimates = plan["services"][0]["estimates"].as_array().expect("estimates");
     let bound = estimates.iter().find(|one| one["by"] == "bound").and_then(|bound| bound["time_ns"].as_f64());
-    let latency = said("", &["latency_target_seconds", "latency_bound_seconds"]).expect("a target and a bound");
+    let latency = values("", &["latency_target_seconds", "latency_bound_seconds"]).expect("a target and a bound");
     assert!(latency[0] == 5.0 && (latency[1] - bound.expect("a time") * 1e-9).abs() < 1e-9, "{latency:?}, {plan}");
     // The receiver has sent feedback, and the sender has received it.
     wait_for("feedback", 10, || sent(&["feedback_received_total"]).is_some_and(|received| received[0] > 0.0));

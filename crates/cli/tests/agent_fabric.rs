@@ -1,4 +1,4 @@
-//! Two racks of one machine each with real agents and real traffic, and a fabric broker that holds a service over both.
+//! Two racks of one machine each with real agents and traffic, and a fabric broker that limits a service over both.
 
 mod common;
 
@@ -49,9 +49,9 @@ impl Racks {
         self.directory.path().join(name)
     }
 
-    /// `weir` on a machine, with what both daemons need.
-    fn weir(&self, place: usize, command: &str, holder: &str) -> Command {
-        let mut process = self.machines[place].command(WEIR).expect("a command");
+    /// `weir` on a machine, with the options of both daemons.
+    fn weir(&self, index: usize, command: &str, holder: &str) -> Command {
+        let mut process = self.machines[index].command(WEIR).expect("a command");
         process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
         for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
             process.arg(option).arg(self.at("pki").join(file));
@@ -67,9 +67,9 @@ impl Racks {
         Process(process.spawn().expect("starts"))
     }
 
-    fn agent(&self, place: usize) -> Process {
-        let machine = format!("m{}", place + 1);
-        let mut process = self.weir(place, "agent", &format!("machine-{machine}"));
+    fn agent(&self, index: usize) -> Process {
+        let machine = format!("m{}", index + 1);
+        let mut process = self.weir(index, "agent", &format!("machine-{machine}"));
         process.args(["--machine", &machine, "--interface", "eth0", "--fabric", "https://10.79.0.2:30567"]);
         process.args(["--fabric-period", "1s"]).arg("--key").arg(self.at("key"));
         process.arg("--status").arg(self.at(&format!("{machine}.json")));
@@ -77,36 +77,36 @@ impl Racks {
     }
 
     /// Bulk traffic of `a` from a machine to the other: more than it may have, all the time. (TCP
-    /// both ways in one service holds up its own acknowledgements, and wants now more and now less
-    /// than half.)
-    fn traffic(&self, place: usize) -> [Process; 2] {
-        let run = |place: usize, arguments: &[&str]| {
-            let mut process = self.machines[place].command("iperf3").expect("a command");
+    /// both ways in one service delays its own acknowledgements, and its demand varies between more
+    /// and less than half.)
+    fn traffic(&self, index: usize) -> [Process; 2] {
+        let run = |index: usize, arguments: &[&str]| {
+            let mut process = self.machines[index].command("iperf3").expect("a command");
             Process(process.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts"))
         };
-        let server = run(1 - place, &["-s", "-p", "5001"]);
+        let server = run(1 - index, &["-s", "-p", "5001"]);
         let listens = || {
-            let mut ss = self.machines[1 - place].command("ss").expect("a command");
+            let mut ss = self.machines[1 - index].command("ss").expect("a command");
             let listening = ss.args(["-Hltn", "sport", "=", ":5001"]).output().expect("runs");
             !listening.stdout.is_empty()
         };
         wait_for("iperf3 to listen", 10, listens);
-        let to = ["10.79.0.1", "10.79.0.2"][1 - place];
-        [server, run(place, &["-c", to, "-p", "5001", "-t", "120", "-u", "-b", "50M", "-l", "1400"])]
+        let to = ["10.79.0.1", "10.79.0.2"][1 - index];
+        [server, run(index, &["-c", to, "-p", "5001", "-t", "120", "-u", "-b", "50M", "-l", "1400"])]
     }
 
-    fn status(&self, place: usize) -> Value {
-        let text = fs::read_to_string(self.at(&format!("m{}.json", place + 1))).unwrap_or_default();
+    fn status(&self, index: usize) -> Value {
+        let text = fs::read_to_string(self.at(&format!("m{}.json", index + 1))).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    fn limit(&self, place: usize) -> Option<u64> {
-        self.status(place)["services"][0]["tx"]["limit_bps"].as_u64()
+    fn limit(&self, index: usize) -> Option<u64> {
+        self.status(index)["services"][0]["tx"]["limit_bps"].as_u64()
     }
 }
 
 #[test]
-fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() {
+fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
     if skipped("agents and a fabric broker") {
         return;
     }
@@ -117,7 +117,7 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     let _traffic = [racks.traffic(0), racks.traffic(1)];
     // Each has the half that the fabric broker assigns, once each leader has waited the 5 s in which it only receives.
     let half = |limit: Option<u64>| limit.is_some_and(|limit| (9_900_000..=10_100_000).contains(&limit));
-    wait_for("both racks to have half", 60, || (0..2).all(|place| half(racks.limit(place))));
+    wait_for("both racks to have half", 60, || (0..2).all(|index| half(racks.limit(index))));
     let status = racks.status(0);
     assert_eq!(status["services"][0]["tx"]["decided_by"], "fabric", "{status:#}");
     assert_eq!((&status["fabric"]["leads"], &status["fabric"]["receives"]), (&true.into(), &true.into()));
@@ -129,7 +129,7 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     });
     // Killed: the limits hold for five periods, then each rack's own policy does.
     signal(&broker.0, libc::SIGKILL);
-    wait_for("the line to break", 10, || racks.status(0)["fabric"]["session"]["state"] != "up");
+    wait_for("the session to end", 10, || racks.status(0)["fabric"]["session"]["state"] != "up");
     assert!(half(racks.limit(0)), "the limit stays meanwhile");
     wait_for("the limits to end", 30, || {
         let status = racks.status(0);
@@ -143,5 +143,5 @@ fn a_service_is_held_over_two_racks_and_let_go_when_the_fabric_broker_is_gone() 
     assert_eq!(status["counters"]["fabric_fallbacks"], 1);
     // Back: limits again.
     let _broker = racks.broker();
-    wait_for("both racks to have half again", 60, || (0..2).all(|place| half(racks.limit(place))));
+    wait_for("both racks to have half again", 60, || (0..2).all(|index| half(racks.limit(index))));
 }

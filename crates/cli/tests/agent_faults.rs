@@ -1,6 +1,5 @@
-//! Faults under traffic: what holds meanwhile, and how long it takes until all is as it was, which
-//! is printed. A cut lasts a minute (on shared processors a quarter of one), or as many seconds as
-//! WEIR_CUT says.
+//! Faults under traffic: the limits that hold meanwhile, and the time to full recovery, which is
+//! printed. A cut lasts a minute (on shared processors a quarter of one), or WEIR_CUT seconds.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -11,7 +10,7 @@ mod fault_network;
 use agent_pair::Flow;
 use common::{SHARED_MOST, at_least, at_most, hold, one_at_a_time, quick, signal, skipped, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK};
-use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, run, say, seconds};
+use fault_network::{MACHINES, Network, POLICY, UPLINK, is_near, report, run, seconds};
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
@@ -33,7 +32,7 @@ fn killed_and_isolated_parts_recover() {
     let each = |expected: f64| flows.iter().all(|flow| is_near(flow.rates(1, 500)[0], expected));
     let begun = Instant::now();
     let took = seconds(begun, "8 Mb/s each", 60, || each(8.0));
-    say(&format!("all started: 8 Mb/s each after {took:.1} s"));
+    report(&format!("all started: 8 Mb/s each after {took:.1} s"));
     assert!(network.leads(0) && !network.leads(1));
 
     // An agent is killed and started again at once: nothing happens to its traffic, wherever in the
@@ -46,41 +45,41 @@ fn killed_and_isolated_parts_recover() {
         let took =
             seconds(killed, "the next agent in the runtime policy", 20, || network.status(1)["mode"] == "runtime");
         let rates = [rates, flows[1].rates(8, 500)].concat();
-        say(&format!(
+        report(&format!(
             "m2's agent killed, started after 2 s: in the runtime policy {took:.1} s after the kill; Mb/s each 0.5 \
                 s: {rates:.1?}"
         ));
-        // What it found stays until it knows as much, and is what it measures its service's use against.
-        assert!(hold(&rates, 8.0, 0.125), "what the kernel held it to: {rates:.1?}");
+        // The limits in force stay until it has received the reports, and it measures its service's use against them.
+        assert!(hold(&rates, 8.0, 0.125), "the kernel's limit holds: {rates:.1?}");
     }
 
-    // None comes: after 5 s the kernel takes the static policy; the other machine keeps its limit.
+    // No agent starts: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
     agents[1].take().expect("it runs").kill();
     let took = seconds(killed, "the static policy", 15, || flows[1].rates(1, 250)[0] > SHARED_MOST * 8.0);
     wait_for("the static policy's rate", 10, || is_near(flows[1].rate(), 30.0));
     flows[0].is_at(8.0, 0.12);
-    say(&format!(
-        "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 goes on at 8"
+    report(&format!(
+        "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 continues at 8"
     ));
-    // 5 s after its last sign of life, one of which it gives each second; and what a window of 250 ms sees late.
+    // 5 s after its last heartbeat, one of which it writes each second, and up to a window of 250 ms.
     assert!((3.9..7.0).contains(&took), "{took:.2} s");
     let started = Instant::now();
     agents[1] = Some(network.agent(1));
     let took = seconds(started, "8 Mb/s each", 30, || each(8.0));
-    say(&format!("m2's agent started again: 8 Mb/s each after {took:.1} s"));
+    report(&format!("m2's agent started again: 8 Mb/s each after {took:.1} s"));
 
-    // The rack's leader is killed: the other machine speaks for the rack, and its own limit holds all the time.
+    // The rack's leader is killed: the other machine leads the rack, and its own limit holds all the time.
     let killed = Instant::now();
     agents[0].take().expect("it runs").kill();
     let took = seconds(killed, "m2 to lead", 20, || network.leads(1));
     let rate = flows[1].rate();
-    say(&format!("the rack's leader killed: m2 leads after {took:.1} s, and sends {rate:.1} Mb/s"));
+    report(&format!("the rack's leader killed: m2 leads after {took:.1} s, and sends {rate:.1} Mb/s"));
     assert!(rate < 16.0 * if quick() { SHARED_MOST } else { 1.12 }, "the fabric's limit on the rack holds");
     let started = Instant::now();
     agents[0] = Some(network.agent(0));
     let took = seconds(started, "8 Mb/s each", 40, || each(8.0) && network.leads(0) && network.receives_limits(0));
-    say(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
+    report(&format!("the rack's leader started again: it leads, and 8 Mb/s each, after {took:.1} s"));
 
     // The rack is isolated from the fabric broker and from the other rack. The broker's limits hold
     // five periods of 1 s, then the rack's own policy does.
@@ -91,14 +90,14 @@ fn killed_and_isolated_parts_recover() {
     let rates = flows[0].rates(6, 500);
     assert!(hold(&rates, 8.0, 0.12), "the last limits hold: {rates:.1?}");
     let took = seconds(begun, "the rack's own policy", 20, || each(12.0));
-    say(&format!(
+    report(&format!(
         "a rack cut off: 8 Mb/s each for three seconds at least, the rack's own 12 after {took:.1} s; the other rack \
-            goes on"
+            continues"
     ));
     let (end, mut most) = (begun + Duration::from_secs(cut), 0.0f64);
     while Instant::now() < end {
         most = most.max(flows.iter().map(Flow::rate).sum());
-        assert!(network.receives_limits(2), "the other rack has the fabric's word all the time");
+        assert!(network.receives_limits(2), "the other rack receives the fabric's limits all the time");
     }
     assert!(most < 24.0 * if quick() { SHARED_MOST } else { 1.1 }, "the rack's maximum holds: {most:.1} Mb/s");
     assert!(
@@ -108,19 +107,19 @@ fn killed_and_isolated_parts_recover() {
     let back = Instant::now();
     run(&network.switch, &["ip", "link", "set", UPLINK, "up"]);
     let took = seconds(back, "8 Mb/s each", 60, || each(8.0));
-    say(&format!("back after {cut} s: 8 Mb/s each after {took:.1} s"));
+    report(&format!("back after {cut} s: 8 Mb/s each after {took:.1} s"));
 
     // The fabric broker is killed, and started again within its five periods.
-    let calls = || network.status(0)["fabric"]["session"]["counters"]["streams"].as_u64();
-    let (killed, before) = (Instant::now(), calls());
+    let streams = || network.status(0)["fabric"]["session"]["counters"]["streams"].as_u64();
+    let (killed, before) = (Instant::now(), streams());
     broker.kill();
     let _broker = network.broker(0, &[]);
     let mut rates = Vec::new();
     let took = seconds(killed, "a new broker's limits", 30, || {
         rates.extend(flows[0].rates(1, 500));
-        calls() > before && network.receives_limits(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
+        streams() > before && network.receives_limits(0) && network.limit(0).is_some_and(|limit| is_near(limit, 8.0))
     });
-    say(&format!(
+    report(&format!(
         "the fabric broker killed and started: its session after {took:.1} s; m1's Mb/s each 0.5 s: {rates:.1?}"
     ));
     assert!(hold(&rates, 8.0, 0.25), "{rates:.1?}");
@@ -145,42 +144,42 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
     let _agents = MACHINES.map(|host| network.agent(host));
     let flows = [network.flow(0, 2, 5001), network.flow(1, 2, 5002)];
     // Both at once.
-    let held = |windows| -> Vec<f64> {
+    let rates_of_both = |windows| -> Vec<f64> {
         std::thread::scope(|scope| {
             let both = flows.each_ref().map(|flow| scope.spawn(move || flow.rates(windows, 500)));
             both.into_iter().flat_map(|rates| rates.join().expect("measured")).collect()
         })
     };
-    let each = || held(1).iter().all(|rate| is_near(*rate, 8.0));
+    let each = || rates_of_both(1).iter().all(|rate| is_near(*rate, 8.0));
     wait_for("8 Mb/s each", 60, || each() && leads(0) != leads(1));
     let leader = usize::from(leads(1));
     let other = 1 - leader;
     // The limits messages that each rack's leader has accepted, and the broker of its session.
-    let (words, line) = (
+    let (limits_accepted, broker) = (
         |host: usize| network.counter(host, "counters", "limits_accepted"),
         |host: usize| network.status(host)["fabric"]["session"]["broker"].as_str().map(str::to_owned),
     );
-    let are_on = |which: usize| RACK_LEADERS.iter().all(|&host| line(host).as_ref() == Some(&urls[which]));
+    let are_on = |which: usize| RACK_LEADERS.iter().all(|&host| broker(host).as_ref() == Some(&urls[which]));
     wait_for("the racks' leaders to receive the fabric's limits", 20, || {
         are_on(leader) && RACK_LEADERS.iter().all(|&host| network.receives_limits(host))
     });
 
-    // The lease runs out, etcd sees it, and the next one answers within its period: less than the
+    // The lease expires in etcd, and the next one sends limits within its period: less than the
     // five periods for which the racks keep the last limits.
     let killed = Instant::now();
     brokers[leader].take().expect("it runs").kill();
-    // Every message of the killed broker is counted in a status now, and its leadership is still held by its lease.
-    let mut rates = held(3);
-    let before = RACK_LEADERS.map(words);
+    // Every message of the killed broker is counted in a status now, and its lease keeps the leadership.
+    let mut rates = rates_of_both(3);
+    let before = RACK_LEADERS.map(limits_accepted);
     let took = seconds(killed, "limits of the other fabric broker", 30, || {
-        rates.extend(held(1));
-        are_on(other) && RACK_LEADERS.map(words).iter().zip(&before).all(|(now, before)| now > before)
+        rates.extend(rates_of_both(1));
+        are_on(other) && RACK_LEADERS.map(limits_accepted).iter().zip(&before).all(|(now, before)| now > before)
     });
-    rates.extend(held(4));
+    rates.extend(rates_of_both(4));
     let period = Duration::from_secs(2);
     // A status is written once a second, and looked at each half.
     let seen = Duration::from_millis(1500);
-    say(&format!(
+    report(&format!(
         "the fabric leader killed: both racks have the other's limits after {took:.1} s; Mb/s each 0.5 s: {rates:.1?}"
     ));
     assert!(hold(&rates, 8.0, 0.12), "the last limits hold, and the next ones are the same: {rates:.1?}");
@@ -190,17 +189,17 @@ fn a_fabric_leader_that_is_killed_costs_the_services_nothing() {
 
     // The restarted broker follows, and no rate changes.
     brokers[leader] = Some(start(leader));
-    wait_for("the one that is back to know who leads", 20, || {
+    wait_for("the restarted broker to report the leader", 20, || {
         network.broker_status(leader)["leader"].as_str() == Some(urls[other].as_str())
     });
-    let rates = held(6);
+    let rates = rates_of_both(6);
     assert!(hold(&rates, 8.0, 0.12), "{rates:.1?}");
     assert!(leads(other) && !leads(leader) && are_on(other));
     let limits = [0, 1].map(|host| network.limit(host).unwrap_or_default());
     assert!(limits.iter().all(|limit| is_near(*limit, 8.0)), "{limits:?}");
 }
 
-/// The hosts whose agents speak for their racks.
+/// The hosts whose agents lead their racks.
 const RACK_LEADERS: [usize; 2] = [0, 2];
 
 /// The last byte of the address that a frame is from.
@@ -208,7 +207,7 @@ fn from(frame: &[u8]) -> u8 {
     frame[29]
 }
 
-/// A socket that sees and sends whole frames at a port of the switch.
+/// A socket that captures and sends whole frames at a port of the switch.
 struct Tap(OwnedFd);
 
 impl Tap {
@@ -236,7 +235,7 @@ impl Tap {
     fn control(&self, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
         let (end, mut frames, mut buffer) = (Instant::now() + Duration::from_secs(30), Vec::new(), [0u8; 2048]);
         while !enough(&frames) {
-            assert!(Instant::now() < end, "control traffic that goes on: {} frames in 30 s", frames.len());
+            assert!(Instant::now() < end, "control traffic stopped: {} frames in 30 s", frames.len());
             // SAFETY: fills at most the buffer.
             let got =
                 unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
@@ -268,9 +267,9 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     let _turn = one_at_a_time();
     let network = Network::new("wfb", &[30567]);
     let agents = MACHINES.map(|host| network.agent(host));
-    // m3 receives 5 Mb/s at most of `b`, and says so to m1; what it says is recorded.
+    // m3 receives 5 Mb/s at most of `b`, and advertises it to m1; this feedback is recorded.
     let flow = network.flow(0, 2, 5003);
-    wait_for("m3 to hold m1", 30, || is_near(flow.rate(), 5.0));
+    wait_for("m3 to limit m1", 30, || is_near(flow.rate(), 5.0));
     wait_for("m1 to receive reports of m2", 20, || network.status(0)["mode"] == "runtime");
     let tap = Tap::open(&network, "p1");
     let of = |frames: &[Vec<u8>], host| frames.iter().filter(|frame| from(frame) == host).count();
@@ -300,10 +299,10 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     for _ in 0..3 {
         replay("feedback");
         let rate = flow.rate();
-        assert!(hold(&[rate], 20.0, 0.12), "what was said once does not hold again: {rate:.1} Mb/s");
+        assert!(hold(&[rate], 20.0, 0.12), "replayed feedback has no effect: {rate:.1} Mb/s");
     }
-    say(&format!(
-        "replayed: {} feedbacks, four times, and {} reports, all refused; m1 goes on at 20 Mb/s",
+    report(&format!(
+        "replayed: {} feedbacks, four times, and {} reports, all refused; m1 continues at 20 Mb/s",
         feedback.len(),
         reports.len()
     ));
@@ -312,7 +311,7 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
     let attacker = &network.hosts[3];
     let (accepted, dropped) = (("counters", "reports_accepted"), ("kernel", "unknown_peer"));
     let before = (counted(accepted), counted(dropped), counted(("kernel", "feedback_forged")));
-    let (forged, report) = (feedback[0][42..].to_vec(), reports[0][42..].to_vec());
+    let (forged, usage_report) = (feedback[0][42..].to_vec(), reports[0][42..].to_vec());
     let stop = std::sync::atomic::AtomicBool::new(false);
     let ends = &stop;
     let sent = std::thread::scope(|scope| {
@@ -320,7 +319,7 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
             let socket = attacker.run(|| UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
             let mut sent = 0u64;
             while !ends.load(std::sync::atomic::Ordering::Relaxed) {
-                for datagram in [&forged[..], &report, b"GET / HTTP/1.1", &[0; 1000]] {
+                for datagram in [&forged[..], &usage_report, b"GET / HTTP/1.1", &[0; 1000]] {
                     sent += u64::from(socket.send_to(datagram, "10.81.0.1:30565").is_ok());
                 }
                 // Some tens of thousands in a second: what a test may take of two processors.
@@ -334,7 +333,7 @@ fn floods_and_replays_of_control_traffic_limit_no_service() {
         flood.join().expect("sent")
     });
     let received = counted(accepted) - before.0;
-    say(&format!(
+    report(&format!(
         "a flood of {sent} control packets in 5 s: m1 continues at 20 Mb/s and received {received} reports of m2"
     ));
     // One each second, for five seconds.

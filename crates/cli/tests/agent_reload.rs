@@ -21,7 +21,7 @@ fn limited(text: &str) -> String {
     POLICY.replace("protocol: tcp", "protocol: udp").replace("rack: { max: 20Mb/s }", &format!("machine: {text}"))
 }
 
-fn say(line: &str) {
+fn report(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
 }
 
@@ -35,7 +35,7 @@ fn is_smooth(rates: &[f64], from: f64, to: f64) -> bool {
     rates.iter().all(|rate| *rate < to && (quick() || *rate >= from))
 }
 
-/// What is on m1's interface: the picture without the sockets, whose queues change.
+/// The state of m1's interface: the picture without the sockets, whose queues change.
 fn shaping(pair: &Pair) -> String {
     pair.picture().split("State ").next().expect("the first part").to_owned()
 }
@@ -44,7 +44,7 @@ fn reload(agent: &Child) {
     signal(agent, libc::SIGHUP);
 }
 
-/// A reload as the unit does it: the exit code, and what it said.
+/// A reload as the unit does it: the exit code, and its output.
 fn reload_as_unit(pair: &Pair, agent: &Child) -> (Option<i32>, String) {
     let mut command = pair.agent(&pair.m1, "m1");
     end(command.args(["--reload", &agent.id().to_string()]).spawn().expect("starts"))
@@ -69,7 +69,7 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     flow.rate();
     flow.is_at(20.0, 0.06);
 
-    // Refused: nothing changes but what is said.
+    // Refused: nothing but the reports changes.
     let before = shaping(&pair);
     let policy = pair.status("m1").expect("a status")["policy"].clone();
     fs::write(&pair.policy, limited("{ mux: 40Mb/s }")).expect("written");
@@ -80,13 +80,13 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     assert!(reason.contains("policy.yaml:9:"), "the place: {reason}");
     assert_eq!((shaping(&pair), &pair.status("m1").expect("a status")["policy"]), (before, &policy));
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("10.78.0.1", "10.78.0.9")).expect("written");
-    let (code, said) = reload_as_unit(&pair, &agent);
-    assert!(code == Some(2) && said.contains("is to listen on 10.78.0.9:30565"), "{code:?} {said}");
+    let (code, output) = reload_as_unit(&pair, &agent);
+    assert!(code == Some(2) && output.contains("is to listen on 10.78.0.9:30565"), "{code:?} {output}");
     assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"));
     // Mistakes that need no agent to be found never reach it.
     fs::write(&pair.policy, limited("{ max: 40Mb/s }").replace("m1", "m7")).expect("written");
-    let (code, said) = reload_as_unit(&pair, &agent);
-    assert!(code == Some(2) && said.contains("the policy has no machine `m1`"), "{code:?} {said}");
+    let (code, output) = reload_as_unit(&pair, &agent);
+    assert!(code == Some(2) && output.contains("the policy has no machine `m1`"), "{code:?} {output}");
     assert!(is_refused(&pair, "is to listen on 10.78.0.9:30565"), "no other refusal");
     fs::write(&pair.policy, limited("{ max: 40Mb/s }")).expect("written");
     let key = fs::read_to_string(&pair.key).expect("readable");
@@ -101,11 +101,11 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     let rates = std::thread::scope(|scope| {
         let rates = scope.spawn(|| flow.rates(16, 250));
         std::thread::sleep(std::time::Duration::from_millis(1000));
-        let (code, said) = reload_as_unit(&pair, &agent);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, output) = reload_as_unit(&pair, &agent);
+        assert_eq!(code, Some(0), "{output}");
         rates.join().expect("measured")
     });
-    say(&format!("a reload from 20 to 40 Mb/s, each 250 ms: {rates:.1?}"));
+    report(&format!("a reload from 20 to 40 Mb/s, each 250 ms: {rates:.1?}"));
     assert!(is_smooth(&rates, 16.0, 46.0), "a gap or a burst: {rates:.1?}");
     all_near(&rates[..3], 20.0, 0.2);
     all_near(&[rates[8..].iter().sum::<f64>() / 8.0], 40.0, 0.06);
@@ -137,9 +137,9 @@ fn a_flow_goes_from_one_limit_to_the_next_without_a_gap_or_a_burst() {
     flow.is_at(40.0, 0.1);
     drop(flow);
     signal(&agent, libc::SIGTERM);
-    let (code, said) = end(agent);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("are not taken, the old ones stay") && said.contains("did you mean `max`?"), "{said}");
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("are not taken, the old ones stay") && output.contains("did you mean `max`?"), "{output}");
 }
 
 /// Bytes that a service sent by the agent's count.
@@ -221,6 +221,6 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
     let forged = || pair.status("m1").is_some_and(|status| status["counters"]["datagrams_forged"] == 1);
     wait_for("what the old key signed to be refused", 5, forged);
     signal(&one, libc::SIGTERM);
-    let (code, said) = end(one);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = end(one);
+    assert_eq!(code, Some(0), "{output}");
 }

@@ -1,6 +1,6 @@
-//! What an agent needs of its host: its systemd unit with the sandbox and the capabilities that
-//! this gives, and no others; an interface that comes and goes; and what it says where something is
-//! missing.
+//! An agent's requirements of its host: its systemd unit with the sandbox and the capabilities of
+//! that unit, and no others; an interface that comes and goes; and the agent's report if a
+//! requirement is not met.
 #![expect(clippy::disallowed_methods, reason = "tests of real processes measure and wait in real time")]
 
 mod agent_pair;
@@ -58,7 +58,7 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     flow.is_at(20.0, 0.06);
-    // A reload and the next agent need no more, and what the policy before let it send holds under neither.
+    // A reload and the next agent need no more, and the previous policy's limit holds under neither.
     fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
     signal(&agent, libc::SIGHUP);
     wait_for("the reload", 10, || (flow.rate() / 30.0 - 1.0).abs() < 0.06);
@@ -71,27 +71,27 @@ fn the_units_capabilities_suffice_and_each_is_needed() {
     flow.is_at(40.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
-    let (code, said) = end(agent);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("adopted the state of an earlier agent"), "{said}");
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("adopted the state of an earlier agent"), "{output}");
     assert_eq!(pair.picture(), before);
     // One less: refused by name, and nothing is touched. Without real-time threads it runs.
     for lacking in all.iter().filter(|name| *name != "sys_nice") {
         let rest: Vec<String> = all.iter().filter(|name| *name != lacking).cloned().collect();
-        let (code, said) = end(bound_agent(&pair, &rest, "").spawn().expect("starts"));
+        let (code, output) = end(bound_agent(&pair, &rest, "").spawn().expect("starts"));
         let name = format!("CAP_{}", lacking.to_uppercase());
-        assert!(code == Some(1) && said.contains(&format!("hint: {name}: ")), "{name}: {code:?} {said}");
+        assert!(code == Some(1) && output.contains(&format!("hint: {name}: ")), "{name}: {code:?} {output}");
         assert_eq!(pair.picture(), before, "{name}");
     }
     let rest: Vec<String> = all.iter().filter(|name| *name != "sys_nice").cloned().collect();
     let agent = bound_agent(&pair, &rest, "").spawn().expect("starts");
     wait_for("the agent's first status", 20, || pair.status("m1").is_some());
     signal(&agent, libc::SIGTERM);
-    let (code, said) = end(agent);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0), "{output}");
     // Where the kernel itself limits destinations there is no such thread to wait for.
-    let is_late = said.contains("limits destinations is no real-time thread (CAP_SYS_NICE)");
-    assert_eq!(is_late, said.contains("m1 on eth0 by htb"), "{said}");
+    let is_late = output.contains("limits destinations is no real-time thread (CAP_SYS_NICE)");
+    assert_eq!(is_late, output.contains("m1 on eth0 by htb"), "{output}");
 }
 
 #[test]
@@ -108,14 +108,13 @@ fn systemd_understands_the_units() {
             std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
             return;
         };
-        let said = String::from_utf8_lossy(&output.stderr);
-        // What it does not know it says, and succeeds.
-        assert!(output.status.success() && !said.contains(name), "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // It reports unknown settings, and succeeds.
+        assert!(output.status.success() && !stderr.contains(name), "{name}: {stderr}");
     }
 }
 
-/// Whether a line of `/proc/PID/mounts` says that this is mounted read-only or not; `None` where it
-/// is no mount of its own.
+/// Whether this is mounted read-only, by `/proc/PID/mounts`; `None` if it is no mount of its own.
 fn is_read_only(mounts: &str, path: &str) -> Option<bool> {
     let mut lines = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
     let line = lines.find(|words| words[1] == path)?;
@@ -123,7 +122,7 @@ fn is_read_only(mounts: &str, path: &str) -> Option<bool> {
 }
 
 #[test]
-fn the_agent_lives_by_its_unit() {
+fn agent_runs_under_its_unit() {
     const AGENT: &str = "weir-agent.service";
     if skipped("an agent run by its unit") {
         return;
@@ -137,7 +136,7 @@ fn the_agent_lives_by_its_unit() {
     manager.write("policy.yaml", policy(), 0o644, 0);
     manager.write("key", fs::read(&pair.key).expect("made"), 0o600, 0);
     manager.write("agent.conf", "WEIR_AGENT=\"--interface eth0 --machine m1\"\n", 0o644, 0);
-    // Type=notify: this is done when the agent has said that it is ready.
+    // Type=notify: this is done when the agent has reported that it is ready.
     manager.must("start", AGENT);
     assert!(manager.property(AGENT, "StatusText").starts_with("m1 on eth0 by "), "{}", manager.log(AGENT));
     let mounts = manager.proc(AGENT, "mounts");
@@ -145,24 +144,24 @@ fn the_agent_lives_by_its_unit() {
     let expected = [true, true, false, false, true, true, false];
     assert_eq!(read_only.map(|path| is_read_only(&mounts, path)), expected.map(Some), "the sandbox is there: {mounts}");
     let process = manager.proc(AGENT, "status");
-    let says = |line: &str| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
-    assert!(says("NoNewPrivs: 1") && says("Seccomp: 2") && says("CapEff: 000000c000801000"), "{process}");
+    let has_line = |line: &str| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
+    assert!(has_line("NoNewPrivs: 1") && has_line("Seccomp: 2") && has_line("CapEff: 000000c000801000"), "{process}");
     wait_for("the agent's first status", 20, || manager.run().join("agent.json").exists());
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     flow.is_at(20.0, 0.06);
-    // A reload says whether it was taken.
+    // A reload reports whether it was taken.
     manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
     manager.must("reload", AGENT);
     flow.rates(1, 300);
     flow.is_at(30.0, 0.06);
     manager.write("policy.yaml", policy().replace("20Mb/s", "40 parsecs"), 0o644, 0);
-    let (taken, said) = manager.systemctl(&["reload", AGENT]);
-    assert!(!taken && manager.log(AGENT).contains("40 parsecs"), "{said}: {}", manager.log(AGENT));
+    let (taken, output) = manager.systemctl(&["reload", AGENT]);
+    assert!(!taken && manager.log(AGENT).contains("40 parsecs"), "{output}: {}", manager.log(AGENT));
     assert_eq!(manager.property(AGENT, "ActiveState"), "active");
     flow.is_at(30.0, 0.06);
     manager.write("policy.yaml", policy().replace("20Mb/s", "30Mb/s"), 0o644, 0);
-    // The next agent goes on where this one ends, and limits hold meanwhile.
+    // The next agent continues where this one ends, and limits hold meanwhile.
     let old = manager.property(AGENT, "MainPID");
     let rates = std::thread::scope(|scope| {
         let rates = scope.spawn(|| flow.rates(12, 250));
@@ -174,7 +173,7 @@ fn the_agent_lives_by_its_unit() {
     let log = manager.log(AGENT);
     assert!(log.contains("leaving qdisc and programs on eth0 in force"), "{log}");
     assert!(log.contains("adopted the state of an earlier agent"), "{log}");
-    // Stopped, it leaves all in force, and removal takes it away.
+    // Stopped, it leaves all in force, until it is removed.
     manager.must("stop", AGENT);
     assert!(pair.picture().contains(" 7765: root"), "{}", pair.picture());
     flow.is_at(30.0, 0.06);
@@ -182,13 +181,13 @@ fn the_agent_lives_by_its_unit() {
     let mut remove = manager.inside("weir");
     remove.args(["agent", "--remove", "--interface", "eth0", "--status", "/run/weir/agent.json"]);
     let removed = remove.output().expect("runs");
-    let said = String::from_utf8_lossy(&removed.stdout).into_owned() + &String::from_utf8_lossy(&removed.stderr);
-    assert!(removed.status.success() && said.contains("removed the state of an agent on eth0"), "{said}");
+    let output = String::from_utf8_lossy(&removed.stdout).into_owned() + &String::from_utf8_lossy(&removed.stderr);
+    assert!(removed.status.success() && output.contains("removed the state of an agent on eth0"), "{output}");
     assert_eq!(pair.picture(), before);
 }
 
 #[test]
-fn the_fabric_broker_lives_by_its_unit() {
+fn fabric_broker_runs_under_its_unit() {
     const FABRIC: &str = "weir-fabric.service";
     if skipped("a fabric broker run by its unit") {
         return;
@@ -214,8 +213,9 @@ fn the_fabric_broker_lives_by_its_unit() {
     manager.write("fabric.conf", settings, 0o644, 0);
     manager.must("start", FABRIC);
     let process = manager.proc(FABRIC, "status");
-    let says = |line: String| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
-    assert!(says(format!("Uid: {USER} {USER} {USER} {USER}")) && says("CapEff: 0000000000000000".into()), "{process}");
+    let has_line = |line: String| process.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
+    let user = has_line(format!("Uid: {USER} {USER} {USER} {USER}"));
+    assert!(user && has_line("CapEff: 0000000000000000".into()), "{process}");
     let mounts = manager.proc(FABRIC, "mounts");
     assert_eq!(["/", "/sys", "/proc/sys"].map(|path| is_read_only(&mounts, path)), [Some(true); 3], "{mounts}");
     manager.must("reload", FABRIC);
@@ -225,7 +225,7 @@ fn the_fabric_broker_lives_by_its_unit() {
 
 #[test]
 fn missing_requirements_are_reported_before_the_host_changes() {
-    if skipped("what an agent's host lacks") {
+    if skipped("missing requirements of an agent's host") {
         return;
     }
     let _turn = one_at_a_time();
@@ -233,10 +233,10 @@ fn missing_requirements_are_reported_before_the_host_changes() {
     fs::write(&pair.policy, policy()).expect("written");
     let before = pair.picture();
     // No BPF file system, and no capability to mount one.
-    let (code, said) =
+    let (code, output) =
         end(bound_agent(&pair, &capabilities(), "umount -l /sys/fs/bpf || exit 9;").spawn().expect("starts"));
-    assert!(code == Some(1) && said.contains("/sys/fs/bpf is not mounted"), "{code:?} {said}");
-    assert!(said.contains("mount -t bpf -o mode=0700 bpf /sys/fs/bpf"), "{said}");
+    assert!(code == Some(1) && output.contains("/sys/fs/bpf is not mounted"), "{code:?} {output}");
+    assert!(output.contains("mount -t bpf -o mode=0700 bpf /sys/fs/bpf"), "{output}");
     assert_eq!(pair.picture(), before);
     // An interface that is not there.
     let mut other = pair.agent(&pair.m1, "m1");
@@ -244,22 +244,25 @@ fn missing_requirements_are_reported_before_the_host_changes() {
     let arguments: Vec<_> = other.get_args().map(|a| if a == "eth0" { "eth7".into() } else { a.to_owned() }).collect();
     let mut other = pair.m1.command(WEIR).expect("a command");
     other.args(arguments).env("NO_COLOR", "1").stdout(Stdio::null()).stderr(Stdio::piped());
-    let (code, said) = end(other.spawn().expect("starts"));
-    assert!(code == Some(1) && said.contains("eth7: look up: No such device"), "{code:?} {said}");
-    assert!(said.contains("hint: `ip link` lists"), "{said}");
+    let (code, output) = end(other.spawn().expect("starts"));
+    assert!(code == Some(1) && output.contains("eth7: look up: No such device"), "{code:?} {output}");
+    assert!(output.contains("hint: `ip link` lists"), "{output}");
     // Another process has bound the control port.
     let taken = pair.m1.run(|| UdpSocket::bind("10.78.0.1:30565")).expect("inside").expect("bound");
     let during = pair.picture();
-    let (code, said) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
-    assert!(code == Some(1) && said.contains("listen on 10.78.0.1:30565: Address already in use"), "{code:?} {said}");
-    assert!(said.contains("hint: `ss -nlup 'sport = :30565'`"), "{said}");
+    let (code, output) = end(pair.agent(&pair.m1, "m1").spawn().expect("starts"));
+    assert!(
+        code == Some(1) && output.contains("listen on 10.78.0.1:30565: Address already in use"),
+        "{code:?} {output}"
+    );
+    assert!(output.contains("hint: `ss -nlup 'sport = :30565'`"), "{output}");
     assert_eq!(pair.picture(), during);
     drop(taken);
 }
 
 #[test]
 fn removed_programs_and_qdiscs_are_reported_and_restored() {
-    if skipped("an agent whose qdisc and programs are taken away") {
+    if skipped("an agent whose qdisc and programs are removed") {
         return;
     }
     let _turn = one_at_a_time();
@@ -272,14 +275,14 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
         assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
     };
     let not_enforced = || pair.status("m1").map(|status| status["not_enforced"].clone()).unwrap_or_default();
-    let is_held = || pair.picture().contains(" 7765: root") && not_enforced().is_null();
+    let is_enforced = || pair.picture().contains(" 7765: root") && not_enforced().is_null();
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     flow.is_at(20.0, 0.06);
     // A foreign qdisc is reported and kept, and a reload is applied meanwhile.
     tc("qdisc replace dev eth0 root bfifo limit 100000");
-    wait_for("the agent to say so", 10, || not_enforced().as_str().is_some_and(|why| why.contains("bfifo")));
-    assert!(flow.rate() > 25.0, "that is what it says: nothing holds");
+    wait_for("the agent to report it", 10, || not_enforced().as_str().is_some_and(|why| why.contains("bfifo")));
+    assert!(flow.rate() > 25.0, "as it reports, nothing is limited");
     fs::write(&pair.policy, policy().replace("20Mb/s", "30Mb/s")).expect("written");
     signal(&agent, libc::SIGHUP);
     wait_for("the reload", 10, || pair.status("m1").is_some_and(|status| status["counters"]["reloads"] == 1));
@@ -288,34 +291,34 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert!(pair.picture().contains("qdisc bfifo"), "it is not ours to replace: {}", pair.picture());
     assert!(not_enforced().is_string());
-    // When it goes ours comes back, with what holds now.
+    // Once it is removed, Weir's qdisc returns, with the current limits.
     tc("qdisc del dev eth0 root");
-    wait_for("all to be held again", 10, is_held);
+    wait_for("all to be enforced again", 10, is_enforced);
     flow.rate();
     flow.is_at(30.0, 0.06);
-    // Ours is deleted.
+    // Weir's qdisc is deleted.
     tc("qdisc del dev eth0 root");
-    wait_for("the qdisc to come back", 10, is_held);
+    wait_for("the qdisc to come back", 10, is_enforced);
     flow.rate();
     flow.is_at(30.0, 0.06);
-    // The programs go with what holds them; who takes their place begins anew.
+    // Programs are detached with their pins; the ones that replace them begin anew.
     let epoch = pair.status("m1").expect("a status")["epoch"].clone();
     for path in pair.files().iter().filter(|path| path.starts_with("/sys/fs/bpf/")) {
         for pin in fs::read_dir(path).expect("a directory").flatten() {
             fs::remove_file(pin.path()).expect("removed");
         }
     }
-    let has_programs = || pair.status("m1").is_some_and(|status| status["epoch"] != epoch) && is_held();
+    let has_programs = || pair.status("m1").is_some_and(|status| status["epoch"] != epoch) && is_enforced();
     wait_for("the programs to come back", 10, has_programs);
     flow.rate();
     flow.is_at(30.0, 0.06);
     drop(flow);
-    // One that ends meanwhile takes away what is its own.
+    // An agent that ends meanwhile removes its own state.
     tc("qdisc replace dev eth0 root bfifo limit 100000");
-    wait_for("the agent to say so", 10, || not_enforced().is_string());
+    wait_for("the agent to report it", 10, || not_enforced().is_string());
     signal(&agent, libc::SIGTERM);
-    let (code, said) = end(agent);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0), "{output}");
     let expected = [
         "the policy is not enforced on eth0: eth0 has the qdisc bfifo",
         "the policy is enforced on eth0 again",
@@ -323,8 +326,8 @@ fn removed_programs_and_qdiscs_are_reported_and_restored() {
         "another program detached Weir's programs from eth0",
         "eth0 is there and under the policy again",
     ];
-    assert!(expected.iter().all(|line| said.contains(line)), "{said}");
-    assert_eq!(said.matches("the policy is not enforced").count(), 2, "once for each time: {said}");
+    assert!(expected.iter().all(|line| output.contains(line)), "{output}");
+    assert_eq!(output.matches("the policy is not enforced").count(), 2, "once for each time: {output}");
     tc("qdisc del dev eth0 root");
     assert_eq!(pair.picture(), before);
 }
@@ -346,29 +349,31 @@ fn an_interface_that_returns_with_a_foreign_qdisc_is_reported() {
         let mut command = pair.m1.command("tc").expect("a command");
         assert!(command.args(arguments.split(' ')).status().expect("runs").success(), "tc {arguments}");
     };
-    let says = |key: &str| pair.status("m1").map(|status| status[key].clone()).unwrap_or_default();
+    let status = |key: &str| pair.status("m1").map(|status| status[key].clone()).unwrap_or_default();
     ip("link set eth0 down");
     ip("link set eth0 name eth9");
-    wait_for("the agent to miss it", 10, || says("interface_absent") == true);
+    wait_for("the agent to miss it", 10, || status("interface_absent") == true);
     tc("qdisc replace dev eth9 root bfifo limit 100000");
     ip("link set eth9 name eth0");
     ip("link set eth0 up");
-    wait_for("the agent to say why", 10, || says("not_enforced").as_str().is_some_and(|why| why.contains("bfifo")));
-    assert!(says("interface_absent").is_null(), "it is there");
+    wait_for("the agent to report why", 10, || {
+        status("not_enforced").as_str().is_some_and(|why| why.contains("bfifo"))
+    });
+    assert!(status("interface_absent").is_null(), "it is there");
     // Each try would write one to disk.
     let epoch = || fs::read_to_string(pair.directory.path().join("epoch-m1")).expect("an epoch");
     let first = epoch();
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert_eq!(epoch(), first, "an epoch is taken when it can be used");
     tc("qdisc del dev eth0 root");
-    wait_for("it to be under the policy", 10, || says("not_enforced").is_null() && says("mode").is_string());
+    wait_for("it to be under the policy", 10, || status("not_enforced").is_null() && status("mode").is_string());
     let flow = Flow::start(&pair, 5001);
     flow.rate();
     flow.is_at(20.0, 0.06);
     drop(flow);
     signal(&agent, libc::SIGTERM);
-    let (code, said) = end(agent);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0), "{output}");
 }
 
 #[test]
@@ -412,7 +417,7 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
     drop(flow);
     signal(&agent, libc::SIGTERM);
     assert_eq!(end(agent).0, Some(0));
-    // What no machine can have is refused before anything is touched.
+    // Options that no machine can have are refused before anything is changed.
     for (option, value, why) in [
         ("--listen", "0.0.0.0:30565", "--listen 0.0.0.0:30565: is not the address of one machine"),
         ("--listen", "[::]:30565", "--listen [::]:30565: is not the address of one machine"),
@@ -420,8 +425,8 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
         ("--peer", "m2=0.0.0.0:30565", "--peer m2=0.0.0.0:30565: is not the address of one machine"),
         ("--peer", "m2=10.78.0.2:0", "--peer m2=10.78.0.2:0: has no port"),
     ] {
-        let (code, said) = end(pair.agent(&pair.m1, "m1").args([option, value]).spawn().expect("starts"));
-        assert!(code == Some(2) && said.contains(why) && said.contains("hint: write"), "{code:?} {said}");
+        let (code, output) = end(pair.agent(&pair.m1, "m1").args([option, value]).spawn().expect("starts"));
+        assert!(code == Some(2) && output.contains(why) && output.contains("hint: write"), "{code:?} {output}");
     }
 }
 
@@ -442,29 +447,29 @@ fn an_interface_comes_and_goes_without_a_restart() {
     let ip = |arguments: &[&str]| {
         assert!(pair.m1.command("ip").expect("a command").args(arguments).status().expect("runs").success());
     };
-    let held = || {
+    let limited = || {
         let flow = Flow::start(&pair, 5001);
         flow.rate();
         flow.is_at(20.0, 0.06);
     };
-    held();
-    // Down and up: all is still on it.
+    limited();
+    // Down and up: the programs and the qdisc are still there.
     ip(&["link", "set", "eth0", "down"]);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     ip(&["link", "set", "eth0", "up"]);
-    held();
+    limited();
     assert!(!is_absent("m1"));
-    // Renamed, and named again; the other machine goes on meanwhile.
+    // Renamed, and renamed back; the other machine continues meanwhile.
     ip(&["link", "set", "eth0", "down"]);
     ip(&["link", "set", "eth0", "name", "eth9"]);
     wait_for("the agent to miss it", 10, || is_absent("m1"));
     let left = pair.m1.command("tc").expect("a command").args(["qdisc", "show", "dev", "eth9"]).output().expect("runs");
-    assert!(!String::from_utf8_lossy(&left.stdout).contains("7765:"), "what was renamed is as it was found");
+    assert!(!String::from_utf8_lossy(&left.stdout).contains("7765:"), "the renamed interface is restored");
     assert!(!is_absent("m2"));
     ip(&["link", "set", "eth9", "name", "eth0"]);
     ip(&["link", "set", "eth0", "up"]);
     wait_for("both in the runtime policy again", 20, both_run);
-    held();
+    limited();
     // Deleted, with the other end of the cable, just before another policy is taken: with a service
     // less, and then one more.
     let other = |services: usize| {
@@ -492,11 +497,14 @@ fn an_interface_comes_and_goes_without_a_restart() {
     wait_for("two services", 10, || both_have(2) && is_absent("m1"));
     connect((&pair.m1, "eth0", Some("10.78.0.1/24")), (&pair.m2, "eth0", Some("10.78.0.2/24"))).expect("connected");
     wait_for("both in the runtime policy once more", 20, both_run);
-    held();
+    limited();
     for agent in [one, two] {
         signal(&agent, libc::SIGTERM);
-        let (code, said) = end(agent);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("eth0 is gone") && said.contains("eth0 is there and under the policy again"), "{said}");
+        let (code, output) = end(agent);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(
+            output.contains("eth0 is gone") && output.contains("eth0 is there and under the policy again"),
+            "{output}"
+        );
     }
 }

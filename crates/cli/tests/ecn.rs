@@ -31,14 +31,14 @@ services:
 ";
 
 /// Two hosts and a switch whose port to `b` has 10 Mb/s.
-struct Place {
+struct Hosts {
     a: Netns,
     b: Netns,
     switch: Netns,
     agents: Vec<Child>,
 }
 
-impl Place {
+impl Hosts {
     fn new(directory: &Path) -> Self {
         let prefix = Prefix::new("wlecn").expect("a prefix");
         prefix.cleanup().expect("clean up after an earlier run");
@@ -54,10 +54,10 @@ impl Place {
         }
         let tbf = ["qdisc", "add", "dev", "pb", "root", "tbf", "rate", "10mbit", "burst", "3000b", "limit", "100000b"];
         assert!(switch.command("tc").expect("tc").args(tbf).status().expect("tc runs").success());
-        let mut place = Self { a, b, switch, agents: Vec::new() };
+        let mut hosts = Self { a, b, switch, agents: Vec::new() };
         fs::write(directory.join("policy.yaml"), POLICY).expect("written");
         assert!(weir(&["key"]).arg(directory.join("key")).status().expect("runs").success());
-        for (netns, own, other) in [(&place.a, ("a", 1), ("b", 2)), (&place.b, ("b", 2), ("a", 1))] {
+        for (netns, own, other) in [(&hosts.a, ("a", 1), ("b", 2)), (&hosts.b, ("b", 2), ("a", 1))] {
             let mut command: Command = netns.command(common::WEIR).expect("a command");
             command.arg("agent").arg(directory.join("policy.yaml")).args(["--machine", own.0, "--interface", "eth"]);
             command.arg("--key").arg(directory.join("key")).arg("--state").arg(directory.join("state"));
@@ -65,16 +65,16 @@ impl Place {
             command.args(["--peer", &format!("{}=10.77.0.{}:30565", other.0, other.1)]);
             command.arg("--status").arg(directory.join(format!("{}.json", own.0)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            place.agents.push(command.spawn().expect("an agent"));
+            hosts.agents.push(command.spawn().expect("an agent"));
         }
         for name in ["a", "b"] {
             wait_for("agents that receive each other's reports", 30, || status(directory, name)["peers_alive"] == 1);
         }
-        place
+        hosts
     }
 }
 
-impl Drop for Place {
+impl Drop for Hosts {
     fn drop(&mut self) {
         for agent in &mut self.agents {
             signal(agent, libc::SIGTERM);
@@ -102,7 +102,7 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Sends one of each kind, as often as it says, at some 2 Mb/s, and returns what arrives of them.
+/// Sends one of each kind, `times` times, at some 2 Mb/s, and returns those that arrive.
 fn probes(sender: &UdpSocket, receiver: &UdpSocket, to: SocketAddr, times: usize) -> Vec<(u8, u8)> {
     let mut data = [0; 1_000];
     for _ in 0..times {
@@ -124,32 +124,32 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
     let _turn = one_at_a_time();
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let place = Place::new(directory);
+    let hosts = Hosts::new(directory);
     let addresses = [("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")];
     let sockets = addresses.map(|(from, to)| {
         let address = |text: &str, port| SocketAddr::new(text.parse::<IpAddr>().expect("an address"), port);
-        let receiver = bound(&place.b, address(to, PORT));
+        let receiver = bound(&hosts.b, address(to, PORT));
         set(&receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
-        (bound(&place.a, address(from, PORT + 1)), receiver, address(to, PORT))
+        (bound(&hosts.a, address(from, PORT + 1)), receiver, address(to, PORT))
     });
     for (sender, receiver, to) in &sockets {
-        // The receiver answers after 10 kB, and the sender's packets are exposed to marks from then on.
+        // The receiver sends feedback after 10 kB, and the sender's packets can be marked from then on.
         probes(sender, receiver, *to, 20);
         let arrived = probes(sender, receiver, *to, 40);
         assert!(arrived.len() >= 150, "{} of 160 arrive at {to}", arrived.len());
         let changed: Vec<_> = arrived.iter().filter(|(kind, tos)| *tos != KINDS[usize::from(*kind)]).collect();
         assert!(changed.is_empty(), "kind and TOS of what was changed on the way to {to}: {changed:?}");
     }
-    wait_for("answers", 5, || probe_of(&status(directory, "b"), "rx", "feedback_sent") > 0);
+    wait_for("feedback", 5, || probe_of(&status(directory, "b"), "rx", "feedback_sent") > 0);
     // Of 480 that arrived three of four kinds could be marked by themselves, 360; the sender made
-    // the rest ECN-capable, after it had received an answer.
+    // the rest ECN-capable, after it had received feedback.
     wait_for("counters", 5, || probe_of(&status(directory, "b"), "rx", "packets_markable") > 400);
-    // The tenants' own CE, of which the meter knows no better: one of four kinds, sixty of each of two families.
+    // The tenants' own CE, which the meter cannot distinguish: one of four kinds, sixty of each of two families.
     let marked = probe_of(&status(directory, "b"), "rx", "packets_marked");
     assert!(marked <= 120, "{marked} marked, and no switch marks yet");
 
     let port =
-        MarkingPort::attach(&place.switch, "pb", Bandwidth::from_mbps(10), Bytes::new(100_000), Bytes::new(10_000));
+        MarkingPort::attach(&hosts.switch, "pb", Bandwidth::from_mbps(10), Bytes::new(100_000), Bytes::new(10_000));
     let port = port.expect("a port that marks");
     for (sender, receiver, to) in &sockets {
         let before = probe_of(&status(directory, "b"), "rx", "packets_marked");
@@ -171,7 +171,7 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
         let counts = port.counts().expect("counts");
         assert!(counts.marked > 0, "the switch marked: {counts:?}");
         wait_for("marks at the meter", 5, || probe_of(&status(directory, "b"), "rx", "packets_marked") > before);
-        // Alone it may have all of 47.5 Mb/s; nothing but marks says that there is less.
+        // Alone it may have all of 47.5 Mb/s; only marks show that there is less.
         assert!(lowest < 30_000_000, "the rate falls by marks: {lowest}");
     }
 }
@@ -182,16 +182,16 @@ fn rate_of(status: &Value) -> u64 {
 }
 
 /// The goodput of one TCP connection from `a` to `b` over IPv6 to this port, in Mb/s, from the third second on.
-fn tcp_over_ipv6(place: &Place, port: u16) -> f64 {
+fn tcp_over_ipv6(hosts: &Hosts, port: u16) -> f64 {
     let port = port.to_string();
-    let mut server = place.b.command("iperf3").expect("iperf3");
+    let mut server = hosts.b.command("iperf3").expect("iperf3");
     server.args(["--server", "--one-off", "--port", &port]).stdout(Stdio::null());
     let mut server = server.spawn().expect("a server");
     wait_for("the server", 10, || {
-        let mut probe = place.b.command("ss").expect("ss");
+        let mut probe = hosts.b.command("ss").expect("ss");
         !probe.args(["-Hltn", "sport", "=", &port]).output().expect("ss").stdout.is_empty()
     });
-    let mut client = place.a.command("iperf3").expect("iperf3");
+    let mut client = hosts.a.command("iperf3").expect("iperf3");
     client.args(["-6", "--client", "fd77::2", "--port", &port, "--time", "6", "--omit", "2", "--json"]);
     let output = client.args(["--congestion", "cubic"]).output().expect("a client");
     let _ = server.kill();
@@ -208,9 +208,9 @@ fn a_receive_limit_holds_tcp_over_ipv6() {
     }
     let _turn = one_at_a_time();
     let directory = tempfile::tempdir().expect("a directory");
-    let place = Place::new(directory.path());
-    let limited = tcp_over_ipv6(&place, 9_000);
-    let free = tcp_over_ipv6(&place, 9_050);
+    let hosts = Hosts::new(directory.path());
+    let limited = tcp_over_ipv6(&hosts, 9_000);
+    let free = tcp_over_ipv6(&hosts, 9_050);
     // Frames of 1,514 B carry 1,428 B: 4.7 of 5, and of the port's 10 Mb/s 9.4.
     assert!((at_least(4.2)..=4.9).contains(&limited), "{limited} Mb/s under a limit of 5 Mb/s");
     assert!((at_least(8.0)..=9.6).contains(&free), "{free} Mb/s without a limit");

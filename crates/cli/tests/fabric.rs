@@ -4,7 +4,7 @@ mod common;
 mod fabric_setup;
 
 use common::{signal, wait_for};
-use fabric_setup::{Place, gbps, next, of_a, policy};
+use fabric_setup::{Setup, gbps, next, of_a, policy};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,43 +15,43 @@ use weir_fabric::SessionState;
 const ALONE_AMONG_SEVERAL: [&str; 4] = ["--etcd", "http://127.0.0.1:1", "--advertise", "https://127.0.0.1:30567"];
 
 #[test]
-fn limits_return_and_a_restart_goes_on_with_a_higher_epoch() {
-    let place = Place::new();
-    let broker = place.start("127.0.0.1:0");
+fn limits_return_after_a_restart_with_a_higher_epoch() {
+    let setup = Setup::new();
+    let broker = setup.start("127.0.0.1:0");
     let url = broker.url();
-    let (mut one, two) = (place.session("m1", &[&url]), place.session("m3", &[&url]));
-    one.report(place.report("m1", 1, 8));
-    two.report(place.report("m3", 1, 8));
+    let (mut one, two) = (setup.session("m1", &[&url]), setup.session("m3", &[&url]));
+    one.report(setup.report("m1", 1, 8));
+    two.report(setup.report("m3", 1, 8));
     wait_for("the limit", 20, || of_a(&next(&mut one)) == gbps(5));
     let before = next(&mut one);
-    // Killed without a word, and started again at the same place.
+    // Killed without a message, and started again at the same address.
     let (code, _) = broker.end(libc::SIGKILL);
     assert_eq!(code, None);
-    wait_for("the line to notice", 20, || !matches!(one.status().state, SessionState::Up(_)));
+    wait_for("the session to notice", 20, || !matches!(one.status().state, SessionState::Up(_)));
     let listen = url.trim_start_matches("https://").to_owned();
-    let broker = place.start(&listen);
-    one.report(place.report("m1", 2, 8));
-    two.report(place.report("m3", 2, 8));
+    let broker = setup.start(&listen);
+    one.report(setup.report("m1", 2, 8));
+    two.report(setup.report("m3", 2, 8));
     wait_for("the limit again", 20, || of_a(&next(&mut one)) == gbps(5));
     let after = next(&mut one);
     assert!(after.epoch > before.epoch, "{} after {}", after.epoch, before.epoch);
-    let (code, said) = broker.end(libc::SIGTERM);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("fabric broker ready: 2 racks, listening on 127.0.0.1:"), "{said}");
-    assert!(!place.at("fabric.json").exists(), "a status does not outlive its broker");
+    let (code, output) = broker.end(libc::SIGTERM);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("fabric broker ready: 2 racks, listening on 127.0.0.1:"), "{output}");
+    assert!(!setup.at("fabric.json").exists(), "a status does not outlive its broker");
 }
 
 #[test]
 fn sighup_takes_a_policy_whole_or_not_at_all() {
-    let place = Place::new();
-    let broker = place.start("127.0.0.1:0");
-    let mut session = place.session("m1", &[&broker.url()]);
-    session.report(place.report("m1", 1, 8));
-    wait_for("an answer", 20, || next(&mut session).policy == place.report("m1", 1, 8).policy);
+    let setup = Setup::new();
+    let broker = setup.start("127.0.0.1:0");
+    let mut session = setup.session("m1", &[&broker.url()]);
+    session.report(setup.report("m1", 1, 8));
+    wait_for("the first limits", 20, || next(&mut session).policy == setup.report("m1", 1, 8).policy);
     let epoch = |status: &Value| status["epoch"].as_u64().expect("an epoch");
     let before = broker.status().expect("a status");
-    // A policy with a mistake: refused, said, nothing changes.
-    place.write_policy(&policy("10Gb/s").replace("fabric", "fabrik"));
+    // A policy with a mistake: refused and reported, and nothing changes.
+    setup.write_policy(&policy("10Gb/s").replace("fabric", "fabrik"));
     signal(broker.child(), libc::SIGHUP);
     wait_for("the refusal", 20, || broker.status().is_some_and(|status| status["policy_refused"].is_string()));
     let refused = broker.status().expect("a status");
@@ -59,32 +59,32 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     assert!(reason.contains("fabrik") && reason.contains("policy.yaml:8:47"), "{reason}");
     assert_eq!((&refused["policy"], epoch(&refused)), (&before["policy"], epoch(&before)));
     // Another value: taken, what was reported stays known.
-    place.write_policy(&policy("4Gb/s"));
+    setup.write_policy(&policy("4Gb/s"));
     signal(broker.child(), libc::SIGHUP);
     wait_for("the policy", 20, || broker.status().is_some_and(|status| status["policy"] != before["policy"]));
     let taken = broker.status().expect("a status");
     assert!(taken["policy_refused"].is_null());
     assert_eq!(epoch(&taken), epoch(&before));
-    let digest = place.report("m1", 2, 8).policy;
-    session.report(place.report("m1", 2, 8));
+    let digest = setup.report("m1", 2, 8).policy;
+    session.report(setup.report("m1", 2, 8));
     wait_for("its limit", 20, || {
         let limits = next(&mut session);
         limits.policy == digest && of_a(&limits) == gbps(4)
     });
-    // Another rack: the broker begins anew with a higher epoch, and who is on the line stays there.
+    // Another rack: the broker begins anew with a higher epoch, and open sessions stay.
     let third = "    r2: { uplink: 10Gb/s, machines: [m3, m4] }\n    r0: { uplink: 10Gb/s, machines: [m5] }\n";
     let text = policy("4Gb/s").replace("    r2: { uplink: 10Gb/s, machines: [m3, m4] }\n", third);
-    place.write_policy(&text);
+    setup.write_policy(&text);
     signal(broker.child(), libc::SIGHUP);
     wait_for("the third rack", 20, || broker.status().is_some_and(|status| status["racks"] == 3));
     assert!(epoch(&broker.status().expect("a status")) > epoch(&before));
-    let report = place.report("m1", 3, 8);
+    let report = setup.report("m1", 3, 8);
     assert_ne!(report.machine.0, 0, "r0's machine is before it now");
     session.report(report);
     wait_for("its limit", 20, || of_a(&next(&mut session)) == gbps(4));
-    assert_eq!(session.status().streams, 1, "one call all the time");
+    assert_eq!(session.status().streams, 1, "one stream all the time");
     // Certificates that cannot be read are refused by themselves, and taken when they can.
-    let (key, away) = (place.at("pki/fabric-127.0.0.1.key"), place.at("pki/away.key"));
+    let (key, away) = (setup.at("pki/fabric-127.0.0.1.key"), setup.at("pki/away.key"));
     fs::rename(&key, &away).expect("renamed");
     signal(broker.child(), libc::SIGHUP);
     let refused =
@@ -94,23 +94,23 @@ fn sighup_takes_a_policy_whole_or_not_at_all() {
     fs::rename(&away, &key).expect("renamed");
     signal(broker.child(), libc::SIGHUP);
     wait_for("the certificates", 20, || broker.status().is_some_and(|status| !refused(&status)));
-    let (_, said) = broker.end(libc::SIGINT);
-    assert!(said.contains("the policy is not taken, the old one stays"), "{said}");
+    let (_, output) = broker.end(libc::SIGINT);
+    assert!(output.contains("the policy is not taken, the old one stays"), "{output}");
 }
 
 #[test]
 fn among_several_sighup_checks_the_name_and_orders_nothing_without_etcd() {
-    let place = Place::new();
-    let mut command = place.fabric("127.0.0.1:0");
+    let setup = Setup::new();
+    let mut command = setup.fabric("127.0.0.1:0");
     command.args(ALONE_AMONG_SEVERAL);
-    let broker = place.start_as("fabric", command);
+    let broker = setup.start_as("fabric", command);
     let status = || broker.status().expect("a status");
     let before = status();
     assert!(before["policy_refused"].is_null() && before["certificate_refused"].is_null());
     // Valid, and of another host; there is no etcd.
-    place.certificate_of("127.0.0.1", &["fabric.example.org"], 2);
-    place.write_policy(&policy("4Gb/s"));
-    let digest = format!("{:016x}", place.report("m1", 1, 8).policy);
+    setup.certificate_of("127.0.0.1", &["fabric.example.org"], 2);
+    setup.write_policy(&policy("4Gb/s"));
+    let digest = format!("{:016x}", setup.report("m1", 1, 8).policy);
     signal(broker.child(), libc::SIGHUP);
     wait_for("the refusal", 20, || status()["certificate_refused"].is_string());
     let refused = status();
@@ -120,48 +120,48 @@ fn among_several_sighup_checks_the_name_and_orders_nothing_without_etcd() {
     let why = refused["policy_refused"].as_str().expect("a reason");
     assert_eq!(why, format!("{digest}: etcd is not reached; reload again when it is"));
     assert_eq!(refused["policy"], before["policy"]);
-    place.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
+    setup.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
     signal(broker.child(), libc::SIGHUP);
     wait_for("the certificate", 20, || status()["certificate_refused"].is_null());
     assert!(status()["policy_refused"].is_string(), "there is no etcd yet");
     let large = format!("{}# {}\n", policy("4Gb/s"), "x".repeat(1_600_000));
-    place.write_policy(&large);
+    setup.write_policy(&large);
     signal(broker.child(), libc::SIGHUP);
     let too_large = |why: &str| why.contains("etcd takes 1568768 at most; comments");
     wait_for("the other refusal", 20, || status()["policy_refused"].as_str().is_some_and(too_large));
-    let (_, said) = broker.end(libc::SIGTERM);
-    assert!(!said.contains("is handed to etcd"), "{said}");
+    let (_, output) = broker.end(libc::SIGTERM);
+    assert!(!output.contains("is handed to etcd"), "{output}");
 }
 
 #[test]
 fn a_fabric_broker_takes_as_many_descriptors_as_it_may() {
-    let place = Place::new();
-    let plain = place.fabric("127.0.0.1:0");
+    let setup = Setup::new();
+    let plain = setup.fabric("127.0.0.1:0");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -Sn 64; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
     command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let broker = place.start_as("fabric", command);
+    let broker = setup.start_as("fabric", command);
     let limits = fs::read_to_string(format!("/proc/{}/limits", broker.child().id())).expect("limits");
-    let session = limits.lines().find_map(|session| session.strip_prefix("Max open files")).expect("a line");
-    let [soft, hard] = [0, 1].map(|place| session.split_whitespace().nth(place).expect("two numbers"));
-    assert!(soft == hard && soft != "64", "{session}");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
+    let [soft, hard] = [0, 1].map(|index| line.split_whitespace().nth(index).expect("two numbers"));
+    assert!(soft == hard && soft != "64", "{line}");
 }
 
 #[test]
 fn another_fabric_broker_receives_the_newest_report_again() {
-    let place = Place::new();
-    // A report of before a period is not said again, so a period must be longer than a busy host needs to call.
+    let setup = Setup::new();
+    // A report older than a period is not sent again, so a period must be longer than a busy host needs to connect.
     let period = "4s";
-    let start = |name| place.start_as(name, place.fabric_timed(name, "127.0.0.1:0", "policy.yaml", period));
+    let start = |name| setup.start_as(name, setup.fabric_timed(name, "127.0.0.1:0", "policy.yaml", period));
     let (one, two) = (start("one"), start("two"));
     let urls = [one.url(), two.url()];
-    let mut session = place.session_timed("m1", &[&urls[0], &urls[1]], period);
+    let mut session = setup.session_timed("m1", &[&urls[0], &urls[1]], period);
     // The other rack is known to the second one.
-    let other = place.session_timed("m3", &[&urls[1]], period);
-    other.report(place.report("m3", 1, 8));
+    let other = setup.session_timed("m3", &[&urls[1]], period);
+    other.report(setup.report("m3", 1, 8));
     wait_for("the other rack", 20, || other.status().reports_sent == 1);
-    // A word, and then none.
-    session.report(place.report("m1", 1, 8));
+    // One report, and then none.
+    session.report(setup.report("m1", 1, 8));
     wait_for("the report", 20, || session.status().reports_sent == 1);
     assert_eq!(session.status().state, SessionState::Up(urls[0].clone()));
     one.end(libc::SIGKILL);
@@ -176,64 +176,67 @@ fn another_fabric_broker_receives_the_newest_report_again() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of real certificates waits until one ends")]
 fn invalid_options_are_refused_before_listening() {
-    let place = Place::new();
+    let setup = Setup::new();
     let refused = |change: &dyn Fn(&mut Command)| {
-        let mut command = place.fabric("127.0.0.1:0");
+        let mut command = setup.fabric("127.0.0.1:0");
         change(&mut command);
         let output = command.output().expect("runs");
         assert_eq!(output.status.code(), Some(2), "refused");
         String::from_utf8(output.stderr).expect("text")
     };
-    let said = refused(&|command| {
+    let output = refused(&|command| {
         command.args(["--timeout", "300ms"]);
     });
-    assert!(said.contains("--timeout 300 ms is not longer than --period 400 ms"), "{said}");
-    fs::rename(place.at("pki/fabric-127.0.0.1.key"), place.at("pki/away.key")).expect("renamed");
-    let said = refused(&|_| {});
-    assert!(said.contains("fabric-127.0.0.1.key: No such file") && said.contains("hint: `weir certificate"), "{said}");
-    fs::copy(place.at("pki/machine-m1.key"), place.at("pki/fabric-127.0.0.1.key")).expect("copied");
-    let said = refused(&|_| {});
-    assert!(said.contains("fabric-127.0.0.1.pem cannot be used"), "{said}");
-    // A certificate that is for calling only, and one that has ended.
-    fs::copy(place.at("pki/machine-m1.pem"), place.at("pki/fabric-127.0.0.1.pem")).expect("copied");
-    let said = refused(&|_| {});
-    assert!(said.contains("fabric-127.0.0.1.pem is not for server authentication"), "{said}");
-    assert!(said.contains("hint: a fabric broker's certificate is for server authentication"), "{said}");
-    place.certificate_of("127.0.0.1", &["127.0.0.1"], 0);
+    assert!(output.contains("--timeout 300 ms is not longer than --period 400 ms"), "{output}");
+    fs::rename(setup.at("pki/fabric-127.0.0.1.key"), setup.at("pki/away.key")).expect("renamed");
+    let output = refused(&|_| {});
+    assert!(
+        output.contains("fabric-127.0.0.1.key: No such file") && output.contains("hint: `weir certificate"),
+        "{output}"
+    );
+    fs::copy(setup.at("pki/machine-m1.key"), setup.at("pki/fabric-127.0.0.1.key")).expect("copied");
+    let output = refused(&|_| {});
+    assert!(output.contains("fabric-127.0.0.1.pem cannot be used"), "{output}");
+    // A certificate that is for clients only, and one that has ended.
+    fs::copy(setup.at("pki/machine-m1.pem"), setup.at("pki/fabric-127.0.0.1.pem")).expect("copied");
+    let output = refused(&|_| {});
+    assert!(output.contains("fabric-127.0.0.1.pem is not for server authentication"), "{output}");
+    assert!(output.contains("hint: a fabric broker's certificate is for server authentication"), "{output}");
+    setup.certificate_of("127.0.0.1", &["127.0.0.1"], 0);
     std::thread::sleep(Duration::from_millis(2100));
-    let said = refused(&|_| {});
-    assert!(said.contains("fabric-127.0.0.1.pem ended on ") && said.contains("hint: get a new one"), "{said}");
+    let output = refused(&|_| {});
+    assert!(output.contains("fabric-127.0.0.1.pem ended on ") && output.contains("hint: get a new one"), "{output}");
     // A policy that etcd would refuse.
-    place.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
-    place.write_policy(&format!("{}# {}\n", policy("10Gb/s"), "x".repeat(1_600_000)));
-    let said = refused(&|command| {
+    setup.certificate_of("127.0.0.1", &["127.0.0.1"], 2);
+    setup.write_policy(&format!("{}# {}\n", policy("10Gb/s"), "x".repeat(1_600_000)));
+    let output = refused(&|command| {
         command.args(ALONE_AMONG_SEVERAL);
     });
-    assert!(said.contains("bytes, and etcd takes 1568768 at most") && said.contains("hint: comments"), "{said}");
-    place.write_policy("weir: 1\n");
+    assert!(output.contains("bytes, and etcd takes 1568768 at most") && output.contains("hint: comments"), "{output}");
+    setup.write_policy("weir: 1\n");
     refused(&|_| {});
-    assert!(!place.at("fabric-state").exists(), "nothing was kept");
+    assert!(!setup.at("fabric-state").exists(), "nothing was kept");
 }
 
 #[test]
 fn certificates_are_made_once() {
-    let place = Place::new();
-    let listed = |place: &Place| {
-        let mut names: Vec<String> = fs::read_dir(place.at("pki"))
+    let setup = Setup::new();
+    let listed = |setup: &Setup| {
+        let mut names: Vec<String> = fs::read_dir(setup.at("pki"))
             .expect("a directory")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
             .collect();
         names.sort();
         names
     };
-    let names = listed(&place);
+    let names = listed(&setup);
     assert_eq!(names.len(), 2 + 2 * 5, "{names:?}");
-    let key = fs::read(place.at("pki/machine-m1.key")).expect("there");
-    let again = place.certificates(&["--machine", "m7"]);
-    let said = String::from_utf8(again.stderr).expect("text");
-    assert!(said.contains("machine-m7.pem") && said.contains("4 certificates there already"), "{said}");
-    assert_eq!(fs::read(place.at("pki/machine-m1.key")).expect("there"), key);
-    let refused = place.certificates(&["--fabric", "a/b"]);
+    let key = fs::read(setup.at("pki/machine-m1.key")).expect("there");
+    let again = setup.certificates(&["--machine", "m7"]);
+    let output = String::from_utf8(again.stderr).expect("text");
+    assert!(output.contains("machine-m7.pem") && output.contains("4 certificates there already"), "{output}");
+    assert_eq!(fs::read(setup.at("pki/machine-m1.key")).expect("there"), key);
+    let refused = setup.certificates(&["--fabric", "a/b"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert_eq!(listed(&place).len(), names.len() + 2, "nothing more was made");
+    assert_eq!(listed(&setup).len(), names.len() + 2, "nothing more was made");
 }

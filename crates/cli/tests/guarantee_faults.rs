@@ -1,5 +1,5 @@
 //! A guarantee under faults: one TCP connection that is guaranteed nearly half of its receiver's
-//! port, beside two floods of UDP that want twice the port, while agents and the fabric broker are
+//! port, beside two floods of UDP that demand twice the port, while agents and the fabric broker are
 //! killed. What the worst second was is printed. On shared processors the mean alone is asked for,
 //! of fewer seconds: without the guarantee it would be a third of it at most.
 
@@ -8,7 +8,7 @@ mod common;
 mod fault_network;
 
 use common::{at_least, one_at_a_time, quick, skipped, wait_for};
-use fault_network::{MACHINES, Network, run, say};
+use fault_network::{MACHINES, Network, report, run};
 use weir_lab::marks::MarkingPort;
 use weir_units::{Bandwidth, Bytes};
 
@@ -44,7 +44,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     let web = network.connection(0, RECEIVER.0, 5201);
     let _floods = [network.flow(1, RECEIVER.0, 5301), network.flow(4, RECEIVER.0, 5302)];
     let free = web.rates(2, 1000);
-    say(&format!("no agents: the guaranteed connection has {free:.1?} Mb/s"));
+    report(&format!("no agents: the guaranteed connection has {free:.1?} Mb/s"));
     assert!(free.iter().all(|rate| *rate < GUARANTEE / 3.0), "the floods take the port: {free:.1?}");
 
     let mut broker = Some(network.broker(0, &[]));
@@ -57,7 +57,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
         let rates = web.rates(seconds, 1000);
         let (mean, least) =
             (rates.iter().sum::<f64>() / seconds as f64, rates.iter().copied().fold(f64::MAX, f64::min));
-        say(&format!("{what}: {mean:.1} Mb/s over {seconds} s, {least:.1} in the worst"));
+        report(&format!("{what}: {mean:.1} Mb/s over {seconds} s, {least:.1} in the worst"));
         assert!(mean > at_least(0.95) * GUARANTEE, "{what}: {rates:.1?}");
         // One second of TCP beside floods is not the mean of many.
         assert!(quick() || least > 0.8 * GUARANTEE, "{what}: {rates:.1?}");
@@ -79,7 +79,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     holds("the receiver's agent killed for good", 9);
     *agent = Some(network.agent(RECEIVER.0));
     holds("the receiver's agent started again", 5);
-    // The fabric's limit ends five periods of 1 s later: floods that want more are no matter.
+    // The fabric's limit ends five periods of 1 s later: the floods' higher demand has no effect.
     broker.take().expect("it runs").kill();
     holds("the fabric broker killed, its limits forgotten meanwhile", 8);
     assert!(!network.receives_limits(0));

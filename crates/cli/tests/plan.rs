@@ -160,7 +160,7 @@ fn refusals() {
     assert_eq!(kept, policy().replace("rack: { min: 30Gb/s }", "rack: { min: 58Gb/s }"));
 }
 
-/// Without any cap nothing holds the load, and the plan says what would.
+/// Without any cap nothing limits the load, and the plan names the missing cap.
 #[test]
 fn a_policy_without_caps() {
     let directory = directory();
@@ -213,7 +213,7 @@ fn limits_and_nesting() {
     };
     let (code, plan) = planned(&[&policy("")]);
     assert_eq!(code, Some(0));
-    let capacity = |plan: &Value| [0, 1].map(|place: usize| plan["services"][place]["capacity_bps"].as_u64());
+    let capacity = |plan: &Value| [0, 1].map(|index: usize| plan["services"][index]["capacity_bps"].as_u64());
     assert_eq!(capacity(&plan), [Some(10_000_000_000), Some(1_000_000_000)]);
     assert_eq!(plan["services"][1]["capacity_from"], "its own maximum at a machine");
     let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }")]);
@@ -222,11 +222,11 @@ fn limits_and_nesting() {
     // 10 kB, 100 kB and 1 MB, far apart: 8 µs, 80 µs and 800 µs.
     let trace = file(directory.path(), "trace.csv", "time,size,service\n0,10000,p/a\n1,100000,p/b\n2,1000000,\n");
     let (_, plan) = planned(&[&policy(", shaper: { burst: 100kB }"), "--trace", &trace]);
-    let time = |place: usize| plan["services"][place]["trace_as_it_is"][0]["time_ns"].as_u64();
+    let time = |index: usize| plan["services"][index]["trace_as_it_is"][0]["time_ns"].as_u64();
     assert_eq!([time(0), time(1)], [Some(80_000), Some(8_000)]);
 }
 
-/// Where the slowest interface has 100 Mb/s, meters run every 20 ms unless a service says otherwise. 15 × 20 ms =
+/// Where the slowest interface has 100 Mb/s, meters run every 20 ms unless a service has its own interval. 15 × 20 ms =
 /// 300 ms and 160 kB at 100 Mb/s make 312.8 ms / (1 − 0.5); with 500 µs written it is (7.5 + 12.8) ms / (1 − 0.5). A
 /// service with others nested in it is as slow as the slowest of those.
 #[test]

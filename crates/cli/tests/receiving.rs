@@ -1,7 +1,7 @@
-//! What the lab shows of the receiving side: real agents, real TCP, UDP and redis, as `weir
-//! reproduce --backend lab` and `weir lab` run them. What is expected of a value stands in
-//! `papers/`, its reason beside it. On shared processors a shorter run of the same scenario shows
-//! that shares follow the policy, and not what the processors reach.
+//! The receiving side in the lab: real agents, real TCP, UDP and redis, as `weir reproduce --backend
+//! lab` and `weir lab` run them. The expected values and their reasons are in `papers/`. On shared
+//! processors a shorter run of the same scenario shows that shares follow the policy, and not what
+//! the processors reach.
 
 mod common;
 
@@ -15,23 +15,23 @@ fn tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// What an experiment comes to in the lab.
+/// The results of an experiment in the lab.
 struct Reproduced {
-    /// What was measured, by metric, in the unit that the experiment names.
+    /// The measured values, by metric, in the unit that the experiment names.
     values: BTreeMap<String, f64>,
-    /// By run, what its `result.json` says.
+    /// The content of `result.json`, by run.
     runs: BTreeMap<String, Value>,
 }
 
-/// Runs an experiment on Linux; everything that is expected of its values is so, and no transfer went without a report.
+/// Runs an experiment on Linux and asserts that all its values are as expected, and every transfer has a report.
 fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("out");
     let output =
         weir(&["reproduce", id, "--backend", "lab", "--json", "--report"]).arg(&report).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(lab_namespaces(), Vec::<String>::new());
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
     let rows = object["rows"].as_array().expect("rows");
     let mut values = BTreeMap::new();
     for row in rows {
@@ -39,18 +39,18 @@ fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
         println!("{id}: {metric}: {} {} {verdict}", row["measured"], row["unit"]);
         values.insert(metric.to_owned(), row["measured"].as_f64().unwrap_or_else(|| panic!("not measured: {row}")));
     }
-    assert_eq!(output.status.code(), Some(0), "{rows:#?}\n{said}");
+    assert_eq!(output.status.code(), Some(0), "{rows:#?}\n{stderr}");
     let read = |name: &&str| {
         let path = report.join(format!("runs/{name}-lab/result.json"));
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let result: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(result["counters"]["transfers_without_report"], 0, "{id} {name}: {said}");
+        assert_eq!(result["counters"]["transfers_without_report"], 0, "{id} {name}: {stderr}");
         ((*name).to_owned(), result)
     };
     Reproduced { values, runs: runs.iter().map(read).collect() }
 }
 
-/// What a scenario comes to in the lab with these settings.
+/// The results of a scenario in the lab with these settings.
 fn lab(scenario: &Path, settings: &[&str]) -> Value {
     let mut lab = weir(&["lab", "--json"]);
     lab.arg(scenario);
@@ -86,9 +86,9 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
     }
     let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
     // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment
-    // asks for a sixteenth to a sixth of it.
+    // expects a sixteenth to a sixth of it.
     assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "no port was to mark");
-    // Of the 46 flows the experiment asks it.
+    // The experiment itself checks the share of the 46 flows.
     let (few, flooded) = (values["5 flows, equal shares"], values["TCP beside a flood"]);
     assert!(few >= 45.0, "both are guaranteed 45: {few} Mb/s");
     assert!(flooded < 50.0, "and the flood has a share, too: {flooded} Mb/s");
@@ -146,7 +146,7 @@ fn a_limit_makes_messages_wait_that_start_together() {
         ["p50_s", "max_s"].map(|key| own[key].as_f64().expect("all came"))
     };
     // All rounds, the first too, in which the law may take a second to find the rate: what hosts
-    // have queued before they are held goes on.
+    // have queued before they are limited is still sent.
     let ([free, slowest], [limited, slowest_limited]) = (times("small-unlimited"), times("small"));
     assert!(free > 0.95 && slowest < 1.2, "{free} to {slowest} s");
     assert!((1.5..2.3).contains(&(limited / free)), "{limited} s under the limit, {free} without");
@@ -172,15 +172,15 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
     }
     let bulk = values["bulk with Weir"];
     assert!((70.0..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
-    // The bound that it was held to is what the planner says of this very policy.
+    // The bound of the experiment is the planner's for this policy.
     let plan = weir(&["plan", "--json"]).arg(tree("scenarios/redis.policy.yaml")).output().expect("runs");
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
     let cache = plan["services"].as_array().expect("services").iter().find(|own| own["service"] == "cache");
     let estimates = cache.expect("the service")["estimates"].as_array().expect("estimates");
     let bound = estimates.iter().find(|estimate| estimate["by"] == "bound").expect("the bound")["time_ns"].as_f64();
     let planned = bound.expect("a time") / 1e6;
-    let held_to = values["the planner's bound"];
-    assert!((held_to / planned - 1.0).abs() < 1e-3, "{held_to} and {planned} ms");
+    let expected = values["the planner's bound"];
+    assert!((expected / planned - 1.0).abs() < 1e-3, "{expected} and {planned} ms");
 }
 
 /// The mean of a service at the measured uplink over the samples that end after `from` and not

@@ -141,7 +141,7 @@ fn checking_runs_nothing() {
 }
 
 #[test]
-fn a_killed_sweep_goes_on() {
+fn a_killed_sweep_resumes() {
     let directory = directory();
     let scenario = scenario(directory.path());
     let (whole, killed) = (path(directory.path(), "whole"), path(directory.path(), "killed"));

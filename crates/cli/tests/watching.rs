@@ -4,7 +4,7 @@ mod common;
 mod fabric_setup;
 
 use common::{signal, weir};
-use fabric_setup::{Place, policy};
+use fabric_setup::{Setup, policy};
 use serde_json::Value;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -80,7 +80,7 @@ fn top_prints_once() {
 
 /// An agent that was killed leaves its file, and one that hangs has its last status served.
 #[test]
-fn top_sees_at_one_look_that_a_status_stands_still() {
+fn top_once_reports_an_old_status_as_lost() {
     let files = Files::new();
     let Status::Agent(mut old) = status("m2") else { unreachable!("an agent's") };
     old.written_ms -= 7_200_000;
@@ -95,12 +95,12 @@ fn top_sees_at_one_look_that_a_status_stands_still() {
     let (code, out, _) = run_in(&files, &["top", "--json", "m1.json", "m2.json", &url]);
     let all: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, &all[0]["lost"]), (Some(0), &Value::Null));
-    for (place, clocks) in [(1, ""), (2, ", if that host's clock and this one's agree")] {
-        let lost = &all[place]["lost"];
+    for (index, clocks) in [(1, ""), (2, ", if that host's clock and this one's agree")] {
+        let lost = &all[index]["lost"];
         assert!(lost["for_s"].as_f64().is_some_and(|time| (7_200.0..7_260.0).contains(&time)), "{lost}");
         let why = lost["why"].as_str().expect("a reason");
         assert!(why.starts_with("its status is 72") && why.ends_with(&format!(" s old{clocks}")), "{why}");
-        assert_eq!(all[place]["status"]["machine"], "m2");
+        assert_eq!(all[index]["status"]["machine"], "m2");
     }
     let (_, out, _) = run_in(&files, &["top", "--once", "--direction", "tx", "m1.json", "m2.json"]);
     let line = |start: &str| out.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
@@ -180,18 +180,18 @@ fn the_dashboard_serves_agents_statuses_until_it_ends() {
 
 #[test]
 fn a_fabric_broker_serves_the_dashboard_of_all_machines_and_its_own() {
-    let place = Place::new();
+    let setup = Setup::new();
     // Without a server: a dashboard needs addresses, not reachable servers.
     let addresses: Vec<String> = (1..=4).map(|i| format!("m{i}: {{ address: 127.0.0.{i} }}")).collect();
     let machines = format!("  machines: {{ {} }}\nservices:", addresses.join(", "));
-    place.write_policy(&policy("10Gb/s").replacen("services:", &machines, 1));
-    // A port that was free a moment ago: the daemon does not say which one it was given.
+    setup.write_policy(&policy("10Gb/s").replacen("services:", &machines, 1));
+    // A port that was free a moment ago: the daemon does not report which one it was given.
     let free = server::listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
     let address = free.local_addr().expect("an address").to_string();
     drop(free);
-    let mut command = place.fabric("127.0.0.1:0");
+    let mut command = setup.fabric("127.0.0.1:0");
     command.args(["--dashboard", &address]);
-    let broker = place.start_as("fabric", command);
+    let broker = setup.start_as("fabric", command);
     let page = get(&address, "/").expect("the page");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<title>Weir</title>"), "{page}");
     let now = || -> Value {
@@ -207,7 +207,7 @@ fn a_fabric_broker_serves_the_dashboard_of_all_machines_and_its_own() {
     );
     let machines = shown["machines"].as_array().expect("machines");
     assert!(machines.len() == 4 && machines.iter().all(|machine| machine["lost"].is_object()), "{shown}");
-    let (code, said) = broker.end(libc::SIGTERM);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = broker.end(libc::SIGTERM);
+    assert_eq!(code, Some(0), "{output}");
     assert!(get(&address, "/").is_err(), "the dashboard ends with its broker");
 }

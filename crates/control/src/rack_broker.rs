@@ -55,7 +55,7 @@ use leader::LeaderState;
 use measurement::Meters;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_alloc::{RackAllocator, RackShares, speaks_of_fabric};
+use weir_alloc::{RackAllocator, RackShares, has_fabric_limits};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Instant, MachineId, PerDirection};
 
@@ -141,7 +141,7 @@ impl RackBroker {
     pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
         policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = RackAllocator::new(policy, self.allocator.rack());
-        self.leader.uses_fabric = speaks_of_fabric(policy);
+        self.leader.uses_fabric = has_fabric_limits(policy);
         if !self.leader.uses_fabric {
             self.fabric.clear();
         }

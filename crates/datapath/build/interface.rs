@@ -26,7 +26,9 @@ pub(crate) fn rewrite(bindings: &str, pointers: &[&str], counters: &str) -> syn:
         let tokens = match item {
             // `u8` to `u64`, which Rust has.
             Item::Type(alias) if primitive(&alias.ident.to_string()).is_some() => continue,
-            Item::ForeignMod(block) => block.items.iter().map(|item| function(item, pointers)).collect(),
+            Item::ForeignMod(block) => {
+                block.items.iter().map(|item| function(item, pointers)).collect::<syn::Result<_>>()?
+            }
             Item::Struct(item) if item.ident == counters => {
                 let list = list(item)?;
                 quote!(#item #list)
@@ -45,8 +47,9 @@ fn list(counters: &ItemStruct) -> syn::Result<TokenStream> {
     let fields = counters.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let help = field.attrs.iter().find_map(comment).filter(|help| !help.is_empty());
-        let help = help.ok_or_else(|| syn::Error::new_spanned(field, "a counter needs a comment"))?;
-        let text = ident.map(ToString::to_string);
+        let text = ident.map(ToString::to_string).unwrap_or_default();
+        let missing = || syn::Error::new_spanned(field, format!("the counter `{text}` of {name} needs a comment"));
+        let help = help.ok_or_else(missing)?;
         Ok(quote!((#text, #help, self.#ident)))
     });
     let fields = fields.collect::<syn::Result<Vec<_>>>()?;
@@ -74,23 +77,35 @@ fn comment(attribute: &Attribute) -> Option<String> {
 }
 
 /// A function in a block of its own.
-fn function(item: &ForeignItem, pointers: &[&str]) -> TokenStream {
-    let ForeignItem::Fn(ForeignItemFn { attrs, sig, .. }) = item else { return item.to_token_stream() };
+fn function(item: &ForeignItem, pointers: &[&str]) -> syn::Result<TokenStream> {
+    let ForeignItem::Fn(ForeignItemFn { attrs, sig, .. }) = item else { return Ok(item.to_token_stream()) };
     let (name, inputs, output) = (&sig.ident, &sig.inputs, &sig.output);
     if pointers.contains(&name.to_string().as_str()) {
-        return quote!(unsafe extern "C" { #(#attrs)* pub(crate) fn #name(#inputs) #output; });
+        return Ok(quote!(unsafe extern "C" { #(#attrs)* pub(crate) fn #name(#inputs) #output; }));
     }
-    let inputs = inputs.iter().map(by_reference);
-    quote!(unsafe extern "C" { #(#attrs)* pub(crate) safe fn #name(#(#inputs),*) #output; })
+    let inputs = inputs.iter().map(|input| by_reference(name, input)).collect::<syn::Result<Vec<_>>>()?;
+    Ok(quote!(unsafe extern "C" { #(#attrs)* pub(crate) safe fn #name(#(#inputs),*) #output; }))
 }
 
-fn by_reference(input: &FnArg) -> TokenStream {
-    match input {
+/// A parameter of a function that Rust calls by reference. A pointer to bytes or to constant
+/// integers is an array whose length C does not state: a reference would be to its first element.
+fn by_reference(function: &Ident, input: &FnArg) -> syn::Result<TokenStream> {
+    let tokens = match input {
         FnArg::Typed(argument) => {
             let name = &argument.pat;
             match &*argument.ty {
                 Type::Ptr(pointer) => {
                     let of = &pointer.elem;
+                    let is_const = matches!(pointer.mutability, PointerMutability::Const(_));
+                    let pointee = of.to_token_stream().to_string();
+                    if primitive(&pointee).is_some_and(|integer| integer == "u8" || is_const) {
+                        let name = name.to_token_stream();
+                        let message = format!(
+                            "`{name}` of {function} may point to several integers: declare their number, or list the \
+                             function among those with pointers"
+                        );
+                        return Err(syn::Error::new_spanned(input, message));
+                    }
                     match pointer.mutability {
                         PointerMutability::Mut(_) => quote!(#name: &mut #of),
                         PointerMutability::Const(_) => quote!(#name: &#of),
@@ -100,7 +115,8 @@ fn by_reference(input: &FnArg) -> TokenStream {
             }
         }
         receiver => receiver.to_token_stream(),
-    }
+    };
+    Ok(tokens)
 }
 
 /// The same tokens with Rust's names for C's.

@@ -1,4 +1,4 @@
-//! Compiles the per-packet code and generates its Rust interface, both from `bpf/tables.h`.
+//! Compiles the per-packet code of `bpf/tables.h`, and generates its Rust interface and the types of `bpf/auxiliary.h`.
 //!
 //! bindgen reads the headers with libclang and writes two files: `abi.rs`, which [`interface::rewrite`] turns into Rust
 //! names and safe signatures, and `abi.c`, one exported function for each `static inline` function that Rust calls.
@@ -10,10 +10,12 @@ use bindgen::callbacks::{AttributeInfo, DeriveInfo, IntKind, ParseCallbacks};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 /// Functions whose pointer arguments each name one valid object, distinct from what the others name. Rust calls them
-/// without `unsafe`, by reference.
+/// without `unsafe`, by reference. Some divide by an argument or by a field (weights, the number of slots, an elapsed
+/// time): as their headers say, that is not 0, which the callers in this crate ensure.
 const SAFE: &[&str] = &[
     "weir_advertised_slot",
     "weir_control_kind",
@@ -75,6 +77,8 @@ const UNSAFE: &[&str] =
 /// The structure of event counters, which status and metrics read by name.
 const COUNTERS: &str = "weir_counts";
 
+const PACKAGES: &str = "on Debian: apt-get install libclang-dev";
+
 #[derive(Debug)]
 struct Callbacks;
 
@@ -103,17 +107,27 @@ impl ParseCallbacks for Callbacks {
         // A status file of an older agent lacks newer counters.
         if of.name == COUNTERS { vec!["#[serde(default)]".to_owned()] } else { Vec::new() }
     }
+
+    /// BINDGEN_EXTRA_CLANG_ARGS and the like.
+    fn read_env_var(&self, name: &str) {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let (datapath, bpf) = (Path::new("../../datapath"), Path::new("../../bpf"));
-    for watched in [datapath, bpf, Path::new("build")] {
+    let headers = [bpf.join("tables.h"), bpf.join("auxiliary.h")];
+    // The programs in bpf/ are not part of this crate.
+    for watched in
+        [datapath, &bpf.join("maps.h"), Path::new("build")].into_iter().chain(headers.iter().map(PathBuf::as_path))
+    {
         println!("cargo::rerun-if-changed={}", watched.display());
     }
+    // The first version with edition 2024; the output needs nothing newer.
     let target = bindgen::RustTarget::stable(85, 0).map_err(|error| error.to_string())?;
-    let bindings = bindgen::Builder::default()
-        .header(bpf.join("tables.h").to_string_lossy())
+    let builder = bindgen::Builder::default()
+        .headers(headers.map(|header| header.to_string_lossy().into_owned()))
         .clang_args(["-I", &datapath.to_string_lossy(), "-fparse-all-comments"])
         .allowlist_type("weir_.*")
         .allowlist_var("WEIR_.*")
@@ -130,8 +144,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .rust_target(target)
         .formatter(bindgen::Formatter::None)
         .rust_edition(bindgen::RustEdition::Edition2024)
-        .parse_callbacks(Box::new(Callbacks))
-        .generate()?;
+        .parse_callbacks(Box::new(Callbacks));
+    // bindgen panics if it finds no libclang.
+    let Ok(bindings) = panic::catch_unwind(AssertUnwindSafe(|| builder.generate())) else {
+        return Err(format!("bindgen failed; it needs libclang; {PACKAGES}").into());
+    };
+    let bindings = bindings?;
     let (bindings, maps) = (bindings.to_string(), fs::read_to_string(bpf.join("maps.h"))?);
     let mut abi = interface::rewrite(&bindings, UNSAFE, COUNTERS)?;
     let (version, names) = (version::version(&maps, &bindings)?, version::names(&maps));

@@ -2,20 +2,41 @@
 //!
 //! An agent adopts the maps of an earlier agent if both were built with the same definitions: the
 //! declarations of the maps in `bpf/maps.h`, and the types and constants of `bpf/tables.h` that
-//! they name, directly or through other types. Comments, other types and other constants do not
-//! change the version. `WEIR_STATE_REVISION` is part of it, for a change that leaves all
-//! definitions as they are.
+//! they name, directly or through other types. No definition of a type names the constants that
+//! its fields hold or are measured in, and the indexes of maps: [`STORED`] lists these. Comments,
+//! other types and other constants do not change the version. `WEIR_STATE_REVISION` is part of it,
+//! for a change that leaves all definitions as they are.
 //!
 //! Worked example: a new field of `struct weir_limiter` changes the version, since `weir_peers`
-//! maps to `struct weir_peer`, which contains one; another value of `WEIR_REQUESTS_MAX` does not,
-//! since no map names it.
+//! maps to `struct weir_peer`, which contains one. So does another value of `WEIR_RULE_DSCP`, which
+//! the rules in `weir_tables` hold. Another value of `WEIR_REQUESTS_MAX` does not, since no map
+//! depends on it.
 
+use proc_macro2::Span;
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, Item};
 
 /// The constant that is part of every version.
 const REVISION: &str = "WEIR_STATE_REVISION";
+/// Constants on whose values the content of the maps depends, by name or, with `_` at the end, by prefix.
+const STORED: &[&str] = &[
+    // Values of fields: of `weir_config` and `weir_pacing`, of rules, of replies, of CPUs' batches.
+    "WEIR_SHARE_FILL",
+    "WEIR_SHARE_ADD",
+    "WEIR_RULE_",
+    "WEIR_HAS_",
+    "WEIR_REPLY_",
+    "WEIR_NO_DESTINATION",
+    // Indexes: of `weir_interfaces`, of `weir_meters`, of unclassified traffic.
+    "WEIR_SIDE_",
+    "WEIR_TX",
+    "WEIR_RX",
+    "WEIR_REST",
+    // Units: of the law's fractions, of limiters.
+    "WEIR_LAW_SHIFT",
+    "WEIR_NANOBITS_PER_BYTE",
+];
 
 /// The version of the maps declared in `maps` (C), of which `bindings` (bindgen's Rust, with C's names) has the types.
 pub(crate) fn version(maps: &str, bindings: &str) -> syn::Result<u64> {
@@ -23,6 +44,14 @@ pub(crate) fn version(maps: &str, bindings: &str) -> syn::Result<u64> {
     let maps = without_comments(maps);
     let mut named = BTreeSet::new();
     let mut pending: Vec<&str> = words(&maps).chain([REVISION]).collect();
+    for stored in STORED {
+        let is_stored = |name: &&str| *name == *stored || (stored.ends_with('_') && name.starts_with(stored));
+        let known = pending.len();
+        pending.extend(definitions.keys().map(String::as_str).filter(is_stored));
+        if pending.len() == known {
+            return Err(syn::Error::new(Span::call_site(), format!("no constant {stored}, which maps store")));
+        }
+    }
     while let Some(name) = pending.pop() {
         if let Some((name, definition)) = definitions.get_key_value(name)
             && named.insert(name)

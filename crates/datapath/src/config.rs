@@ -8,7 +8,7 @@
 //! second later.
 //!
 //! Intervals are the published ones, which suit interfaces of 10 Gb/s, or longer in proportion to a slower slowest
-//! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would see one or two of them.
+//! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would contain one or two.
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
@@ -30,7 +30,7 @@ pub struct ShaperConfig {
     pub services: Vec<ServiceShaper>,
     /// By machine: the capacity of its interface.
     pub capacities: Vec<PerDirection<Bandwidth>>,
-    /// The law of the sending side's machine level, which only EyeQ has.
+    /// The law of the sending side's interface meter, which only EyeQ has.
     pub transmit: Option<InterfaceParameters>,
 }
 
@@ -58,6 +58,19 @@ pub struct ServiceShaper {
     pub shares: PerDirection<Share>,
     /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,
+}
+
+impl Default for ServiceShaper {
+    /// Parley's constants and no limits.
+    fn default() -> Self {
+        let parameters = ShaperParameters::PARLEY;
+        Self {
+            interval: parameters.interval,
+            burst: parameters.destination.burst,
+            shares: PerDirection::default(),
+            senders: Vec::new(),
+        }
+    }
 }
 
 impl ShaperConfig {
@@ -146,7 +159,7 @@ impl ShaperConfig {
         filling.shares
     }
 
-    /// The meter of a machine's interface; `None` if the shapers have no such level, as Parley's on the sending side.
+    /// The meter of a machine's interface; `None` if the shapers have none, as Parley's on the sending side.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -175,8 +188,8 @@ impl ShaperConfig {
 /// The rate for which the published intervals are meant: Parley's and EyeQ's hosts have 10 Gb/s.
 const PUBLISHED_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
-/// Constants for the slowest interface of a policy: an interval must see as many packets as in the
-/// published networks. Faster networks keep the published intervals.
+/// Constants for the slowest interface of a policy: an interval must contain as many packets as in
+/// the published networks. Faster networks keep the published intervals.
 fn scaled(mut parameters: ShaperParameters, policy: &Policy) -> ShaperParameters {
     let slowest = policy.network().machines().iter().map(|machine| machine.nic().rx).min().unwrap_or(PUBLISHED_RATE);
     let longer = |time: Duration| {

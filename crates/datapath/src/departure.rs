@@ -16,8 +16,6 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant};
 /// The committed rate of unclassified traffic, as a fraction of the interface: a hundredth, which
 /// is also its HTB guarantee.
 const UNCLASSIFIED_PART: u64 = 100;
-/// Least number of bursts in an interval of the law, as in a receive meter's window (`datapath/receive_tick.h`).
-const BURSTS: u64 = 4;
 /// Aggressiveness of the law: the load reflects a change of R one interval late.
 const ALPHA: Alpha = Alpha::from_thousandths(250).expect("a quarter");
 
@@ -62,8 +60,8 @@ impl PacingConfig {
             rate if rate.is_unlimited() => rate,
             rate => Bandwidth::from_bps(rate.bps() - rate.bps() / u64::from(abi::COMMITTED_PART)),
         };
-        let grain = (self.burst.max(segment).get() * BURSTS).max(self.queue.get());
-        let least = Duration::from_nanos(grain.saturating_mul(8_000_000_000) / capacity.bps().max(1));
+        let grain = (self.burst.max(segment).get() * u64::from(abi::GRAIN_BURSTS)).max(self.queue.get());
+        let least = Duration::from_nanos(grain.saturating_mul(abi::NANOBITS_PER_BYTE) / capacity.bps().max(1));
         let law = InterfaceParameters {
             interval: self.horizon.max(least).min(Duration::from_secs(1)),
             marks: Marks::Ignored,

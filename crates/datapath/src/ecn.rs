@@ -9,7 +9,7 @@
 
 use crate::abi;
 
-/// What the ECN bits of a received packet mean.
+/// The meaning of the ECN bits of a received packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrived {
     /// Switches could mark the packet.

@@ -63,7 +63,7 @@ impl Feedback {
         self.write(abi::KIND_FEEDBACK, source, destination, key)
     }
 
-    /// The body of the datagram by which the sender `source` declares its ECN capability to the receiver `destination`.
+    /// The body of the ECN capability message from the sender `source` to the receiver `destination`.
     pub fn ecn_capability(&self, source: &Address, destination: &Address, key: &SipKey) -> [u8; FEEDBACK_BYTES] {
         self.write(abi::KIND_ECN_CAPABILITY, source, destination, key)
     }

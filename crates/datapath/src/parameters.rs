@@ -70,7 +70,7 @@ pub struct DestinationParameters {
     pub burst_time: Duration,
 }
 
-/// The machine level: all services at an interface.
+/// The interface meter: all services at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InterfaceParameters {
     /// Interval of the law.
@@ -89,7 +89,7 @@ pub struct InterfaceParameters {
 pub struct ShaperParameters {
     /// T: interval of a receive meter, 10 µs to 1 s. A service may have its own.
     pub interval: Duration,
-    /// The α of both levels.
+    /// The α of receive meters and of the interface meter.
     pub alpha: Alpha,
     /// Effect of marks on a receive meter's rate.
     pub marks: Marks,
@@ -99,7 +99,7 @@ pub struct ShaperParameters {
     pub feedback_bytes: Bytes,
     /// The mean time after which the next packet triggers feedback, whatever its size; zero: only bytes count.
     pub feedback_interval: Duration,
-    /// The machine level.
+    /// The interface meter.
     pub interface: InterfaceParameters,
     /// The sending side.
     pub destination: DestinationParameters,
@@ -142,7 +142,7 @@ impl ShaperParameters {
             // §3.2.1: a sender creates a limiter when it receives feedback.
             initial: None,
             hold: Duration::ZERO,
-            // EyeQ: 1 s; Parley does not say.
+            // EyeQ: 1 s; Parley gives no value.
             silence: Duration::from_secs(1),
             on_silence: Silence::Drop,
             // Ours: two and a half intervals. The loop is stable while feedback is delayed by at most

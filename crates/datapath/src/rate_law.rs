@@ -43,14 +43,14 @@ impl RateLaw {
                 (abi::law_marked_usage(usage, capacity, elapsed, bytes, part), 0)
             }
         };
-        let rate = rate.bps().min(8_000_000_000_000);
+        let rate = rate.bps().min(abi::LAW_RATE_MAX);
         let floor = abi::law_floor(capacity);
         let next = abi::rate_law(rate, capacity, usage, self.alpha.raw(), part, floor);
         Bandwidth::from_bps(next)
     }
 
     fn capacity(&self) -> u64 {
-        self.capacity.bps().clamp(10_000, 8_000_000_000_000)
+        self.capacity.bps().clamp(abi::LAW_RATE_MIN.into(), abi::LAW_RATE_MAX)
     }
 }
 

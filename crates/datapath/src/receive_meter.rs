@@ -57,7 +57,7 @@ impl ReceiveMeter {
     }
 
     /// Like [`ReceiveMeter::set_capacity`], for a capacity that is the service's current share of
-    /// the interface and not a limit of its own: the interface's meter lowers an excess above it
+    /// the interface and not a limit of its own: the interface meter lowers usage above it
     /// while the interface is full.
     pub fn set_share(&mut self, capacity: Bandwidth) {
         abi::receive_meter_set_capacity(&mut self.raw, limit(capacity), 1);

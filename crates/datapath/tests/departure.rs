@@ -279,8 +279,8 @@ fn fair_rate_follows_the_active_services() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// The interface is used in full while anybody wants it, and never given out twice: what leaves
-    /// in the long run is what it carries.
+    /// The interface is fully used while there is demand, and no capacity is assigned twice: the
+    /// departures match the interface's rate in the long run.
     #[test]
     fn interface_is_fully_used_and_not_exceeded(
         mbps in 10u64..400,
@@ -350,18 +350,18 @@ proptest! {
                 let due = Instant::from_nanos((now / tick.nanos() + 1) * tick.nanos());
                 let (batch, last) = &mut batches[*cpu];
                 // Some packets in a row go to one.
-                let place = if of_destinations { usize::from(*run == 0) } else { 0 };
+                let index = if of_destinations { usize::from(*run == 0) } else { 0 };
                 let [one, other] = &mut limiters;
-                let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+                let (own, paid) = if index == 0 { (one, other) } else { (other, one) };
                 let to = if of_destinations {
-                    (Some((place as u32, own, &mut leases[place])), (*last != place).then_some(paid))
+                    (Some((index as u32, own, &mut leases[index])), (*last != index).then_some(paid))
                 } else {
                     (None, None)
                 };
-                *last = place;
+                *last = index;
                 let before = batch.unpaid();
                 match pacer.departure_on(batch, 0, to, (tick, due), Instant::from_nanos(now), *bytes) {
-                    Leaves::Committed(at) | Leaves::Excess(at) => left[place].push((at.nanos(), *bytes)),
+                    Leaves::Committed(at) | Leaves::Excess(at) => left[index].push((at.nanos(), *bytes)),
                     Leaves::Never => {}
                 }
                 in_batch += usize::from(batch.unpaid() > before);

@@ -77,7 +77,7 @@ fn fragmentable_packet_is_unchanged() {
     for flags in [0, 0x2000, 0x6000, 0x4001, 0xc000] {
         let mut header = ipv4(0, 0x1234, flags);
         assert!(!leave_ipv4(&mut header, 1, false), "flags {flags:#x}");
-        // Also where a tenant's own ECN and the origin's bits meet: the identification of fragments means something.
+        // Also where a tenant's own ECN and the marker's bits coincide: the identification of fragments must stay.
         let mut header = ipv4(ECT0, 0xa800, flags);
         assert!(!leave_ipv4(&mut header, 1, false), "flags {flags:#x}");
         assert!(!arrive_ipv4(&mut header).encapsulated, "flags {flags:#x}");
@@ -89,8 +89,8 @@ fn fragmentable_packet_is_unchanged() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What a tenant sent is what a tenant gets, but for the marks on what it said may be marked;
-    /// the receiver's host knows all marks.
+    /// A tenant's packet arrives as it was sent, except for marks on ECN-capable packets; the
+    /// receiver's host counts all marks.
     #[test]
     fn ipv4_header_is_restored_on_arrival(
         tos in any::<u8>(), id in any::<u16>(), flags in prop_oneof![Just(DONT_FRAGMENT), any::<u16>()],

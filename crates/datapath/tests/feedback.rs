@@ -105,9 +105,9 @@ fn body_has_the_documented_format() {
     assert_eq!(&body[24..32], &800_000_000_001u64.to_be_bytes());
     assert_eq!(&body[32..40], &(1u64 << 60).to_be_bytes());
     assert_eq!(&body[40..48], &5u64.to_be_bytes());
-    for (place, value) in [(0, b'w'), (4, 1), (5, 1)] {
+    for (offset, value) in [(0, b'w'), (4, 1), (5, 1)] {
         let mut other = body;
-        other[place] = value;
+        other[offset] = value;
         assert_eq!(Feedback::read(&other, &source, &destination, &key), None);
     }
     assert_eq!(Feedback::read(&body[..55], &source, &destination, &key), None);

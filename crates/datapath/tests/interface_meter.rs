@@ -1,7 +1,7 @@
-//! The machine level in a closed loop: services send what they want and their share allows.
+//! The interface meter in a closed loop: services send their demand, at most their share.
 //!
-//! A fluid, interval by interval, through a link of 20/19 of the capacity without a queue; what comes of it is
-//! compared with the rule solved for its level by bisection, which shares no code with the meter.
+//! A fluid, interval by interval, through a link of 20/19 of the capacity without a queue; the result is
+//! compared with the rule solved for its fair rate by bisection, which shares no code with the meter.
 
 mod common;
 
@@ -27,9 +27,9 @@ fn service(min: f64, max: f64, weight: u32, demand: f64) -> Service {
     Service { share, demand }
 }
 
-/// What a service may use at `level` bit/s per unit of weight.
-fn allowed(service: &Service, sharing: Sharing, level: f64) -> f64 {
-    let part = level * f64::from(service.share.weight.thousandths()) / 1000.0;
+/// The rate that a service may use at `fair_rate` bit/s per unit of weight.
+fn allowed(service: &Service, sharing: Sharing, fair_rate: f64) -> f64 {
+    let part = fair_rate * f64::from(service.share.weight.thousandths()) / 1000.0;
     let min = service.share.min.bps() as f64;
     let max = if service.share.max.is_unlimited() { CAPACITY } else { service.share.max.bps() as f64 };
     let share = match sharing {
@@ -39,11 +39,11 @@ fn allowed(service: &Service, sharing: Sharing, level: f64) -> f64 {
     share.min(max).min(CAPACITY)
 }
 
-fn used(services: &[Service], sharing: Sharing, level: f64) -> Vec<f64> {
-    services.iter().map(|s| allowed(s, sharing, level).min(s.demand)).collect()
+fn used(services: &[Service], sharing: Sharing, fair_rate: f64) -> Vec<f64> {
+    services.iter().map(|s| allowed(s, sharing, fair_rate).min(s.demand)).collect()
 }
 
-/// The usages at the highest level that fits.
+/// The usages at the highest fair rate that fits.
 fn solved(services: &[Service], sharing: Sharing) -> Vec<f64> {
     let (mut low, mut high) = (0.0, 1e13);
     for _ in 0..200 {
@@ -70,9 +70,9 @@ fn run(meter: &mut InterfaceMeter, services: &[Service], sharing: Sharing, now: 
     usage
 }
 
-/// The same for two services that want everything, of equal weights, the second with this
-/// guarantee: what the link cannot carry is marked. The intervals that pass until the first has
-/// given way.
+/// The same for two services with unlimited demand, of equal weights, the second with this
+/// guarantee: packets beyond the link's rate are marked. Returns the intervals that pass until the
+/// first has given way.
 fn given_way(guarantee: f64, marked: bool) -> u32 {
     let services =
         [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(guarantee, f64::INFINITY, 1000, f64::INFINITY)];
@@ -120,12 +120,12 @@ fn both_sharing_rules_at_one_machine() {
 
 #[test]
 fn resuming_service_has_its_guarantee_within_milliseconds() {
-    // Usage is held to the link, 20/19 of C: without marks R falls by 2.6 % an interval while both
+    // The link limits usage to 20/19 of C: without marks R falls by 2.6 % an interval while both
     // fill it. The first marks are those of the first full interval, and count in the next: R is at
-    // the level then.
+    // the fair rate then.
     assert_eq!(given_way(6e9, false), 48);
     assert_eq!(given_way(6e9, true), 4);
-    // Then the rule holds, and R rises again where the second wants less.
+    // Then the rule holds, and R rises again where the second has less demand.
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY), service(6e9, f64::INFINITY, 1000, f64::INFINITY)];
     let (mut meter, mut now) = (meter(&services, Sharing::Fill), 0);
     assert_near(&run(&mut meter, &services, Sharing::Fill, &mut now, 60), &[3.5e9, 6e9]);
@@ -137,7 +137,7 @@ fn resuming_service_has_its_guarantee_within_milliseconds() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any services with feasible guarantees come to what the rule says.
+    /// Any services with feasible guarantees converge to the rule's allocation.
     #[test]
     fn rates_converge_to_the_allocation_of_the_rule(
         parts in prop::collection::vec((0.0..1.0f64, 0.0..3.0f64, 200..5000u32, 0.0..3.0f64), 1..12),
@@ -189,9 +189,9 @@ proptest! {
     }
 }
 
-/// Two services that always want more, of weights 3 and 1, under brokers' limits that fill the link
-/// together; R is far above where either is held by it. The intervals until C is met within 0.5 %,
-/// and what each uses then.
+/// Two services with unlimited demand, of weights 3 and 1, under brokers' limits that fill the link
+/// together; R is far above the rate that limits either. Returns the intervals until C is met within
+/// 0.5 %, and the usage of each then.
 fn under_limits(limits: [f64; 2], sharing: Sharing, noted: bool) -> (u32, [f64; 2]) {
     let services = [service(0.0, f64::INFINITY, 3000, f64::INFINITY), service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let (mut meter, mut now) = (meter(&services, sharing), 0);
@@ -229,8 +229,8 @@ fn limits_that_fill_the_link_lower_an_ineffective_r() {
         let (took, _) = under_limits(limits, sharing, false);
         assert!(took > 50, "{took} intervals");
     }
-    // Who is held by a limit far below its part leaves the rest to the other: R falls to where that
-    // one is held, and no further.
+    // A service with a limit far below its part leaves the rest to the other: R falls until it
+    // limits the other one, and no further.
     let (took, used) = under_limits([0.9 * LINK, 0.1 * LINK], Sharing::Fill, true);
     assert!(took <= 8, "{took} intervals");
     assert_near(&used, &[CAPACITY - 0.1 * LINK, 0.1 * LINK]);
@@ -256,8 +256,8 @@ fn r_is_kept_while_a_service_gains_by_it() {
         window(&mut meter, [1e9, 1e9]);
     }
     assert_eq!(meter.rate(), rate(CAPACITY));
-    // One uses more than half: all of C may be its, and R falls by what usage says. A window closes
-    // with the next packet.
+    // One uses more than half: it may have all of C, and R falls by its usage. A window closes with
+    // the next packet.
     let law = 1.0 - 0.5 * 0.5 / 9.5;
     for window_is in 0..4 {
         let before = meter.rate().bps() as f64;
@@ -306,7 +306,7 @@ fn r_is_kept_for_a_service_that_has_just_started() {
 }
 
 #[test]
-fn interval_is_the_machine_level_interval() {
+fn interval_is_that_of_the_interface_meter() {
     let services = [service(0.0, f64::INFINITY, 1000, f64::INFINITY)];
     let mut meter = meter(&services, Sharing::Fill);
     let at = |time: Duration| Instant::ZERO + time;

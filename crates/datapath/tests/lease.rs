@@ -36,10 +36,10 @@ fn due(now: u64) -> Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Senders that wait for their packets to leave, on some CPUs, get all that limits leave them,
-    /// one of the service, of two destinations, or both, whatever is kept and not used; and to each
-    /// destination packets leave in the order in which they came, but for what a CPU's batch lets
-    /// leave at once.
+    /// Senders that wait for their packets to leave, on some CPUs, reach all of their limits, one of
+    /// the service, of two destinations, or both, despite unused leases; and packets leave to each
+    /// destination in the order in which they came, except those that a CPU's batch releases at
+    /// once.
     #[test]
     fn limits_are_fully_used_in_order(
         mbps in 20u64..19_000,
@@ -80,17 +80,17 @@ proptest! {
                 ticked += TICK.nanos();
                 pacer.tick(Instant::from_nanos(ticked), TICK);
             }
-            let (cpu, place, _, bytes) = sockets[socket];
-            let place = if of_destinations { place } else { 0 };
+            let (cpu, index, _, bytes) = sockets[socket];
+            let index = if of_destinations { index } else { 0 };
             let (batch, before) = &mut batches[cpu];
             let [one, other] = &mut limiters;
-            let (own, paid) = if place == 0 { (one, other) } else { (other, one) };
+            let (own, paid) = if index == 0 { (one, other) } else { (other, one) };
             let to = if of_destinations {
-                (Some((place as u32, own, &mut leases[place])), (*before != place).then_some(paid))
+                (Some((index as u32, own, &mut leases[index])), (*before != index).then_some(paid))
             } else {
                 (None, None)
             };
-            *before = place;
+            *before = index;
             let unpaid = batch.unpaid();
             let leaves = pacer.departure_on(batch, 0, to, (TICK, due(now)), Instant::from_nanos(now), bytes);
             order += 1;
@@ -99,12 +99,12 @@ proptest! {
                 continue;
             };
             if batch.unpaid() <= unpaid {
-                prop_assert!(at >= last[place], "{at} after {} to {place} at {now}", last[place]);
-                last[place] = at;
+                prop_assert!(at >= last[index], "{at} after {} to {index} at {now}", last[index]);
+                last[index] = at;
             }
             // A CPU's own stay in order with what its batch lets leave, too.
-            prop_assert!(at >= of_cpu[cpu][place], "{at} after {} on CPU {cpu} at {now}", of_cpu[cpu][place]);
-            of_cpu[cpu][place] = at;
+            prop_assert!(at >= of_cpu[cpu][index], "{at} after {} on CPU {cpu} at {now}", of_cpu[cpu][index]);
+            of_cpu[cpu][index] = at;
             all += u64::from(bytes);
             if (start..end).contains(&at.max(now)) {
                 sent += u64::from(bytes);
@@ -118,15 +118,15 @@ proptest! {
         let got = sent as f64 * 8e3 / (end - start) as f64;
         // So many packets in each microsecond, at most.
         let mut wanted = [0f64; 2];
-        for (_, place, window, bytes) in &sockets {
-            wanted[if of_destinations { *place } else { 0 }] += f64::from(window * bytes) * 8.0;
+        for (_, index, window, bytes) in &sockets {
+            wanted[if of_destinations { *index } else { 0 }] += f64::from(window * bytes) * 8.0;
         }
         let expected = wanted.map(|wanted| if of_destinations { wanted.min(mbps as f64) } else { wanted });
         let expected = expected.iter().sum::<f64>().min(root as f64);
         prop_assert!(got < 1.02 * expected.max(1.0) && got > 0.97 * expected, "{got} Mb/s of {expected}");
     }
 
-    /// Where packets wait, most need no look at the clocks, on whatever CPU.
+    /// While packets wait, most of them read no clock, on any CPU.
     #[test]
     fn one_lease_covers_several_delayed_packets(
         mbps in 1_000u64..20_000,
@@ -152,20 +152,21 @@ proptest! {
             time");
     }
 
-    /// What places keep that do not come back leaves no room for a new one, but for 20 ms.
+    /// The unused leases of silent destinations leave no room for a new destination, but only for
+    /// 20 ms.
     #[test]
     fn unused_lease_expires(mbps in 1_000u64..10_000, silent in 2u32..24) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
-        let place = || (CpuBatch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
-        let mut places: Vec<_> = (0..=silent).map(|_| place()).collect();
+        let destination = || (CpuBatch::default(), Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
+        let mut destinations: Vec<_> = (0..=silent).map(|_| destination()).collect();
         let mut now = 1_000_000u64;
         let (mut taken, mut packets) = (0, 0);
         while now < 45_000_000 {
             now += u64::from(FRAME) * 8_000 * 10 / 11 / mbps;
             // A tenth more than the limit: all wait from 11 ms on. From 15 ms on the last one sends alone.
             let which = if now < 15_000_000 { (now / 10_000) as u32 % silent } else { silent };
-            let (batch, limiter, lease) = &mut places[which as usize];
+            let (batch, limiter, lease) = &mut destinations[which as usize];
             let before = lease.uncounted();
             let to = (Some((which, limiter, &mut *lease)), None);
             pacer.departure_on(batch, 0, to, (TICK, due(now)), Instant::from_nanos(now), FRAME);
@@ -181,20 +182,20 @@ proptest! {
     /// back to at once, is an eighth of a burst at most.
     #[test]
     fn early_return_shrinks_the_lease_to_an_eighth(
-        mbps in 1_000u64..10_000, places in 2usize..24, packets in 3u32..12,
+        mbps in 1_000u64..10_000, count in 2usize..24, packets in 3u32..12,
     ) {
         let mut pacer = pacer();
         pacer.set_limit(0, Bandwidth::from_mbps(mbps));
         let unlimited = || (Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO), Lease::default());
-        let mut destinations: Vec<(Limiter, Lease)> = (0..places).map(|_| unlimited()).collect();
+        let mut destinations: Vec<(Limiter, Lease)> = (0..count).map(|_| unlimited()).collect();
         // Each on a CPU of its own, which has no batch while what is sent waits.
-        let mut batches = vec![CpuBatch::default(); places];
+        let mut batches = vec![CpuBatch::default(); count];
         let (mut now, mut left) = (1_000_000u64, Vec::new());
-        let mut send = |place: usize, now: u64, bytes: u32| {
-            let (limiter, lease) = &mut destinations[place];
-            let to = (Some((place as u32, limiter, lease)), None);
+        let mut send = |index: usize, now: u64, bytes: u32| {
+            let (limiter, lease) = &mut destinations[index];
+            let to = (Some((index as u32, limiter, lease)), None);
             let (tick, at) = ((TICK, due(now)), Instant::from_nanos(now));
-            let leaves = pacer.departure_on(&mut batches[place], 0, to, tick, at, bytes);
+            let leaves = pacer.departure_on(&mut batches[index], 0, to, tick, at, bytes);
             left.extend(leaves.at().map(|at| (at.nanos().max(now), bytes)));
         };
         // The burst goes, and a millisecond's time waits.
@@ -202,19 +203,19 @@ proptest! {
             send(0, now, FRAME);
         }
         // As much as the limit carries, in turn: it never rests.
-        for turn in 0..places * 4 {
+        for turn in 0..count * 4 {
             for _ in 0..packets {
                 now += u64::from(FRAME) * 8_000 / mbps;
-                send(turn % places, now, FRAME);
+                send(turn % count, now, FRAME);
             }
             now = due(now).nanos();
             for _ in 0..TICK.nanos() * mbps / 8_000 / u64::from(FRAME) {
                 send(0, now, FRAME);
             }
         }
-        for place in 0..places {
-            send(place, now, FRAME);
-            send(place, now, FRAME);
+        for index in 0..count {
+            send(index, now, FRAME);
+            send(index, now, FRAME);
         }
         left.sort_unstable();
         let most = (burst(mbps) * 9 / 8 + 2 * u64::from(FRAME)) as f64;

@@ -35,14 +35,14 @@ struct Sender {
     received: u64,
 }
 
-/// What a receiver saw.
+/// Measurements at a receiver.
 struct Outcome {
     /// Bytes of each sender in the second half.
     shares: Vec<u64>,
     /// bit/s in the second half.
     usage: f64,
-    /// The most that any time saw above C, in bits.
-    excess: f64,
+    /// The largest overshoot above C, in bits.
+    overshoot: f64,
     /// When R was last more than 5 % off C/n, in ns.
     settled: u64,
     dropped: u64,
@@ -70,7 +70,7 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
     let mut random = 1u64;
     let (level, mut settled) = (capacity.bps() / weights.len() as u64, 0);
     // The largest sum of (bits - C * time) over any window, as in Kadane's maximum subarray.
-    let (mut excess, mut run, mut last) = (0f64, 0f64, 0u64);
+    let (mut overshoot, mut run, mut last) = (0f64, 0f64, 0u64);
     while let Some(Reverse((now, event))) = events.pop() {
         if now >= until {
             break;
@@ -122,7 +122,7 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
                     sender.received += PACKET;
                 }
                 run = (run - capacity.bps() as f64 * (arrived - last) as f64 * 1e-9).max(0.0) + PACKET as f64 * 8.0;
-                (last, excess) = (arrived, excess.max(run));
+                (last, overshoot) = (arrived, overshoot.max(run));
                 let marked = u32::from(queued > MARKED_ABOVE);
                 let feedback = meter.packet(Instant::from_nanos(arrived), Bytes::new(PACKET), 1, marked);
                 if meter.rate().bps().abs_diff(level) > level / 20 {
@@ -136,7 +136,7 @@ fn run(parameters: &ShaperParameters, capacity: Bandwidth, weights: &[Weight], u
     }
     let shares: Vec<u64> = senders.iter().map(|s| s.received).collect();
     let usage = shares.iter().sum::<u64>() as f64 * 8.0 / ((until - until / 2) as f64 * 1e-9);
-    Outcome { shares, usage, excess, settled, dropped }
+    Outcome { shares, usage, overshoot, settled, dropped }
 }
 
 fn jain(shares: &[f64]) -> f64 {
@@ -156,17 +156,17 @@ fn greedy_senders_converge_to_equal_shares() {
         let parameters = ShaperParameters { interval: Duration::from_micros(micros), ..ShaperParameters::PARLEY };
         let outcome = run(&parameters, capacity, &vec![Weight::ONE; senders], 100_000_000);
         let shares: Vec<f64> = outcome.shares.iter().map(|s| *s as f64).collect();
-        let (excess, settled) = (outcome.excess / (9e3 * micros as f64), outcome.settled / (micros * 1000));
+        let (overshoot, settled) = (outcome.overshoot / (9e3 * micros as f64), outcome.settled / (micros * 1000));
         println!(
-            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, excess {excess:.2} T of C, settled after {settled} T, \
-                {} dropped",
+            "{senders} at {micros} us: {:.3} Gb/s, Jain {:.4}, overshoot {overshoot:.2} T of C, settled after \
+                {settled} T, {} dropped",
             outcome.usage / 1e9,
             jain(&shares),
             outcome.dropped,
         );
         assert!((outcome.usage / 9e9 - 1.0).abs() < 0.01, "{senders} senders use {}", outcome.usage);
         assert!(jain(&shares) > 0.999, "{senders} senders: {}", jain(&shares));
-        assert!(excess < 15.0, "{senders} senders: {excess} intervals of C above C");
+        assert!(overshoot < 15.0, "{senders} senders: {overshoot} intervals of C above C");
         assert!(settled <= within, "{senders} senders: {settled} intervals");
     }
 }
@@ -199,7 +199,7 @@ fn weighted_senders_share_by_weight() {
 fn eyeq_converges_to_the_capacity() {
     for senders in [1, 2, 10, 30] {
         let outcome = run(&ShaperParameters::EYEQ, Bandwidth::from_gbps(9), &vec![Weight::ONE; senders], 100_000_000);
-        println!("{senders}: {:.3} Gb/s, excess {:.2} T", outcome.usage / 1e9, outcome.excess / (9e9 * 200e-6));
+        println!("{senders}: {:.3} Gb/s, overshoot {:.2} T", outcome.usage / 1e9, outcome.overshoot / (9e9 * 200e-6));
         assert!((outcome.usage / 9e9 - 1.0).abs() < 0.05, "{senders} senders use {}", outcome.usage);
     }
 }

@@ -1,8 +1,8 @@
-//! What marks of an interface's own queue do at both levels (`datapath/interface_meter.h`): whose
-//! count, how far, and when none do.
+//! Effects of marks of an interface's own queue on receive meters and the interface meter
+//! (`datapath/interface_meter.h`): which marks count, how far, and when none do.
 //!
-//! Windows of a service beside others, one by one, against what the header's table says; and
-//! packets at random against a model of both levels in plain numbers.
+//! Windows of a service beside others, one by one, against the header's table; and packets at random
+//! against a model of both meters in plain numbers.
 
 mod common;
 
@@ -78,10 +78,10 @@ fn after_marks(parameters: ShaperParameters, own: f64, all: f64, committed: f64)
 #[test]
 fn marks_count_by_the_marked_service() {
     let case = |own, all, committed| after_marks(ShaperParameters::PARLEY, own, all, committed);
-    // Not full: half of R goes for marks, besides what usage says: half of the capacity raises it
-    // by a quarter. The interface's R rises by the whole of what is unused.
+    // Not full: marks take half of R; usage of half of the capacity raises it by a quarter. The
+    // interface's R rises by all of the unused capacity.
     near(case(4.75e9, 8.55e9, 0.0), (1.25 - 0.5, 1.0 + 0.1));
-    // More than the link carries: a cap. Usage says enough.
+    // More than the link carries: the effect of marks is capped, as usage suffices.
     near(case(4.75e9, 11.4e9, 5e9), (1.25 - 0.5, 1.0 - 0.5 * 0.2));
     // Full: 2.6 % for the 10 Gb/s that came. Marks of a crowd count nowhere, of others at the receive meter.
     let full = 1.0 - 0.5 * 0.5 / 9.5;
@@ -103,9 +103,9 @@ fn marks_below_the_committed_rate_lower_r_to_the_saturated_rate() {
     beside.window(4.75e9, 10e9, false);
     let (meter, interface) = beside.steps(4.75e9, 10e9, true);
     assert!((meter - 0.75).abs() < 0.01, "{meter}");
-    // At once, and no deeper than the level, an eighth, however long it lasts.
-    let level = CAPACITY / 8.0;
-    assert!((beside.interface.rate().bps() as f64 / level - 1.0).abs() < 1e-6, "{interface}");
+    // At once, and no lower than the fair rate, an eighth, however long it lasts.
+    let fair_rate = CAPACITY / 8.0;
+    assert!((beside.interface.rate().bps() as f64 / fair_rate - 1.0).abs() < 1e-6, "{interface}");
     beside.window(4.75e9, 10e9, true);
     let (_, interface) = beside.steps(4.75e9, 10e9, true);
     assert!((interface - (1.0 - 0.5 * 0.5 / 9.5)).abs() < 0.001, "usage alone: {interface}");
@@ -228,7 +228,7 @@ fn half_of_r_is_restored_once_the_queue_has_drained() {
     // The first window without it.
     let is = after(false, 9e9);
     assert!((is - 0.5 * 1.25).abs() < 0.01, "{is}");
-    // And one marked window costs what it says.
+    // And one marked window has the specified effect.
     after(true, 10e9);
     let queued = after(false, 9e9);
     let drained = after(false, 9e9);
@@ -257,11 +257,11 @@ fn pause_is_no_sign_of_a_queue() {
         (before, beside.interface.rate().bps() as f64)
     };
     // A twentieth of C is unused in two windows. The interface was full in 31 intervals, so the
-    // second lowers R by what came in them.
+    // second lowers R by the arrivals in them.
     let (before, is) = after(Duration::from_millis(1), 30, 1.02);
     assert!((is / before / (1.05 * 0.991) - 1.0).abs() < 0.002, "{is} after {before}");
-    // After more intervals, or more than the 17 s of which a window knows, both raise it. Of a
-    // minute with 2.77 Gb/s a window knows 1.02 of C.
+    // After more intervals, or more than the 17 s that a window covers, both raise it. Of a minute
+    // with 2.77 Gb/s a window counts 1.02 of C.
     for (interval, pause, load) in [(1, 40, 1.02), (1, 1000, 1.02), (1000, 60_000, 1.02 * 17.18 / 60.0)] {
         let (before, is) = after(Duration::from_millis(interval), pause, load);
         let raised = (before * 1.05f64.powi(2)).min(CAPACITY);
@@ -417,11 +417,11 @@ impl Metered {
     }
 }
 
-/// Both levels are as the table and the text say. R of the interface is at the level at most after
-/// a window in which most packets of services below their committed rates were marked, and
-/// else where usage takes it, that of a service's window with marks if it is more and most of C
-/// came; with such marks it does not rise, nor in the window after.
-fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen: &mut Seen) {
+/// Both meters follow the header's table and text. R of the interface is at most the fair rate after
+/// a window in which most packets of services below their committed rates were marked. Otherwise it
+/// follows usage: that of a service's window with marks, if it is higher and most of C arrived. With
+/// such marks it does not rise, nor in the next window.
+fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], seen: &mut Seen) {
     let shares = [Share::default(); 3];
     let mut interface =
         InterfaceMeter::new(Instant::ZERO, &ShaperParameters::PARLEY, rate(CAPACITY), Sharing::Fill, &shares);
@@ -437,7 +437,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], entitlements: [u64; 3], seen
         let before = interface.clone();
         let usage = meters[service].usage(at).bps();
         let mut alone = meters[service].clone();
-        let committed = Bandwidth::from_bps(entitlements[service]);
+        let committed = Bandwidth::from_bps(committed_rates[service]);
         let due = interface.receive(&mut meters[service], at, bytes, 1, u32::from(marked), committed);
         if due.shares {
             let usage = interface.usage().bps() as f64;
@@ -494,8 +494,8 @@ fn marks_count_as_in_the_table() {
     let strategy = (packets, prop::array::uniform3(0..10_000_000_000u64));
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let seen = std::cell::RefCell::new(Seen::default());
-    let run = proptest::test_runner::TestRunner::new(config).run(&strategy, |(packets, entitlements)| {
-        marks_count(&packets, entitlements, &mut seen.borrow_mut());
+    let run = proptest::test_runner::TestRunner::new(config).run(&strategy, |(packets, committed_rates)| {
+        marks_count(&packets, committed_rates, &mut seen.borrow_mut());
         Ok(())
     });
     assert!(run.is_ok(), "{run:?}");

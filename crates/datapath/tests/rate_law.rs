@@ -1,7 +1,7 @@
 //! The rate law against a plain model, and in a closed loop with senders and a queue.
 //!
 //! The model is the printed formula in floating point; it shares no code with `datapath/rate_law.h`. The loop is a
-//! fluid: senders send what they want and R allows, through a link of 10/9 of the capacity with a FIFO queue
+//! fluid: senders send their demand, at most R, through a link of 10/9 of the capacity with a FIFO queue
 //! that marks above 80 kB and drops above its buffer; feedback takes no time.
 
 use proptest::prelude::*;
@@ -292,7 +292,7 @@ fn the_example_of_figure_4() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any demands: R comes to the water-filling level, or usage to what all of them want.
+    /// Any demands: R converges to the water-filling level, or usage to the sum of all demands.
     #[test]
     fn mixed_demands_converge_to_the_water_filling_level(
         capacity in 9_000_000_000..=400_000_000_000u64,
@@ -317,7 +317,7 @@ proptest! {
         }
     }
 
-    /// The excess that `receive_meter.h` allows, for senders that change their minds in every interval.
+    /// The overshoot that `receive_meter.h` allows, for senders that change their demand in every interval.
     #[test]
     fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
@@ -328,16 +328,16 @@ proptest! {
         let mut plant = Plant { buffer, ..Plant::greedy(capacity, senders) }.busy();
         let floor = plant.law.floor().bps();
         let bound = 2.0 * (capacity as f64 / floor as f64).ln();
-        let (mut excess, mut most, mut steps) = (0f64, 0f64, 0);
+        let (mut overshoot, mut most, mut steps) = (0f64, 0f64, 0);
         for (demand, intervals) in demands {
             plant.demands.fill(demand * demand * capacity as f64 / senders as f64);
             for _ in 0..intervals {
                 let usage = plant.step();
-                excess = (excess + usage / capacity as f64 - 1.0).max(0.0);
+                overshoot = (overshoot + usage / capacity as f64 - 1.0).max(0.0);
                 if plant.rate == floor {
-                    excess = 0.0; // the bound is for R above its floor
+                    overshoot = 0.0; // the bound is for R above its floor
                 }
-                most = most.max(excess);
+                most = most.max(overshoot);
                 steps += 1;
             }
         }

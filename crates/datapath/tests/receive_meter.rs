@@ -1,4 +1,4 @@
-//! The receive meter against a plain model, and what it promises to services and senders.
+//! The receive meter against a plain model, and its guarantees to services and senders.
 //!
 //! The model keeps the window as a list of packets and the rate in floating point; it shares no code with
 //! `datapath/receive_meter.h`.
@@ -121,7 +121,7 @@ proptest! {
         }
     }
 
-    /// The excess that the header allows, over windows of any length and load, with R above its floor.
+    /// The overshoot that the header allows, over windows of any length and load, with R above its floor.
     #[test]
     fn overshoot_is_bounded(
         capacity in 100_000_000..=400_000_000_000u64,
@@ -133,7 +133,7 @@ proptest! {
         let mut meter = at_capacity(capacity);
         let floor = (capacity / 1000).min(10_000_000);
         let bound = 2.0 * (capacity as f64 / floor as f64).ln();
-        let (mut now, mut excess, mut rounding) = (0, 0f64, 0f64);
+        let (mut now, mut overshoot, mut rounding) = (0, 0f64, 0f64);
         for (intervals, load) in windows {
             // All bytes of a window come with the packet that opens it.
             let length = (intervals * 200_000.0) as u64;
@@ -143,14 +143,14 @@ proptest! {
             // A window above C is counted as one interval: the law runs once for it.
             let counted = if usage > 1.0 { 1.0 } else { length as f64 / 200_000.0 };
             now += length;
-            excess = (excess + (usage - 1.0) * counted).max(0.0);
+            overshoot = (overshoot + (usage - 1.0) * counted).max(0.0);
             rounding += f64::exp2(-17.0);
             let mut after = meter.clone();
             after.packet(at(now), Bytes::ZERO, 1, 0);
             if after.rate().bps() <= floor {
-                excess = 0.0;
+                overshoot = 0.0;
             }
-            prop_assert!(excess <= bound + rounding, "{excess} intervals of C above C, bound {bound}");
+            prop_assert!(overshoot <= bound + rounding, "{overshoot} intervals of C above C, bound {bound}");
         }
     }
 
@@ -169,7 +169,7 @@ proptest! {
         }
     }
 
-    /// Nor one that sends bursts at any speed, as long as no T sees more than C.
+    /// Nor one that sends bursts at any speed, as long as no T contains more than C.
     #[test]
     fn rate_stays_at_capacity_under_bursts_below_it(
         capacity in 1_000_000_000..=400_000_000_000u64,

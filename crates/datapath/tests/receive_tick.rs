@@ -197,30 +197,30 @@ fn loop_of(senders: usize, busy: bool) -> (usize, f64) {
     let mut host = Host::new(Bandwidth::from_gbps(100), vec![share]);
     let mut now = if busy { 1_000_000_000 } else { TICK.nanos() };
     host.tick(now, &[(64, 1, 0)]);
-    let (goal, mut settled, mut excess) = (9e9 / senders as f64, 0, 0.0);
+    let (goal, mut settled, mut overshoot) = (9e9 / senders as f64, 0, 0.0);
     for i in 1..=300 {
         now += TICK.nanos();
         // What the link of 10 Gb/s carries.
         let sent = (host.meters[0].rate().bps() as f64 * senders as f64).min(10e9);
-        excess += (sent / 9e9 - 1.0).max(0.0);
+        overshoot += (sent / 9e9 - 1.0).max(0.0);
         host.tick(now, &[((sent * TICK.as_secs_f64() / 8.0) as u64, 200, 0)]);
         if (host.meters[0].rate().bps() as f64 - goal).abs() > 1e-4 * goal {
             settled = i;
         }
     }
-    (settled + 1, excess)
+    (settled + 1, overshoot)
 }
 
 #[test]
 fn ticks_converge_as_in_the_header_of_receive_meters() {
     for senders in [1, 2, 10, 30, 100] {
-        let (intervals, excess) = loop_of(senders, false);
-        println!("{senders} senders from idle: {intervals} intervals, {excess:.2} intervals' worth above C");
-        assert!(intervals <= 29 && excess < 0.01, "{senders}: {intervals}, {excess}");
-        let (intervals, excess) = loop_of(senders, true);
-        println!("{senders} senders from busy: {intervals} intervals, {excess:.2} intervals' worth above C");
+        let (intervals, overshoot) = loop_of(senders, false);
+        println!("{senders} senders from idle: {intervals} intervals, {overshoot:.2} intervals' worth above C");
+        assert!(intervals <= 29 && overshoot < 0.01, "{senders}: {intervals}, {overshoot}");
+        let (intervals, overshoot) = loop_of(senders, true);
+        println!("{senders} senders from busy: {intervals} intervals, {overshoot:.2} intervals' worth above C");
         // No marks: the link of 10 Gb/s lowers R by 5.6 % an interval (receive_meter.h: 89 for a hundred).
-        assert!(intervals <= 90 && excess <= 13.8, "{senders}: {intervals}, {excess}");
+        assert!(intervals <= 90 && overshoot <= 13.8, "{senders}: {intervals}, {overshoot}");
     }
 }
 

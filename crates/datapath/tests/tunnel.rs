@@ -72,9 +72,9 @@ fn every_packet_of_a_tunnel_has_all_headers() {
         let merged = [headers.as_slice(), &vec![0; count * size]].concat();
         let (bytes, own) = (merged.len() as u32, header_bytes(&merged).expect("a frame"));
         assert_eq!(own as usize, headers.len(), "{name}");
-        // What merging says, and where it does not say how many.
-        for said in [count as u32, 0] {
-            let segments = segments(bytes, own, size as u32, said);
+        // The number that the kernel reports for a merged packet, or no number.
+        for reported in [count as u32, 0] {
+            let segments = segments(bytes, own, size as u32, reported);
             let on_the_wire = Bytes::new((count * (headers.len() + size)) as u64);
             assert_eq!((segments, wire_bytes(bytes, own, segments)), (count as u32, on_the_wire), "{name}");
         }

@@ -54,7 +54,7 @@ pub enum Scalar {
     Weight,
     /// A whole number in a range, both ends included.
     Integer {
-        /// What it counts, with an article, for messages.
+        /// The name of the counted things, with an article, for messages.
         what: &'static str,
         /// The smallest.
         min: i128,
@@ -63,7 +63,7 @@ pub enum Scalar {
     },
     /// A decimal number in a range, both ends included, in millionths.
     Decimal {
-        /// What it is, with an article, for messages.
+        /// Its name with an article, for messages.
         what: &'static str,
         /// The smallest, in millionths.
         min: u64,
@@ -72,7 +72,7 @@ pub enum Scalar {
     },
     /// A percentage above zero and below 100%, in millionths of the whole.
     Percent {
-        /// What it is, with an article, for messages.
+        /// Its name with an article, for messages.
         what: &'static str,
         /// The reason why it cannot be the whole or more: a clause.
         too_much: &'static str,
@@ -86,12 +86,12 @@ pub enum Scalar {
     },
     /// Any text that is not empty.
     Text {
-        /// What it is, with an article, for messages.
+        /// Its name with an article, for messages.
         what: &'static str,
     },
     /// A text with a syntax of its own.
     Checked {
-        /// What it is, with an article, for messages.
+        /// Its name with an article, for messages.
         what: &'static str,
         /// Refuses an invalid text.
         check: fn(&str) -> Result<(), Refusal>,
@@ -122,7 +122,7 @@ impl Scalar {
             Self::Checked { check, .. } => check(text),
         }
     }
-    /// What it is, with an article: `a rate`.
+    /// Its name with an article: `a rate`.
     pub fn what(&self) -> &'static str {
         match *self {
             Self::Rate { .. } => "a rate",

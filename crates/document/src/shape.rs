@@ -67,7 +67,7 @@ pub struct Record {
     /// Its name in the schema, different for different records; of a variant of a [`Choice`], its
     /// keyword.
     pub id: &'static str,
-    /// What it is, with an article, for messages.
+    /// Its name with an article, for messages.
     pub what: &'static str,
     /// One or two sentences.
     pub doc: &'static str,
@@ -111,7 +111,7 @@ impl Key {
 pub struct Choice {
     /// Its name in the schema, where variants are `id-word`.
     pub id: &'static str,
-    /// What it is, with an article, for messages.
+    /// Its name with an article, for messages.
     pub what: &'static str,
     /// One or two sentences.
     pub doc: &'static str,
@@ -137,7 +137,7 @@ pub struct Choice {
 pub struct Alternatives {
     /// Its name in the schema.
     pub id: &'static str,
-    /// What it is, with an article, for messages.
+    /// Its name with an article, for messages.
     pub what: &'static str,
     /// One or two sentences.
     pub doc: &'static str,
@@ -195,7 +195,7 @@ impl Alternatives {
 /// A mapping from names that people choose.
 #[derive(Debug)]
 pub struct Map {
-    /// What it is, with an article, for messages.
+    /// Its name with an article, for messages.
     pub what: &'static str,
     /// The syntax of a name: [`Scalar::Checked`] or [`Scalar::Text`].
     pub name: &'static Scalar,
@@ -208,7 +208,7 @@ pub struct Map {
 /// A list.
 #[derive(Debug)]
 pub struct List {
-    /// What it is, with an article, for messages.
+    /// Its name with an article, for messages.
     pub what: &'static str,
     /// The shape of each item.
     pub item: Shape,

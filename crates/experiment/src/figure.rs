@@ -91,20 +91,20 @@ impl FigureKind {
 /// The cumulative distribution of ascending values and of `unknown` more that are larger.
 fn distribution(ascending: &[f64], unknown: usize) -> Line {
     let all = (ascending.len() + unknown) as f64;
-    let places = match ascending.len() {
+    let indices = match ascending.len() {
         0 => return Line::default(),
         count if count <= QUANTILES => (0..count).collect::<Vec<_>>(),
         count => {
-            let mut places: Vec<usize> = (0..=QUANTILES).map(|part| part * (count - 1) / QUANTILES).collect();
+            let mut indices: Vec<usize> = (0..=QUANTILES).map(|part| part * (count - 1) / QUANTILES).collect();
             // The tail is the part of interest.
-            places.extend(count.saturating_sub(QUANTILES / 10)..count);
-            places.sort_unstable();
-            places.dedup();
-            places
+            indices.extend(count.saturating_sub(QUANTILES / 10)..count);
+            indices.sort_unstable();
+            indices.dedup();
+            indices
         }
     };
-    let mut points = vec![(ascending[places[0]], 0.0)];
-    points.extend(places.into_iter().map(|place| (ascending[place], (place + 1) as f64 / all)));
+    let mut points = vec![(ascending[indices[0]], 0.0)];
+    points.extend(indices.into_iter().map(|index| (ascending[index], (index + 1) as f64 / all)));
     Line { points }
 }
 

@@ -78,8 +78,8 @@ impl RunData<'_> {
                 // bound.
                 let known = times.len() - unknown;
                 let value = percentile_of(&times, 0, *percentile)?;
-                let place = percentile.place(times.len())?;
-                Some(Reading { value, is_lower_bound: place >= known })
+                let index = percentile.index(times.len())?;
+                Some(Reading { value, is_lower_bound: index >= known })
             }
             Measure::Queue { link, percentile, packet, window, .. } => {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
@@ -160,10 +160,10 @@ impl RunData<'_> {
     /// The samples of a service's meters, ascending by time.
     fn meters(&self, service: ServiceId) -> impl Iterator<Item = &MeterSample> {
         let path = self.scenario.governed().map(|of| of.policy.services().get(service).path());
-        let place =
+        let index =
             self.results.and_then(|results| results.services.iter().position(|known| Some(known.as_str()) == path));
         let samples = self.results.map_or(&[][..], |results| &results.meter_samples);
-        samples.iter().filter(move |sample| Some(sample.service as usize) == place)
+        samples.iter().filter(move |sample| Some(sample.service as usize) == index)
     }
 
     fn meter_rate(&self, service: ServiceId, machine: MachineId, window: Window) -> Option<f64> {

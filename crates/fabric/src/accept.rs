@@ -32,7 +32,7 @@ const HANDSHAKES: usize = 256;
 const HANDSHAKES_OF_ONE: usize = 16;
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
-/// Pause after a failed accept, which is for want of files or memory.
+/// Pause after a failed accept, which is caused by a lack of files or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The certificate in use.
@@ -57,7 +57,7 @@ impl InUse {
 struct Sources(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// A running handshake; it ends when dropped.
-struct Place(Sources, IpAddr);
+struct Admission(Sources, IpAddr);
 
 /// The source that an address counts for.
 fn source(address: IpAddr) -> IpAddr {
@@ -70,7 +70,7 @@ fn source(address: IpAddr) -> IpAddr {
 impl Sources {
     /// Registers a handshake; `None` if the source of the address has [`HANDSHAKES_OF_ONE`]
     /// already.
-    fn place(&self, of: IpAddr) -> Option<Place> {
+    fn admit(&self, of: IpAddr) -> Option<Admission> {
         let of = source(of);
         let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = sources.entry(of).or_default();
@@ -78,11 +78,11 @@ impl Sources {
             return None;
         }
         *count += 1;
-        Some(Place(self.clone(), of))
+        Some(Admission(self.clone(), of))
     }
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         let mut sources = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = sources.get_mut(&self.1) {
@@ -117,7 +117,7 @@ pub(crate) fn incoming(
                 },
                 () = send.closed() => return,
             };
-            let Some(place) = sources.place(from.ip()) else {
+            let Some(admission) = sources.admit(from.ip()) else {
                 counters.handshakes_failed.add();
                 debug!("connection from {from} refused: {HANDSHAKES_OF_ONE} handshakes of this source are open");
                 continue;
@@ -129,7 +129,7 @@ pub(crate) fn incoming(
                 let _ = stream.set_nodelay(true);
                 let refused = match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
-                        drop(place);
+                        drop(admission);
                         let chain = stream.get_ref().1.peer_certificates();
                         let names = chain.and_then(<[_]>::first).map(names_of).unwrap_or_default();
                         let _ = send.send(Ok(connections.hold(names, stream))).await;
@@ -138,7 +138,7 @@ pub(crate) fn incoming(
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "it took too long".to_owned(),
                 };
-                drop((place, permit));
+                drop((admission, permit));
                 counters.handshakes_failed.add();
                 debug!("connection from {from} refused: {refused}");
             });
@@ -155,16 +155,16 @@ mod tests {
     fn a_host_has_the_same_handshakes_with_all_its_addresses() {
         let sources = Sources::default();
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        let place = |text: &str| sources.place(address(text));
-        let six: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|host| place(&format!("2001:db8::{host:x}:1"))).collect();
+        let admit = |text: &str| sources.admit(address(text));
+        let six: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|host| admit(&format!("2001:db8::{host:x}:1"))).collect();
         assert!(six.iter().all(Option::is_some));
-        assert!(place("2001:db8::ffff:0:0:1").is_none(), "another address of the same network");
-        assert!(place("2001:db8:0:1::1").is_some(), "another network");
-        let four: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|_| place("10.0.0.1")).collect();
+        assert!(admit("2001:db8::ffff:0:0:1").is_none(), "another address of the same network");
+        assert!(admit("2001:db8:0:1::1").is_some(), "another network");
+        let four: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|_| admit("10.0.0.1")).collect();
         assert!(four.iter().all(Option::is_some));
-        assert!(place("::ffff:10.0.0.1").is_none(), "the same address, as a dual-stack socket reports it");
-        assert!(place("10.0.0.2").is_some());
+        assert!(admit("::ffff:10.0.0.1").is_none(), "the same address, as a dual-stack socket reports it");
+        assert!(admit("10.0.0.2").is_some());
         drop(six);
-        assert!(place("2001:db8::1").is_some(), "the end of a handshake frees its place");
+        assert!(admit("2001:db8::1").is_some(), "the end of a handshake admits another one");
     }
 }

@@ -57,7 +57,7 @@ pub enum CaError {
     Certificate {
         /// The holder of the certificate.
         what: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         error: rcgen::Error,
     },
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn two_commands_make_what_both_sides_need() {
+    fn two_commands_create_all_files() {
         let directory = tempfile::tempdir().expect("a directory");
         let (ca, made) = Ca::open(directory.path()).expect("made");
         assert_eq!(made, Made::New);

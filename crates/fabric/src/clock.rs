@@ -1,4 +1,4 @@
-//! The time of day. Certificates have dates, and a status says when it was made; no limit is decided by it.
+//! The time of day. Certificates have dates, and a status has the time of its creation; no limit is decided by it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

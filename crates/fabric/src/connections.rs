@@ -77,8 +77,14 @@ impl Connections {
         }
         drop(table);
         let client = Client { names: names.clone(), identified: Arc::default() };
-        let place = Place { connections: self.clone(), names, id };
-        Connection { stream, client, over: Some(over), hello: Some(Box::pin(sleep(HELLO_TIME))), _place: place }
+        let registration = Registration { connections: self.clone(), names, id };
+        Connection {
+            stream,
+            client,
+            over: Some(over),
+            hello: Some(Box::pin(sleep(HELLO_TIME))),
+            _registration: registration,
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -88,13 +94,13 @@ impl Connections {
 
 /// A connection's entry in the table; dropping it removes the entry.
 #[derive(Debug)]
-struct Place {
+struct Registration {
     connections: Connections,
     names: Names,
     id: u64,
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         let mut table = self.connections.table();
         if let Some(holder) = table.by_names.get_mut(&self.names) {
@@ -129,11 +135,11 @@ impl Client {
 pub(crate) struct Connection<S> {
     stream: S,
     client: Client,
-    /// Its sender is dropped when newer connections take its place.
+    /// Its sender is dropped when newer connections replace it.
     over: Option<oneshot::Receiver<()>>,
     /// Runs until the client has sent its hello.
     hello: Option<Pin<Box<Sleep>>>,
-    _place: Place,
+    _registration: Registration,
 }
 
 impl<S> Connection<S> {
@@ -236,7 +242,7 @@ mod tests {
         }
         // The task that reads from the oldest is woken.
         let (mut oldest, _far) = of_one.remove(0);
-        let waits = tokio::spawn(async move { oldest.read_u8().await.expect_err("its place is taken").kind() });
+        let waits = tokio::spawn(async move { oldest.read_u8().await.expect_err("it has been replaced").kind() });
         of_one.push(open(&connections, &["m1"]));
         assert_eq!(waits.await.expect("no panic"), io::ErrorKind::ConnectionAborted);
         for (connection, far) in &mut of_one {

@@ -16,7 +16,7 @@ use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
-/// What is wrong with a message.
+/// The defect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// No message at all, or one of a later version.
@@ -172,7 +172,7 @@ mod tests {
         );
         assert_eq!(refused(|r| r.demands[0].tx_bps = u64::MAX), Malformed::Rate { service: 1, bps: u64::MAX });
         let rows = |rows: u32, step: u32| {
-            let demand = |place| proto::Demand { service: place * step, tx_bps: 1, rx_bps: 1 };
+            let demand = |index| proto::Demand { service: index * step, tx_bps: 1, rx_bps: 1 };
             let altered =
                 proto::Report { first: 0, last: u32::MAX, demands: (0..rows).map(demand).collect(), ..a_report() };
             report(MachineId(0), &altered).map(|report| report.rows.len())

@@ -81,7 +81,7 @@ pub enum FabricError {
     /// The socket, the signals or the state.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

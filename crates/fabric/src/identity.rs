@@ -63,7 +63,7 @@ pub enum IdentityError {
     Content {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
     /// The certificate does not name its user.

@@ -14,7 +14,7 @@ pub struct BrokerUrl(String);
 pub struct UrlError {
     /// The text.
     text: String,
-    /// What is wrong with it.
+    /// The cause.
     reason: &'static str,
 }
 

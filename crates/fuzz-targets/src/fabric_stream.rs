@@ -67,6 +67,6 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("broken-rate", report(rows(untold)).encode_to_vec()),
         ("broken-unbounded-demand", report(rows(Bandwidth::UNLIMITED)).encode_to_vec()),
         ("broken-too-many", limits(many(168)).encode_to_vec()),
-        ("broken-without-a-word", FromLeader { message: None }.encode_to_vec()),
+        ("broken-without-a-message", FromLeader { message: None }.encode_to_vec()),
     ]
 }

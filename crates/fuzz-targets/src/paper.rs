@@ -50,8 +50,8 @@ pub fn paper(data: &[u8]) -> bool {
             assert!((1..=MAX_SEEDS).contains(&i128::from(*run.seeds.get(setting))) && run.scale > 0);
         }
     }
-    for (place, value) in experiment.values.iter().enumerate() {
-        expectation(&experiment, place, value);
+    for (index, value) in experiment.values.iter().enumerate() {
+        expectation(&experiment, index, value);
         measure(&experiment, &value.measure);
         computation(value);
     }
@@ -63,7 +63,7 @@ pub fn paper(data: &[u8]) -> bool {
 }
 
 /// The reference of a comparison exists.
-fn expectation(experiment: &Experiment, place: usize, value: &Value) {
+fn expectation(experiment: &Experiment, index: usize, value: &Value) {
     let names = experiment.values.iter().filter(|other| other.metric == value.metric);
     assert_eq!(names.count(), 1, "two values are called {:?}", value.metric);
     assert!(value.measure.dimension() == value.unit.dimension, "{:?} in {}", value.measure, value.unit.name);
@@ -76,7 +76,7 @@ fn expectation(experiment: &Experiment, place: usize, value: &Value) {
         Some(Expected::AtMost(most)) => is_number(most),
         Some(Expected::AtLeast(least)) => is_number(least),
         Some(Expected::Beside(_, other)) => {
-            other != place
+            other != index
                 && experiment.values.get(other).is_some_and(|other| other.unit.dimension == value.unit.dimension)
         }
     };
@@ -182,8 +182,8 @@ fn computation(value: &Value) {
 
 /// The references of a figure exist.
 fn figures(experiment: &Experiment) {
-    for (place, figure) in experiment.figures.iter().enumerate() {
-        assert!(experiment.figures[..place].iter().all(|earlier| earlier.id != figure.id), "two are {:?}", figure.id);
+    for (index, figure) in experiment.figures.iter().enumerate() {
+        assert!(experiment.figures[..index].iter().all(|earlier| earlier.id != figure.id), "two are {:?}", figure.id);
         match &figure.kind {
             FigureKind::OverTime { run, of } => {
                 assert!(!of.is_empty(), "a figure of nothing");

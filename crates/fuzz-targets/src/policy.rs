@@ -41,7 +41,7 @@ pub fn policy(data: &[u8]) -> bool {
     true
 }
 
-/// Ids are places in the tables, names lead back to them, and each machine is in one rack.
+/// Ids are indices into the tables, names lead back to them, and each machine is in one rack.
 fn check_network(policy: &Policy) {
     let network = policy.network();
     let mut machines = 0;

@@ -167,8 +167,8 @@ impl Driver {
         assert_ne!(report.machine, SELF, "a report in the broker's own name is accepted");
         let machines = self.broker.allocator().machines();
         for (leaf, service) in self.broker.allocator().leaves().iter().enumerate() {
-            for (place, machine) in machines.iter().enumerate() {
-                let instance = self.broker.allocator().instance(leaf, place);
+            for (index, machine) in machines.iter().enumerate() {
+                let instance = self.broker.allocator().instance(leaf, index);
                 assert!(stamps_after[instance] >= stamps_before[instance], "a stamp goes back");
                 let known = after.each_ref().map(|demands| demands[instance]);
                 let covered = *machine == report.machine && (report.first..=report.last).contains(service);

@@ -41,8 +41,8 @@ pub(crate) fn check_one(allocator: &RackAllocator, direction: Direction, demands
     let all: Bandwidth = shares.instances.iter().map(|instance| instance.share).sum();
     let capacity = policy.rack_capacity(allocator.rack(), direction);
     assert!(all <= capacity, "{all} is shared out of the rack's {capacity} ({direction})");
-    for (place, machine) in allocator.machines().iter().enumerate() {
-        let own = (0..allocator.leaves().len()).map(|leaf| shares.instances[allocator.instance(leaf, place)].share);
+    for (index, machine) in allocator.machines().iter().enumerate() {
+        let own = (0..allocator.leaves().len()).map(|leaf| shares.instances[allocator.instance(leaf, index)].share);
         let (own, capacity) = (own.sum::<Bandwidth>(), policy.machine_capacity(*machine, direction));
         assert!(own <= capacity, "{own} is shared out of a machine's {capacity} ({direction})");
     }

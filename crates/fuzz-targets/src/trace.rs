@@ -14,7 +14,7 @@ const MOST_QUEUED: usize = 1_000;
 const MOST_DIGITS: i64 = 30;
 
 fn tag(name: &str) -> Option<Tag> {
-    SERVICES.iter().position(|known| *known == name).map(|place| Tag(place as u32))
+    SERVICES.iter().position(|known| *known == name).map(|index| Tag(index as u32))
 }
 
 /// Reads `data` as a trace. A refusal has its line in the text. A trace has the messages that a
@@ -95,8 +95,8 @@ fn queue(trace: &Trace) {
     if trace.len() > MOST_QUEUED {
         return;
     }
-    let queue = TraceQueue::new(trace, Quantile::P99, &[]).expect("all messages are asked about");
-    assert_eq!(queue.asked(), trace.len() as u64);
+    let queue = TraceQueue::new(trace, Quantile::P99, &[]).expect("all messages are counted");
+    assert_eq!(queue.counted(), trace.len() as u64);
     let rates = [1_000, 1_000_000, 10_000_000_000, Bandwidth::MAX.bps()].map(Bandwidth::from_bps);
     let times = rates.map(|rate| queue.completion_time(rate, &mut ()));
     for (rate, pair) in rates.iter().zip(times.windows(2)) {

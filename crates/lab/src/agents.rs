@@ -29,7 +29,7 @@ pub enum AgentsError {
     /// A file or a process.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

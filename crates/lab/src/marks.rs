@@ -20,14 +20,15 @@ use aya::programs::links::LinkError;
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcError, qdisc_add_clsact};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfError};
-use weir_datapath::abi;
+use weir_datapath::abi::{Port, PortQueue};
 use weir_linux::attachment::lacks_tcx;
 use weir_linux::loader::PORT_OBJECT;
+use weir_linux::maps::Value;
 use weir_linux::netns::{Netns, NetnsError};
 use weir_units::{Bandwidth, Bytes};
 
 const MARK: &str = "weir_mark";
-const LET_GO: &str = "weir_discard";
+const DISCARD: &str = "weir_discard";
 const SETTINGS: &str = "weir_port";
 const QUEUE: &str = "weir_port_queue";
 
@@ -56,31 +57,6 @@ pub enum MarksError {
     #[error("the port's BPF object has no `{0}`")]
     Missing(&'static str),
 }
-
-/// `struct weir_port`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Settings {
-    rate: u64,
-    mark: u64,
-    buffer: u64,
-}
-
-/// `struct weir_port_queue`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Queue {
-    lock: [u32; 2],
-    limiter: abi::Limiter,
-    packets: u64,
-    above: u64,
-    marked: u64,
-}
-
-// SAFETY: plain integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Settings {}
-// SAFETY: plain integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Queue {}
 
 /// Counters of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,7 +89,7 @@ impl MarkingPort {
         buffer: Bytes,
         mark: Bytes,
     ) -> Result<Self, MarksError> {
-        let programs = [(MARK, TcAttachType::Egress), (LET_GO, TcAttachType::Ingress)];
+        let programs = [(MARK, TcAttachType::Egress), (DISCARD, TcAttachType::Ingress)];
         Self::attach_all(switch, port, rate, buffer, mark, &programs)
     }
 
@@ -125,11 +101,11 @@ impl MarkingPort {
         mark: Bytes,
         programs: &[(&'static str, TcAttachType)],
     ) -> Result<Self, MarksError> {
-        let settings = Settings { rate: rate.bps().max(1), mark: mark.get(), buffer: buffer.get() };
+        let settings = Port { rate: rate.bps().max(1), mark: mark.get(), buffer: buffer.get() };
         switch.run(|| {
             let mut object = Ebpf::load(PORT_OBJECT)?;
             let map = object.map_mut(SETTINGS).ok_or(MarksError::Missing(SETTINGS))?;
-            Array::<_, Settings>::try_from(map)?.set(0, settings, 0)?;
+            Array::<_, Value<Port>>::try_from(map)?.set(0, Value(settings), 0)?;
             let mut clsact = false;
             for &(name, direction) in programs {
                 let program = object.program_mut(name).ok_or(MarksError::Missing(name))?;
@@ -159,7 +135,7 @@ impl MarkingPort {
     /// The counters since the attachment.
     pub fn counts(&self) -> Result<PortCounts, MarksError> {
         let map = self.object.map(QUEUE).ok_or(MarksError::Missing(QUEUE))?;
-        let queue = Array::<_, Queue>::try_from(map)?.get(&0, 0)?;
+        let Value(queue) = Array::<_, Value<PortQueue>>::try_from(map)?.get(&0, 0)?;
         Ok(PortCounts { packets: queue.packets, above: queue.above, marked: queue.marked })
     }
 }

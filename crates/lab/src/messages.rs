@@ -1,7 +1,7 @@
 //! Messages over real TCP: `kind: incast` and `barrier`, whose flows start together.
 //!
 //! Problem: measure messages of many hosts that all send at once; iperf3, with a process for each
-//! flow, starts too slowly for that and does not report single messages. Approach: the entry's
+//! flow, starts too slowly for that and does not report single messages. Approach: the flow group's
 //! workload, which the simulator drives too ([`weir_workload`]), gives sender, receiver, size and
 //! time of each message, and takes the completions. Each message has a connection of its own, as a
 //! flow of the simulator has, and a thread at each end; both are in their machine's namespace. Its
@@ -41,7 +41,7 @@ pub enum MessagesError {
     /// A socket or a thread.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]
@@ -59,7 +59,7 @@ pub enum MessagesError {
     /// A message failed.
     #[error("a message of {name}: {error}")]
     Message {
-        /// The entry.
+        /// The flow group.
         name: String,
         /// Why.
         error: io::Error,
@@ -71,7 +71,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> MessagesError 
     move |error| MessagesError::Io { what, error }
 }
 
-/// Events of message threads, for the thread of their entry.
+/// Events of message threads, for the thread of their flow group.
 enum MessageEvent {
     /// A message is sent from this address.
     Begun(SocketAddr, u64),
@@ -87,24 +87,24 @@ struct Job {
     tag: u64,
 }
 
-/// An entry under way; returns all messages that were begun.
+/// A group of messages under way; returns all messages that were begun.
 type Running = JoinHandle<Result<Vec<FlowRecord>, MessagesError>>;
 
 fn joined(thread: Running) -> Result<Vec<FlowRecord>, MessagesError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// All entries of messages of a scenario; ended when dropped.
+/// All groups of messages of a scenario; ended when dropped.
 pub struct Messages {
     /// Ready until the traffic begins.
-    idle: Vec<Entry>,
+    idle: Vec<MessageGroup>,
     running: Vec<Running>,
     groups: Vec<Group>,
     stop: Arc<AtomicBool>,
 }
 
-/// One entry and its machines.
-struct Entry {
+/// One flow group of messages and its machines.
+struct MessageGroup {
     name: String,
     workload: Workload,
     receivers: BTreeMap<MachineId, SocketAddr>,
@@ -128,31 +128,31 @@ impl Messages {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { idle: Vec::new(), running: Vec::new(), groups: Vec::new(), stop };
         let mut own: Vec<(MachineId, u16)> = Vec::new();
-        for (index, entry) in (0u64..).zip(scenario.messages()) {
-            let ready = all.entry(network, scenario, (index, entry), taken, &mut own)?;
+        for (index, group) in (0u64..).zip(scenario.messages()) {
+            let ready = all.prepare_group(network, scenario, (index, group), taken, &mut own)?;
             all.idle.push(ready);
-            let transport = entry.transport.protocol().to_owned();
-            all.groups.push(Group { name: entry.name.clone(), transport, flows_per_coflow: None });
+            let transport = group.transport.protocol().to_owned();
+            all.groups.push(Group { name: group.name.clone(), transport, flows_per_coflow: None });
         }
         Ok(all)
     }
 
-    fn entry(
+    fn prepare_group(
         &self,
         network: &Network,
         scenario: &Scenario,
-        (index, entry): (u64, &Traffic),
+        (index, group): (u64, &Traffic),
         taken: &dyn Fn(MachineId) -> Vec<u16>,
         own: &mut Vec<(MachineId, u16)>,
-    ) -> Result<Entry, MessagesError> {
-        let weir_workload::Spec::Rounds(rounds) = &entry.spec else { unreachable!("messages are rounds") };
-        let service = entry.service.expect("an entry under a policy has a service");
+    ) -> Result<MessageGroup, MessagesError> {
+        let weir_workload::Spec::Rounds(rounds) = &group.spec else { unreachable!("messages are rounds") };
+        let service = group.service.expect("a flow group under a policy has a service");
         let policy = scenario.policy();
         let classifier = Classifier::new(policy.services().classification_order(), Some(NIC))?;
         let (sender, events) = mpsc::channel();
-        let mut ready = Entry {
-            name: entry.name.clone(),
-            workload: Workload::new(&entry.spec, scenario.seed() ^ index << 32),
+        let mut ready = MessageGroup {
+            name: group.name.clone(),
+            workload: Workload::new(&group.spec, scenario.seed() ^ index << 32),
             receivers: BTreeMap::new(),
             jobs: HashMap::new(),
             events,
@@ -205,20 +205,20 @@ impl Messages {
 
     /// The traffic began at `origin`.
     pub fn begin(&mut self, origin: Instant) -> Result<(), MessagesError> {
-        for entry in self.idle.drain(..) {
-            for receiver in &entry.origin {
+        for group in self.idle.drain(..) {
+            for receiver in &group.origin {
                 // The receiver is gone only if it failed, which it has reported.
                 let _ = receiver.send(origin);
             }
             let stop = Arc::clone(&self.stop);
             let thread = std::thread::Builder::new().name("messages".to_owned());
-            let thread = thread.spawn(move || entry.run(origin, &stop)).map_err(io_error("start messages"))?;
+            let thread = thread.spawn(move || group.run(origin, &stop)).map_err(io_error("start messages"))?;
             self.running.push(thread);
         }
         Ok(())
     }
 
-    /// An error if an entry ended by itself.
+    /// An error if a flow group ended by itself.
     pub fn check(&mut self) -> Result<(), MessagesError> {
         let ended = self.running.iter().position(JoinHandle::is_finished);
         ended.map_or(Ok(()), |index| joined(self.running.swap_remove(index)).map(|_| ()))
@@ -250,15 +250,15 @@ impl Drop for Messages {
         for thread in self.running.drain(..) {
             let _ = thread.join();
         }
-        self.idle.drain(..).for_each(Entry::close);
+        self.idle.drain(..).for_each(MessageGroup::close);
     }
 }
 
-impl Entry {
+impl MessageGroup {
     /// Drives the workload until `stop`; returns every message that was begun.
     fn run(mut self, origin: Instant, stop: &AtomicBool) -> Result<Vec<FlowRecord>, MessagesError> {
         let driven = self.drive(origin, stop);
-        // Otherwise the entry's threads would go on.
+        // Otherwise the group's threads would continue.
         if driven.is_err() {
             stop.store(true, Ordering::Relaxed);
         }

@@ -47,7 +47,7 @@ pub enum RedisError {
     /// A process, a socket or a thread.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

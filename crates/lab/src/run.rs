@@ -44,7 +44,7 @@ pub enum LabError {
     /// A file or a process.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]
@@ -106,7 +106,7 @@ pub struct LabOutcome {
     /// The reports of iperf3 by service: a second measurement. Empty when interrupted.
     pub goodputs: Vec<Goodput>,
     /// Every request to a real server, and every message; the groups are the scenario's applications
-    /// and then its message entries.
+    /// and then its groups of messages.
     pub requests: Results,
     /// The counters of each switch port that marks.
     pub ports: Vec<(String, PortCounts)>,
@@ -140,7 +140,7 @@ fn describe(scenario: &Scenario, transfers: &Transfers) -> String {
         let connections = u64::from(own.connections) * own.from.len() as u64;
         parts.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
     }
-    parts.extend(scenario.messages().map(|entry| format!("messages of {}", entry.name)));
+    parts.extend(scenario.messages().map(|group| format!("messages of {}", group.name)));
     parts.join(", ")
 }
 

@@ -1,6 +1,6 @@
 //! iperf3 for the scenario's flows: TCP, or UDP at a rate.
 //!
-//! One server and one client process for each pair of machines of each entry of `traffic`: an iperf3 server
+//! One server and one client process for each pair of machines of each flow group: an iperf3 server
 //! serves one client at a time. The ports are taken from the service's own filter, so that the flows are its
 //! own in every classifier; which port goes to which pair is fixed by their order.
 //!
@@ -45,7 +45,7 @@ pub enum TrafficError {
     /// A file or a process.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

@@ -1,4 +1,4 @@
-//! What a packet costs in each program, as the kernel measures it (`BPF_PROG_TEST_RUN`): the whole
+//! The cost of a packet in each program, as the kernel measures it (`BPF_PROG_TEST_RUN`): the whole
 //! `weir_egress` and `weir_ingress`, with twenty services, receive meters, feedback and ECN.
 //!
 //! `cargo bench -p weir-linux --bench cost`, as root. A row is the least of [`RUNS`] averages over
@@ -14,7 +14,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::frames::{KEY, Message, address, coded, control, control_at, ethernet, tcp};
+use common::frames::{KEY, Message, address, control, control_at, ethernet, tcp, with_marker};
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
@@ -128,17 +128,17 @@ struct Bench {
     hardware: [u8; 6],
     /// Of the feedback that was made.
     sequence: u64,
-    /// Rows that cost more than they may.
+    /// Rows above their permitted cost.
     above: Vec<String>,
 }
 
 impl Bench {
-    /// A row; `most`: what a packet may cost.
+    /// A row; `most`: the highest permitted cost of a packet.
     fn row(&mut self, name: &str, direction: Direction, frame: &[u8], most: Option<Duration>) {
         self.row_of(name, most, |datapath| datapath.cost(direction, frame, REPEAT));
     }
 
-    /// The same of what `cost` measures.
+    /// The same for a cost that `cost` measures.
     fn row_of(
         &mut self,
         name: &str,
@@ -196,7 +196,7 @@ impl Bench {
                 ("last of 20 rules", come(LAST, 0)),
                 ("no rule", come(80, 0)),
                 ("first rule, its tenant's own ECT(0)", come(7000, 2)),
-                ("first rule, ECT(0), as if it were coded", coded(come(7000, 2))),
+                ("first rule, ECT(0), with a marker by chance", with_marker(come(7000, 2))),
             ];
             for (name, frame) in frames {
                 self.row(&format!("{family} arrives, {name}"), Direction::Rx, &frame, Some(ARRIVING));

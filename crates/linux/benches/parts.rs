@@ -1,8 +1,8 @@
-//! What parts of the datapath cost: parsing and classifying a packet by so many rules, the limiter,
-//! and a change of a class's rate.
+//! The cost of parts of the datapath: parsing and classifying a packet by so many rules, the
+//! limiter, and a change of a class's rate.
 //!
 //! `cargo bench -p weir-linux --bench parts`, as root. Per packet as the kernel measures it
-//! (`BPF_PROG_TEST_RUN`), per change in real time. What a packet costs in the whole programs is in
+//! (`BPF_PROG_TEST_RUN`), per change in real time. The cost of a packet in the whole programs is in
 //! `cost.rs`.
 
 #[path = "../tests/common/mod.rs"]
@@ -16,7 +16,7 @@ use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use common::{Cable, interface, skipped};
 use frames::{Random, filters};
 use std::time::{Duration, Instant};
-use weir_datapath::abi::{Rule, Table};
+use weir_datapath::abi::{Rule, Step, Table};
 use weir_datapath::{Classifier, starts};
 use weir_linux::class::Sending;
 use weir_linux::htb_shaper::HtbShaper;
@@ -76,11 +76,10 @@ fn classification() {
 
 fn limiter() {
     let mut limit = load("weir_limit");
-    let step: Vec<u8> =
-        [1u64.to_ne_bytes(), 1_000_000_000u64.to_ne_bytes(), (1500u64 | 1 << 32).to_ne_bytes()].concat();
-    run(&mut limit, "weir_limit", &step, 1);
-    let step: Vec<u8> = [1u64.to_ne_bytes(), 0u64.to_ne_bytes(), 1500u64.to_ne_bytes()].concat();
-    println!("limiter: {:?} per packet", run(&mut limit, "weir_limit", &step, PACKETS));
+    let first = Step { now: 1, rate: 1_000_000_000, bytes: 1500, set: 1 };
+    run(&mut limit, "weir_limit", bytemuck::bytes_of(&first), 1);
+    let step = Step { rate: 0, set: 0, ..first };
+    println!("limiter: {:?} per packet", run(&mut limit, "weir_limit", bytemuck::bytes_of(&step), PACKETS));
 }
 
 fn rate(service: u32, max: u64) -> ServiceRate {

@@ -1,14 +1,15 @@
-//! [`Attachment`]: how a program hangs on an interface, and comes into the place of an earlier agent's.
+//! [`Attachment`]: the attachment of a program to an interface, and the replacement of an earlier agent's.
 //!
-//! Problem: kernels since 6.6 hold programs by tcx links, earlier ones by filters of the qdisc
-//! clsact; in both a newer program has to take an older one's place without a packet that passes
-//! unseen, and what others hung beside must stay. Approach: a link is pinned, and the next agent
-//! updates it; a filter has a number that is unlikely to be chosen by accident, and is replaced
-//! there. A kernel without tcx refuses the link. Both go before foreign programs, which may end a
-//! packet's way through the programs: ours always lets the next ones run.
+//! Problem: kernels since 6.6 attach programs by tcx links, earlier ones by filters of the qdisc
+//! clsact. With both, a newer program must replace an older one without a gap in which packets pass
+//! without either, and foreign programs must stay attached. Approach: a link is pinned, and the
+//! next agent updates it; a filter has a handle that is unlikely to be chosen by accident, and the
+//! next agent replaces the filter of that handle. A kernel without tcx refuses the link. Links and
+//! filters are ordered before foreign programs, which may accept a packet without running later
+//! programs; Weir's programs always continue with the next one.
 //!
 //! Worked example: an agent is killed on Linux 6.1. `tc filter show dev eth0 ingress` still has
-//! `weir_ingress` at priority 10, number 0x7765; the next agent's program is put there.
+//! `weir_ingress` at priority 10, handle 0x7765; the next agent replaces its program.
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx); net/sched/cls_bpf.c.
 
@@ -24,12 +25,12 @@ use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 /// filter accepts for good does not reach ours. Not the lowest: the kernel puts a filter without a
 /// priority before the lowest existing one, and needs a free priority there.
 const FILTER_PRIORITIES: std::ops::Range<u16> = 10..18;
-/// Their number, unlikely to be chosen by accident, by which a later agent finds them.
+/// Their handle, unlikely to be chosen by accident, by which a later agent finds them.
 const FILTER_HANDLE: u16 = 0x7765;
-/// Where earlier versions had them, behind those of others.
+/// The priority of filters of earlier versions, after foreign filters.
 const EARLIER_PRIORITY: u16 = 0x7765;
 
-/// How programs are held on an interface.
+/// The kind of attachment of programs to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// Links (kernel 6.6 and later).
@@ -50,7 +51,7 @@ pub(crate) fn attach_link(
     if let Some(link) = earlier() {
         match program.attach_to_link(SchedClassifierLink::try_from(link)?) {
             Ok(link) => return pin(program, link, pins, name),
-            // It leads to an interface that is gone: another one has its number now.
+            // The link's interface was deleted, and another interface has its index now.
             Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::ENOLINK) => {
                 pins.unpin(name)?;
             }
@@ -81,8 +82,8 @@ fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, 
     Ok(())
 }
 
-/// Replaces the filter that an earlier agent left, or adds one before those of others. What an
-/// earlier version left behind them goes.
+/// Replaces the filter that an earlier agent left, or adds one before foreign filters. Deletes the
+/// filter that an earlier version left after them.
 pub(crate) fn attach_filter(
     program: &mut SchedClassifier,
     name: &'static str,
@@ -105,12 +106,12 @@ pub(crate) fn attach_filter(
                 let options = NlOptions { priority, handle, ..NlOptions::default() };
                 program.attach_with_options(interface, direction, TcAttachOptions::Netlink(options))
             };
-            // One where filters of another kind stand takes no others.
+            // A priority that has filters of another kind accepts no BPF filter.
             let last = FILTER_PRIORITIES.end - 1;
             (FILTER_PRIORITIES.start..last).find_map(|priority| add(priority).ok()).map_or_else(|| add(last), Ok)
         }
     };
-    // Dropped, it would take the filter away.
+    // Dropping the link would delete the filter.
     std::mem::forget(program.take_link(link?)?);
     for filter in earlier {
         tc::delete_filter(&mut socket, index, parent(direction), filter)?;
@@ -118,8 +119,8 @@ pub(crate) fn attach_filter(
     Ok(())
 }
 
-/// The filters of a program that agents of any version hung on an interface. By their place besides
-/// their name: filters of others may have attributes that look like a name and are none.
+/// The filters of a program that agents of any version attached to an interface. Selected by handle
+/// or priority as well as by name, since a foreign filter may have an attribute that resembles the name.
 fn ours(socket: &mut Socket, index: u32, name: &str, direction: TcAttachType) -> Result<Vec<Filter>, NetlinkError> {
     let mut filters = tc::filters_named(socket, index, parent(direction), name)?;
     filters.retain(|filter| filter.handle == u32::from(FILTER_HANDLE) || filter.priority() == EARLIER_PRIORITY);
@@ -145,8 +146,8 @@ pub(crate) fn attach_anyhow(
     Ok(Attachment::Clsact)
 }
 
-/// Removes the filters that agents left on an interface; whether there was one. No clsact is no
-/// filter, and so is no interface. Whatever becomes of one, the others are tried.
+/// Removes the filters that agents left on an interface, and returns whether there was one. Without
+/// clsact or without the interface there are none. An error of one does not keep the others from being removed.
 pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
     let mut removed = Vec::new();
@@ -161,7 +162,7 @@ pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> R
     removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
 }
 
-/// Whether the filters of all these programs stand on an interface.
+/// Whether the filters of all these programs are attached to an interface.
 pub(crate) fn has_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;
     programs

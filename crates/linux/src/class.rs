@@ -1,4 +1,4 @@
-//! What one HTB class is given, from a service's guarantee, limit and weight to the kernel's numbers.
+//! The parameters of an HTB class, computed from a service's guarantee, limit and weight.
 //!
 //! Problem: HTB takes rates in bytes per second with 64-bit attributes above 34 Gb/s, bursts as times in
 //! ticks, a quantum in bytes and a queue of its own; each has a value that breaks fairness or latency.
@@ -11,17 +11,17 @@
 //!   divided by the number of classes that share the weight: excess bandwidth is divided by weight
 //!   only when every quantum holds a segment (sch_htb serves a class its quantum in turn, and
 //!   goes to the next parent when all children had theirs);
-//! - **priority** is that of all others, but for the class of control traffic, which goes before them;
+//! - **priority** is that of all others, but for the class of control traffic, which precedes them;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a
-//!   queue drops what is larger than itself, and the sender then stands still. TCP keeps two
-//!   buffers of each connection in its host, however slow that is, so 64 connections find room
-//!   where a buffer is a frame; where they do not, the kernel gives up a connection whose probes
-//!   for room, 16 at half a second each, all found the queue full (measured: thirty connections at
-//!   24 Mb/s in 32 frames lost one of them within 12 s in a tenth of the runs). The kernel's
-//!   default, 1,000 packets, is 4 s at 3 Mb/s.
+//!   queue drops a buffer larger than itself, and the sender then stops. TCP keeps two buffers of
+//!   each connection in its host, however slow that is, so 64 connections find room where a buffer
+//!   is a frame; where they do not, the kernel gives up a connection whose probes for room, 16 at
+//!   half a second each, all found the queue full (measured: thirty connections at 24 Mb/s in 32
+//!   frames lost one of them within 12 s in a tenth of the runs). The kernel's default, 1,000
+//!   packets, is 4 s at 3 Mb/s.
 //!
 //! TCP hands over segments of up to 64 KiB whatever the interface offloads (the kernel cuts them behind the
-//! qdisc), so a class at a few Mb/s holds its neighbours' frames up for long, and its queue is long. Where
+//! qdisc), so a class at a few Mb/s delays its neighbours' frames for long, and its queue is long. Where
 //! that matters (scaled-down labs), limit the segments: `Interface::set_offloads(false)`.
 //!
 //! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, one frame of 1,514 B per buffer: rate 375,000,000 B/s,
@@ -34,6 +34,7 @@ use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::Message;
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
+use weir_datapath::abi;
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
 
 /// The smallest rate that a class is given: with it a frame still passes within seconds, and HTB's 60 s
@@ -45,8 +46,10 @@ pub const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// The fewest frames that a queue holds: two of each of 64 connections, which TCP keeps in its host at least
 /// (tcp_small_queue_check); see the module's head.
 const QUEUE_FRAMES: u64 = 128;
-/// What a burst bridges; see the module's head.
+/// The delay that a burst covers; see the module's head.
 const BURST_TIME: Duration = Duration::from_millis(1);
+const _: () =
+    assert!(abi::NANOBITS_PER_BYTE / BURST_TIME.nanos() == abi::BURST_PART as u64, "as in datapath/departure.h");
 /// The fewest frames in a burst, TCP's first window: a timer that is late by less than ten frames' time (4 ms at
 /// 30 Mb/s; a virtual machine under load is that late) costs no throughput.
 const BURST_FRAMES: u64 = 10;
@@ -64,7 +67,7 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 /// Segments in a round of the lightest class: so many classes may share a weight before each needs a whole segment.
 const ROUND: u64 = 8;
 
-/// What a class is given on this interface.
+/// The settings of a class on this interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassSpec {
     /// The class's minor number.
@@ -165,12 +168,12 @@ impl Class {
     }
 }
 
-/// What a slow class holds at least, however long that takes to drain.
+/// The least queue of a slow class, however long that takes to drain.
 pub(crate) fn queue_bytes(sending: Sending) -> Bytes {
     Bytes::new((sending.frame.get() * QUEUE_FRAMES).max(2 * sending.segment.get()))
 }
 
-/// What a slow class lets go at once.
+/// The least burst of a slow class.
 pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
     Bytes::new(BURST_FRAMES * sending.frame.get())
 }
@@ -178,7 +181,7 @@ pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
 /// The burst as the time that it takes at the rate.
 fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
     let bytes = rate.bytes_in(BURST_TIME).get().max(burst_bytes(sending).get());
-    let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate.bps());
+    let ns = u128::from(bytes) * u128::from(abi::NANOBITS_PER_BYTE) / u128::from(rate.bps());
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
 

@@ -23,6 +23,7 @@ use crate::shaper::DestinationRate;
 use aya::maps::{MapData, Queue, RingBuf};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -80,7 +81,7 @@ impl Destinations {
         // The kernel submits no slot whose mailbox is unread, so a slot taken by an agent that was
         // then killed is in no ring.
         let unread =
-            |slot: &u32| mailboxes.get(*slot).is_some_and(|mailbox| mailbox.unread.load(Ordering::Acquire) != 0);
+            |slot: &u32| mailboxes.get(*slot).is_some_and(|mailbox| mailbox.unread().load(Ordering::Acquire) != 0);
         Ok(Self {
             pending: (0..DESTINATIONS_MAX).filter(unread).collect(),
             slots,
@@ -97,8 +98,7 @@ impl Destinations {
 
     /// The file of the ring buffer, readable while it has events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring, which is borrowed, keeps its file open.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.ring.as_fd()
     }
 
     /// The destinations whose rate has changed since the last call, with the rate.
@@ -113,8 +113,8 @@ impl Destinations {
         while let Some(destination) = slots.pop() {
             let Some(mailbox) = self.mailboxes.get(destination) else { continue };
             // Before the rate is read, so that a later rate is another event.
-            mailbox.unread.swap(0, Ordering::AcqRel);
-            let rate = Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire));
+            mailbox.unread().swap(0, Ordering::AcqRel);
+            let rate = Bandwidth::from_bps(mailbox.rate().load(Ordering::Acquire));
             if rate == Bandwidth::ZERO {
                 // `set_class` has reset the rate since; the next feedback is another event.
                 continue;
@@ -135,21 +135,21 @@ impl Destinations {
     /// Sets the class of a destination; 0 is its service's class.
     pub fn set_class(&mut self, destination: u32, class: u16) {
         let Some(mailbox) = self.mailboxes.get(destination) else { return };
-        mailbox.class.store(u32::from(class), Ordering::Release);
+        mailbox.class().store(u32::from(class), Ordering::Release);
         if class != 0 {
             self.classed.insert(destination);
         } else if self.classed.remove(&destination) {
             // The kernel submits an event if the rate differs from the last; from 0 any rate does.
-            mailbox.rate.store(0, Ordering::Release);
+            mailbox.rate().store(0, Ordering::Release);
         }
     }
 
     /// Destinations with a class, which an earlier agent may have set.
     pub fn classed(&mut self) -> Result<Vec<DestinationRate>, LoaderError> {
         let class =
-            |slot: &u32| self.mailboxes.get(*slot).is_some_and(|mailbox| mailbox.class.load(Ordering::Acquire) != 0);
+            |slot: &u32| self.mailboxes.get(*slot).is_some_and(|mailbox| mailbox.class().load(Ordering::Acquire) != 0);
         self.classed = (0..DESTINATIONS_MAX).filter(class).collect();
-        let rate = |mailbox: &SharedMailbox| Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire));
+        let rate = |mailbox: Mailbox<'_>| Bandwidth::from_bps(mailbox.rate().load(Ordering::Acquire));
         let all: Vec<(u32, Option<Bandwidth>)> =
             self.classed.iter().map(|slot| (*slot, self.mailboxes.get(*slot).map(rate))).collect();
         self.with_services(&all)
@@ -158,7 +158,7 @@ impl Destinations {
     /// Destinations with a class and without feedback for `silence`, which are no longer rate-limited.
     pub fn silent(&mut self, silence: Duration) -> Result<Vec<DestinationRate>, LoaderError> {
         let now = kernel_time();
-        let age = |mailbox: &SharedMailbox| now.saturating_sub(mailbox.feedback_at.load(Ordering::Acquire));
+        let age = |mailbox: Mailbox<'_>| now.saturating_sub(mailbox.feedback_at().load(Ordering::Acquire));
         let silent = |slot: &&u32| self.mailboxes.get(**slot).is_some_and(|mailbox| age(mailbox) >= silence.nanos());
         let all: Vec<_> = self.classed.iter().filter(silent).map(|slot| (*slot, None)).collect();
         self.with_services(&all)
@@ -176,7 +176,7 @@ impl Destinations {
     pub fn make_room(&mut self, memory: Duration) -> Result<usize, LoaderError> {
         let now = kernel_time();
         let feedback_at =
-            |slot| self.mailboxes.get(slot).map_or(0, |mailbox| mailbox.feedback_at.load(Ordering::Acquire));
+            |slot| self.mailboxes.get(slot).map_or(0, |mailbox| mailbox.feedback_at().load(Ordering::Acquire));
         let mut used: Vec<(u64, u32)> =
             (0..DESTINATIONS_MAX).map(|slot| (feedback_at(slot), slot)).filter(|(at, _)| *at != 0).collect();
         let excess = (used.len() + FREE_MIN).saturating_sub(DESTINATIONS_MAX as usize);
@@ -193,9 +193,9 @@ impl Destinations {
             self.slots.remove(entry.key)?;
             self.entries.set(*slot, DestinationEntry::default())?;
             if let Some(mailbox) = self.mailboxes.get(*slot) {
-                mailbox.feedback_at.store(0, Ordering::Release);
-                mailbox.rate.store(0, Ordering::Release);
-                mailbox.unread.store(0, Ordering::Release);
+                mailbox.feedback_at().store(0, Ordering::Release);
+                mailbox.rate().store(0, Ordering::Release);
+                mailbox.unread().store(0, Ordering::Release);
             }
             self.keys.remove(slot);
             self.free.push(slot, 0)?;
@@ -208,7 +208,7 @@ impl Destinations {
     pub fn feedback_received(&mut self) -> Result<BTreeMap<u32, u64>, LoaderError> {
         for destination in 0..DESTINATIONS_MAX {
             let Some(mailbox) = self.mailboxes.get(destination) else { break };
-            let feedback_at = mailbox.feedback_at.load(Ordering::Acquire);
+            let feedback_at = mailbox.feedback_at().load(Ordering::Acquire);
             // A count is unchanged while the time of the last feedback is.
             if feedback_at != 0 && self.received.get(&destination).is_none_or(|(at, ..)| *at != feedback_at) {
                 let entry = self.entries.get(destination)?;
@@ -228,7 +228,7 @@ impl Destinations {
         let mut readings = Vec::new();
         for destination in 0..DESTINATIONS_MAX {
             let Some(mailbox) = self.mailboxes.get(destination) else { break };
-            let feedback_at = mailbox.feedback_at.load(Ordering::Acquire);
+            let feedback_at = mailbox.feedback_at().load(Ordering::Acquire);
             let since = Duration::from_nanos(now.saturating_sub(feedback_at));
             if feedback_at == 0 || since > age {
                 continue;
@@ -237,7 +237,7 @@ impl Destinations {
             readings.push(DestinationReading {
                 slot: entry.key.service,
                 address: ip(entry.key.address),
-                rate: Bandwidth::from_bps(mailbox.rate.load(Ordering::Acquire)),
+                rate: Bandwidth::from_bps(mailbox.rate().load(Ordering::Acquire)),
                 age: since,
                 sent: entry.sent,
                 feedback_received: entry.feedback_count,
@@ -263,20 +263,39 @@ fn ip(address: [u64; 2]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
 }
 
-/// `struct weir_rate_mailbox` with atomic access, since kernel and agent write it concurrently.
-#[repr(C)]
-struct SharedMailbox {
-    rate: AtomicU64,
-    feedback_at: AtomicU64,
-    unread: AtomicU32,
-    class: AtomicU32,
+/// A mailbox in shared memory, with atomic access, since kernel and agent write it concurrently.
+#[derive(Clone, Copy)]
+struct Mailbox<'a> {
+    at: NonNull<RateMailbox>,
+    mapping: PhantomData<&'a Mailboxes>,
 }
 
-const _: () = assert!(size_of::<SharedMailbox>() == size_of::<RateMailbox>());
+impl<'a> Mailbox<'a> {
+    fn rate(self) -> &'a AtomicU64 {
+        // SAFETY: aligned and inside the mapping, which outlives 'a; nothing reads or writes the
+        // field but this and the kernel, which writes whole words.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.at.as_ptr()).rate) }
+    }
+
+    fn feedback_at(self) -> &'a AtomicU64 {
+        // SAFETY: as for `rate`.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.at.as_ptr()).feedback_at) }
+    }
+
+    fn unread(self) -> &'a AtomicU32 {
+        // SAFETY: as for `rate`.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at.as_ptr()).unread) }
+    }
+
+    fn class(self) -> &'a AtomicU32 {
+        // SAFETY: as for `rate`.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at.as_ptr()).class) }
+    }
+}
 
 /// The map weir_rate_mailboxes in memory.
 struct Mailboxes {
-    base: NonNull<SharedMailbox>,
+    base: NonNull<RateMailbox>,
     bytes: usize,
 }
 
@@ -295,10 +314,12 @@ impl Mailboxes {
         Ok(Self { base: NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?, bytes })
     }
 
-    fn get(&self, slot: u32) -> Option<&SharedMailbox> {
-        // SAFETY: inside the mapping, which lives as long as self; all fields are atomic, as the
-        // kernel writes them too.
-        (slot < DESTINATIONS_MAX).then(|| unsafe { self.base.add(slot as usize).as_ref() })
+    fn get(&self, slot: u32) -> Option<Mailbox<'_>> {
+        (slot < DESTINATIONS_MAX).then(|| {
+            // SAFETY: inside the mapping, which has room for so many mailboxes.
+            let at = unsafe { self.base.add(slot as usize) };
+            Mailbox { at, mapping: PhantomData }
+        })
     }
 }
 

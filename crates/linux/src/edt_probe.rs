@@ -22,11 +22,10 @@ use aya::{EbpfLoader, include_bytes_aligned};
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
+use weir_datapath::abi::PROBE_WAIT;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probe.bpf.o"));
 
-/// Delay set by the program, ns: `WEIR_PROBE_WAIT`.
-const WAIT: u64 = 50_000_000;
 /// Time after which the packet counts as lost; a suspended machine may take long.
 const NEVER: Duration = Duration::from_secs(2);
 const LOOPBACK: u32 = 1;
@@ -34,7 +33,7 @@ const LOOPBACK: u32 = 1;
 /// The delay of a datagram with a departure time on the loopback interface of the calling thread's
 /// namespace, a scratch one; with `fq` or with the existing qdisc.
 pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
-    let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let context = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     loopback_up()?;
     if fq {
         add_fq()?;
@@ -49,23 +48,23 @@ pub(crate) fn departure(fq: bool) -> Result<Duration, String> {
     };
     // Detached with the object.
     let _object = load().map_err(|error| error.to_string())?;
-    let socket = UdpSocket::bind("127.0.0.1:0").map_err(say("a socket in the scratch namespace"))?;
-    let own = socket.local_addr().map_err(say("its address"))?;
-    socket.set_read_timeout(Some(NEVER)).map_err(say("its timeout"))?;
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(context("a socket in the scratch namespace"))?;
+    let own = socket.local_addr().map_err(context("its address"))?;
+    socket.set_read_timeout(Some(NEVER)).map_err(context("its timeout"))?;
     let sent_at = kernel_time();
-    socket.send_to(b"weir", own).map_err(say("send a datagram with a departure time"))?;
+    socket.send_to(b"weir", own).map_err(context("send a datagram with a departure time"))?;
     let mut buffer = [0; 4];
-    socket.recv_from(&mut buffer).map_err(say("a datagram with a departure time does not arrive"))?;
+    socket.recv_from(&mut buffer).map_err(context("a datagram with a departure time does not arrive"))?;
     Ok(Duration::from_nanos(kernel_time() - sent_at))
 }
 
 /// Succeeds if departure times are applied.
 pub(crate) fn are_applied() -> Result<(), String> {
     let took = departure(true)?;
-    if took < Duration::from_nanos(WAIT) {
+    if took < Duration::from_nanos(PROBE_WAIT.into()) {
         return Err(format!(
             "the kernel does not apply departure times: a packet with a departure after {} ms arrived after {:.1} ms",
-            WAIT / 1_000_000,
+            PROBE_WAIT / 1_000_000,
             took.as_secs_f64() * 1e3
         ));
     }
@@ -108,6 +107,6 @@ mod tests {
             return;
         }
         let took = netns::scratch(|| departure(false)).expect("a namespace").expect("sent");
-        assert!(took < Duration::from_nanos(WAIT), "{took:?}");
+        assert!(took < Duration::from_nanos(PROBE_WAIT.into()), "{took:?}");
     }
 }

@@ -37,7 +37,7 @@ use aya::maps::MapError;
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_datapath::PacingConfig;
-use weir_datapath::abi::{Interface as Side, REST, SIDE_SENDING, Sending as Limits, ServiceEgress};
+use weir_datapath::abi::{Interface as Side, NANOBITS_PER_BYTE, REST, SIDE_SENDING, Sending as Limits, ServiceEgress};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, ServiceId};
 
@@ -218,7 +218,7 @@ impl EdtShaper {
         let rates = [sender.root.rate, sender.committed.rate, self.config.raw().rate];
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
         let waits = u128::from(sender.latest.saturating_sub(now));
-        let backlog = u64::try_from(u128::from(rate) * waits / 8_000_000_000).unwrap_or(u64::MAX);
+        let backlog = u64::try_from(u128::from(rate) * waits / u128::from(NANOBITS_PER_BYTE)).unwrap_or(u64::MAX);
         let sent = Bytes::new(sender.sent + sender.lease.uncounted() + self.unpaid(slot)?);
         Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
     }

@@ -2,7 +2,7 @@
 //!
 //! Problem: only fq delays a packet until the time stamped on it (etf requires hardware support).
 //! Its defaults are for a host's own sockets: at most 100 packets of a flow wait, which is 1.2 ms
-//! for a guest's flow at 1 Gb/s, and a packet that is dropped after it was given its time counts as
+//! for a guest's flow at 1 Gb/s, and a packet that is dropped after its time was set counts as
 //! sent. Approach: fq at the root with room for all packets that the programs let wait; the
 //! programs bound these by time (`datapath/departure.h`). All other parameters are fq's defaults.
 //!
@@ -82,7 +82,7 @@ impl Fq {
         tc::is_at_root(&mut self.socket, self.interface, HANDLE, "fq")
     }
 
-    /// What was at the root before.
+    /// The previous root qdisc.
     pub fn found(&self) -> &Found {
         &self.found
     }

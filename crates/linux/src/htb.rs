@@ -2,12 +2,12 @@
 //!
 //! Problem: limit every service, limit every destination to the rate that its receiver advertises,
 //! guarantee each service its rate, change all that every few hundred microseconds, and leave the
-//! host as it was found. Approach: a root class at the interface's rate; in it one class per
+//! host in its original state. Approach: a root class at the interface's rate; in it one class per
 //! service, which has leaves: one for each destination with a rate below the service's, one for all
 //! others. Beside them a leaf per service with the static policy's rates, for when no agent is
 //! alive, one for unclassified traffic (guaranteed [`DEFAULT_SHARE`], limited by nothing), and one
-//! for control traffic, which goes before all others: behind a tenant's flood, feedback would
-//! arrive late or never, and the receiver could not limit its senders. The BPF program chooses the
+//! for control traffic, which precedes all others: behind a tenant's flood, feedback would arrive
+//! late or never, and the receiver could not limit its senders. The BPF program chooses the
 //! leaf; this module only sets numbers, in one netlink batch per change. Only classes whose numbers
 //! differ are sent.
 //!
@@ -45,16 +45,16 @@ const ROOT_MINOR: u16 = 1;
 pub const DEFAULT_MINOR: u16 = 2;
 /// The minor number of the class of control traffic: feedback and rack datagrams.
 pub const CONTROL_MINOR: u16 = 3;
-/// What unclassified traffic is guaranteed, and control traffic as well: the interface's rate
-/// divided by this, at least [`RATE_MIN`].
+/// The guarantee of unclassified and of control traffic: the interface's rate divided by this, at
+/// least [`RATE_MIN`].
 ///
 /// ARP and ssh are unclassified. Services' guarantees may add up to the whole interface, and HTB
 /// serves guarantees first. Without a guarantee of its own, an operator's ssh session would wait
 /// behind the services, and control traffic would wait behind the services that it limits.
 /// Feedback is 98 bytes for about each 10 kB received, 1 % of the received traffic; the rack datagrams of
 /// a rack of 40 are tens of kb/s at each machine. Where services' guarantees do add up to the
-/// whole, the sum is 2 % above the interface, and its own queue shares that out; traffic that is
-/// not there takes nothing.
+/// whole, the sum is 2 % above the interface, and its own queue shares that out; absent traffic
+/// takes no capacity.
 pub const DEFAULT_SHARE: u64 = 100;
 /// The minor number of the class of the service in slot 0.
 pub const FIRST_MINOR: u16 = 0x10;
@@ -97,7 +97,7 @@ pub enum HtbError {
     Interface(#[from] InterfaceError),
 }
 
-/// What a class has sent and what it holds.
+/// Counters of a class: bytes sent and queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassStatus {
     /// The class.
@@ -220,7 +220,7 @@ impl HtbTree {
         Ok(tc::is_at_root(&mut self.socket, self.interface, HANDLE, "htb")?)
     }
 
-    /// What was at the root before.
+    /// The previous root qdisc.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -270,19 +270,19 @@ impl HtbTree {
         self.delete()
     }
 
-    /// Whether it goes without deleting when it is dropped: the kernel keeps the last rates and the
-    /// next `install` takes over.
+    /// Whether dropping leaves the tree in place: the kernel keeps the last rates, and the next
+    /// `install` adopts the tree.
     pub fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
     }
 
-    /// [Kept](Self::set_kept), and gone.
+    /// Ends with the tree [kept](Self::set_kept).
     pub fn leave(mut self) {
         self.kept = true;
     }
 
-    /// Deletes what a killed agent left at an interface's root, of whatever backend; whether there
-    /// was anything. Never touches another's qdisc.
+    /// Deletes the qdisc that a killed agent left at an interface's root, of any backend; whether
+    /// there was one. Never changes a foreign qdisc.
     pub fn remove_leftover(interface: &Interface) -> Result<bool, HtbError> {
         let mut socket = Socket::open()?;
         let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "htb");

@@ -103,14 +103,14 @@ impl HtbShaper {
             };
             leaves.push((slot, class));
         }
-        self.dropped.look(leaves.iter().map(|(slot, class)| (class.minor, *slot, class.drops)));
+        self.dropped.read(leaves.iter().map(|(slot, class)| (class.minor, *slot, class.drops)));
         Ok(leaves)
     }
 
     /// Deletes classes whose drops are counted.
     fn delete(&mut self, minors: &[u16]) -> Result<(), HtbError> {
         self.tree.delete_classes(minors)?;
-        minors.iter().for_each(|minor| self.dropped.gone(*minor));
+        minors.iter().for_each(|minor| self.dropped.deleted(*minor));
         Ok(())
     }
 

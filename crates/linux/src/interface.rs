@@ -1,10 +1,10 @@
 //! [`Interface`]: a network interface of the namespace that the calling thread is in.
 //!
-//! What the other modules need to know of it: its index, its kind of hardware (programs read Ethernet
+//! The properties that other modules use: its index, its kind of hardware (programs read Ethernet
 //! headers), the largest frame, and the largest buffer that local sockets hand over at once.
 //!
 //! TCP builds buffers of many segments whatever the interface offloads (since Linux 4.17): without offload the
-//! kernel cuts them behind the qdisc. What limits them is `gso_max_segs` and `gso_max_size`.
+//! kernel cuts them behind the qdisc. `gso_max_segs` and `gso_max_size` limit them.
 //!
 //! Worked example, MTU 1500: 65,536 B of at least 1,400 B each are up to 47 segments, 47 × 1,514 = 71,158 B on the
 //! wire; with `gso_max_segs` 1 it is one frame.
@@ -21,7 +21,7 @@ const ETHERNET_HEADER: u64 = 14;
 const IFINFOMSG: usize = 16;
 /// The headers that a segment has at most: IPv6 and TCP with options, rounded up. The rest is payload.
 const HEADERS_MAX: u32 = 100;
-/// What any host may hand over at once: 64 KiB in segments for an MTU of 1500, with their headers.
+/// The most that any host hands over at once: 64 KiB in segments for an MTU of 1500, with their headers.
 pub const SEGMENT_MAX: Bytes = Bytes::new(71_158);
 /// if_link.h
 const IFLA_GSO_MAX_SEGS: u16 = 40;
@@ -43,7 +43,7 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 pub struct InterfaceError {
     /// The interface.
     pub name: String,
-    /// What was attempted.
+    /// The attempted operation.
     pub what: &'static str,
     /// The kernel's error.
     #[source]
@@ -51,7 +51,7 @@ pub struct InterfaceError {
 }
 
 impl InterfaceError {
-    /// Whether the kernel says that there is no such interface.
+    /// Whether the error means that the interface does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self.error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO))
     }

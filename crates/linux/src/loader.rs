@@ -30,7 +30,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::time::Duration;
-use weir_datapath::abi::{Config, DESTINATIONS_MAX, MAPS, SERVICES_MAX, VERSION};
+use weir_datapath::abi::{Config, DESTINATIONS_MAX, MAPS, SERVICES_MAX, TICK_MIN, VERSION};
 use weir_units::{Direction, ServiceId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
@@ -179,7 +179,7 @@ impl InterfaceDatapath {
         })?;
         let mut config = maps.config.get(0)?;
         if !adopted {
-            config = Config::default();
+            config = Config { tick: TICK_MIN.into(), ..Config::default() };
             let mut free = DestinationMaps::open(&pins)?.free;
             (0..DESTINATIONS_MAX).try_for_each(|slot| free.push(slot, 0))?;
         }

@@ -6,12 +6,17 @@
 
 use crate::loader::LoaderError;
 use crate::pins::Pins;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, PerCpuArray, PerCpuValues, Queue};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, PerCpuValues, Queue};
 use bytemuck::Pod;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
     Address, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress, Key,
     MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
 };
+
+/// The map of the configuration. Agents of other versions find it by this name.
+const CONFIG: &str = "weir_config";
 
 /// A key or value of a map: integers without padding.
 #[doc(hidden)]
@@ -38,14 +43,23 @@ impl<T: Pod> Values<T> {
 /// A map of values by index and CPU.
 pub(crate) struct CpuValues<T: Pod>(PerCpuArray<MapData, Value<T>>);
 
+/// A structure of counters of type `u64` and nothing else, which can be added field by field.
+pub(crate) trait Counters: Pod {}
+
+impl Counters for Meter {}
+impl Counters for Counts {}
+
 impl<T: Pod> CpuValues<T> {
     /// The value of each CPU.
     pub(crate) fn get(&self, index: u32) -> Result<Vec<T>, MapError> {
         Ok(self.0.get(&index, 0)?.iter().map(|value| value.0).collect())
     }
 
-    /// The sum over all CPUs of a structure of counters, each a `u64`.
-    pub(crate) fn sum(&self, index: u32) -> Result<T, MapError> {
+    /// The sum over all CPUs.
+    pub(crate) fn sum(&self, index: u32) -> Result<T, MapError>
+    where
+        T: Counters,
+    {
         let mut sum = T::zeroed();
         for value in self.get(index)? {
             let counters = bytemuck::cast_slice_mut::<T, u64>(std::slice::from_mut(&mut sum));
@@ -120,7 +134,7 @@ impl Open for MapData {
 
 /// Declares a group of maps with the names of their pins.
 macro_rules! maps {
-    ($($(#[$doc:meta])* $group:ident { $($field:ident: $kind:ty = $name:literal,)* })*) => {
+    ($($(#[$doc:meta])* $group:ident { $($field:ident: $kind:ty = $name:expr,)* })*) => {
         $(
             $(#[$doc])*
             pub(crate) struct $group { $(pub(crate) $field: $kind,)* }
@@ -137,7 +151,7 @@ macro_rules! maps {
 maps! {
     /// Configuration, meters and counters of an interface.
     Maps {
-        config: Values<Config> = "weir_config",
+        config: Values<Config> = CONFIG,
         tables: Values<Table> = "weir_tables",
         keys: Values<Key> = "weir_keys",
         services: Values<Service> = "weir_services",
@@ -176,9 +190,11 @@ pub(crate) fn are_whole(pins: &Pins) -> bool {
     MAPS.iter().all(is_pinned) && config_of(pins).is_some_and(|config| config.version == VERSION)
 }
 
-/// Whether an agent added clsact to the interface of these pins.
+/// Whether an agent, of any version, added clsact to the interface of these pins.
 pub(crate) fn clsact_is_ours(pins: &Pins) -> bool {
-    config_of(pins).is_some_and(|config| config.clsact != 0)
+    let Some(config) = bytes_of_config(pins) else { return false };
+    let at = offset_of!(Config, clsact);
+    config.get(at..at + size_of::<u32>()).is_some_and(|clsact| clsact.iter().any(|byte| *byte != 0))
 }
 
 /// Whether packets of the interface of these pins get departure times.
@@ -187,5 +203,35 @@ pub(crate) fn is_paced(pins: &Pins) -> bool {
 }
 
 fn config_of(pins: &Pins) -> Option<Config> {
-    Values::<Config>::open(pins, "weir_config").ok()?.get(0).ok()
+    Values::<Config>::open(pins, CONFIG).ok()?.get(0).ok()
+}
+
+/// The configuration in the layout of its own version, whose size may differ from that of [`Config`].
+fn bytes_of_config(pins: &Pins) -> Option<Vec<u8>> {
+    const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+    #[repr(C)]
+    struct Attributes {
+        map: u32,
+        reserved: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let map = MapData::from_pin(pins.path(CONFIG)).ok()?;
+    let info = map.info().ok()?;
+    if info.map_type().ok()? != MapType::Array {
+        return None;
+    }
+    let (index, mut value) = (0u32, vec![0u8; info.value_size() as usize]);
+    let attributes = Attributes {
+        map: map.fd().as_fd().as_raw_fd() as u32,
+        reserved: 0,
+        key: (&raw const index) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    let (pointer, size) = (&raw const attributes, size_of::<Attributes>());
+    // SAFETY: the kernel reads an index and writes one value of an array map, which `value` has room for.
+    let found = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_LOOKUP_ELEM, pointer, size) };
+    (found == 0).then_some(value)
 }

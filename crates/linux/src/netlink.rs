@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const HEADER: usize = 16;
-/// What one `sendmsg` carries at most: below the default socket buffer (208 KiB), above 500 classes.
+/// The most bytes of one `sendmsg`: below the default socket buffer (208 KiB), above 500 classes.
 const SEND_MAX: usize = 64 * 1024;
 /// The kernel never makes a dump message larger (NLMSG_GOODSIZE is 8 KiB, dumps grow to 32 KiB).
 const RECEIVE: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const RECEIVE: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {}{}", .error, .explanation.as_ref().map(|e| format!(" ({e})")).unwrap_or_default())]
 pub struct NetlinkError {
-    /// What was attempted.
+    /// The attempted operation.
     pub what: String,
     /// The kernel's error number.
     #[source]
@@ -308,7 +308,7 @@ impl Socket {
     }
 }
 
-/// The words that the kernel put behind an error.
+/// The kernel's explanation of an error.
 fn explanation(flags: u16, payload: &[u8]) -> Option<String> {
     /// linux/netlink.h: attributes follow; the request was left out of the reply; the attribute with the text.
     const NLM_F_ACK_TLVS: u16 = 0x200;

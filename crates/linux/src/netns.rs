@@ -36,7 +36,7 @@ pub enum NetnsError {
     /// A system call failed.
     #[error("{what} {name}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: &'static str,
         /// On what.
         name: String,
@@ -49,7 +49,7 @@ pub enum NetnsError {
     Ip {
         /// Its arguments.
         arguments: String,
-        /// What it printed.
+        /// Its output.
         message: String,
     },
 }
@@ -59,7 +59,7 @@ fn io_error(what: &'static str, name: impl Into<String>) -> impl FnOnce(io::Erro
     move |error| NetnsError::Io { what, name, error }
 }
 
-/// What the names of one lab's namespaces start with.
+/// The prefix of the names of one lab's namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(String);
 
@@ -121,7 +121,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// The name that `ip netns` knows.
+    /// The name in `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -130,7 +130,7 @@ impl Netns {
         Path::new(NAMES).join(&self.name)
     }
 
-    /// Runs `work` on a thread inside the namespace and returns what it returns. A panic in it goes on here.
+    /// Runs `work` on a thread inside the namespace, returns its result and propagates its panic.
     ///
     /// Sockets opened there stay in the namespace wherever they are used later.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
@@ -298,7 +298,7 @@ pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// What to start for a program: a path as it is, a bare name where it is found, an unknown name as it is, so that
+/// The path or name to execute: a path as it is, a bare name where it is found, an unknown name as it is, so that
 /// starting it fails with its name.
 fn resolve(program: &OsStr) -> PathBuf {
     if program.as_encoded_bytes().contains(&b'/') {

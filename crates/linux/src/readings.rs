@@ -1,12 +1,12 @@
 //! Counters and meters of an interface's programs.
 //!
-//! Each CPU has its own counters, which are summed here. The timer writes the meters word by word,
-//! so a reading may mix two ticks; no decision depends on the difference.
+//! Each CPU has its own counters, which are summed here. Ticks write the meters word by word, so a
+//! reading may mix two ticks; no decision depends on the difference.
 
 use crate::loader::{InterfaceDatapath, LoaderError};
 use weir_datapath::Meter;
 pub use weir_datapath::abi::Counts;
-use weir_datapath::abi::REST;
+use weir_datapath::abi::{self, REST};
 use weir_units::{Bandwidth, Direction, PerDirection, ServiceId};
 
 /// Bytes and packets that one service has sent and received.
@@ -48,7 +48,11 @@ impl InterfaceDatapath {
         let slot = service.map_or(Ok(REST), |service| self.slots.of(service))?;
         let mut totals = Totals::default();
         for direction in Direction::ALL {
-            totals[direction] = self.maps.meters.sum(slot * 2 + direction as u32)?.into();
+            let index = match direction {
+                Direction::Tx => abi::TX,
+                Direction::Rx => abi::RX,
+            };
+            totals[direction] = self.maps.meters.sum(slot * 2 + index)?.into();
         }
         Ok(totals)
     }

@@ -1,8 +1,8 @@
-//! What this host must have to run Weir or its lab, and how to get what is missing.
+//! Requirements of Weir and its lab on this host, and how to meet them.
 //!
-//! Problem: a host lacks a capability, a kernel option or a tool, and the failure comes late and in the words of a
-//! system call. Approach: try each thing beforehand, in a scratch namespace where it has to be made, and say
-//! what is missing, why it is needed and what to do.
+//! Problem: a host lacks a capability, a kernel option or a tool, and the failure comes late and as the error of a
+//! system call. Approach: try each thing beforehand, in a scratch namespace where it has to be made, and report
+//! the missing item, the reason and the remedy.
 //!
 //! Worked example: without iperf3, `check(Purpose::Lab)` has one entry: `iperf3: not found on the PATH; the lab
 //! sends real TCP with it (apt-get install iperf3)`.
@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
-/// What the host is to run.
+/// The use of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The agent on a production host.
@@ -27,9 +27,9 @@ pub enum Purpose {
 /// Something that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// The missing item.
     pub what: &'static str,
-    /// What was found instead.
+    /// The state that was found.
     pub found: String,
     /// Why it is needed and how to get it.
     pub remedy: &'static str,

@@ -22,10 +22,6 @@ use weir_datapath::{Address, Classifier, ShaperConfig, SipKey, starts};
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
-/// Least number of bursts in a window of a receive meter: one burst is then at most a quarter of
-/// its usage, as a segment of 64 KiB is at 10 Gb/s in Parley's 200 µs.
-const GRAIN_BURSTS: u64 = 4;
-
 /// Metadata that the programs set on departing packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classes {
@@ -133,7 +129,7 @@ impl InterfaceDatapath {
         sending: Sending,
     ) -> Result<(), LoaderError> {
         let committed_rates = shaper.committed_rates(machine);
-        let mut tick = shaper.parameters.interface.interval;
+        let mut shortest = shaper.parameters.interface.interval;
         for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(committed_rates) {
             let parameters = shaper.of(own);
             let slot = self.slots.of(id)?;
@@ -161,11 +157,11 @@ impl InterfaceDatapath {
                 let generation = there.generation.wrapping_add(1).max(1);
                 self.maps.services.set(slot, Service { generation, ..wanted })?;
             }
-            tick = tick.min(own.interval);
+            shortest = shortest.min(own.interval);
         }
         let meter = shaper
             .interface_meter(machine, Direction::Rx, Instant::ZERO)
-            .expect("every shaper has the receiving level");
+            .expect("every shaper has an interface meter for receiving");
         let (raw, there) = (meter.raw(), self.maps.interfaces.get(abi::SIDE_RECEIVING)?);
         let wanted = Interface {
             law: raw.law,
@@ -188,8 +184,8 @@ impl InterfaceDatapath {
         };
         // Assumes that senders send in bursts like this host.
         let burst = crate::class::burst_bytes(sending).get().max(sending.segment.get());
-        self.config.grain = u32::try_from(burst * GRAIN_BURSTS).unwrap_or(u32::MAX);
-        self.config.tick = tick.nanos();
+        self.config.grain = u32::try_from(burst * u64::from(abi::GRAIN_BURSTS)).unwrap_or(u32::MAX);
+        self.config.tick = tick(shortest);
         self.config.cpus = possible_cpus()?;
         self.config.enforces = 1;
         self.write_config()
@@ -288,6 +284,11 @@ impl InterfaceDatapath {
     }
 }
 
+/// The interval between two ticks where the shortest interval of a meter is this, in nanoseconds.
+fn tick(shortest: Duration) -> u64 {
+    shortest.nanos().max(abi::TICK_MIN.into())
+}
+
 /// The classifier of these rules, at most RULES_MAX.
 fn table(rules: &[Rule]) -> Table {
     let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
@@ -318,3 +319,15 @@ pub(crate) fn possible_cpus() -> Result<u32, LoaderError> {
 }
 
 const _: () = assert!(SERVICES_MAX <= 0x1000, "a thousand hexadecimal classes of each kind");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_as_frequent_as_the_shortest_interval_and_not_below_50_us() {
+        for (shortest, expected) in [(10, 50_000), (50, 50_000), (51, 51_000), (200, 200_000)] {
+            assert_eq!(tick(Duration::from_micros(shortest)), expected, "{shortest} µs");
+        }
+    }
+}

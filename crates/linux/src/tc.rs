@@ -17,10 +17,10 @@ use std::fmt;
 pub(crate) const TCMSG: usize = 20;
 pub(crate) const TC_H_ROOT: u32 = u32::MAX;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
-/// Where filters of clsact hang: on what arrives, and on what leaves.
+/// Where filters of clsact are attached: to arriving packets, and to departing ones.
 pub(crate) const TC_H_INGRESS: u32 = 0xffff_fff2;
 pub(crate) const TC_H_EGRESS: u32 = 0xffff_fff3;
-/// The handle of ingress and clsact, which stand beside the root.
+/// The handle of ingress and clsact, each of which is attached beside the root.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
@@ -50,7 +50,7 @@ pub struct Qdisc {
     pub kind: String,
     /// Major number in the upper half; 0 when the kernel made it by itself.
     pub handle: u32,
-    /// The class that it hangs below, `u32::MAX` for the root.
+    /// The class that it is attached to, `u32::MAX` for the root.
     pub parent: u32,
 }
 
@@ -74,7 +74,7 @@ pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, Netlink
     Ok(replies
         .iter()
         .filter(|reply| reply.kind == libc::RTM_NEWQDISC && reply.payload.len() >= TCMSG)
-        // Kernels list the qdiscs of all interfaces whatever the request says.
+        // Kernels list the qdiscs of all interfaces, whatever interface the request names.
         .filter(|reply| read_u32(&reply.payload, 4) == interface)
         .map(|reply| Qdisc {
             kind: attribute(&reply.payload[TCMSG..], TCA_KIND).map(text).unwrap_or_default(),
@@ -96,14 +96,14 @@ const OURS: [&str; 2] = ["htb", "fq"];
 pub struct ForeignQdisc {
     /// The interface.
     pub interface: String,
-    /// What was found.
+    /// The qdisc that was found.
     pub found: Qdisc,
 }
 
-/// What stood at the root before Weir came.
+/// The root qdisc before Weir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// What the kernel makes by itself; it makes it again.
+    /// The kernel's default, which the kernel restores.
     Default(String),
     /// Our own, from an agent that was killed.
     Leftover,
@@ -168,13 +168,13 @@ pub(crate) fn add_clsact(socket: &mut Socket, interface: u32) -> Result<bool, Ne
     }
 }
 
-/// Whether what stands beside the root is the qdisc `ingress`, which has no place for programs on what leaves.
+/// Whether the qdisc `ingress` is attached beside the root: it takes no programs for departing packets.
 pub(crate) fn has_ingress(socket: &mut Socket, interface: u32) -> Result<bool, NetlinkError> {
     let is_it = |qdisc: &Qdisc| qdisc.handle == CLSACT_HANDLE && qdisc.kind == "ingress";
     Ok(qdiscs(socket, interface)?.iter().any(is_it))
 }
 
-/// The filters that hang at `parent`, each with its tcmsg and attributes. None where there is no
+/// The filters that are attached to `parent`, each with its tcmsg and attributes. None where there is no
 /// such interface or qdisc.
 fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u8>>, NetlinkError> {
     let request = Message::new(libc::RTM_GETTFILTER, 0, &tcmsg(interface, 0, parent));
@@ -183,7 +183,7 @@ fn filters(socket: &mut Socket, interface: u32, parent: u32) -> Result<Vec<Vec<u
     Ok(filters.map(|reply| reply.payload).collect())
 }
 
-/// A filter: where it stands.
+/// A filter's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) handle: u32,
@@ -192,7 +192,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Filters of lower numbers see a packet first.
+    /// Filters of lower numbers process a packet first.
     pub(crate) fn priority(self) -> u16 {
         (self.info >> 16) as u16
     }

@@ -2,15 +2,19 @@
 
 mod common;
 
+use aya::maps::{Array, Map, MapData};
 use common::{Cable, interface, services, skipped};
 use std::io::Write;
+use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use weir_datapath::Classifier;
+use weir_datapath::abi::{Config, Table};
 use weir_linux::attachment::Attachment;
 use weir_linux::class::{ClassSpec, Sending};
 use weir_linux::htb::{CONTROL_MINOR, DEFAULT_MINOR, FIRST_MINOR, HtbError, HtbTree};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
+use weir_linux::maps::Value;
 use weir_linux::netns::{Netns, Prefix};
 use weir_linux::settings::Classes;
 use weir_linux::shaper::{Backend, choose, probe};
@@ -398,19 +402,31 @@ fn foreign_filters_stay() {
     }
 }
 
-/// What an agent of this version pinned looks like an earlier version's from here on.
+/// Makes the pins of an agent of this version look like those of an earlier version, whose
+/// configuration has another size and the same first fields.
 fn as_of_an_earlier_version(netns: &Netns) {
     let rename = || {
         let inode = std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
         let which = format!("-{inode}-{}", interface().index());
         let pinned = std::fs::read_dir("/sys/fs/bpf/weir").expect("pins").map(|entry| entry.expect("an entry").path());
         let own = pinned.into_iter().find(|path| path.to_string_lossy().ends_with(&which)).expect("its pins");
+        let open = |name: &str| Map::from_map_data(MapData::from_pin(own.join(name)).expect(name)).expect(name);
+        let config = Array::<_, Value<Config>>::try_from(open("weir_config")).expect("the sizes agree");
+        let config = config.get(&0, 0).expect("the configuration").0;
+        // Another array stands in for the configuration: its values are larger.
+        let mut larger = Array::<_, Value<Table>>::try_from(open("weir_tables")).expect("the sizes agree");
+        let mut value = Table::default();
+        let first_fields = offset_of!(Config, clsact) + size_of::<u32>();
+        bytemuck::bytes_of_mut(&mut value)[..first_fields]
+            .copy_from_slice(&bytemuck::bytes_of(&config)[..first_fields]);
+        larger.set(0, Value(value), 0).expect("written");
+        std::fs::rename(own.join("weir_tables"), own.join("weir_config")).expect("renamed");
         std::fs::rename(&own, own.with_file_name(format!("v0{which}"))).expect("renamed");
     };
     netns.run(rename).expect("enter");
 }
 
-/// An upgrade takes nothing over but the programs' places, and that clsact is to go at the end.
+/// An upgrade replaces the programs and takes over nothing of the maps but the duty to remove clsact.
 #[test]
 fn upgrade_and_removal_restore_the_host() {
     if skipped() {

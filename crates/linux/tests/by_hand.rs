@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::frames::{KEY, Message, address, coded, control, ecn, ethernet, origin, tcp};
+use common::frames::{KEY, Message, address, control, ecn, ecn_marker_bits, ethernet, tcp, with_marker};
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use weir_datapath::{Classifier, FEEDBACK_BYTES, ShaperConfig, SipKey};
@@ -16,7 +16,8 @@ use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
-const CODE: u8 = 0b10101;
+/// The bits of the ECN encapsulation marker.
+const MARKER: u8 = 0b10101;
 /// Signed bytes of a control message: the contents and the tag, without format, key and the two
 /// unused bytes that hardware may write.
 const SIGNED: usize = FEEDBACK_BYTES - 10;
@@ -80,23 +81,27 @@ fn only_packets_of_ecn_senders_are_decapsulated() {
             // Without a message from the sender, the ECN bits belong to the tenant, marker or not.
             for (port, ecn) in PORTS.into_iter().flat_map(|port| (0..4).map(move |ecn| (port, ecn))) {
                 for from in [2, 3] {
-                    let frame = coded(frame(from, port, ecn));
+                    let frame = with_marker(frame(from, port, ecn));
                     assert_eq!(arrive(&frame).as_ref(), Some(&frame), "IPv6: {ipv6}, port {port}, ECN {ecn}");
                 }
             }
             // An ECN capability message covers one sender and one service.
             assert_eq!(arrive(&control(Message::EcnCapability, ipv6, 7000, 5)), None);
             for (port, ecn) in PORTS.into_iter().flat_map(|port| (0..4).map(move |ecn| (port, ecn))) {
-                let [own, other] = [2, 3].map(|from| coded(frame(from, port, ecn)));
+                let [own, other] = [2, 3].map(|from| with_marker(frame(from, port, ecn)));
                 let arrived = arrive(&own).expect("it passes");
                 if port == 7000 {
-                    assert_eq!((self::ecn(&arrived), origin(&arrived)), (0, CODE), "IPv6: {ipv6}, ECN {ecn}");
+                    assert_eq!(
+                        (self::ecn(&arrived), ecn_marker_bits(&arrived)),
+                        (0, MARKER),
+                        "IPv6: {ipv6}, ECN {ecn}"
+                    );
                 } else {
                     assert_eq!(arrived, own, "IPv6: {ipv6}, port {port}, ECN {ecn}");
                 }
                 assert_eq!(arrive(&other).as_ref(), Some(&other), "IPv6: {ipv6}, port {port}, ECN {ecn}");
                 let plain = frame(2, port, ecn);
-                assert_eq!(arrive(&plain), Some(plain), "IPv6: {ipv6}, port {port}, ECN {ecn}: without the code");
+                assert_eq!(arrive(&plain), Some(plain), "IPv6: {ipv6}, port {port}, ECN {ecn}: without the marker");
             }
         }
         let counters = datapath.counts().expect("counters");
@@ -152,7 +157,7 @@ fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
                 |to: u8, port, ecn| tcp(ethernet(ipv6, false), address(1, ipv6), address(to, ipv6), port, 10, ecn);
             let mut run = |direction, frame: &[u8]| datapath.passed(direction, frame).expect("a test run");
             let unchanged = |run: &mut Run<'_>, to, port, ecn| {
-                for frame in [frame(to, port, ecn), coded(frame(to, port, ecn))] {
+                for frame in [frame(to, port, ecn), with_marker(frame(to, port, ecn))] {
                     assert_eq!(
                         run(Direction::Tx, &frame),
                         Some(frame),
@@ -174,13 +179,16 @@ fn packets_are_encapsulated_only_to_receivers_that_acknowledged() {
                 match reply {
                     None => assert_eq!(left, frame(2, 7000, 0), "no acknowledgement yet"),
                     Some(_) => {
-                        assert!((1..=2).contains(&ecn(&left)) && origin(&left) == CODE, "IPv6: {ipv6}: {left:02x?}");
+                        assert!(
+                            (1..=2).contains(&ecn(&left)) && ecn_marker_bits(&left) == MARKER,
+                            "IPv6: {ipv6}: {left:02x?}"
+                        );
                     }
                 }
                 for own in 1..4 {
-                    let left = run(Direction::Tx, &coded(frame(2, 7000, own))).expect("it leaves");
+                    let left = run(Direction::Tx, &with_marker(frame(2, 7000, own))).expect("it leaves");
                     assert_eq!(ecn(&left), own);
-                    assert_ne!(origin(&left), CODE, "IPv6: {ipv6}, ECN {own}");
+                    assert_ne!(ecn_marker_bits(&left), MARKER, "IPv6: {ipv6}, ECN {own}");
                     assert_eq!(run(Direction::Tx, &frame(2, 7000, own)), Some(frame(2, 7000, own)));
                 }
                 // Another service, no service, another host.
@@ -263,7 +271,7 @@ fn feedback_requests_are_limited_per_tick() {
             datapath.passed(Direction::Rx, &control(Message::EcnCapability, false, 7000, 1)).expect("a test run"),
             None
         );
-        let request = coded(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
+        let request = with_marker(tcp(ethernet(false, false), address(2, false), address(1, false), 7000, 10, 1));
         let ticks = |datapath: &InterfaceDatapath| datapath.timer().expect("the timer").ticks;
         let one = |datapath: &mut InterfaceDatapath| {
             datapath.passed(Direction::Rx, &request).expect("a test run").expect("it passes")

@@ -1,4 +1,4 @@
-//! Services held by departure times over fq, on kernels that have fq: those of `make test-edt`.
+//! Services limited by departure times over fq, on kernels that have fq: those of `make test-edt`.
 //! Rates are low, since the machine is emulated.
 
 mod common;
@@ -92,7 +92,7 @@ fn rules(policy: &Policy, datapath: &mut InterfaceDatapath, classes: Classes) {
     datapath.set_rules(&classifier, classes).expect("rules");
 }
 
-/// What services may send by the static policy.
+/// The services' sending rates by the static policy.
 fn rates(policy: &Policy, machine: MachineId, datapath: &InterfaceDatapath) -> Vec<ServiceRate> {
     let nic = policy.machine_capacity(machine, Direction::Tx);
     let rate = |(id, _)| {
@@ -104,7 +104,7 @@ fn rates(policy: &Policy, machine: MachineId, datapath: &InterfaceDatapath) -> V
     policy.services().leaves().map(rate).collect()
 }
 
-/// The sender, held by departure times.
+/// The sender, limited by departure times.
 struct Host {
     datapath: InterfaceDatapath,
     shaper: EdtShaper,
@@ -160,7 +160,7 @@ fn cable(name: &str) -> Cable {
     cable
 }
 
-/// What arrives of these services, in Mb/s of frames, over `seconds`.
+/// The rates at which these services arrive, in Mb/s of frames, over `seconds`.
 #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
 fn arriving(at: &InterfaceDatapath, services: &[ServiceId], seconds: f64) -> Vec<f64> {
     let read = |service: &ServiceId| at.totals(Some(*service)).expect("meters").rx.bytes().get();
@@ -171,8 +171,8 @@ fn arriving(at: &InterfaceDatapath, services: &[ServiceId], seconds: f64) -> Vec
     after.iter().zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / 1e6 / seconds).collect()
 }
 
-/// What leaves `a` by the qdisc at its root, in Mb/s of frames, over `seconds`: what fq has let go,
-/// whatever the programs say.
+/// The rate at which frames leave `a` by the qdisc at its root, in Mb/s of frames, over `seconds`:
+/// by fq's own counters, not by the programs'.
 fn leaving(cable: &Cable, seconds: f64) -> f64 {
     leaving_while(cable, seconds, || ())
 }
@@ -446,7 +446,7 @@ fn removal_leaves_nothing_and_a_killed_agent_is_succeeded() {
         assert!(second.datapath.is_adopted());
         assert_eq!(second.shaper.found(), Some(&Found::Leftover));
         pause(Duration::from_millis(500));
-        // This one knows of no limit; 20 Mb/s are within emulation's reach, and far from 5.
+        // This one has no limit; 20 Mb/s are within emulation's reach, and far from 5.
         assert!(leaving(&cable, 1.0) > 8.0, "the new agent's rates are in force");
         cable.a.run(|| second.remove()).expect("enter");
     }

@@ -56,7 +56,7 @@ struct Host {
     socket: UdpSocket,
 }
 
-/// What a host says of its control traffic: no other machine is of its rack.
+/// A host's control settings: no other machine is of its rack.
 fn control(machine: u32, socket: &UdpSocket) -> ControlSettings {
     ControlSettings {
         listen: socket.local_addr().unwrap_or_else(|error| panic!("machine {machine}: {error}")),
@@ -153,7 +153,7 @@ fn settle(hosts: &Mutex<[Host; 2]>, service: ServiceId, time: Duration) {
     pause(time);
 }
 
-/// What arrives at `b` of these services, in Mb/s of frames, over `time`.
+/// The rates at which these services arrive at `b`, in Mb/s of frames, over `time`.
 #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
 fn arriving(hosts: &Mutex<[Host; 2]>, services: &[ServiceId], time: Duration) -> Vec<f64> {
     let read = |service: &ServiceId| {
@@ -199,9 +199,9 @@ fn receiver_limits_its_senders() {
                     && counts.feedback_forged + counts.feedback_replayed + counts.feedback_unclassified == 0,
                 "{counts:?}"
             );
-            let held = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
-            assert_eq!(held.len(), 1, "{held:?}");
-            assert_eq!(held[0].address, "10.77.0.2".parse::<IpAddr>().expect("an address"));
+            let limited = a.destinations.readings(weir_units::Duration::from_secs(1)).expect("readings");
+            assert_eq!(limited.len(), 1, "{limited:?}");
+            assert_eq!(limited[0].address, "10.77.0.2".parse::<IpAddr>().expect("an address"));
         });
     }
 }
@@ -273,7 +273,7 @@ fn ticks_keep_up_with_parleys_interval() {
     });
 }
 
-/// Feedback leaves before all else: a flood of what is of no service out of the receiving host
+/// Feedback precedes all other packets: a flood of unclassified packets from the receiving host
 /// neither delays nor drops it.
 #[test]
 fn feedback_is_not_delayed_by_the_receivers_own_traffic() {
@@ -392,7 +392,7 @@ fn keys_change_without_a_gap() {
 /// Seconds, and bytes that have come by then.
 type Trace = Vec<(f64, u64)>;
 
-/// What comes to `b` of service 0, four times in each of `intervals` of `interval`.
+/// The arrivals of service 0 at `b`, four times in each of `intervals` of `interval`.
 fn trace(hosts: &Mutex<[Host; 2]>, interval: Duration, intervals: u32) -> Trace {
     #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
     let start = std::time::Instant::now();
@@ -406,17 +406,17 @@ fn trace(hosts: &Mutex<[Host; 2]>, interval: Duration, intervals: u32) -> Trace 
 }
 
 /// Iterations of `interval` in a trace from `from` until the next ten together are within 5 % of
-/// `limit`, in Mb/s, and the ten after them as well: what swings passes the limit, too.
+/// `limit`, in Mb/s, and the ten after them as well: an oscillating rate passes the limit, too.
 fn iterations(trace: &Trace, from: f64, interval: Duration, limit: f64) -> f64 {
     let interval = interval.as_secs_f64();
     let later = |at: f64| trace.iter().find(|(later, _)| *later >= at);
-    let is_held = |(at, bytes): (f64, u64), (later, more): (f64, u64)| {
+    let is_at_limit = |(at, bytes): (f64, u64), (later, more): (f64, u64)| {
         ((more - bytes) as f64 * 8.0 / 1e6 / (later - at) / limit - 1.0).abs() <= 0.05
     };
     let within = |one: &&(f64, u64)| {
         let ten_on = later(one.0 + 10.0 * interval);
         let twenty_on = ten_on.and_then(|ten_on| Some((ten_on, later(ten_on.0 + 10.0 * interval)?)));
-        one.0 >= from && twenty_on.is_some_and(|(ten, twenty)| is_held(**one, *ten) && is_held(*ten, *twenty))
+        one.0 >= from && twenty_on.is_some_and(|(ten, twenty)| is_at_limit(**one, *ten) && is_at_limit(*ten, *twenty))
     };
     trace.iter().find(within).map_or(f64::INFINITY, |(at, _)| (at - from) / interval)
 }
@@ -429,9 +429,8 @@ fn median(name: &str, mut of: Vec<f64>, most: f64) {
 }
 
 /// Steps of the limit, and of the number of senders: `b` has two addresses, so that `a` is two
-/// senders. Each several times, since this machine has other work, too. The law takes away half of
-/// what is too much in each T, and adds half of what is missing; TCP follows what its host lets
-/// through.
+/// senders. Each several times, since this machine has other work, too. In each T the law removes
+/// half of the overshoot and adds half of the unused capacity; TCP follows its host's limit.
 #[test]
 fn limit_changes_converge_in_a_few_intervals() {
     if skipped() {
@@ -476,10 +475,10 @@ fn limit_changes_converge_in_a_few_intervals() {
                 let rate = (window[8].1 - window[0].1) as f64 * 8.0 / 1e6 / (window[8].0 - window[0].0);
                 rate > 1.1 * 200.0
             });
-            // Where it never had more it was held from the start, and there is nothing to get over.
+            // If it never had more, it was limited from the start, and there is no overshoot to end.
             match more {
                 Some(window) => steps[2].push(iterations(&came, window[0].0, interval, 200.0)),
-                None => println!("a second sender came without an excess"),
+                None => println!("a second sender started without an overshoot"),
             }
             second.kill().expect("kill");
             second.wait().expect("the client");
@@ -533,7 +532,7 @@ fn tenants_neither_send_nor_receive_control_traffic() {
             hosts[host].datapath.counts().expect("counters")
         };
         assert_eq!(counters(0).spoofed, 20, "{:?}", counters(0));
-        // The agent's own socket may; `b` knows no machine of its rack at that address.
+        // The agent's own socket may; `b` has no machine of its rack at that address.
         {
             let hosts = hosts.lock().expect("not poisoned");
             for _ in 0..5 {

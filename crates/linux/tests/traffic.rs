@@ -1,4 +1,4 @@
-//! Real packets through real classes: what is metered, what is held, what a change does.
+//! Real packets through real classes: meters, limits, and changes of limits.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn goodput(rate: Bandwidth) -> f64 {
     rate.bps() as f64 / 1e6 * 1448.0 / 1514.0
 }
 
-/// What `ip -s link` says: bytes and packets.
+/// The interface's counters in `ip -s link`: bytes and packets.
 fn counters(cable: &Cable, direction: &str) -> (u64, u64) {
     let mut command = cable.a.command("ip").expect("ip");
     let output = command.args(["-s", "-j", "link", "show", "dev", "eth"]).output().expect("ip");
@@ -68,7 +68,7 @@ fn counters(cable: &Cable, direction: &str) -> (u64, u64) {
 }
 
 #[test]
-fn meters_count_what_the_interface_counts() {
+fn meters_agree_with_interface_counters() {
     if skipped() {
         return;
     }

@@ -7,22 +7,12 @@ mod frames;
 use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
-use bytemuck::{Pod, Zeroable};
 use frames::{Random, filters, frame};
-use weir_datapath::abi::{Packet, Rule, Table, UNCLASSIFIED};
+use weir_datapath::abi::{Found, Rule, Step, Table, UNCLASSIFIED};
 use weir_datapath::{Classifier, Limiter, parse, starts};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
 use weir_units::{Bandwidth, Bytes, Instant};
-
-/// `struct weir_found` of `bpf/verdict.bpf.c`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Found {
-    packet: Packet,
-    parsed: u32,
-    service: u32,
-}
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -117,10 +107,8 @@ fn kernel_and_native_departures_agree() {
             native.set_rate(Instant::from_nanos(now), rate);
         }
         let expected = native.departure(Instant::from_nanos(now), Bytes::new(bytes)).nanos();
-        let mut step = [now.to_ne_bytes(), rate.to_ne_bytes()].concat();
-        step.extend((bytes as u32).to_ne_bytes());
-        step.extend(u32::from(set).to_ne_bytes());
-        run(&mut object, "weir_limit", &step);
+        let step = Step { now, rate, bytes: bytes as u32, set: set.into() };
+        run(&mut object, "weir_limit", bytemuck::bytes_of(&step));
         let map = object.map("weir_departed").expect("a map");
         let kernel: u64 = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
         assert_eq!(kernel, expected, "at {now}, {bytes} B");

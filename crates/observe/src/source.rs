@@ -18,9 +18,9 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SourceError {
-    /// What is wrong.
+    /// The cause.
     pub cause: String,
-    /// What to write instead.
+    /// The correction.
     pub hint: String,
 }
 

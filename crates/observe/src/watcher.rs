@@ -39,7 +39,7 @@ impl View {
 }
 
 /// Fetches every source once.
-pub async fn ask_all(livenesses: &mut [Liveness], now: Instant) {
+pub async fn poll_all(livenesses: &mut [Liveness], now: Instant) {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let mut fetches = JoinSet::new();
     for (index, liveness) in livenesses.iter().enumerate() {
@@ -66,7 +66,7 @@ pub async fn watch(mut livenesses: Vec<Liveness>, mut report: impl FnMut(&View))
     loop {
         ticks.tick().await;
         let at = Instant::from_nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        ask_all(&mut livenesses, at).await;
+        poll_all(&mut livenesses, at).await;
         let view = View { at, livenesses };
         report(&view);
         livenesses = view.livenesses;

@@ -204,7 +204,7 @@ fn watcher_distinguishes_live_and_lost_sources() {
         Liveness::new(silent, Some("m3".into())),
     ];
     let watcher = Watcher::start(livenesses).expect("starts");
-    let lost = |place: usize| watcher.latest().map(|view| view.livenesses[place].lost.clone());
+    let lost = |index: usize| watcher.latest().map(|view| view.livenesses[index].lost.clone());
     let first = soon("a first view", || watcher.latest().is_some());
     assert!(first < Duration::from_secs(5), "a hanging source delays the others: {first:?}");
     assert_eq!(lost(0), Some(None));

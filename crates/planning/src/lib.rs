@@ -20,4 +20,4 @@ pub mod points;
 pub mod queue;
 
 pub use bound::{LatencyBound, latency_bounds};
-pub use points::{Held, Point, in_rows, points};
+pub use points::{Bound, Point, in_rows, points};

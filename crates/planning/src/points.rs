@@ -27,7 +27,7 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
 /// The limit that determines a point's peak load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum Bound {
     /// A cap of the policy.
     Cap,
     /// The capacities of the points below it.
@@ -50,7 +50,7 @@ pub struct Point {
     /// The highest load of all points of this kind; `None` if it may reach 100 %.
     pub load: Option<Load>,
     /// The limit that determines that load.
-    pub held: Held,
+    pub bound: Bound,
 }
 
 impl Point {
@@ -71,10 +71,10 @@ pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
         for direction in Direction::ALL {
             let network = Network { policy, caps, direction };
             let mut worst: Option<Point> = None;
-            network.places(point, &mut |capacity, through, held| {
+            network.places(point, &mut |capacity, through, bound| {
                 let load = part(through, capacity);
-                let held = if load.is_none() { Held::Nothing } else { held };
-                let place = Point { point, direction, capacity, load, held };
+                let bound = if load.is_none() { Bound::Nothing } else { bound };
+                let place = Point { point, direction, capacity, load, bound };
                 worst = Some(match worst.take() {
                     None => place,
                     Some(other) => {
@@ -118,7 +118,7 @@ struct Network<'a> {
 impl Network<'_> {
     /// Calls `give` for every point of a kind, with its capacity, the maximum traffic through it,
     /// and the limit that determines that traffic.
-    fn places(&self, point: ContentionPoint, give: &mut dyn FnMut(Bandwidth, Bandwidth, Held)) {
+    fn places(&self, point: ContentionPoint, give: &mut dyn FnMut(Bandwidth, Bandwidth, Bound)) {
         let racks = (0..self.policy.network().racks().len() as u32).map(RackId);
         match point {
             ContentionPoint::Machine => {
@@ -131,21 +131,21 @@ impl Network<'_> {
                         // The uplink, divided in proportion to the interfaces' rates.
                         let even = u128::from(uplink.bps()) * u128::from(nic.bps()) / u128::from(all.bps()).max(1);
                         let even = Bandwidth::from_bps(u64::try_from(even).unwrap_or(u64::MAX)).min(nic);
-                        if capped < nic { give(nic, capped, Held::Cap) } else { give(nic, even, Held::Evenly) }
+                        if capped < nic { give(nic, capped, Bound::Cap) } else { give(nic, even, Bound::Evenly) }
                     }
                 }
             }
             ContentionPoint::Rack => {
                 for rack in racks {
-                    let (through, held) = self.through_rack(rack);
-                    give(self.policy.network().rack(rack).uplink()[self.direction], through, held);
+                    let (through, bound) = self.through_rack(rack);
+                    give(self.policy.network().rack(rack).uplink()[self.direction], through, bound);
                 }
             }
             ContentionPoint::Fabric => {
                 let all = racks.clone().map(|rack| self.policy.network().rack(rack).uplink()[self.direction]).sum();
                 let below = racks.map(|rack| self.through_rack(rack).0).sum();
                 let cap = self.caps[ContentionPoint::Fabric][self.direction].min(all);
-                if cap <= below { give(all, cap, Held::Cap) } else { give(all, below, Held::Below) }
+                if cap <= below { give(all, cap, Bound::Cap) } else { give(all, below, Bound::Below) }
             }
         }
     }
@@ -158,11 +158,11 @@ impl Network<'_> {
         self.interface(machine).min(self.caps[ContentionPoint::Machine][self.direction])
     }
 
-    fn through_rack(&self, rack: RackId) -> (Bandwidth, Held) {
+    fn through_rack(&self, rack: RackId) -> (Bandwidth, Bound) {
         let rack = self.policy.network().rack(rack);
         let below: Bandwidth = rack.machines().iter().map(|machine| self.capped(*machine)).sum();
         let cap = rack.uplink()[self.direction].min(self.caps[ContentionPoint::Rack][self.direction]);
-        if cap <= below { (cap, Held::Cap) } else { (below, Held::Below) }
+        if cap <= below { (cap, Bound::Cap) } else { (below, Bound::Below) }
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let policy = policy(caps);
         let row = |(point, directions): &(&Point, &str)| {
             let load = point.load.map_or("full".to_owned(), |load| load.to_string());
-            format!("{} {directions} {} {load} {:?}", point.point, point.capacity, point.held)
+            format!("{} {directions} {} {load} {:?}", point.point, point.capacity, point.bound)
         };
         in_rows(&points(&policy, policy.caps())).iter().map(row).collect()
     }

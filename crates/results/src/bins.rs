@@ -49,7 +49,7 @@ impl SizeBins {
     }
 
     /// The index of the bin of a flow of `bytes`.
-    pub fn place(&self, bytes: u64) -> usize {
+    pub fn index(&self, bytes: u64) -> usize {
         self.0.partition_point(|bound| *bound < bytes)
     }
 
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_bound_belongs_to_the_bin_below() {
         let bins = SizeBins::default();
-        let places = [0, 1, 10_000, 10_001, 100_000, 10_000_000, 10_000_001, u64::MAX].map(|bytes| bins.place(bytes));
-        assert_eq!(places, [0, 0, 0, 1, 1, 3, 4, 4]);
+        let indices = [0, 1, 10_000, 10_001, 100_000, 10_000_000, 10_000_001, u64::MAX].map(|bytes| bins.index(bytes));
+        assert_eq!(indices, [0, 0, 0, 1, 1, 3, 4, 4]);
         assert_eq!(SizeBins::new([]).iter().collect::<Vec<_>>(), [Bin { over: 0, up_to: None }]);
         assert_eq!(SizeBins::new([10_000_000, 10_000, 10_000]), SizeBins::qjump());
     }
@@ -90,7 +90,7 @@ mod tests {
             let holds = |bin: Bin| (bytes > bin.over || bin.over == 0) && bin.up_to.is_none_or(|up_to| bytes <= up_to);
             let all: Vec<Bin> = bins.iter().collect();
             prop_assert_eq!(all.len(), bins.count());
-            prop_assert!(holds(all[bins.place(bytes)]));
+            prop_assert!(holds(all[bins.index(bytes)]));
         }
     }
 }

@@ -37,8 +37,8 @@ fn parquet_of(path: &Path) -> Texts {
 
 /// The flow that `percent` of `times` (in ascending order, the unknown last) do not exceed.
 fn percentile(times: &[Option<u64>], percent: f64) -> Option<u64> {
-    let place = (percent / 100.0 * times.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    times.get(place - 1).copied().flatten()
+    let index = (percent / 100.0 * times.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    times.get(index - 1).copied().flatten()
 }
 
 fn agree(results: &Results) {

@@ -15,14 +15,14 @@ pub enum InvalidResults {
         name: String,
     },
     /// An index beyond the end of a table.
-    #[error("{of} refers to {what} {place}, but there are {count}")]
+    #[error("{of} refers to {what} {index}, but there are {count}")]
     NoSuch {
         /// Which record.
         of: String,
         /// `host`, `group`, `link` or `service`.
         what: &'static str,
         /// The index.
-        place: u32,
+        index: u32,
         /// The length of the table.
         count: usize,
     },
@@ -95,6 +95,6 @@ fn unique<'a>(what: &'static str, names: impl Iterator<Item = &'a str>) -> Resul
     Ok(())
 }
 
-fn exists(of: impl Fn() -> String, what: &'static str, place: u32, count: usize) -> Result<(), InvalidResults> {
-    if (place as usize) < count { Ok(()) } else { Err(InvalidResults::NoSuch { of: of(), what, place, count }) }
+fn exists(of: impl Fn() -> String, what: &'static str, index: u32, count: usize) -> Result<(), InvalidResults> {
+    if (index as usize) < count { Ok(()) } else { Err(InvalidResults::NoSuch { of: of(), what, index, count }) }
 }

@@ -1,7 +1,7 @@
 //! `result.json`: a run and its outcome, on one screen.
 //!
 //! Keys keep their order and there is no wall-clock time, so that the same scenario and seed give
-//! the same bytes. Times are picoseconds, rates bit/s, sizes bytes; a key's name says which.
+//! the same bytes. Times are picoseconds, rates bit/s, sizes bytes; a key's name shows which.
 //! `statistics` follows from the flows and is not read back.
 //!
 //! Worked example: an interrupted run has `"complete": false`, and `simulated_ps` is its simulated

@@ -29,9 +29,9 @@ fn titled(title: &str, (shown, all): (usize, usize), of: &str, x: Axis, y: Axis)
 }
 
 /// The line of a group, in the colour that it has in every chart.
-fn of_group(place: u32, line: Series) -> Series {
-    let place = place as usize;
-    line.look(place % LINES, place >= LINES)
+fn of_group(index: u32, line: Series) -> Series {
+    let index = index as usize;
+    line.look(index % LINES, index >= LINES)
 }
 
 /// Distributions of slowdowns and completion times, and slowdowns by size.
@@ -68,8 +68,8 @@ fn distribution(
     let mut series: Vec<Series> = Vec::new();
     let with_values = (0..).zip(&results.groups).zip(values).filter(|(_, (known, _))| !known.is_empty());
     series.extend(
-        with_values.map(|((place, group), (known, unknown))| {
-            of_group(place, Series::cdf(group.name.as_str(), known, unknown))
+        with_values.map(|((index, group), (known, unknown))| {
+            of_group(index, Series::cdf(group.name.as_str(), known, unknown))
         }),
     );
     let all = series.len();
@@ -134,8 +134,8 @@ pub(crate) fn over_time(results: &Results) -> Vec<Chart> {
             charts.push(Chart { series: lines.into_iter().take(LINES).collect(), ..chart });
         }
     };
-    let goodput = |(place, group): (u32, &Group)| {
-        of_group(place, Series::new(group.name.as_str(), series::goodput(results, place)))
+    let goodput = |(index, group): (u32, &Group)| {
+        of_group(index, Series::new(group.name.as_str(), series::goodput(results, index)))
     };
     let lines = (0..).zip(&results.groups).map(goodput).collect();
     add("Goodput", "groups", Axis::new("goodput", Unit::Bandwidth), lines);
@@ -164,7 +164,7 @@ fn fairness(results: &Results) -> Vec<Series> {
     let all = Series::new("all flows", series::fairness_of_all(results)).look(LINES - 1, true);
     let several = (0..).zip(&results.groups).zip(&flows).filter(|(_, flows)| **flows > 1);
     let groups = several
-        .map(|((place, group), _)| of_group(place, Series::new(group.name.as_str(), series::fairness(results, place))));
+        .map(|((index, group), _)| of_group(index, Series::new(group.name.as_str(), series::fairness(results, index))));
     // With one group, all flows are its flows.
     let all = Some(all).filter(|_| results.groups.len() > 1);
     all.into_iter().chain(groups).collect()
@@ -194,7 +194,7 @@ pub(crate) fn meters(results: &Results) -> (Vec<(String, Chart)>, usize) {
         *received.entry((sample.host, sample.service)).or_default() += sample.received;
     }
     let mut busiest: Vec<_> = received.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    busiest.sort_by_key(|(place, bytes)| (std::cmp::Reverse(*bytes), *place));
+    busiest.sort_by_key(|(receiver, bytes)| (std::cmp::Reverse(*bytes), *receiver));
     let chart = |&((host, service), _): &((MachineId, u32), u64)| {
         let meter = series::meter(results, host, service);
         let mut chart = Chart::new(time_axis(results), Axis::new("received", Unit::Bandwidth));

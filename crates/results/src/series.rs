@@ -67,8 +67,8 @@ pub fn queue_percentile(results: &Results, link: u32, percent: f64) -> Option<u6
     let mut lengths: Vec<u64> = samples.map(|sample| sample.queue).collect();
     lengths.sort_unstable();
     // The tolerance of `summary`: 99 % of 100 samples is the 99th, despite the rounding of floats.
-    let place = (percent / 100.0 * lengths.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    lengths.get(place - 1).copied()
+    let index = (percent / 100.0 * lengths.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    lengths.get(index - 1).copied()
 }
 
 /// The used, allowed and advertised rates of a service at a machine, in bit/s by time; an unlimited

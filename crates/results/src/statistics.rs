@@ -118,7 +118,7 @@ impl GroupStatistics {
     pub fn new(name: &str, flows: &[&FlowRecord], end: SimTime, bins: &SizeBins) -> Self {
         let mut by_bin: Vec<Vec<&FlowRecord>> = vec![Vec::new(); bins.count()];
         for flow in flows {
-            by_bin[bins.place(flow.bytes)].push(flow);
+            by_bin[bins.index(flow.bytes)].push(flow);
         }
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput(end).bps() as f64).collect();
         let delivered = flows.iter().map(|flow| flow.delivered).fold(0, u64::saturating_add);

@@ -93,10 +93,10 @@ proptest! {
             flow(*group, *bytes, *start, took.map(|took| start + took), *ideal)
         }).collect());
         let statistics = Statistics::new(&run, &SizeBins::default());
-        for (place, of) in statistics.groups.iter().enumerate() {
+        for (index, of) in statistics.groups.iter().enumerate() {
             for bin in &of.bins {
                 let inside = |flow: &&FlowRecord| {
-                    flow.group as usize == place
+                    flow.group as usize == index
                         && (flow.bytes > bin.bin.over || bin.bin.over == 0)
                         && bin.bin.up_to.is_none_or(|up_to| flow.bytes <= up_to)
                 };

@@ -31,7 +31,7 @@ impl Percentile {
     pub const P999: Self = Self(9_990);
 
     /// The index into `count` ascending values, from 0; `None` when there are none.
-    pub fn place(self, count: usize) -> Option<usize> {
+    pub fn index(self, count: usize) -> Option<usize> {
         let last = count.checked_sub(1)?;
         let rank = (count as u128 * u128::from(self.0)).div_ceil(10_000);
         Some((rank.saturating_sub(1) as usize).min(last))
@@ -125,7 +125,7 @@ impl<T> Summary<T> {
 /// one of them.
 pub fn percentile_of<T: Copy>(ascending: &[T], unknown: u64, percentile: Percentile) -> Option<T> {
     let count = ascending.len().saturating_add(usize::try_from(unknown).unwrap_or(usize::MAX));
-    ascending.get(percentile.place(count)?).copied()
+    ascending.get(percentile.index(count)?).copied()
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_thousand_values() {
-        // 99.9 % of 1,000 is place 999 exactly: in floating point 0.999 × 1000 could round above
+        // 99.9 % of 1,000 is index 999 exactly: in floating point 0.999 × 1000 could round above
         // it.
         let summary = Summary::new((1..=1_000).rev().map(SimTime::from_nanos).collect(), 0);
         let nanos = |time: Option<SimTime>| time.unwrap().picos() / 1_000;

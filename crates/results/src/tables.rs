@@ -111,7 +111,7 @@ impl Names {
     pub(crate) fn new<'a>(what: &'static str, names: impl Iterator<Item = &'a String>) -> Self {
         Self(what, names.cloned().zip(0..).collect())
     }
-    fn place(&self, name: &str) -> Result<u32, String> {
+    fn index(&self, name: &str) -> Result<u32, String> {
         self.1.get(name).copied().ok_or_else(|| format!("there is no {} `{name}`", self.0))
     }
 }
@@ -189,10 +189,10 @@ pub(crate) fn read_flows(input: impl Read, hosts: &Names, groups: &Names) -> Res
         let record = || -> Result<FlowRecord, String> {
             Ok(FlowRecord {
                 id: row.id,
-                group: groups.place(row.group)?,
+                group: groups.index(row.group)?,
                 coflow: row.coflow,
-                from: MachineId(hosts.place(row.from)?),
-                to: MachineId(hosts.place(row.to)?),
+                from: MachineId(hosts.index(row.from)?),
+                to: MachineId(hosts.index(row.to)?),
                 bytes: row.bytes,
                 start: SimTime::from_picos(row.start),
                 finished: row.finished.map(SimTime::from_picos),
@@ -268,7 +268,7 @@ pub(crate) fn read_link_samples(input: impl Read, links: &Names) -> Result<Vec<L
             row.deserialize(None)?;
         let at = SimTime::from_picos(at);
         let sample = |link| LinkSample { at, link, bytes, capacity, queue, queue_peak, dropped, marked };
-        Ok(links.place(name).map(|link| samples.push(sample(link))))
+        Ok(links.index(name).map(|link| samples.push(sample(link))))
     })?;
     Ok(samples)
 }
@@ -289,7 +289,7 @@ pub(crate) fn read_group_samples(input: impl Read, groups: &Names) -> Result<Vec
         let (at, name, delivered, active, flows, squares): (u64, &str, u64, u32, u32, u128) = row.deserialize(None)?;
         let at = SimTime::from_picos(at);
         let sample = |group| GroupSample { at, group, delivered, active, flows, squares };
-        Ok(groups.place(name).map(|group| samples.push(sample(group))))
+        Ok(groups.index(name).map(|group| samples.push(sample(group))))
     })?;
     Ok(samples)
 }
@@ -319,7 +319,7 @@ pub(crate) fn read_meter_samples(
         let [limit, capacity, rate] = [limit, capacity, rate].map(|rate| rate.map(Bandwidth::from_bps));
         let at = SimTime::from_picos(at);
         let mut sample = || -> Result<(), String> {
-            let (host, service) = (MachineId(hosts.place(host)?), services.place(service)?);
+            let (host, service) = (MachineId(hosts.index(host)?), services.index(service)?);
             samples.push(MeterSample { at, host, service, sent, limit, received, capacity, rate });
             Ok(())
         };

@@ -149,15 +149,15 @@ fn the_lab_reports_missing_features() {
     assert_eq!(why(&quiet), None);
     assert_eq!(why(&quiet.replace("parley", "none")), None);
     assert_eq!(why(&quiet.replace("parley", "shaper")), None);
-    let says = |text: &str, what: &str| {
+    let warns = |text: &str, what: &str| {
         let why = why(text);
         assert!(why.as_deref().is_some_and(|why| why.contains(what)), "{why:?} instead of {what}");
     };
     assert!(under(POLICY, &quiet).is_some_and(|why| why.contains("no fabric broker")));
-    says(&quiet.replace("parley", "eyeq"), "not EyeQ's");
-    says(&(quiet.clone() + "shaper: { interval: 1ms }\n"), "intervals and bursts from the policy");
-    says(&(quiet.clone() + "brokers: { period: 100ms }\n"), "`brokers` sets another");
-    says(&(quiet.clone() + "transport: { protocol: udp, burst: 2 }\n"), "bursts or times of its own");
+    warns(&quiet.replace("parley", "eyeq"), "not EyeQ's");
+    warns(&(quiet.clone() + "shaper: { interval: 1ms }\n"), "intervals and bursts from the policy");
+    warns(&(quiet.clone() + "brokers: { period: 100ms }\n"), "`brokers` sets another");
+    warns(&(quiet.clone() + "transport: { protocol: udp, burst: 2 }\n"), "bursts or times of its own");
     assert_eq!(why(&(quiet.clone() + "transport: { protocol: udp, rate: 1Gb/s }\n")), None);
     assert_eq!(why(&(quiet.clone() + "links: { queue: { discipline: ecn, buffer: 256kB, mark: 30kB } }\n")), None);
     assert!(why(GOOD).is_some());

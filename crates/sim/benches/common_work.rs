@@ -21,7 +21,6 @@
 
 use std::fs::File;
 use std::process::Command;
-use weir_datapath::ShaperParameters;
 use weir_latency::Load;
 use weir_policy::Sharing;
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
@@ -334,19 +333,11 @@ fn testbed(gbps: u64, shapers: bool) -> Result<Done> {
     world.compute_routes();
     world.set_jitter(SimTime::from_nanos(1200), 1);
     if shapers {
-        let parameters = ShaperParameters::PARLEY;
-        let service = ServiceShaper {
-            interval: parameters.interval,
-            burst: parameters.destination.burst,
-            shares: PerDirection::default(),
-            senders: Vec::new(),
-        };
         world.set_shapers(ShaperConfig {
-            parameters,
             sharing: Sharing::Fill,
-            services: vec![service],
+            services: vec![ServiceShaper::default()],
             capacities: vec![PerDirection::both(Bandwidth::from_gbps(10)); 90],
-            transmit: None,
+            ..ShaperConfig::default()
         });
     }
     let hosts = |from: u32, to: u32| Hosts::new((from..to).map(MachineId).collect(), "hosts");

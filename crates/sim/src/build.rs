@@ -170,9 +170,9 @@ impl<O: Observer> World<O> {
             queue.shared = shared;
             self.schedule(port, queue);
         }
-        if let Some(place) = shared {
-            let (size, alpha_thousandths) = self.shared[place as usize].limits();
-            self.observer.shares(port, place, size, alpha_thousandths);
+        if let Some(index) = shared {
+            let (size, alpha_thousandths) = self.shared[index as usize].limits();
+            self.observer.shares(port, index, size, alpha_thousandths);
         }
         self.switches[from.index()].ports.push(port);
         port
@@ -194,10 +194,10 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         out.service = Service::Scheduled;
         self.records[port.index()].usual = Service::Scheduled;
-        let place = self.queues.len() as u32;
-        out.queue = place;
+        let index = self.queues.len() as u32;
+        out.queue = index;
         pages::push(&mut self.queues, queue);
-        place
+        index
     }
 
     /// Gives every switch all shortest paths to every host over links that are up. Call it when all
@@ -259,11 +259,11 @@ impl<O: Observer> World<O> {
 
 /// The index of a profile in the table; a new profile is added.
 pub(crate) fn known_profile(profiles: &mut Vec<Profile>, profile: Profile) -> u32 {
-    let place = profiles.iter().position(|known| *known == profile).unwrap_or_else(|| {
+    let index = profiles.iter().position(|known| *known == profile).unwrap_or_else(|| {
         profiles.push(profile);
         profiles.len() - 1
     });
-    place as u32
+    index as u32
 }
 
 /// The number of events in a bucket of the event queue when every link is busy: large enough that

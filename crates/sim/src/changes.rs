@@ -67,9 +67,9 @@ impl<O: Observer> World<O> {
         record.clock = profile.clock().clone();
         out.profile = known_profile(&mut self.profiles, profile);
         let profile = &self.profiles[out.profile as usize];
-        for (place, id) in ids.into_iter().enumerate() {
+        for (index, id) in ids.into_iter().enumerate() {
             let packet = self.packets.get_mut(id);
-            if place >= waiting {
+            if index >= waiting {
                 let transmission = out.transmit(profile, &mut record.clock, now, packet.size);
                 packet.arrival = transmission.arrival;
                 self.observer.transmitted(port, packet.size, transmission);
@@ -97,7 +97,7 @@ impl<O: Observer> World<O> {
         self.records[port.index()].wire_end = SimTime::ZERO;
         let delay = self.profiles[out.profile as usize].delay();
         let lost = in_order(&self.packets, self.events.take_arrivals(|id| self.packets.get(id).link() == port));
-        let place = out.queue as usize;
+        let index = out.queue as usize;
         let owned = out.owner().is_some();
         for id in lost {
             let packet = self.packets.get(id);
@@ -109,7 +109,7 @@ impl<O: Observer> World<O> {
         }
         // Packets inside a host stay there, as in a computer whose cable is unplugged.
         if !owned {
-            while let Some(id) = self.queues.get_mut(place).and_then(|queue| queue.pop(&mut self.packets)) {
+            while let Some(id) = self.queues.get_mut(index).and_then(|queue| queue.pop(&mut self.packets)) {
                 self.drop(port, id, true);
             }
         }
@@ -133,8 +133,8 @@ impl<O: Observer> World<O> {
 
     /// Changes the weights of a port with weighted classes. Returns whether it has any.
     pub fn set_weights(&mut self, port: PortId, weights: [u32; PRIORITIES]) -> bool {
-        let place = self.ports[port.index()].queue as usize;
-        self.queues.get_mut(place).is_some_and(|queue| queue.set_weights(weights))
+        let index = self.ports[port.index()].queue as usize;
+        self.queues.get_mut(index).is_some_and(|queue| queue.set_weights(weights))
     }
 
     /// Takes the most bytes that a port held since the last call.

@@ -98,10 +98,10 @@ impl Pool {
             return None;
         }
         let (mut best, mut fewest) = (pair.turn, usize::MAX);
-        for place in (pair.turn..open).chain(0..pair.turn) {
-            let waiting = all[pair.open[place as usize] as usize].messages.len();
+        for index in (pair.turn..open).chain(0..pair.turn) {
+            let waiting = all[pair.open[index as usize] as usize].messages.len();
             if waiting < fewest {
-                (best, fewest) = (place, waiting);
+                (best, fewest) = (index, waiting);
             }
             if waiting == 0 {
                 break;
@@ -124,12 +124,12 @@ mod tests {
     fn the_shortest_queue_is_next_and_equal_queues_take_turns() {
         let (mut pool, mut all) = (Pool::new(3), Vec::new());
         let mut send = |all: &mut Vec<Connection>, from| {
-            let place = pool.choose(from, 9, all).unwrap_or_else(|| {
+            let index = pool.choose(from, 9, all).unwrap_or_else(|| {
                 all.push(Connection::new(FlowId(all.len() as u32)));
                 all.len() as u32 - 1
             });
-            all[place as usize].push(known(0), 10, None);
-            place
+            all[index as usize].push(known(0), 10, None);
+            index
         };
         // The connections open in turn, and another pair has its own connections.
         assert_eq!([0, 0, 1, 0].map(|from| send(&mut all, from)), [0, 1, 2, 3]);

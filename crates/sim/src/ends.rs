@@ -11,7 +11,7 @@ use crate::observer::Observer;
 use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Kind, MARKED, Packet};
 use crate::timer::Fired;
 use crate::world::{Delivery, World};
-use weir_transport::{Ack, Acknowledge, Answer, Arrival, Segment, Timeout};
+use weir_transport::{Ack, AckContent, Acknowledge, Arrival, Segment, Timeout};
 
 impl<O: Observer> World<O> {
     /// Lets a flow send as much as its windows and its host allow.
@@ -158,13 +158,13 @@ impl<O: Observer> World<O> {
         let extension = self.extensions.remove(packet.extension);
         let flow = &mut self.flows[packet.flow.index()];
         flow.packets -= 1;
-        let answer = Answer { next: packet.sequence, stamp: packet.stamp, echo: packet.has(ECHO) };
+        let content = AckContent { next: packet.sequence, stamp: packet.stamp, echo: packet.has(ECHO) };
         let ack = match &extension {
-            None => Ack { answer, sack: &[], grant: None },
+            None => Ack { content, sack: &[], grant: None },
             Some(Extension::Sack(blocks)) => {
-                Ack { answer, sack: &blocks.blocks[..usize::from(blocks.count)], grant: None }
+                Ack { content, sack: &blocks.blocks[..usize::from(blocks.count)], grant: None }
             }
-            Some(Extension::Rate(header)) => Ack { answer, sack: &[], grant: Some(&**header) },
+            Some(Extension::Rate(header)) => Ack { content, sack: &[], grant: Some(&**header) },
             Some(Extension::Datagram(_)) => unreachable!("an acknowledgement carries no datagram"),
         };
         flow.sender.on_ack(self.now, &ack);
@@ -214,15 +214,15 @@ impl<O: Observer> World<O> {
     fn acknowledge(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
         flow.receiving.delayed_ack.cancel();
-        let answer = flow.receiving.receiver.acknowledge();
-        self.send_ack(id, answer, true);
+        let content = flow.receiving.receiver.acknowledge();
+        self.send_ack(id, content, true);
     }
 
     /// Sends an acknowledgement; with `whole` it includes the out-of-order blocks and the granted
     /// rate.
-    fn send_ack(&mut self, id: FlowId, answer: Answer, whole: bool) {
+    fn send_ack(&mut self, id: FlowId, content: AckContent, whole: bool) {
         let flow = &mut self.flows[id.index()];
-        self.observer.acknowledged(self.now, id, answer.next, flow.sender.highest());
+        self.observer.acknowledged(self.now, id, content.next, flow.sender.highest());
         flow.packets += 1;
         let Address { from, to, hash, service, priority } = flow.address;
         let mut packet = Packet::new(Kind::Ack, self.sizes.headers, from, service);
@@ -230,9 +230,9 @@ impl<O: Observer> World<O> {
         // The addresses are swapped, so the reverse path is hashed anew.
         packet.hash = hash.rotate_left(16);
         packet.priority = priority;
-        packet.stamp = answer.stamp;
-        packet.sequence = answer.next;
-        packet.set(ECHO, answer.echo);
+        packet.stamp = content.stamp;
+        packet.sequence = content.next;
+        packet.set(ECHO, content.echo);
         if whole {
             if let Some(header) = flow.receiving.grant.take() {
                 packet.extension = self.extensions.insert(Extension::Rate(header));
@@ -266,10 +266,10 @@ impl<O: Observer> World<O> {
     #[cold]
     pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
         let packet = self.packets.get(id);
-        let (kind, place) = (packet.kind(), packet.extension);
+        let (kind, index) = (packet.kind(), packet.extension);
         let (held, taken) = (self.held(port), self.counts(port).taken);
         let (Kind::Segment, Some(router)) = (kind, self.routers.get_mut(port.index())) else { return };
-        if let Some(Extension::Rate(header)) = self.extensions.get_mut(place) {
+        if let Some(Extension::Rate(header)) = self.extensions.get_mut(index) {
             let taken: u64 = taken.iter().map(|count| count.bytes).sum();
             router.observe(self.now, taken.saturating_sub(held), held);
             router.on_request(self.now, header);

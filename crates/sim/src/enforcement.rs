@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `none` | none | none |
 //! | `shaper` | Parley's | none: each machine enforces the policy's limits for machines |
-//! | `eyeq` | EyeQ's, with its level above the root limiters | none |
+//! | `eyeq` | EyeQ's, with its interface meter above the root limiters | none |
 //! | `parley` | Parley's | on every machine |
 //!
 //! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,

@@ -36,7 +36,7 @@ impl<O: Observer> World<O> {
     /// over.
     pub fn run_until(&mut self, limit: SimTime) -> Stop {
         self.start();
-        if let Some(stop) = self.news() {
+        if let Some(stop) = self.pending_stop() {
             return stop;
         }
         let large = self.is_large();
@@ -62,7 +62,7 @@ impl<O: Observer> World<O> {
                 Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
             }
-            if let Some(stop) = self.news() {
+            if let Some(stop) = self.pending_stop() {
                 return stop;
             }
         }
@@ -70,8 +70,9 @@ impl<O: Observer> World<O> {
         Stop::Limit
     }
 
+    /// The reason to stop now, if any.
     #[inline]
-    fn news(&self) -> Option<Stop> {
+    fn pending_stop(&self) -> Option<Stop> {
         if !self.over.is_empty() {
             return Some(Stop::Over);
         }
@@ -160,7 +161,7 @@ impl<O: Observer> World<O> {
             return self.drop(port, id, false);
         }
         let profile = &self.profiles[out.profile as usize];
-        let (buffer, mark, place, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
+        let (buffer, mark, index, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
         let unsent = profile.bytes_in(out.backlog(self.now, profile, &self.records[port.index()]));
         let idle = !out.waking && out.free_at <= self.now;
         let (size, rank, priority) = {
@@ -168,20 +169,20 @@ impl<O: Observer> World<O> {
             (packet.size, packet.rank, packet.priority)
         };
         if !idle && !owned {
-            let mut missing = self.missing(place, buffer, unsent, size);
-            if missing > 0 && !self.queues[place].can_give_up(&self.packets, priority, rank, missing) {
+            let mut missing = self.missing(index, buffer, unsent, size);
+            if missing > 0 && !self.queues[index].can_give_up(&self.packets, priority, rank, missing) {
                 return self.drop(port, id, false);
             }
             while missing > 0
-                && let Some(worst) = self.queues[place].give_up(&mut self.packets, priority, rank)
+                && let Some(worst) = self.queues[index].give_up(&mut self.packets, priority, rank)
             {
                 missing = missing.saturating_sub(self.packets.get(worst).size.into());
                 self.drop(port, worst, true);
             }
-            debug_assert_eq!(missing, 0, "a queue gives up less than it said");
+            debug_assert_eq!(missing, 0, "a queue gives up less than it reported");
         }
-        let joined = self.queues[place].joined(priority, unsent);
-        let waiting = self.queues[place].bytes() + unsent + u64::from(size);
+        let joined = self.queues[index].joined(priority, unsent);
+        let waiting = self.queues[index].bytes() + unsent + u64::from(size);
         self.count(port, priority, size);
         let out = &mut self.ports[port.index()];
         out.peak_bytes = out.peak_bytes.max(waiting);
@@ -196,13 +197,13 @@ impl<O: Observer> World<O> {
         }
         self.observer.accepted(self.now, port, size);
         if idle && !owned {
-            self.queues[place].sends(priority);
+            self.queues[index].sends(priority);
             return self.transmit(self.now, port, id);
         }
-        if let Some(shared) = self.queues[place].shared {
+        if let Some(shared) = self.queues[index].shared {
             self.shared[shared as usize].take(size);
         }
-        self.queues[place].push(&mut self.packets, id);
+        self.queues[index].push(&mut self.packets, id);
         let out = &mut self.ports[port.index()];
         if !out.waking && !down {
             out.waking = true;
@@ -231,8 +232,8 @@ impl<O: Observer> World<O> {
 
     /// The bytes that a queue must give up before a frame of `size` bytes fits: into its own
     /// buffer, or its part of a shared one.
-    fn missing(&self, place: usize, buffer: u64, unsent: u64, size: u32) -> u64 {
-        let queue = &self.queues[place];
+    fn missing(&self, index: usize, buffer: u64, unsent: u64, size: u32) -> u64 {
+        let queue = &self.queues[index];
         match queue.shared {
             Some(shared) => self.shared[shared as usize].missing(queue.bytes(), size),
             None => (queue.bytes() + unsent + u64::from(size)).saturating_sub(buffer),

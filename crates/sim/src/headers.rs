@@ -66,7 +66,7 @@ impl Headers {
     }
 }
 
-/// The headers of a flow of `service`, as the classifier sees them; `None` if no filter takes such
+/// The headers of a flow of `service`, as the classifier reads them; `None` if no filter takes such
 /// packets.
 fn headers(
     policy: &Policy,

@@ -53,9 +53,17 @@ pub trait Observer {
     /// A packet waits for the limiter of its destination.
     #[inline]
     fn waits(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _to: HostId, _packet: PacketId) {}
-    /// The packet that waited longest for a destination's limiter continues.
+    /// The oldest packet that waits for a destination's limiter is released.
     #[inline]
-    fn goes_on(&mut self, _now: SimTime, _host: HostId, _service: ServiceIndex, _to: HostId, _packet: PacketId) {}
+    fn destination_released(
+        &mut self,
+        _now: SimTime,
+        _host: HostId,
+        _service: ServiceIndex,
+        _to: HostId,
+        _packet: PacketId,
+    ) {
+    }
     /// A receiver advertised a rate to a sender of a service; the service's capacity at the
     /// receiver is `capacity`.
     #[inline]

@@ -35,7 +35,7 @@ struct Watched {
 impl LinkSampler {
     pub(crate) fn new<O: Observer>(scenario: &Scenario, world: &World<O>) -> Self {
         let watched = |&link: &LinkRef| Watched {
-            link: place(scenario.graph(), link),
+            link: link_index(scenario.graph(), link),
             port: world.port_of(link),
             sent: 0,
             capacity: 0,
@@ -81,7 +81,7 @@ impl LinkSampler {
 }
 
 /// The index of a link among all of its graph: [`Graph::links`].
-fn place(graph: &Graph, link: LinkRef) -> u32 {
+fn link_index(graph: &Graph, link: LinkRef) -> u32 {
     let hosts = graph.hosts.len() as u32;
     match link {
         LinkRef::Up(host) => 2 * host.0,
@@ -97,11 +97,11 @@ pub(crate) fn link_records<O: Observer>(graph: &Graph, world: &mut World<O>, sam
         let port = world.port_of(link);
         let queue_peak = world.take_peak(port).max(sampler.peak(port));
         let counts = world.counts(port);
-        let class = |place: usize| ClassCount {
-            bytes: counts.taken[place].bytes,
-            packets: counts.taken[place].packets,
-            dropped: counts.dropped[place].packets,
-            marked: counts.marked[place].packets,
+        let class = |index: usize| ClassCount {
+            bytes: counts.taken[index].bytes,
+            packets: counts.taken[index].packets,
+            dropped: counts.dropped[index].packets,
+            marked: counts.marked[index].packets,
         };
         let classes: [ClassCount; 8] = std::array::from_fn(class);
         let sum = |of: fn(&ClassCount) -> u64| classes.iter().map(of).sum::<u64>();
@@ -132,19 +132,19 @@ impl MeterSampler {
     /// Takes a sample of each service of `indices` at each host.
     pub(crate) fn take<O: Observer>(&mut self, indices: &ServiceIndices, world: &World<O>) {
         let hosts = (0..world.host_count() as u32).map(HostId);
-        let places = hosts.flat_map(|host| indices.iter().map(move |(_, index)| (host, index)));
+        let services = hosts.flat_map(|host| indices.iter().map(move |(_, service)| (host, service)));
         let finite = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
-        for (place, (host, index)) in places.enumerate() {
-            let (bytes, reading) = (world.host_bytes(host, index), world.shaper(host, index));
-            if self.last.len() <= place {
+        for (index, (host, service)) in services.enumerate() {
+            let (bytes, reading) = (world.host_bytes(host, service), world.shaper(host, service));
+            if self.last.len() <= index {
                 self.last.push((PerDirection::default(), None));
             }
-            let (before, last) = std::mem::replace(&mut self.last[place], (bytes, reading));
+            let (before, last) = std::mem::replace(&mut self.last[index], (bytes, reading));
             let Some(now) = reading.filter(|_| bytes != before || reading != last) else { continue };
             self.samples.push(MeterSample {
                 at: world.now(),
                 host: MachineId(host.0),
-                service: index.0.into(),
+                service: service.0.into(),
                 sent: (bytes.tx - before.tx).get(),
                 limit: finite(now.limit),
                 received: (bytes.rx - before.rx).get(),

@@ -18,7 +18,7 @@ impl<O: Observer> World<O> {
     /// Sets the limit of a service at a host, from now on; [`Bandwidth::UNLIMITED`] lifts it.
     pub fn set_limit(&mut self, host: HostId, service: ServiceIndex, limit: Bandwidth) {
         let now = self.now.instant();
-        let place = &mut self.hosts[host.index()];
+        let of_host = &mut self.hosts[host.index()];
         let queue = &mut self.services[host.index() * self.service_count + service.index()];
         queue.limit = limit;
         let before = queue.limiter.is_some();
@@ -30,7 +30,7 @@ impl<O: Observer> World<O> {
             limiter.set_rate(now, limit);
         }
         self.observer.limit_set(self.now, host, service, limit, queue.burst);
-        place.limited = place.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
+        of_host.limited = of_host.limited + u32::from(queue.limiter.is_some()) - u32::from(before);
         self.release_heads(host, service);
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Known {
 
 /// The owner of a slot in the world.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Slot {
     /// A flow that is not of these sources.
     Free,
     /// A flow's.
@@ -113,7 +113,7 @@ pub struct Sources {
     groups: Vec<Group>,
     due: BTreeSet<(SimTime, u32)>,
     /// By the flow's slot in the world.
-    known: Vec<Place>,
+    known: Vec<Slot>,
     connections: Vec<Connection>,
     /// Headers for flows of services, under a policy.
     headers: Option<Headers>,
@@ -128,10 +128,10 @@ impl Sources {
     pub fn new(sources: Vec<Source>, seed: u64, headers: Option<Headers>) -> Self {
         let mut groups = Vec::new();
         let mut due = BTreeSet::new();
-        for (place, source) in (0u32..).zip(sources) {
-            let workload = Workload::new(&source.workload, seed ^ u64::from(mix(place + 1)) << 32);
+        for (index, source) in (0u32..).zip(sources) {
+            let workload = Workload::new(&source.workload, seed ^ u64::from(mix(index + 1)) << 32);
             let next = workload.next();
-            due.extend(next.map(|at| (at, place)));
+            due.extend(next.map(|at| (at, index)));
             let pool = source.connections.map(Pool::new);
             groups.push(Group { source, workload, next, active: 0, pool, ended: Interval::default() });
         }
@@ -149,17 +149,17 @@ impl Sources {
     /// If the policy's filters take no packet of a flow for its service.
     pub fn start_due<O: Observer>(&mut self, world: &mut World<O>) -> Result<(), Unclassified> {
         let now = world.now();
-        while let Some(&(at, place)) = self.due.first()
+        while let Some(&(at, index)) = self.due.first()
             && at <= now
         {
-            while let Some(start) = self.groups[place as usize].workload.poll(now) {
-                self.start(place, &start, world)?;
+            while let Some(start) = self.groups[index as usize].workload.poll(now) {
+                self.start(index, &start, world)?;
             }
-            self.reschedule(place);
-            if self.due.first() == Some(&(at, place)) {
+            self.reschedule(index);
+            if self.due.first() == Some(&(at, index)) {
                 // A workload that does not advance would stop time.
                 debug_assert!(false, "a workload is due at {at} and starts nothing");
-                self.due.remove(&(at, place));
+                self.due.remove(&(at, index));
             }
         }
         Ok(())
@@ -167,25 +167,25 @@ impl Sources {
 
     fn start<O: Observer>(
         &mut self,
-        group_place: u32,
+        group_index: u32,
         start: &FlowStart,
         world: &mut World<O>,
     ) -> Result<(), Unclassified> {
-        let group = &mut self.groups[group_place as usize];
+        let group = &mut self.groups[group_index as usize];
         let id = self.started;
         self.started += 1;
         group.active += 1;
         let (from, to) = (HostId(start.from.0), HostId(start.to.0));
         if let Some(pool) = &mut group.pool
-            && let Some(place) = pool.choose(from.0, to.0, &self.connections)
+            && let Some(index) = pool.choose(from.0, to.0, &self.connections)
         {
-            let flow = self.connections[place as usize].flow;
+            let flow = self.connections[index as usize].flow;
             let ideal = world.ideal(from, to, world.flow(flow).spec().hash, start.bytes);
-            let known = Known { id, group: group_place, tag: start.tag, start: world.now(), ideal, sampled: 0 };
-            self.message(place, known, start, world);
+            let known = Known { id, group: group_index, tag: start.tag, start: world.now(), ideal, sampled: 0 };
+            self.message(index, known, start, world);
             return Ok(());
         }
-        let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(group_place);
+        let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(group_index);
         let drawn = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
         let hash = match (&self.headers, group.source.service) {
             (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
@@ -215,24 +215,24 @@ impl Sources {
         let flow = world.add_flow(spec, &group.source.transport);
         let ideal = size.map_or(SimTime::ZERO, |bytes| world.ideal(from, to, hash, bytes));
         if self.known.len() <= flow.index() {
-            self.known.resize(flow.index() + 1, Place::Free);
+            self.known.resize(flow.index() + 1, Slot::Free);
         }
-        let known = Known { id, group: group_place, tag: start.tag, start: at, ideal, sampled: 0 };
+        let known = Known { id, group: group_index, tag: start.tag, start: at, ideal, sampled: 0 };
         self.known[flow.index()] = match shared {
-            false => Place::Flow(known),
+            false => Slot::Flow(known),
             true => {
                 let mut connection = Connection::new(flow);
                 connection.push(known, start.bytes, start.deadline);
                 self.connections.push(connection);
-                Place::Connection(self.connections.len() as u32 - 1)
+                Slot::Connection(self.connections.len() as u32 - 1)
             }
         };
         Ok(())
     }
 
     /// Passes a message to a connection.
-    fn message<O: Observer>(&mut self, place: u32, known: Known, start: &FlowStart, world: &mut World<O>) {
-        let connection = &mut self.connections[place as usize];
+    fn message<O: Observer>(&mut self, index: u32, known: Known, start: &FlowStart, world: &mut World<O>) {
+        let connection = &mut self.connections[index as usize];
         let end = connection.push(known, start.bytes, start.deadline);
         if connection.messages.len() == 1 {
             world.expect(connection.flow, end);
@@ -240,14 +240,14 @@ impl Sources {
         world.write(connection.flow, start.bytes);
     }
 
-    fn reschedule(&mut self, place: u32) {
-        let group = &mut self.groups[place as usize];
+    fn reschedule(&mut self, index: u32) {
+        let group = &mut self.groups[index as usize];
         let next = group.workload.next();
         if next != group.next {
             if let Some(before) = group.next {
-                self.due.remove(&(before, place));
+                self.due.remove(&(before, index));
             }
-            self.due.extend(next.map(|at| (at, place)));
+            self.due.extend(next.map(|at| (at, index)));
             group.next = next;
         }
     }
@@ -256,13 +256,13 @@ impl Sources {
     /// is not of these sources.
     pub fn on_over<O: Observer>(&mut self, id: FlowId, world: &mut World<O>) -> Option<FlowRecord> {
         let (record, known) = match self.known.get_mut(id.index())? {
-            Place::Free => return None,
-            Place::Connection(place) => {
-                let place = *place;
-                self.on_message_over(place, world)?
+            Slot::Free => return None,
+            Slot::Connection(index) => {
+                let index = *index;
+                self.on_message_over(index, world)?
             }
-            place @ Place::Flow(_) => {
-                let Place::Flow(known) = std::mem::replace(place, Place::Free) else { return None };
+            slot @ Slot::Flow(_) => {
+                let Slot::Flow(known) = std::mem::replace(slot, Slot::Free) else { return None };
                 let record = self.record(id, &known, world);
                 world.release(id);
                 (record, known)
@@ -278,10 +278,10 @@ impl Sources {
     }
 
     /// The first message of a connection is over: the connection waits for the end of the next.
-    fn on_message_over<O: Observer>(&mut self, place: u32, world: &mut World<O>) -> Option<(FlowRecord, Known)> {
-        let id = self.connections[place as usize].flow;
-        let record = self.messages(place, world).next()?;
-        let connection = &mut self.connections[place as usize];
+    fn on_message_over<O: Observer>(&mut self, index: u32, world: &mut World<O>) -> Option<(FlowRecord, Known)> {
+        let id = self.connections[index as usize].flow;
+        let record = self.messages(index, world).next()?;
+        let connection = &mut self.connections[index as usize];
         let message = connection.messages.pop_front()?;
         connection.retransmissions += record.retransmissions;
         connection.timeouts += record.timeouts;
@@ -317,8 +317,8 @@ impl Sources {
 
     /// The records of a connection's messages as they are now, none of them finished.
     /// Retransmissions since the last finished message count for the first.
-    fn messages<O: Observer>(&self, place: u32, world: &World<O>) -> impl Iterator<Item = FlowRecord> {
-        let connection = &self.connections[place as usize];
+    fn messages<O: Observer>(&self, index: u32, world: &World<O>) -> impl Iterator<Item = FlowRecord> {
+        let connection = &self.connections[index as usize];
         let flow = world.flow(connection.flow);
         let (upto, mut again, mut timeouts) = (flow.delivered().get(), flow.retransmissions(), flow.timeouts());
         again -= connection.retransmissions;
@@ -339,9 +339,9 @@ impl Sources {
         let mut records = Vec::new();
         for (id, _) in world.flows() {
             match self.known.get(id.index()) {
-                Some(Place::Flow(known)) => records.push(self.record(id, known, world)),
-                Some(Place::Connection(place)) => records.extend(self.messages(*place, world)),
-                Some(Place::Free) | None => {}
+                Some(Slot::Flow(known)) => records.push(self.record(id, known, world)),
+                Some(Slot::Connection(index)) => records.extend(self.messages(*index, world)),
+                Some(Slot::Free) | None => {}
             }
         }
         records.sort_by_key(|record| record.id);
@@ -359,9 +359,9 @@ impl Sources {
                 known.sampled = delivered;
             };
             match self.known.get_mut(id.index()) {
-                Some(Place::Flow(known)) if known.start <= at => count(known, all),
-                Some(Place::Connection(place)) => {
-                    let messages = &mut self.connections[*place as usize].messages;
+                Some(Slot::Flow(known)) if known.start <= at => count(known, all),
+                Some(Slot::Connection(index)) => {
+                    let messages = &mut self.connections[*index as usize].messages;
                     messages.iter_mut().for_each(|message| {
                         let delivered = message.delivered(all);
                         count(&mut message.known, delivered);

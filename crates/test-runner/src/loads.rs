@@ -4,7 +4,7 @@
 //! that have no line of their own. A load is the number of processors that a test uses on average.
 //!
 //! ```text
-//! weir/agent    sigterm_leaves_the_host_as_it_was_found    0.35      2
+//! weir/agent    sigterm_restores_the_host    0.35      2
 //! weir/lab      *                                          0.50     12
 //! ```
 

@@ -2,7 +2,7 @@
 
 use weir_units::{Bandwidth, SimTime};
 
-/// A flow as its transport sees it.
+/// The parameters of a flow for its transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Bytes that the application has to send; `u64::MAX` to continue until it is closed.
@@ -56,7 +56,7 @@ pub struct Arrival {
 
 /// The content of an acknowledgement, without its selective part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct AckContent {
     /// Every byte before this one has been received.
     pub next: u64,
     /// The time stamp that it echoes (RFC 7323).
@@ -87,8 +87,8 @@ pub struct SackBlocks {
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
     /// Its content.
-    pub answer: Answer,
-    /// What was received out of order; empty almost always.
+    pub content: AckContent,
+    /// The ranges received out of order; empty almost always.
     pub sack: &'a [SackBlock],
     /// The network's grant (D3).
     pub grant: Option<&'a crate::d3::RateHeader>,
@@ -109,7 +109,7 @@ pub enum Acknowledge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaction {
     /// An acknowledgement of the data before this packet, to send first (DCTCP: the mark changed).
-    pub before: Option<Answer>,
+    pub before: Option<AckContent>,
     /// The acknowledgement of this packet.
     pub acknowledge: Acknowledge,
 }

@@ -108,7 +108,7 @@ pub(crate) struct Window {
     /// The observation window ends when something beyond this byte is acknowledged.
     end: u64,
     /// Marks of data before this byte have caused a cut.
-    answered: u64,
+    cut_until: u64,
 }
 
 impl Window {
@@ -122,7 +122,7 @@ impl Window {
     /// A mark that has not caused a cut.
     fn cut(&mut self, sent: u64) {
         self.reno.reduce((self.reno.window as f64 * (1.0 - self.alpha / 2.0)) as u64);
-        self.answered = sent;
+        self.cut_until = sent;
     }
 }
 
@@ -138,7 +138,7 @@ impl Congestion for Window {
             acked: 0,
             marked: 0,
             end: 0,
-            answered: 0,
+            cut_until: 0,
         }
     }
     fn common(parameters: &Parameters) -> tcp::Common {
@@ -163,7 +163,7 @@ impl Congestion for Window {
         }
         // A timeout has reduced the window for the marks of the data before it.
         if progress.echo && !progress.repeated {
-            if progress.acked > self.answered {
+            if progress.acked > self.cut_until {
                 self.cut(progress.sent);
             }
         } else if progress.may_grow {
@@ -173,7 +173,7 @@ impl Congestion for Window {
     fn on_loss(&mut self, _now: SimTime, flight: u64, sent: u64) {
         self.reno.on_loss(flight);
         // The window has been cut for this window of data: its other marks cause no further cut.
-        self.answered = sent;
+        self.cut_until = sent;
     }
     fn on_timeout(&mut self, _now: SimTime, flight: u64, first: bool) {
         self.reno.on_timeout(flight, first);
@@ -255,7 +255,7 @@ mod tests {
         ack(&mut window, 60_000, 1_000, true);
         assert_eq!(window.window(), 10_000);
         for _ in 0..9 {
-            window.answered = 0;
+            window.cut_until = 0;
             ack(&mut window, 61_000, 1_000, true);
         }
         assert_eq!(window.window(), 2_000);

@@ -26,20 +26,20 @@
 //! };
 //! let parameters = Parameters::default();
 //! let (mut sender, mut receiver) = (Sender::new(&parameters, &connection), Receiver::new(&parameters));
-//! let mut answers = Vec::new();
+//! let mut acks = Vec::new();
 //! while let Some(segment) = sender.poll(SimTime::ZERO) {
 //!     let (sequence, length, stamp) = (segment.sequence, segment.length, SimTime::ZERO);
 //!     let arrival = Arrival { sequence, length, stamp, marked: false };
 //!     let reaction = receiver.on_segment(SimTime::from_micros(10), &arrival);
 //!     if reaction.acknowledge == Acknowledge::Now {
-//!         answers.push(receiver.acknowledge());
+//!         acks.push(receiver.acknowledge());
 //!     }
 //! }
 //! // The third packet waits for a fourth one, and is acknowledged when the delay is over.
-//! assert_eq!((answers.len(), receiver.owes_ack(), receiver.next()), (1, true, 2_500));
-//! answers.push(receiver.acknowledge());
-//! for answer in answers {
-//!     sender.on_ack(SimTime::from_micros(20), &Ack { answer, sack: &[], grant: None });
+//! assert_eq!((acks.len(), receiver.owes_ack(), receiver.next()), (1, true, 2_500));
+//! acks.push(receiver.acknowledge());
+//! for content in acks {
+//!     sender.on_ack(SimTime::from_micros(20), &Ack { content, sack: &[], grant: None });
 //! }
 //! assert!(sender.is_done());
 //! assert_eq!(sender.timer(), SimTime::NEVER);
@@ -74,6 +74,6 @@ mod rto;
 pub mod tcp;
 pub mod udp;
 
-pub use api::{Ack, Acknowledge, Answer, Arrival, Connection, Reaction, SackBlock, SackBlocks, Segment, Timeout};
+pub use api::{Ack, AckContent, Acknowledge, Arrival, Connection, Reaction, SackBlock, SackBlocks, Segment, Timeout};
 pub use receiver::Receiver;
 pub use registry::{Parameters, Sender, read, variants};

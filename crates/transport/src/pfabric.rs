@@ -237,7 +237,7 @@ impl Congestion for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Answer, SackBlock};
+    use crate::api::{AckContent, SackBlock};
 
     fn sender(bytes: u64) -> Sender {
         let connection = Connection {
@@ -256,8 +256,8 @@ mod tests {
         std::iter::from_fn(|| sender.poll(now)).collect()
     }
     fn ack(sender: &mut Sender, now: SimTime, next: u64, sack: &[SackBlock]) {
-        let answer = Answer { next, stamp: SimTime::ZERO, echo: false };
-        sender.on_ack(now, &Ack { answer, sack, grant: None });
+        let content = AckContent { next, stamp: SimTime::ZERO, echo: false };
+        sender.on_ack(now, &Ack { content, sack, grant: None });
     }
     const RTO: SimTime = SimTime::from_micros(45);
 

@@ -34,8 +34,8 @@ impl Ranges {
     }
     /// The range that holds `byte`.
     pub(crate) fn containing(&self, byte: u64) -> Option<(u64, u64)> {
-        let place = self.ranges.partition_point(|range| range.1 <= byte);
-        self.ranges.get(place).copied().filter(|range| range.0 <= byte)
+        let index = self.ranges.partition_point(|range| range.1 <= byte);
+        self.ranges.get(index).copied().filter(|range| range.0 <= byte)
     }
 
     /// Adds `[from, to)`. Returns how many bytes of it were new.
@@ -91,15 +91,15 @@ impl Ranges {
     /// The first bytes at or after `from` that are missing: their start, and the start of the next
     /// range (`u64::MAX` if there is none).
     pub(crate) fn gap(&self, from: u64) -> (u64, u64) {
-        let mut place = self.ranges.partition_point(|range| range.1 <= from);
+        let mut index = self.ranges.partition_point(|range| range.1 <= from);
         let mut start = from;
-        if let Some(&(begin, end)) = self.ranges.get(place)
+        if let Some(&(begin, end)) = self.ranges.get(index)
             && begin <= from
         {
             start = end;
-            place += 1;
+            index += 1;
         }
-        (start, self.ranges.get(place).map_or(u64::MAX, |range| range.0))
+        (start, self.ranges.get(index).map_or(u64::MAX, |range| range.0))
     }
 }
 

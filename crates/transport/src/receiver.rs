@@ -23,7 +23,7 @@
 //! Example: segments 0, 1, 3, 4, 2 cause: – (delayed), ack 2, ack 2 with block 3, ack 2 with block
 //! 3–4, ack 5.
 
-use crate::api::{Acknowledge, Answer, Arrival, Reaction, SackBlock, SackBlocks};
+use crate::api::{AckContent, Acknowledge, Arrival, Reaction, SackBlock, SackBlocks};
 use crate::ranges::Ranges;
 use weir_units::SimTime;
 
@@ -157,9 +157,9 @@ impl Receiver {
 
     /// The content of the acknowledgement that is sent now; none is pending after it.
     #[inline]
-    pub fn acknowledge(&mut self) -> Answer {
+    pub fn acknowledge(&mut self) -> AckContent {
         self.pending = 0;
-        Answer { next: self.next, stamp: self.stamp, echo: self.marked }
+        AckContent { next: self.next, stamp: self.stamp, echo: self.marked }
     }
 
     /// The ranges above the gap, of which an acknowledgement carries up to three.
@@ -228,16 +228,16 @@ mod tests {
     #[test]
     fn the_worked_example() {
         let mut receiver = Receiver::with_policy(DELAYED);
-        let mut answers = Vec::new();
+        let mut acks = Vec::new();
         for segment in [0, 1, 3, 4, 2] {
             let reaction = receiver.on_segment(SimTime::ZERO, &packet(segment, false));
             if reaction.acknowledge == Acknowledge::Now {
-                answers.push((receiver.acknowledge().next / 100, reported(&receiver)));
+                acks.push((receiver.acknowledge().next / 100, reported(&receiver)));
             } else {
                 assert_eq!(reaction.acknowledge, Acknowledge::Later(SimTime::from_millis(40)));
             }
         }
-        assert_eq!(answers, [(2, vec![]), (2, vec![(3, 4)]), (2, vec![(3, 5)]), (5, vec![])]);
+        assert_eq!(acks, [(2, vec![]), (2, vec![(3, 4)]), (2, vec![(3, 5)]), (5, vec![])]);
         assert_eq!(receiver.acknowledge().stamp, SimTime::from_nanos(2));
         assert!(receiver.early.is_none());
     }
@@ -282,17 +282,17 @@ mod tests {
     #[test]
     fn marks_are_reported_for_exactly_the_marked_packets() {
         let mut receiver = Receiver::with_policy(MARKS);
-        let mut answers = Vec::new();
+        let mut acks = Vec::new();
         for (segment, marked) in [(0, false), (1, true), (2, true), (3, true), (4, true), (5, false), (6, false)] {
             let reaction = receiver.on_segment(SimTime::ZERO, &packet(segment, marked));
-            answers.extend(reaction.before.map(|answer| (answer.next / 100, answer.echo)));
+            acks.extend(reaction.before.map(|content| (content.next / 100, content.echo)));
             if reaction.acknowledge == Acknowledge::Now {
-                let answer = receiver.acknowledge();
-                answers.push((answer.next / 100, answer.echo));
+                let content = receiver.acknowledge();
+                acks.push((content.next / 100, content.echo));
             }
         }
         // Packet 6 waits for another one.
-        assert_eq!(answers, [(1, false), (2, true), (4, true), (5, true), (6, false)]);
+        assert_eq!(acks, [(1, false), (2, true), (4, true), (5, true), (6, false)]);
         assert!(receiver.owes_ack());
     }
 
@@ -300,7 +300,7 @@ mod tests {
     fn marks_are_ignored_by_other_policies() {
         let mut receiver = Receiver::with_policy(DELAYED);
         receiver.on_segment(SimTime::ZERO, &packet(0, true));
-        assert_eq!(receiver.acknowledge(), Answer { next: 100, stamp: SimTime::ZERO, echo: false });
+        assert_eq!(receiver.acknowledge(), AckContent { next: 100, stamp: SimTime::ZERO, echo: false });
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod support;
 use std::collections::VecDeque;
 use support::{Network, World};
 use weir_transport::{
-    Ack, Acknowledge, Answer, Arrival, Connection, Parameters, Receiver, SackBlocks, Segment, Sender, cubic, dctcp,
+    Ack, AckContent, Acknowledge, Arrival, Connection, Parameters, Receiver, SackBlocks, Segment, Sender, cubic, dctcp,
     newreno, tcp,
 };
 use weir_units::{Bandwidth, SimTime};
@@ -62,7 +62,7 @@ struct Bottleneck {
     sender: Sender,
     receiver: Receiver,
     queue: VecDeque<(Segment, SimTime, bool)>,
-    answers: VecDeque<(u64, Answer, SackBlocks)>,
+    acks: VecDeque<(u64, AckContent, SackBlocks)>,
     delay: u64,
     threshold: usize,
     tick: u64,
@@ -80,19 +80,19 @@ impl Bottleneck {
             round_trip: None,
             sprayed: false,
         };
-        let (queue, answers) = (VecDeque::new(), VecDeque::new());
+        let (queue, acks) = (VecDeque::new(), VecDeque::new());
         let (sender, receiver) = (Sender::new(parameters, &connection), Receiver::new(parameters));
-        Self { sender, receiver, queue, answers, delay, threshold, tick: 0 }
+        Self { sender, receiver, queue, acks, delay, threshold, tick: 0 }
     }
 
     /// One tick. Returns how many packets wait.
     fn step(&mut self) -> usize {
         self.tick += 1;
         let now = SimTime::from_micros(self.tick);
-        while self.answers.front().is_some_and(|answer| answer.0 <= self.tick) {
-            let Some((_, answer, sack)) = self.answers.pop_front() else { unreachable!() };
+        while self.acks.front().is_some_and(|content| content.0 <= self.tick) {
+            let Some((_, content, sack)) = self.acks.pop_front() else { unreachable!() };
             let sack = &sack.blocks[..usize::from(sack.count)];
-            self.sender.on_ack(now, &Ack { answer, sack, grant: None });
+            self.sender.on_ack(now, &Ack { content, sack, grant: None });
         }
         while let Some(segment) = self.sender.poll(now) {
             let marked = segment.capable && self.queue.len() >= self.threshold;
@@ -102,7 +102,7 @@ impl Bottleneck {
             let arrival = Arrival { sequence: segment.sequence, length: segment.length, stamp, marked };
             let reaction = self.receiver.on_segment(now, &arrival);
             assert_eq!((reaction.before, reaction.acknowledge), (None, Acknowledge::Now));
-            self.answers.push_back((self.tick + self.delay, self.receiver.acknowledge(), self.receiver.sack()));
+            self.acks.push_back((self.tick + self.delay, self.receiver.acknowledge(), self.receiver.sack()));
         }
         self.queue.len()
     }

@@ -11,9 +11,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct QuantityError {
-    /// What is wrong, in one clause without a full stop.
+    /// The cause, in one clause without a full stop.
     pub cause: String,
-    /// What to write instead.
+    /// The correction.
     pub hint: String,
 }
 

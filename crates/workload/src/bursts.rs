@@ -79,8 +79,8 @@ impl BurstsState {
             spread => SimTime::from_picos(starts.below(spread.picos())),
         };
         // A host has a number of 32 bits, and each is there once.
-        let places = 0..spec.senders.len() as u32;
-        let due = places.map(|place| Reverse((later(spec.start, late()), place))).collect();
+        let indices = 0..spec.senders.len() as u32;
+        let due = indices.map(|index| Reverse((later(spec.start, late()), index))).collect();
         let choices = (1..).take(spec.senders.len()).map(|stream| Rng::stream(seed, stream)).collect();
         Self { spec, due, choices, started: 0 }
     }
@@ -90,15 +90,15 @@ impl BurstsState {
     }
 
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
-        let &Reverse((at, place)) = self.due.peek().filter(|Reverse((at, _))| *at <= now)?;
+        let &Reverse((at, index)) = self.due.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.due.pop();
         let stop = later(at, self.spec.on).min(self.spec.until);
         let next = later(later(at, self.spec.on), self.spec.off);
         if next < self.spec.until {
-            self.due.push(Reverse((next, place)));
+            self.due.push(Reverse((next, index)));
         }
-        let from = self.spec.senders.at(place as usize);
-        let to = other(&self.spec.receivers, from, &mut self.choices[place as usize]);
+        let from = self.spec.senders.at(index as usize);
+        let to = other(&self.spec.receivers, from, &mut self.choices[index as usize]);
         let tag = self.started;
         self.started += 1;
         Some(FlowStart { stop, ..FlowStart::new(at, from, to, UNTIL_STOPPED, tag) })
@@ -134,10 +134,10 @@ mod tests {
         let flows_off = flows(5, 2, SimTime::ZERO);
         assert_eq!(flows_off.len(), 43 * 100);
         assert_eq!(flows(5, 0, SimTime::ZERO).len(), 60 * 100);
-        for (place, flow) in flows_off.iter().enumerate() {
-            let round = place as u64 / 100;
+        for (index, flow) in flows_off.iter().enumerate() {
+            let round = index as u64 / 100;
             assert_eq!((flow.at, flow.stop), (SimTime::from_secs(1 + 7 * round), SimTime::from_secs(6 + 7 * round)));
-            assert_eq!((flow.from, flow.bytes), (MachineId(place as u32 % 100), UNTIL_STOPPED));
+            assert_eq!((flow.from, flow.bytes), (MachineId(index as u32 % 100), UNTIL_STOPPED));
             assert_ne!(flow.from, flow.to);
         }
         assert_eq!(flows_off.iter().map(|flow| flow.tag).collect::<BTreeSet<_>>().len(), flows_off.len());

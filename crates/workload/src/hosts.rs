@@ -40,12 +40,12 @@ impl Hosts {
     }
 
     /// The machine at an index below [`Hosts::len`].
-    pub fn at(&self, place: usize) -> MachineId {
-        self.0[place]
+    pub fn at(&self, index: usize) -> MachineId {
+        self.0[index]
     }
 
     /// The index of a machine.
-    pub fn place_of(&self, host: MachineId) -> Option<usize> {
+    pub fn index_of(&self, host: MachineId) -> Option<usize> {
         self.0.iter().position(|&other| other == host)
     }
 
@@ -78,6 +78,6 @@ mod tests {
         assert_eq!(refused(&[]), "the senders are empty");
         assert_eq!(refused(&[4, 2, 4]), "a host is twice among the senders");
         let hosts = Hosts::new(vec![MachineId(9), MachineId(3)], "senders").expect("two hosts");
-        assert_eq!((hosts.len(), hosts.at(1), hosts.place_of(MachineId(9))), (2, MachineId(3), Some(0)));
+        assert_eq!((hosts.len(), hosts.at(1), hosts.index_of(MachineId(9))), (2, MachineId(3), Some(0)));
     }
 }

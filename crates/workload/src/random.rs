@@ -164,7 +164,7 @@ impl Random {
 
 /// Refuses a sender that has no other host to send to.
 pub(crate) fn others_exist(senders: &Hosts, receivers: &Hosts) -> SpecResult<()> {
-    if receivers.len() == 1 && senders.place_of(receivers.at(0)).is_some() {
+    if receivers.len() == 1 && senders.index_of(receivers.at(0)).is_some() {
         return Err(SpecError::new("the only receiver is also a sender", "name another receiver"));
     }
     Ok(())
@@ -183,7 +183,7 @@ pub(crate) fn ends_after(start: SimTime, until: SimTime) -> SpecResult<()> {
 /// the time since there are at least two.
 pub(crate) fn other(hosts: &Hosts, from: MachineId, rng: &mut Rng) -> MachineId {
     loop {
-        let to = hosts.at(rng.place(hosts.len()));
+        let to = hosts.at(rng.index(hosts.len()));
         if to != from {
             return to;
         }
@@ -212,7 +212,7 @@ impl RandomState {
             Ok(gap) if spec.per_sender => (4..).take(spec.senders.len()).map(|stream| clock(gap, stream)).collect(),
             _ => vec![clock(spec.gap, 0)],
         };
-        let due = (0..).zip(&clocks).map(|(place, clock)| Reverse((clock.at(), place))).collect();
+        let due = (0..).zip(&clocks).map(|(index, clock)| Reverse((clock.at(), index))).collect();
         let [pairs, sizes, deadlines] = [1, 2, 3].map(|stream| Rng::stream(seed, stream));
         Self { spec, clocks, due, pairs, sizes, deadlines, started: 0 }
     }
@@ -225,12 +225,12 @@ impl RandomState {
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
         let at = self.next().filter(|&at| at <= now)?;
         let mut first = self.due.peek_mut()?;
-        let place = first.0.1 as usize;
-        self.clocks[place].advance();
-        first.0.0 = self.clocks[place].at();
+        let index = first.0.1 as usize;
+        self.clocks[index].advance();
+        first.0.0 = self.clocks[index].at();
         drop(first);
-        let place = if self.spec.per_sender { place } else { self.pairs.place(self.spec.senders.len()) };
-        let from = self.spec.senders.at(place);
+        let index = if self.spec.per_sender { index } else { self.pairs.index(self.spec.senders.len()) };
+        let from = self.spec.senders.at(index);
         let to = other(&self.spec.receivers, from, &mut self.pairs);
         let bytes = self.spec.sizes.sample(&mut self.sizes);
         let deadline = self.spec.deadlines.map(|deadlines| later(at, deadlines.draw(&mut self.deadlines)));

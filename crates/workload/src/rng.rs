@@ -79,8 +79,8 @@ impl Rng {
     }
 
     /// An index into a table of `len` entries, uniform. `len` is above zero.
-    pub(crate) fn place(&mut self, len: usize) -> usize {
-        debug_assert!(len > 0, "a place in an empty table");
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        debug_assert!(len > 0, "an index into an empty table");
         self.below(len as u64) as usize
     }
 
@@ -98,7 +98,7 @@ impl Rng {
     /// Puts `items` in a uniformly random order (Fisher–Yates).
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            items.swap(last, self.place(last + 1));
+            items.swap(last, self.index(last + 1));
         }
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         let mut rng = Rng::stream(1, 0);
         let mut seen = [0_u32; 7];
         for _ in 0..70_000 {
-            seen[rng.place(7)] += 1;
+            seen[rng.index(7)] += 1;
         }
         let chi: f64 = seen.iter().map(|&n| (f64::from(n) - 10_000.0).powi(2) / 10_000.0).sum();
         assert!(chi < 22.46, "{seen:?}: {chi}");

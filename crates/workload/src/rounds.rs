@@ -64,7 +64,7 @@ impl Rounds {
     /// # Errors
     /// The receiver among the senders, 0 bytes, a period of zero.
     pub fn incast(senders: Hosts, receiver: MachineId, bytes: u64, next: NextRound) -> SpecResult<Self> {
-        if senders.place_of(receiver).is_some() {
+        if senders.index_of(receiver).is_some() {
             return Err(SpecError::new("the receiver is also a sender", "name another receiver"));
         }
         if next == NextRound::Every(SimTime::ZERO) {
@@ -81,7 +81,7 @@ impl Rounds {
     pub fn barrier(hosts: Hosts, pattern: Pattern, bytes: u64, think: SimTime) -> SpecResult<Self> {
         let hosts = hosts.at_least(2, "a barrier")?;
         if let Pattern::ToOne(root) = pattern
-            && hosts.place_of(root).is_none()
+            && hosts.index_of(root).is_none()
         {
             return Err(SpecError::new(
                 "the host that all send to is not one of them",
@@ -129,7 +129,7 @@ impl Rounds {
     /// The host of a pattern to one, if it is in the list.
     fn root(&self) -> Option<usize> {
         match self.pattern {
-            Pattern::ToOne(root) => self.hosts.place_of(root),
+            Pattern::ToOne(root) => self.hosts.index_of(root),
             Pattern::AllToAll | Pattern::Ring => None,
         }
     }
@@ -201,9 +201,9 @@ impl RoundsState {
     fn draw_starts(&mut self) {
         if self.spec.jitter > SimTime::ZERO {
             self.starts.clear();
-            for place in 0..self.per_round as u32 {
+            for index in 0..self.per_round as u32 {
                 let jitter = SimTime::from_picos(self.rng.below(self.spec.jitter.picos()));
-                self.starts.push((later(self.began, jitter), place));
+                self.starts.push((later(self.began, jitter), index));
             }
             self.starts.sort_unstable();
         }
@@ -225,9 +225,9 @@ impl RoundsState {
 
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
         let at = self.next().filter(|&at| at <= now)?;
-        let place = self.starts.get(self.started as usize).map_or(self.started, |&(_, place)| place.into());
-        let (from, to) = self.pair(place);
-        let flow = FlowStart::new(at, from, to, self.spec.bytes, self.round * self.per_round + place);
+        let index = self.starts.get(self.started as usize).map_or(self.started, |&(_, index)| index.into());
+        let (from, to) = self.pair(index);
+        let flow = FlowStart::new(at, from, to, self.spec.bytes, self.round * self.per_round + index);
         self.started += 1;
         if let NextRound::Every(period) = self.spec.next
             && self.started == self.per_round
@@ -248,18 +248,18 @@ impl RoundsState {
     }
 
     /// The pair at an index of every round.
-    fn pair(&self, place: u64) -> (MachineId, MachineId) {
+    fn pair(&self, index: u64) -> (MachineId, MachineId) {
         let hosts = &self.spec.hosts;
         let n = hosts.len();
         match self.spec.pattern {
             Pattern::AllToAll => {
-                let (shift, from) = (place as usize / n, place as usize % n);
+                let (shift, from) = (index as usize / n, index as usize % n);
                 (hosts.at(from), hosts.at((from + 1 + shift) % n))
             }
-            Pattern::Ring => (hosts.at(place as usize), hosts.at((place as usize + 1) % n)),
+            Pattern::Ring => (hosts.at(index as usize), hosts.at((index as usize + 1) % n)),
             Pattern::ToOne(root) => {
-                let before = self.root.is_none_or(|root| (place as usize) < root);
-                (hosts.at(place as usize + usize::from(!before)), root)
+                let before = self.root.is_none_or(|root| (index as usize) < root);
+                (hosts.at(index as usize + usize::from(!before)), root)
             }
         }
     }

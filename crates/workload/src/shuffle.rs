@@ -99,13 +99,13 @@ impl ShuffleState {
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<FlowStart> {
         let (at, sender) = self.ready.pop_front_if(|&mut (at, _)| at <= now)?;
         let (hosts, others) = (&self.spec.hosts, self.others());
-        let place = self.started[sender as usize];
+        let index = self.started[sender as usize];
         let shift = match self.spec.order {
-            Order::Staggered => place,
-            Order::Random => self.orders[(sender * others + place) as usize],
+            Order::Staggered => index,
+            Order::Random => self.orders[(sender * others + index) as usize],
         };
         let to = (sender as usize + 1 + shift as usize) % hosts.len();
-        let tag = u64::from(sender) * u64::from(others) + u64::from(place);
+        let tag = u64::from(sender) * u64::from(others) + u64::from(index);
         self.started[sender as usize] += 1;
         Some(FlowStart::new(at, hosts.at(sender as usize), hosts.at(to), self.spec.bytes, tag))
     }

@@ -49,9 +49,9 @@ impl Transfers {
         if pairs.is_empty() {
             return Err(SpecError::new("there is no pair of hosts", "name at least one sender and one receiver"));
         }
-        if let Some(place) = pairs.iter().position(|(from, to)| from == to) {
+        if let Some(index) = pairs.iter().position(|(from, to)| from == to) {
             return Err(SpecError::new(
-                format!("pair {} is a host and itself", place + 1),
+                format!("pair {} is a host and itself", index + 1),
                 "a flow goes from one host to another",
             ));
         }

@@ -56,7 +56,7 @@ pub enum AgentError {
     /// The signals, or the event loop.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error.
         #[source]

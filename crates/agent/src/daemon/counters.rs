@@ -1,4 +1,4 @@
-//! Datagrams that the broker does not see.
+//! Datagrams that do not reach the broker.
 
 use weir_wire::DecodeError;
 

@@ -42,8 +42,8 @@ impl Host {
         for destination in self.destinations.readings()? {
             let service = self.datapath.service(destination.slot);
             if let Some(leaf) = service.and_then(|service| self.leaves.binary_search(&service).ok()) {
-                // There are no classes to count: every destination has a clock, and this one is
-                // slower than the service's.
+                // With departure times there are no classes to count. Every destination has a
+                // limiter, and this one's rate is below the service's.
                 if let (Backend::Edt, Some(queue)) = (self.backend, &mut queues[leaf])
                     && destination.rate < self.rates[leaf].max
                 {

@@ -42,16 +42,16 @@ impl RackAllocator {
         let service = self.policy().services().get(self.leaves()[leaf]);
         let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Machine, direction) };
         let mut filling = Filling::default();
-        let asking = Child::new(share, Bandwidth::UNLIMITED);
-        filling.fill(service.sharing(), limit, &vec![asking; self.machines().len()]);
-        let if_all_asked = filling.shares[machine];
+        let unlimited = Child::new(share, Bandwidth::UNLIMITED);
+        filling.fill(service.sharing(), limit, &vec![unlimited; self.machines().len()]);
+        let if_all_unlimited = filling.shares[machine];
 
-        let instance = |place: usize| shares.instances[self.instance(leaf, place)];
-        let unheld = (0..self.machines().len()).map(instance).filter(|instance| !instance.decided_by.is_limit());
-        let used: u128 = unheld.map(|InstanceShare { share, .. }| u128::from(share.bps())).sum();
+        let instance = |index: usize| shares.instances[self.instance(leaf, index)];
+        let unthrottled = (0..self.machines().len()).map(instance).filter(|instance| !instance.decided_by.is_limit());
+        let used: u128 = unthrottled.map(|InstanceShare { share, .. }| u128::from(share.bps())).sum();
         let left = limit.saturating_sub(shares.of_service(self, leaf));
         let part = (u128::from(left.bps()) * u128::from(own.share.bps())).checked_div(used).unwrap_or(0);
-        if_all_asked.max(own.share + Bandwidth::from_bps(part as u64))
+        if_all_unlimited.max(own.share + Bandwidth::from_bps(part as u64))
     }
 }
 
@@ -61,10 +61,10 @@ impl RackAllocator {
     /// and the uplink.
     pub fn most(&self, direction: Direction, leaf: usize, demands: &[Bandwidth]) -> Bandwidth {
         let (policy, service) = (self.policy(), self.leaves()[leaf]);
-        let at_machine = |(place, machine): (usize, &MachineId)| {
+        let at_machine = |(index, machine): (usize, &MachineId)| {
             let capacity = policy.machine_capacity(*machine, direction);
             let ceiling = policy.machine_ceiling(service, direction);
-            demands[self.instance(leaf, place)].min(capacity).min(ceiling)
+            demands[self.instance(leaf, index)].min(capacity).min(ceiling)
         };
         let all: Bandwidth = self.machines().iter().enumerate().map(at_machine).sum();
         let mut most = all.min(policy.rack_capacity(self.rack(), direction));
@@ -82,7 +82,7 @@ impl RackShares {
     /// Whether a limit of the fabric affects any instance of the `leaf`-th service.
     pub fn is_limited_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
         let mut instances =
-            (0..allocator.machines().len()).map(|place| self.instances[allocator.instance(leaf, place)]);
+            (0..allocator.machines().len()).map(|index| self.instances[allocator.instance(leaf, index)]);
         instances.any(|instance| instance.decided_by == Constraint::Fabric)
     }
 }

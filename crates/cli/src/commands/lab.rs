@@ -191,10 +191,10 @@ fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, o
     RequestsEntry { name: own.name.clone(), service, requests: flows, unfinished, p50_s, p99_s, max_s }
 }
 
-/// The times of the messages of one entry.
+/// The times of the messages of one flow group.
 fn messages(scenario: &Scenario, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
     let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
-    let service = own.service.expect("an entry under a policy has a service");
+    let service = own.service.expect("a flow group under a policy has a service");
     let service = scenario.policy().services().get(service).path().to_owned();
     MessagesEntry { name: own.name.clone(), service, messages: flows, unfinished, p50_s, p99_s, max_s }
 }

@@ -250,20 +250,21 @@ impl Args {
     }
 }
 
-fn said(refusal: scalar::Refusal) -> String {
+fn refusal_text(refusal: scalar::Refusal) -> String {
     format!("{}; {}", refusal.cause, refusal.hint)
 }
 
 fn rate(text: &str) -> Result<Bandwidth, String> {
-    scalar::rate(text, false, false).map_err(said)
+    scalar::rate(text, false, false).map_err(refusal_text)
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    scalar::time(text, false).map_err(said)
+    scalar::time(text, false).map_err(refusal_text)
 }
 
 fn percent(text: &str) -> Result<Load, String> {
-    let millionths = scalar::percent(text, "a load", "a queue that is always full never empties").map_err(said)?;
+    let millionths =
+        scalar::percent(text, "a load", "a queue that is always full never empties").map_err(refusal_text)?;
     u32::try_from(millionths * 1_000)
         .map_err(|_| "a load is below 100%".to_owned())
         .and_then(|billionths| Load::from_billionths(billionths).map_err(|error| error.to_string()))
@@ -271,5 +272,5 @@ fn percent(text: &str) -> Result<Load, String> {
 
 fn point(text: &str) -> Result<ContentionPoint, String> {
     let names = ContentionPoint::ALL.map(ContentionPoint::name);
-    scalar::word(text, "a contention point", &names).map(|place| ContentionPoint::ALL[place]).map_err(said)
+    scalar::word(text, "a contention point", &names).map(|index| ContentionPoint::ALL[index]).map_err(refusal_text)
 }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_too_full_gets_a_cap() {
+    fn only_overloaded_points_get_a_cap() {
         let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 80Gb/s, machines: [\"m[1-10]\"] }, \
                     r2: { uplink: 80Gb/s, machines: [\"n[1-5]\"] } } }\n\
                     services: { a: { match: [ { port: 1 } ] } }\ncaps: { rack: { tx: 60Gb/s } }\n";

@@ -250,7 +250,7 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
             .to_owned(),
     ];
-    let evenly = points.iter().any(|point| point.held == weir_planning::Held::Evenly);
+    let evenly = points.iter().any(|point| point.bound == weir_planning::Bound::Evenly);
     if evenly && choices.load.is_none() {
         lines.push(
             "the traffic of a rack's uplink is spread evenly over its machines, and no other traffic loads them"

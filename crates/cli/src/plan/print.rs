@@ -7,7 +7,7 @@ use crate::output::{Style, Table, Ui};
 use crate::text;
 use std::io;
 use weir_latency::Load;
-use weir_planning::{Held, Point, in_rows};
+use weir_planning::{Bound, Point, in_rows};
 use weir_units::Duration;
 
 /// A load in per cent, at most two decimals; a full point has 100 %.
@@ -42,11 +42,11 @@ fn found<T>(found: &Found<T>, shown: impl Fn(&T) -> String) -> String {
 /// The limit of a point's load, as a text.
 pub(crate) fn limited_by(point: &Point) -> String {
     let name = point.point;
-    match point.held {
-        Held::Cap => format!("caps.{name}"),
-        Held::Below => "the capacities below it".to_owned(),
-        Held::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
-        Held::Nothing => format!("nothing limits it: there is no caps.{name}"),
+    match point.bound {
+        Bound::Cap => format!("caps.{name}"),
+        Bound::Below => "the capacities below it".to_owned(),
+        Bound::Evenly => "the uplink's load, spread evenly over the rack".to_owned(),
+        Bound::Nothing => format!("nothing limits it: there is no caps.{name}"),
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
 pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["where", "direction", ">capacity", ">peak load", "because of"]);
     for (point, directions) in in_rows(&plan.points) {
-        let style = if point.held == Held::Nothing { Style::Limited } else { Style::Plain };
+        let style = if point.bound == Bound::Nothing { Style::Limited } else { Style::Plain };
         table.styled([
             (super::compute::point_name(point.point).to_owned(), Style::Plain),
             (directions.to_owned(), Style::Plain),

@@ -182,9 +182,9 @@ impl Queue<'_, '_> {
         let smallest_capacity = or_text(self.queue.smallest_capacity(target, self.monitor))?;
         self.monitor.watch.finish();
         let all = text::whole(self.trace.len() as u64);
-        let whose = match self.queue.asked() {
-            asked if asked == self.trace.len() as u64 => String::new(),
-            asked => format!(", {} of them this service's,", text::whole(asked)),
+        let whose = match self.queue.counted() {
+            counted if counted == self.trace.len() as u64 => String::new(),
+            counted => format!(", {} of them this service's,", text::whole(counted)),
         };
         let assumes = format!(
             "the {all} messages of {}{whose} arrive again, in one queue, first in, first out; for another load with \

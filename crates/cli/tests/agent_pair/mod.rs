@@ -83,7 +83,8 @@ impl Pair {
         child
     }
 
-    /// What is on m1: what `tc` and `ip` say of its interface, pins and locks; the host as found.
+    /// The state of m1: the output of `tc` and `ip` for its interface, pins and locks. It must be
+    /// restored.
     pub(crate) fn picture(&self) -> String {
         let run = |arguments: &[&str]| {
             let output =
@@ -107,20 +108,20 @@ impl Pair {
     }
 }
 
-/// What this host's agents enforce rates by, and the qdisc that this takes.
+/// The backend of this host's agents, and its qdisc.
 pub(crate) fn backend() -> (String, &'static str) {
     let backend = shaper::choose(&shaper::probe(), None).expect("a backend");
     let qdisc = if backend == Backend::Edt { "qdisc fq 7765:" } else { "qdisc htb 7765:" };
     (backend.to_string(), qdisc)
 }
 
-/// Its exit code and what it said.
+/// Its exit code and its output.
 pub(crate) fn end(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("ends");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A flow that always wants more, of UDP or one connection of TCP, as it arrives.
+/// A flow with unlimited demand, of UDP or one connection of TCP, as it arrives.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
@@ -158,7 +159,7 @@ impl Flow {
         let ends = Arc::clone(&stop);
         let send = std::thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
-                // It waits while a queue holds what the socket may have under way. Without a way it would spin.
+                // It blocks while the socket's packets fill a queue. Without a route it would spin.
                 if sender.send_to(&[0; PAYLOAD], to).is_err() {
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -189,8 +190,7 @@ impl Flow {
         let ends = Arc::clone(&stop);
         let send = std::thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
-                // What is not taken within the patience is tried again; what a connection that
-                // broke would send is seen as nothing.
+                // A write that times out is tried again; a broken connection shows as no traffic.
                 if sender.write(&[0; 65_536]).is_err() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -218,7 +218,7 @@ impl Flow {
     }
 
     /// Asserts that this second's rate is within `part` of the expected one. On shared processors,
-    /// where a second may lack what others used of it, one of ten is.
+    /// where others may have used a part of a second, one of ten is.
     pub(crate) fn is_at(&self, expected: f64, part: f64) {
         let mut rates = Vec::new();
         for _ in 0..if quick() { 10 } else { 1 } {

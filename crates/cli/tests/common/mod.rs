@@ -1,4 +1,4 @@
-//! What the tests on real network namespaces share.
+//! Functions of all tests on real network namespaces.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::io::Write as _;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// The program under test.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Says that a test is skipped, and why, where this host cannot run it; where WEIR_NO_SKIP is set,
-/// as in CI, that is a failure.
+/// Prints `skipped:` with the reasons if this host cannot run the test; if WEIR_NO_SKIP is set, as
+/// in CI, that is a failure.
 pub(crate) fn skipped(test: &str) -> bool {
     let missing = weir_linux::requirements::check(weir_linux::requirements::Purpose::Lab);
     if missing.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks until yes; panics after `seconds` with what was waited for.
+/// Polls until the condition holds; panics after `seconds` with the name of the condition.
 #[expect(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
 pub(crate) fn wait_for(what: &str, seconds: u64, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(seconds);

@@ -12,7 +12,7 @@ use weir_fabric::IdentityFiles;
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// How often etcd looks for leases that ran out.
 pub(crate) const ETCD_LOOKS: Duration = Duration::from_millis(500);
-/// For processes that share two processors with other tests: connections, handshakes, the line's wait.
+/// For processes that share two processors with other tests: connections, handshakes, the wait of the session.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 
 /// Ends with its test.
@@ -25,7 +25,7 @@ pub(crate) struct Etcd<'a> {
 }
 
 impl<'a> Etcd<'a> {
-    /// One on loopback; with an identity it asks for certificates. `None`, with a line, where there is none.
+    /// One on loopback; with an identity it requires certificates. `None`, with a line of output, where there is none.
     pub(crate) fn start(
         data: PathBuf,
         identity: Option<IdentityFiles>,

@@ -1,4 +1,4 @@
-//! A place with a policy and certificates, where fabric brokers run as an operator would run them.
+//! A directory with a policy and certificates, where fabric brokers run as an operator would run them.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::common::{signal, wait_for, weir};
@@ -26,17 +26,17 @@ pub(crate) fn policy(max: &str) -> String {
 }
 
 /// A directory with a policy and all certificates for it.
-pub(crate) struct Place {
+pub(crate) struct Setup {
     pub(crate) directory: tempfile::TempDir,
 }
 
-impl Place {
+impl Setup {
     pub(crate) fn new() -> Self {
-        let place = Self { directory: tempfile::tempdir().expect("a directory") };
-        place.write_policy(&policy("10Gb/s"));
-        let made = place.certificates(&["--fabric", "127.0.0.1"]);
+        let setup = Self { directory: tempfile::tempdir().expect("a directory") };
+        setup.write_policy(&policy("10Gb/s"));
+        let made = setup.certificates(&["--fabric", "127.0.0.1"]);
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        place
+        setup
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -66,7 +66,7 @@ impl Place {
         self.fabric_named("fabric", listen, "policy.yaml")
     }
 
-    /// Puts another certificate in the place of a fabric broker's.
+    /// Replaces a fabric broker's certificate by another one.
     pub(crate) fn certificate_of(&self, broker: &str, names: &[&str], days: u64) {
         let pki = self.at("pki");
         let (ca, _) = Ca::open(&pki).expect("the one that is there");
@@ -119,7 +119,7 @@ impl Place {
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let identity = self.identity(&format!("machine-{machine}"));
         let config = SessionConfig { machine: machine.to_owned(), brokers, identity, period, timeout: period * 5 };
-        Session::start(config).expect("a line")
+        Session::start(config).expect("a session")
     }
 
     pub(crate) fn report(&self, machine: &str, round: u64, gbps: u64) -> RackReport {
@@ -151,14 +151,14 @@ impl Daemon {
         self.child.as_ref().expect("it runs")
     }
 
-    /// Ends it: the exit code, and what it said.
+    /// Ends it: the exit code, and its output.
     pub(crate) fn end(mut self, with: i32) -> (Option<i32>, String) {
         let mut child = self.child.take().expect("it runs");
         signal(&child, with);
         let code = child.wait().expect("it ends").code();
-        let mut said = String::new();
-        child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        (code, said)
+        let mut output = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut output).expect("text");
+        (code, output)
     }
 }
 

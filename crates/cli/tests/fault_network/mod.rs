@@ -1,8 +1,7 @@
 //! Two racks with fabric brokers, for faults: m1, m2 and m5 behind one switch, m3 and the brokers'
-//! host behind another, one cable between the two. Under [`POLICY`] what may be sent of `a` is 30
-//! Mb/s by a machine, 24 by a rack and 16 over the fabric; so each of two machines of a rack has 8
-//! while all works, 12 without a fabric broker, and 30 without an agent. `b` is for what m3 may
-//! receive.
+//! host behind another, one cable between the two. Under [`POLICY`] a machine may send 30 Mb/s of
+//! `a`, a rack 24 and the fabric 16; so each of two machines of a rack has 8 while all works, 12
+//! without a fabric broker, and 30 without an agent. `b` limits m3's receiving.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::agent_pair::Flow;
@@ -23,14 +22,14 @@ pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n  
                       a:\n    match: [ { protocol: udp, port: 5001-5002 } ]\n    machine: { tx: { max: 30Mb/s } }\n    \
                       rack: { tx: { max: 24Mb/s } }\n    fabric: { tx: { max: 16Mb/s } }\n  \
                       b:\n    match: [ { protocol: udp, port: 5003 } ]\n    machine: { rx: { max: 5Mb/s } }\n";
-/// The fabric brokers are on the fourth.
+/// The hosts' addresses. The fabric brokers are on the fourth.
 pub(crate) const HOSTS: [&str; 5] = ["10.81.0.1", "10.81.0.2", "10.81.0.3", "10.81.0.4", "10.81.0.5"];
 /// The machines.
 pub(crate) const MACHINES: [usize; 4] = [0, 1, 2, 4];
 /// The first rack's end of the cable between the switches.
 pub(crate) const UPLINK: &str = "up1";
 
-pub(crate) fn say(line: &str) {
+pub(crate) fn report(line: &str) {
     io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error takes a line");
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Network {
     directory: tempfile::TempDir,
     /// The ports of the fabric brokers on the fourth host.
     ports: Vec<u16>,
-    /// Of the fabric brokers, in seconds; racks keep their word for five.
+    /// Period of the fabric brokers, in seconds; racks keep their limits for five.
     period: u32,
 }
 
@@ -154,7 +153,7 @@ impl Network {
         format!("fabric-{}", self.ports[which])
     }
 
-    /// What a fabric broker says of itself.
+    /// The status of a fabric broker.
     pub(crate) fn broker_status(&self, which: usize) -> Value {
         read(&self.at(&format!("{}.json", self.broker_name(which))))
     }
@@ -205,8 +204,8 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// After a failure: what one needs to see of each machine, and the ends of the logs. Reports of
-    /// a run keep a part only.
+    /// After a failure: an outline of each machine's status, and the ends of the logs. Reports of a
+    /// run keep a part only.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -217,11 +216,11 @@ impl Drop for Network {
         for path in paths {
             let name = path.file_stem().unwrap_or_default().display().to_string();
             match path.extension().and_then(|kind| kind.to_str()) {
-                Some("json") => say(&format!("-- {name}: {}", outline(&read(&path)))),
+                Some("json") => report(&format!("-- {name}: {}", outline(&read(&path)))),
                 Some("log") => {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     let lines: Vec<&str> = text.lines().collect();
-                    say(&format!("-- {name} said: {}", lines[lines.len().saturating_sub(5)..].join("\n   ")));
+                    report(&format!("-- {name} logged: {}", lines[lines.len().saturating_sub(5)..].join("\n   ")));
                 }
                 _ => {}
             }

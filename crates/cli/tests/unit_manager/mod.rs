@@ -1,6 +1,6 @@
 //! A systemd that runs the shipped units, with their sandboxes, on a host that was not booted by systemd.
 //!
-//! A user manager that is root applies what a unit asks for as the system's does. It runs in a
+//! A user manager that is root applies the settings of a unit as the system's does. It runs in a
 //! mount namespace of its own, where `/etc`, `/run`, `/var/lib` and `/usr/local/bin` are the
 //! test's, so that a unit is run as it is shipped, with the paths it names, and nothing of the host
 //! is touched; and in the network namespace of a lab's host, with which it ends.
@@ -42,7 +42,7 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// Starts one for these units in `netns`, with its files below `directory`, which must be new;
-    /// `None`, and a line that says so, where this host has no systemd.
+    /// `None`, and a line of output, where this host has no systemd.
     pub(crate) fn start(netns: &Netns, directory: &Path, units: &[(&str, &str)]) -> Option<Self> {
         if !Path::new(SYSTEMD).exists() {
             assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and there is no systemd");
@@ -72,8 +72,8 @@ impl Manager {
         // RuntimeDirectory= and StateDirectory= of a user's units are below these; which of both
         // the latter is depends on the version.
         command.envs([("XDG_RUNTIME_DIR", "/run"), ("XDG_CONFIG_HOME", "/var/lib"), ("XDG_STATE_HOME", "/var/lib")]);
-        let said = fs::File::create(directory.join("manager.log")).expect("made");
-        command.stdin(Stdio::null()).stdout(said.try_clone().expect("copied")).stderr(said);
+        let log = fs::File::create(directory.join("manager.log")).expect("made");
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("copied")).stderr(log);
         let manager = Self { process: command.spawn().expect("starts"), directory: directory.to_owned() };
         wait_for("systemd", 20, || manager.systemctl(&["list-units"]).0);
         // The sender of a readiness notification is identified by its process; the system's manager does the same.
@@ -108,20 +108,20 @@ impl Manager {
         command
     }
 
-    /// Whether `systemctl` succeeds, and what it says.
+    /// Whether `systemctl` succeeds, and its output.
     pub(crate) fn systemctl(&self, arguments: &[&str]) -> (bool, String) {
         let output = self.inside("systemctl").args(["--user", "--no-pager"]).args(arguments).output().expect("runs");
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
     }
 
     /// Does so, and panics where it fails.
     pub(crate) fn must(&self, verb: &str, unit: &str) {
-        let (done, said) = self.systemctl(&[verb, unit]);
-        assert!(done, "systemctl {verb} {unit}: {said}\n{}\n{}", self.log(unit), self.systemctl(&["status", unit]).1);
+        let (done, output) = self.systemctl(&[verb, unit]);
+        assert!(done, "systemctl {verb} {unit}: {output}\n{}\n{}", self.log(unit), self.systemctl(&["status", unit]).1);
     }
 
-    /// What systemd says of a unit, such as its `MainPID`.
+    /// A property of a unit, such as its `MainPID`.
     pub(crate) fn property(&self, unit: &str, name: &str) -> String {
         self.systemctl(&["show", "--value", "-p", name, unit]).1.trim().to_owned()
     }

@@ -36,7 +36,7 @@ use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{RackReport, RateRow};
 use crate::parts::split;
 use crate::rate::rounded;
-use weir_alloc::speaks_of_fabric;
+use weir_alloc::has_fabric_limits;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
@@ -79,7 +79,7 @@ pub(super) struct LeaderState {
 impl LeaderState {
     pub(super) fn new(policy: &Policy, leaves: usize, now: Instant, period: Duration) -> Self {
         Self {
-            uses_fabric: speaks_of_fabric(policy),
+            uses_fabric: has_fabric_limits(policy),
             was_leader: false,
             next_report: now + period,
             limits_received: false,

@@ -24,7 +24,8 @@ const FASTEST: Bandwidth = Bandwidth::from_gbps(10);
 
 /// Bits per second that one machine sends.
 pub(super) fn rate(services: u32, machines: u32, period: Duration) -> Result<f64, ComputeError> {
-    let bytes: usize = spoken(services, machines)?.usage.into_iter().map(|report| on_the_wire(&report.into())).sum();
+    let bytes: usize =
+        reports_of(services, machines)?.usage.into_iter().map(|report| on_the_wire(&report.into())).sum();
     Ok(bytes as f64 * 8.0 * f64::from(machines - 1) / period.as_secs_f64())
 }
 
@@ -32,7 +33,7 @@ pub(super) fn rate(services: u32, machines: u32, period: Duration) -> Result<f64
 pub(super) fn fabric_rate(services: u32, racks: u32, period: Duration) -> Result<f64, ComputeError> {
     // A rack of one machine, which is its leader without messages of others: the size of a leader's
     // report does not depend on the number of its machines.
-    let bytes: usize = spoken(services, 1)?.rack.into_iter().map(|report| on_the_wire(&report.into())).sum();
+    let bytes: usize = reports_of(services, 1)?.rack.into_iter().map(|report| on_the_wire(&report.into())).sum();
     Ok(bytes as f64 * 8.0 * f64::from(racks) / period.as_secs_f64())
 }
 
@@ -42,7 +43,7 @@ pub(super) fn size_of_rows(services: u32) -> Result<u64, ComputeError> {
         let empty = UsageReport { rows: Vec::new(), ..report.clone() };
         (on_the_wire(&report.into()) - on_the_wire(&empty.into())) as u64
     };
-    Ok(spoken(services, 2)?.usage.into_iter().map(rows).sum())
+    Ok(reports_of(services, 2)?.usage.into_iter().map(rows).sum())
 }
 
 /// The bytes of a message on a link.
@@ -51,27 +52,27 @@ fn on_the_wire(message: &Message) -> usize {
     weir_wire::encode(message, &key).len() + HEADERS
 }
 
-/// A report of a broker.
+/// The reports of a broker.
 #[derive(Default)]
-struct Spoken {
+struct Reports {
     /// To the others of its rack, after one period.
     usage: Vec<UsageReport>,
     /// To the fabric broker, as the leader of its rack, after one of its periods.
     rack: Vec<RackReport>,
 }
 
-/// The report of the first broker of a rack when all its services send and receive.
-fn spoken(services: u32, machines: u32) -> Result<Spoken, ComputeError> {
+/// The reports of the first broker of a rack when all its services send and receive.
+fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
     let policy = policy(services, machines)?;
     let config = RackBrokerConfig::default();
     let mut broker = RackBroker::new(&policy, MachineId(0), 1, config, Instant::ZERO);
-    let mut spoken = Spoken::default();
+    let mut reports = Reports::default();
     let mut bytes = vec![PerDirection::both(Bytes::ZERO); services as usize];
     let periods = config.fabric_period.nanos() / config.period.nanos();
     // The first period has no length. A whole fabric period later the leader has reported.
     for period in 0..=periods + 1 {
         let now = Instant::from_nanos(period * config.period.nanos());
-        spoken.usage.clear();
+        reports.usage.clear();
         broker.handle_input(now, Input::Timeout);
         while let Some(output) = broker.poll_output() {
             match output {
@@ -85,24 +86,24 @@ fn spoken(services: u32, machines: u32) -> Result<Spoken, ComputeError> {
                     let readings: Vec<MeterReading> = leaves.map(reading).collect();
                     broker.handle_input(now, Input::Meters(&readings));
                 }
-                Output::Broadcast(report) => spoken.usage.push(report),
-                Output::ReportRack(report) if spoken.rack.first().is_none_or(|first| first.round == report.round) => {
-                    spoken.rack.push(report);
+                Output::Broadcast(report) => reports.usage.push(report),
+                Output::ReportRack(report) if reports.rack.first().is_none_or(|first| first.round == report.round) => {
+                    reports.rack.push(report);
                 }
-                Output::ReportRack(report) => spoken.rack = vec![report],
+                Output::ReportRack(report) => reports.rack = vec![report],
                 Output::Relay(_) | Output::SetLimits(_) => {}
             }
         }
         let most = FASTEST.bytes_in(config.period).get();
-        for (place, bytes) in bytes.iter_mut().enumerate() {
+        for (index, bytes) in bytes.iter_mut().enumerate() {
             // Spread over all magnitudes in steps of the golden ratio: no two alike, and no order
             // in them.
             let part = |turn: usize| 10f64.powf(-4.0 * ((turn as f64) * 0.618_033_988_749).fract());
             let used = |turn: usize| Bytes::new((most as f64 * part(turn)) as u64);
-            *bytes = PerDirection { tx: bytes.tx + used(2 * place + 1), rx: bytes.rx + used(2 * place + 2) };
+            *bytes = PerDirection { tx: bytes.tx + used(2 * index + 1), rx: bytes.rx + used(2 * index + 2) };
         }
     }
-    Ok(spoken)
+    Ok(reports)
 }
 
 /// A rack of `machines` with `services`, each on a port of its own.
@@ -127,11 +128,11 @@ mod tests {
 
     #[test]
     fn every_service_is_reported_once() {
-        let spoken = spoken(1_000, 40).expect("a policy");
-        assert_eq!(spoken.usage.iter().map(|report| report.rows.len()).sum::<usize>(), 1_000);
-        assert!(spoken.usage.iter().flat_map(|report| &report.rows).all(|row| row.tx.usage > Bandwidth::ZERO));
-        let spoken = super::spoken(1_000, 1).expect("a policy");
-        assert_eq!(spoken.rack.iter().map(|report| report.rows.len()).sum::<usize>(), 1_000);
+        let reports = reports_of(1_000, 40).expect("a policy");
+        assert_eq!(reports.usage.iter().map(|report| report.rows.len()).sum::<usize>(), 1_000);
+        assert!(reports.usage.iter().flat_map(|report| &report.rows).all(|row| row.tx.usage > Bandwidth::ZERO));
+        let reports = super::reports_of(1_000, 1).expect("a policy");
+        assert_eq!(reports.rack.iter().map(|report| report.rows.len()).sum::<usize>(), 1_000);
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Member {
         // Keys that were deleted between two sessions are missing in the reply.
         (self.leadership, self.policy_there) = (None, false);
         for entry in kept {
-            self.learn(&mut session, entry.key.clone(), Some(entry)).await?;
+            self.apply_key(&mut session, entry.key.clone(), Some(entry)).await?;
         }
         self.check_leadership();
         if std::mem::take(&mut self.warned) {
@@ -206,7 +206,7 @@ impl Member {
                 }
                 changes = watch.next() => {
                     for (key, entry) in changes? {
-                        self.learn(&mut session, key, entry).await?;
+                        self.apply_key(&mut session, key, entry).await?;
                     }
                     self.check_leadership();
                 }
@@ -225,8 +225,13 @@ impl Member {
         }
     }
 
-    /// Notes the value of a key.
-    async fn learn(&mut self, session: &mut EtcdSession, key: Vec<u8>, entry: Option<KeyValue>) -> Result<(), Failed> {
+    /// Applies the value of a key.
+    async fn apply_key(
+        &mut self,
+        session: &mut EtcdSession,
+        key: Vec<u8>,
+        entry: Option<KeyValue>,
+    ) -> Result<(), Failed> {
         let name = String::from_utf8_lossy(&key).into_owned();
         let text = |entry: &KeyValue| String::from_utf8_lossy(&entry.value).into_owned();
         match (name.strip_prefix(&self.config.prefix).unwrap_or(&name), entry) {

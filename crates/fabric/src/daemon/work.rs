@@ -69,7 +69,7 @@ impl Daemon {
         let alone = cluster.is_none();
         let broker = alone.then(|| FabricBroker::new(&policy, epoch, config.broker, Instant::ZERO));
         info!("fabric broker ready: {} racks, listening on {listen}", policy.network().racks().len());
-        if !weir_alloc::speaks_of_fabric(&policy) {
+        if !weir_alloc::has_fabric_limits(&policy) {
             warn!("the policy has no fabric limits: no rack leader will report");
         }
         Self {

@@ -132,10 +132,10 @@ impl Trace {
             if tags.is_empty() {
                 arrivals.sort_by_key(|arrival| arrival.at);
             } else {
-                let mut places: Vec<usize> = (0..arrivals.len()).collect();
-                places.sort_by_key(|place| arrivals[*place].at);
-                tags = places.iter().map(|place| tags[*place]).collect();
-                arrivals = places.iter().map(|place| arrivals[*place]).collect();
+                let mut order: Vec<usize> = (0..arrivals.len()).collect();
+                order.sort_by_key(|index| arrivals[*index].at);
+                tags = order.iter().map(|index| tags[*index]).collect();
+                arrivals = order.iter().map(|index| arrivals[*index]).collect();
             }
         }
         let (Some(first), Some(last)) = (arrivals.first().copied(), arrivals.last().copied()) else {

@@ -41,7 +41,7 @@ pub struct TraceQueue<'a> {
     /// The selected messages; all if empty.
     tags: &'a [Tag],
     /// The number of selected messages, at least one.
-    asked: u64,
+    counted: u64,
 }
 
 impl<'a> TraceQueue<'a> {
@@ -52,19 +52,19 @@ impl<'a> TraceQueue<'a> {
     /// [`TraceError::NoneSuch`] if no message has any of the tags.
     pub fn new(trace: &'a Trace, quantile: Quantile, tags: &'a [Tag]) -> Result<Self, TraceError> {
         let tags = if trace.tags.is_empty() { &[] } else { tags };
-        let asked = match tags {
+        let counted = match tags {
             [] => trace.len(),
             tags => trace.tags.iter().filter(|tag| has_one(**tag, tags)).count(),
         };
-        match asked {
+        match counted {
             0 => Err(TraceError::NoneSuch),
-            asked => Ok(Self { trace, quantile, tags, asked: asked as u64 }),
+            counted => Ok(Self { trace, quantile, tags, counted: counted as u64 }),
         }
     }
 
     /// The number of messages of the quantile.
-    pub fn asked(&self) -> u64 {
-        self.asked
+    pub fn counted(&self) -> u64 {
+        self.counted
     }
 
     /// The time within which the quantile of the messages finishes at `capacity`, rounded up to a
@@ -135,9 +135,9 @@ impl<'a> TraceQueue<'a> {
 
     /// Whether enough of the messages leave at most `most` work, with `drain` done in a nanosecond.
     fn keeps(&self, drain: u64, most: u128, watch: &mut impl Watch) -> Result<bool, TraceError> {
-        let mut left = self.asked - self.rank();
-        self.pass(drain, watch, |work, asked| {
-            let late = asked && work > most;
+        let mut left = self.counted - self.rank();
+        self.pass(drain, watch, |work, counted| {
+            let late = counted && work > most;
             if late && left == 0 {
                 return false;
             }
@@ -148,17 +148,17 @@ impl<'a> TraceQueue<'a> {
 
     /// The number of messages that have to be fast: ⌈pn⌉.
     fn rank(&self) -> u64 {
-        let rank = (u128::from(self.asked) * u128::from(self.quantile.billionths())).div_ceil(BILLION.into());
-        // Not above `asked`, since the quantile is below 1.
+        let rank = (u128::from(self.counted) * u128::from(self.quantile.billionths())).div_ceil(BILLION.into());
+        // Not above `counted`, since the quantile is below 1.
         rank as u64
     }
 
     /// The quantile of `work / bps` in nanoseconds.
     fn quantile_of(&self, drain: u64, bps: u64, watch: &mut impl Watch) -> Result<Duration, TraceError> {
-        let mut times = Vec::with_capacity(self.asked as usize);
+        let mut times = Vec::with_capacity(self.counted as usize);
         let bps = u128::from(bps);
-        self.pass(drain, watch, |work, asked| {
-            if asked {
+        self.pass(drain, watch, |work, counted| {
+            if counted {
                 // A time too long for a number of nanoseconds is longer than all others.
                 times.push(u64::try_from(work.div_ceil(bps)).unwrap_or(u64::MAX));
             }
@@ -186,14 +186,14 @@ impl<'a> TraceQueue<'a> {
             if watch.rows((part * LOOK) as u64, arrivals.len() as u64).is_break() {
                 return Err(TraceError::Stopped);
             }
-            for (place, arrival) in block.iter().enumerate() {
+            for (index, arrival) in block.iter().enumerate() {
                 // Both factors are below 2^64. Saturating: bytes of 2^64 each stop growing at
                 // 2^128.
                 work = work.saturating_sub(drain * u128::from(arrival.at - last));
                 work = work.saturating_add(u128::from(arrival.bytes) * (8 * WORK_IN_BIT));
                 last = arrival.at;
-                let asked = self.tags.is_empty() || has_one(self.trace.tags[part * LOOK + place], self.tags);
-                if !visit(work, asked) {
+                let counted = self.tags.is_empty() || has_one(self.trace.tags[part * LOOK + index], self.tags);
+                if !visit(work, counted) {
                     return Ok(false);
                 }
             }

@@ -133,8 +133,8 @@ fn head(text: &str) -> Result<Option<Columns>, Refused> {
     let missing = |what: &str| {
         (format!("the head line has no column `{what}`"), format!("name the columns, for example `time,size`; {HINT}"))
     };
-    let seconds = find(&["time", "start_s"]).map(|place| (place, 0));
-    let picoseconds = || find(&["start_ps"]).map(|place| (place, -12));
+    let seconds = find(&["time", "start_s"]).map(|index| (index, 0));
+    let picoseconds = || find(&["start_ps"]).map(|index| (index, -12));
     let (time, unit) = seconds.or_else(picoseconds).ok_or_else(|| missing("time"))?;
     let size = find(&["size", "bytes"]).ok_or_else(|| missing("size"))?;
     Ok(Some(Columns { time, unit, size, service: find(&["service"]) }))
@@ -143,12 +143,12 @@ fn head(text: &str) -> Result<Option<Columns>, Refused> {
 /// A line as a message and its service's name.
 fn message<'a>(text: &'a str, columns: &Columns) -> Result<(Arrival, &'a str), Refused> {
     let (mut time, mut size, mut service) = (None, None, "");
-    for (place, field) in text.split(',').enumerate() {
-        if place == columns.time {
+    for (index, field) in text.split(',').enumerate() {
+        if index == columns.time {
             time = Some(field.trim());
-        } else if place == columns.size {
+        } else if index == columns.size {
             size = Some(field.trim());
-        } else if Some(place) == columns.service {
+        } else if Some(index) == columns.service {
             service = field.trim();
         }
     }
@@ -182,16 +182,16 @@ fn nanos(text: &str, unit: i32) -> Option<u64> {
         return None;
     }
     // The first digit after the point is 10^8 nanoseconds.
-    let power = |place: i32| 10u128.checked_pow(u32::try_from(place).ok()?);
+    let power = |exponent: i32| 10u128.checked_pow(u32::try_from(exponent).ok()?);
     let mut nanos = 0u128;
-    for (place, digit) in whole.bytes().chain(part.bytes()).enumerate() {
-        let place = i32::try_from(whole.len()).ok()?.checked_sub(i32::try_from(place).ok()?)?;
-        let place = place.checked_add(8)?.checked_add(exponent)?.checked_add(unit)?;
-        match (digit - b'0', place) {
+    for (index, digit) in whole.bytes().chain(part.bytes()).enumerate() {
+        let before_point = i32::try_from(whole.len()).ok()?.checked_sub(i32::try_from(index).ok()?)?;
+        let power_of_ten = before_point.checked_add(8)?.checked_add(exponent)?.checked_add(unit)?;
+        match (digit - b'0', power_of_ten) {
             (0, _) => {}
             // Below a nanosecond: cut.
             (_, ..0) => break,
-            (digit, place) => nanos = nanos.checked_add(u128::from(digit).checked_mul(power(place)?)?)?,
+            (digit, own) => nanos = nanos.checked_add(u128::from(digit).checked_mul(power(own)?)?)?,
         }
     }
     u64::try_from(nanos).ok()

@@ -13,7 +13,7 @@ fn trace(messages: &[(u64, u64)]) -> Trace {
 }
 
 fn read(text: &str) -> Result<Trace, ReadError> {
-    let tag = |name: &str| ["a", "b"].iter().position(|known| *known == name).map(|place| Tag(place as u32));
+    let tag = |name: &str| ["a", "b"].iter().position(|known| *known == name).map(|index| Tag(index as u32));
     Trace::read(text.as_bytes(), tag, &mut ())
 }
 
@@ -60,7 +60,7 @@ fn refuses_inputs_without_a_result() {
     assert_eq!(Trace::new([]), Err(TraceError::TooShort));
     assert_eq!(Trace::new([(1, 1, None), (1, 1, None)]), Err(TraceError::TooShort));
     let trace = trace(&[(0, 1000), (1_000, 1000)]);
-    assert_eq!(TraceQueue::new(&trace, Quantile::P99, &[Tag(7)]).unwrap().asked(), 2, "no tags: all have every tag");
+    assert_eq!(TraceQueue::new(&trace, Quantile::P99, &[Tag(7)]).unwrap().counted(), 2, "no tags: all have every tag");
     let tagged = Trace::new([(0, 1, Some(Tag(0))), (1, 1, None)]).unwrap();
     assert_eq!(TraceQueue::new(&tagged, Quantile::P99, &[Tag(7)]).unwrap_err(), TraceError::NoneSuch);
     let queue = TraceQueue::new(&trace, Quantile::P99, &[]).unwrap();

@@ -58,13 +58,13 @@ pub(crate) fn ecn(frame: &[u8]) -> u8 {
     if frame[14] >> 4 == 6 { frame[15] >> 4 & 3 } else { frame[15] & 3 }
 }
 
-/// The five bits that hosts under Weir write a code into (`datapath/ecn.h`).
-pub(crate) fn origin(frame: &[u8]) -> u8 {
+/// The five bits that hold the ECN encapsulation marker (`datapath/ecn.h`).
+pub(crate) fn ecn_marker_bits(frame: &[u8]) -> u8 {
     if frame[14] >> 4 == 6 { (frame[15] & 0x0f) << 1 | frame[16] >> 7 } else { frame[18] >> 3 }
 }
 
-/// The frame with the code in these bits, as it stands there by chance, too.
-pub(crate) fn coded(mut frame: Vec<u8>) -> Vec<u8> {
+/// The frame with the ECN encapsulation marker, which a tenant's frame may have by chance, too.
+pub(crate) fn with_marker(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[14] >> 4 == 6 {
         frame[15] = frame[15] & 0xf0 | 0b1010;
         frame[16] |= 0x80;
@@ -74,14 +74,14 @@ pub(crate) fn coded(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What `b` says to `a`.
+/// A control message from `b` to `a`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Feedback, without `a`'s word.
+    /// Feedback without acknowledgement of `a`'s ECN capability message.
     Feedback,
-    /// Feedback that acknowledges `a`'s ECN capability.
+    /// Feedback that acknowledges `a`'s ECN capability message.
     FeedbackAck,
-    /// Declaration of its own ECN capability.
+    /// `b`'s ECN capability message.
     EcnCapability,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
 
-/// True, with a line that says why, when this host cannot run the tests.
+/// True, with a line of output with the reasons, if this host cannot run the tests.
 pub(crate) fn skipped() -> bool {
     let missing: Vec<String> = check(Purpose::Lab).iter().map(ToString::to_string).collect();
     if missing.is_empty() {

@@ -10,7 +10,7 @@ use crate::governed::{
 };
 use crate::language::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, SERVICE_EVENT, STALE_KEYWORDS};
 use std::sync::Arc;
-use weir_alloc::speaks_of_fabric;
+use weir_alloc::has_fabric_limits;
 use weir_document::{Field, Node, quote, scalar};
 use weir_policy::Policy;
 use weir_policy::language::{MAX_BURST, MAX_INTERVAL, MIN_BURST, MIN_INTERVAL};
@@ -175,7 +175,7 @@ impl<F: Files> Reader<'_, F> {
             if enforcement != Enforcement::Parley {
                 self.problems.note(broker.span, &*no_brokers, "leave the event out, or write `enforcement: parley`");
             } else if let Some(fabric) = all.iter().find(|node| node.scalar() == Some(FABRIC))
-                && !policies.iter().any(|policy| speaks_of_fabric(policy))
+                && !policies.iter().any(|policy| has_fabric_limits(policy))
             {
                 self.problems.note(
                     fabric.span,

@@ -304,11 +304,11 @@ impl<F: Files> Reader<'_, F> {
 }
 
 /// Whether a policy limits racks' uplinks beyond their speed.
-fn speaks_of_racks(policy: &Policy) -> bool {
-    let said = |share: weir_policy::Share| share.min > Bandwidth::ZERO || !share.max.is_unlimited();
+fn limits_racks(policy: &Policy) -> bool {
+    let has_limit = |share: weir_policy::Share| share.min > Bandwidth::ZERO || !share.max.is_unlimited();
     Direction::ALL.iter().any(|direction| {
         !policy.caps()[ContentionPoint::Rack][*direction].is_unlimited()
-            || policy.services().iter().any(|(_, service)| said(service.share(ContentionPoint::Rack, *direction)))
+            || policy.services().iter().any(|(_, service)| has_limit(service.share(ContentionPoint::Rack, *direction)))
     })
 }
 
@@ -326,13 +326,13 @@ fn simulator_only(
     if governed.enforcement == Enforcement::EyeQ {
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
     }
-    if governed.enforcement == Enforcement::Parley && weir_alloc::speaks_of_fabric(policy) {
+    if governed.enforcement == Enforcement::Parley && weir_alloc::has_fabric_limits(policy) {
         return Some("its policy limits the fabric, and the lab has no fabric broker".to_owned());
     }
     // Its own rack broker needs no message of others.
     if governed.enforcement == Enforcement::Shaper
         && policy.network().racks().iter().any(|rack| rack.machines().len() == 1)
-        && speaks_of_racks(policy)
+        && limits_racks(policy)
     {
         return Some("a machine alone in its rack is its own rack broker, and the policy limits racks".to_owned());
     }

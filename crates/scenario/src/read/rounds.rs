@@ -21,7 +21,7 @@ impl<F: Files> Reader<'_, F> {
         let size = item.field("size", scalar::size).value();
         let next = self.next_round(item);
         let (from, to, size) = (from?, to?, size?);
-        if from.place_of(to).is_some() {
+        if from.index_of(to).is_some() {
             let place = item.get("to").map_or(item.span, |node| node.span);
             let name = context.names.name_of(to);
             self.error(place, format!("host `{name}` would send to itself"), "name a receiver that is not in `from`");

@@ -134,9 +134,9 @@ impl Brokers {
             due: BTreeSet::new(),
             exchange: Exchange::default(),
         };
-        for place in 0..backend.machines.len() {
-            backend.due.extend(backend.timeout_of(Timer::Rack(place)).map(|at| (at, Timer::Rack(place))));
-            backend.machines[place].apply((policy, &backend.indices), world);
+        for index in 0..backend.machines.len() {
+            backend.due.extend(backend.timeout_of(Timer::Rack(index)).map(|at| (at, Timer::Rack(index))));
+            backend.machines[index].apply((policy, &backend.indices), world);
         }
         backend.due.extend(backend.timeout_of(Timer::Fabric).map(|at| (at, Timer::Fabric)));
         backend
@@ -150,9 +150,9 @@ impl Brokers {
     /// The time at which a timer is due.
     fn timeout_of(&self, timer: Timer) -> Option<Instant> {
         match timer {
-            Timer::Rack(place) => self.machines[place].broker.as_ref()?.poll_timeout(),
+            Timer::Rack(index) => self.machines[index].broker.as_ref()?.poll_timeout(),
             Timer::Fabric => self.fabric.as_ref()?.poll_timeout(),
-            Timer::Limits(place) => self.machines[place].until,
+            Timer::Limits(index) => self.machines[index].until,
         }
     }
 
@@ -174,10 +174,10 @@ impl Brokers {
             && at <= now
         {
             match timer {
-                Timer::Rack(place) => self.handle(place, Input::Timeout, world),
+                Timer::Rack(index) => self.handle(index, Input::Timeout, world),
                 Timer::Fabric => self.handle_fabric(FabricInput::Timeout, world),
-                Timer::Limits(place) => {
-                    self.machines[place].reset((&self.policy, &self.indices), world);
+                Timer::Limits(index) => {
+                    self.machines[index].reset((&self.policy, &self.indices), world);
                     self.reschedule(timer, Some(at));
                 }
             }
@@ -198,24 +198,24 @@ impl Brokers {
     }
 
     /// Passes a message to the brokers of a machine.
-    fn take<O: Observer>(&mut self, place: usize, message: &Message, world: &mut World<O>) {
+    fn take<O: Observer>(&mut self, index: usize, message: &Message, world: &mut World<O>) {
         if let Some(input) = message.rack_input() {
-            self.handle(place, input, world);
+            self.handle(index, input, world);
         } else if let Some(input) = message.fabric_input() {
             self.handle_fabric(input, world);
         }
     }
 
-    fn handle<O: Observer>(&mut self, place: usize, input: Input<'_>, world: &mut World<O>) {
-        let before = self.timeout_of(Timer::Rack(place));
-        match &mut self.machines[place].broker {
+    fn handle<O: Observer>(&mut self, index: usize, input: Input<'_>, world: &mut World<O>) {
+        let before = self.timeout_of(Timer::Rack(index));
+        match &mut self.machines[index].broker {
             Some(broker) => broker.handle_input(world.now().instant(), input),
             None => self.exchange.unreceived += 1,
         }
-        while let Some(output) = self.machines[place].broker.as_mut().and_then(RackBroker::poll_output) {
-            self.carry_out(place, output, world);
+        while let Some(output) = self.machines[index].broker.as_mut().and_then(RackBroker::poll_output) {
+            self.carry_out(index, output, world);
         }
-        self.reschedule(Timer::Rack(place), before);
+        self.reschedule(Timer::Rack(index), before);
     }
 
     fn handle_fabric<O: Observer>(&mut self, input: FabricInput<'_>, world: &mut World<O>) {
@@ -232,41 +232,41 @@ impl Brokers {
         self.reschedule(Timer::Fabric, before);
     }
 
-    fn carry_out<O: Observer>(&mut self, place: usize, output: Output, world: &mut World<O>) {
+    fn carry_out<O: Observer>(&mut self, index: usize, output: Output, world: &mut World<O>) {
         let now = world.now().instant();
         match output {
             Output::ReadMeters => {
-                let host = self.machines[place].host;
-                let reading = |(service, index)| MeterReading {
+                let host = self.machines[index].host;
+                let reading = |(service, service_index)| MeterReading {
                     service,
-                    bytes: world.host_bytes(host, index),
-                    network: world.network_reading(host, index),
+                    bytes: world.host_bytes(host, service_index),
+                    network: world.network_reading(host, service_index),
                 };
                 let readings: Vec<MeterReading> = self.indices.iter().map(reading).collect();
-                if let Some(broker) = &mut self.machines[place].broker {
+                if let Some(broker) = &mut self.machines[index].broker {
                     broker.handle_input(now, Input::Meters(&readings));
                 }
             }
-            Output::Broadcast(report) => self.broadcast(place, &report.into(), world),
-            Output::Relay(relay) => self.broadcast(place, &relay.into(), world),
-            Output::ReportRack(report) => self.send(place, self.fabric_machine, &report.into(), world),
+            Output::Broadcast(report) => self.broadcast(index, &report.into(), world),
+            Output::Relay(relay) => self.broadcast(index, &relay.into(), world),
+            Output::ReportRack(report) => self.send(index, self.fabric_machine, &report.into(), world),
             Output::SetLimits(limits) => {
-                let before = self.machines[place].until;
+                let before = self.machines[index].until;
                 let until = now + self.config.timeout;
-                self.machines[place].set(&limits, until, (&self.policy, &self.indices), world);
-                self.reschedule(Timer::Limits(place), before);
+                self.machines[index].set(&limits, until, (&self.policy, &self.indices), world);
+                self.reschedule(Timer::Limits(index), before);
             }
         }
     }
 
     /// Sends a message to the other machines of the rack.
-    fn broadcast<O: Observer>(&mut self, place: usize, message: &Message, world: &mut World<O>) {
+    fn broadcast<O: Observer>(&mut self, index: usize, message: &Message, world: &mut World<O>) {
         let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
         let policy = Arc::clone(&self.policy);
         let network = policy.network();
-        let rack = network.machine(MachineId(place as u32)).rack();
-        for peer in network.rack(rack).machines().iter().filter(|peer| peer.index() != place) {
-            self.put_on_wire(place, peer.index(), Arc::clone(&bytes), world);
+        let rack = network.machine(MachineId(index as u32)).rack();
+        for peer in network.rack(rack).machines().iter().filter(|peer| peer.index() != index) {
+            self.put_on_wire(index, peer.index(), Arc::clone(&bytes), world);
         }
     }
 
@@ -302,10 +302,10 @@ impl Brokers {
 
     /// Stops brokers.
     pub fn crash(&mut self, brokers: &BrokerSet) {
-        for place in brokers.machines.iter().map(|machine| machine.index()) {
-            let before = self.timeout_of(Timer::Rack(place));
-            self.machines[place].broker = None;
-            self.reschedule(Timer::Rack(place), before);
+        for index in brokers.machines.iter().map(|machine| machine.index()) {
+            let before = self.timeout_of(Timer::Rack(index));
+            self.machines[index].broker = None;
+            self.reschedule(Timer::Rack(index), before);
         }
         if brokers.fabric {
             let before = self.timeout_of(Timer::Fabric);
@@ -317,16 +317,16 @@ impl Brokers {
     /// Starts brokers; a running broker starts anew.
     pub fn restart(&mut self, brokers: &BrokerSet, now: Instant) {
         for &machine in &brokers.machines {
-            let place = machine.index();
-            let before = self.timeout_of(Timer::Rack(place));
-            let of = &mut self.machines[place];
+            let index = machine.index();
+            let before = self.timeout_of(Timer::Rack(index));
+            let of = &mut self.machines[index];
             of.epoch += 1;
             let mut broker = RackBroker::new(&self.policy, machine, of.epoch, self.config, now);
             if of.until.is_some() {
                 broker.resume(&of.in_force(&self.policy, &self.indices));
             }
             of.broker = Some(broker);
-            self.reschedule(Timer::Rack(place), before);
+            self.reschedule(Timer::Rack(index), before);
         }
         if brokers.fabric {
             let before = self.timeout_of(Timer::Fabric);

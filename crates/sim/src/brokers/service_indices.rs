@@ -21,7 +21,7 @@ impl ServiceIndices {
     }
     /// The index of a leaf service; `None` for a service with children.
     pub fn of(&self, service: ServiceId) -> Option<ServiceIndex> {
-        self.leaves.binary_search(&service).ok().map(|place| ServiceIndex(place as u16))
+        self.leaves.binary_search(&service).ok().map(|index| ServiceIndex(index as u16))
     }
     /// Every leaf with its index.
     pub fn iter(&self) -> impl Iterator<Item = (ServiceId, ServiceIndex)> {

@@ -21,10 +21,10 @@ impl Destinations {
         self.queues.entry((host, service, to)).or_default().push_back(packet);
     }
 
-    /// A packet goes on.
-    pub fn goes_on(&mut self, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
+    /// A packet is released.
+    pub fn released(&mut self, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
         let first = self.queues.get_mut(&(host, service, to)).and_then(VecDeque::pop_front);
-        assert_eq!(first, Some(packet), "another packet goes on than the one that waited longest");
+        assert_eq!(first, Some(packet), "a packet other than the oldest was released");
         *entry(&mut self.waits, packet.index()) = false;
     }
 
@@ -43,12 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "another packet goes on than the one that waited longest")]
+    #[should_panic(expected = "a packet other than the oldest was released")]
     fn catches_a_packet_that_overtakes() {
         let mut destinations = Destinations::default();
         let (host, service, to) = (HostId(0), ServiceIndex(0), HostId(1));
         destinations.waits(host, service, to, PacketId(3));
         destinations.waits(host, service, to, PacketId(4));
-        destinations.goes_on(host, service, to, PacketId(4));
+        destinations.released(host, service, to, PacketId(4));
     }
 }

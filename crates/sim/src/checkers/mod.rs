@@ -107,8 +107,15 @@ impl Observer for Checkers {
     fn waits(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
         self.destinations.waits(host, service, to, packet);
     }
-    fn goes_on(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, to: HostId, packet: PacketId) {
-        self.destinations.goes_on(host, service, to, packet);
+    fn destination_released(
+        &mut self,
+        _now: SimTime,
+        host: HostId,
+        service: ServiceIndex,
+        to: HostId,
+        packet: PacketId,
+    ) {
+        self.destinations.released(host, service, to, packet);
     }
     fn advertised(&mut self, _now: SimTime, host: HostId, service: ServiceIndex, rate: Bandwidth, capacity: Bandwidth) {
         self.limits.advertised(host, service, rate, capacity);

@@ -17,7 +17,7 @@ use weir_units::SimTime;
 #[derive(Debug, Default)]
 pub struct SharedBuffers {
     buffers: Vec<Buffer>,
-    ports: Vec<Option<Held>>,
+    ports: Vec<Option<PortUse>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Buffer {
 
 /// The bytes of a port in its buffer.
 #[derive(Debug, Default)]
-struct Held {
+struct PortUse {
     buffer: u32,
     bytes: u64,
     /// The time at which its transmitter is free.
@@ -43,7 +43,7 @@ impl SharedBuffers {
     pub fn shares(&mut self, port: PortId, buffer: u32, size: u64, alpha_thousandths: u32) {
         let known = entry(&mut self.buffers, buffer as usize);
         (known.size, known.alpha_thousandths) = (size, alpha_thousandths.into());
-        *entry(&mut self.ports, port.index()) = Some(Held { buffer, ..Held::default() });
+        *entry(&mut self.ports, port.index()) = Some(PortUse { buffer, ..PortUse::default() });
     }
 
     /// A port takes a frame.
@@ -112,7 +112,7 @@ impl SharedBuffers {
         buffer.bytes -= size;
     }
 
-    fn part(&mut self, port: PortId) -> Option<(&mut Held, &mut Buffer)> {
+    fn part(&mut self, port: PortId) -> Option<(&mut PortUse, &mut Buffer)> {
         let held = self.ports.get_mut(port.index())?.as_mut()?;
         let buffer = self.buffers.get_mut(held.buffer as usize)?;
         Some((held, buffer))

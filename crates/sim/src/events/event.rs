@@ -2,7 +2,7 @@
 
 use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
 
-/// What happens.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The packet reaches the far end of the link that it is on.

@@ -10,7 +10,7 @@ use weir_units::SimTime;
 pub(super) struct Entry {
     pub(super) time: SimTime,
     pub(super) sequence: u64,
-    /// What happens, packed.
+    /// The event, packed.
     pub(super) event: u64,
 }
 

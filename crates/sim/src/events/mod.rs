@@ -57,7 +57,7 @@ const DEFAULT_SHIFT: u32 = 16;
 struct Due {
     /// The time inside the bucket, and the sequence number below it.
     key: u64,
-    /// What happens, packed.
+    /// The event, packed.
     event: u64,
 }
 
@@ -155,8 +155,8 @@ impl EventQueue {
     fn insert_now(&mut self, time: SimTime, sequence: u64, event: u64) {
         let begin = SimTime::from_picos(self.bucket << self.shift);
         let due = Due { key: self.key(time.max(begin), sequence), event };
-        let place = self.current.partition_point(|other| other.key > due.key);
-        self.current.insert(place, due);
+        let index = self.current.partition_point(|other| other.key > due.key);
+        self.current.insert(index, due);
     }
 
     /// Takes the first event if it is due at or before `limit`.
@@ -288,7 +288,7 @@ impl EventQueue {
     }
 }
 
-/// An event's place in its bucket: its time inside the bucket, and its sequence number below it.
+/// An event's position in its bucket: its time inside the bucket, and its sequence number below it.
 #[inline]
 fn key(shift: u32, time: SimTime, sequence: u64) -> u64 {
     let inside = time.picos() & ((1 << shift) - 1);

@@ -66,10 +66,10 @@ impl<T: Copy> Wheel<T> {
     #[inline]
     pub(super) fn push(&mut self, number: u64, thing: T) {
         self.count += 1;
-        let place = number as usize % SLOTS;
-        let slot = &mut self.slots[place];
+        let index = number as usize % SLOTS;
+        let slot = &mut self.slots[index];
         if slot.count as usize == CHUNK {
-            self.occupied[place / WORD] |= 1 << (place % WORD);
+            self.occupied[index / WORD] |= 1 << (index % WORD);
             let chunk = self.free;
             let before = slot.first;
             if let Some(next) = self.next.get_mut(chunk as usize) {
@@ -88,9 +88,9 @@ impl<T: Copy> Wheel<T> {
     /// Empties the slot of this number and passes its contents on, a chunk at a time.
     #[inline]
     pub(super) fn take(&mut self, number: u64, mut receive: impl FnMut(&[T])) {
-        let place = number as usize % SLOTS;
-        let Slot { first: mut at, mut count } = std::mem::replace(&mut self.slots[place], EMPTY);
-        self.occupied[place / WORD] &= !(1 << (place % WORD));
+        let index = number as usize % SLOTS;
+        let Slot { first: mut at, mut count } = std::mem::replace(&mut self.slots[index], EMPTY);
+        self.occupied[index / WORD] &= !(1 << (index % WORD));
         while at != NONE {
             receive(&self.chunks[at as usize].0[..count as usize]);
             self.count -= count as usize;

@@ -21,7 +21,7 @@ pub(crate) enum Extension {
 /// The extensions of the packets that exist.
 #[derive(Debug, Default)]
 pub(crate) struct Extensions {
-    places: Vec<Option<Extension>>,
+    slots: Vec<Option<Extension>>,
     free: Vec<u32>,
 }
 
@@ -30,21 +30,21 @@ impl Extensions {
     pub(crate) const NONE: u32 = u32::MAX;
 
     pub(crate) fn insert(&mut self, extension: Extension) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u32
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
         });
-        self.places[place as usize] = Some(extension);
-        place
+        self.slots[index as usize] = Some(extension);
+        index
     }
-    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Extension> {
-        self.places.get_mut(place as usize)?.as_mut()
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Extension> {
+        self.slots.get_mut(index as usize)?.as_mut()
     }
     /// Takes an extension out; `None` for a packet without one.
-    pub(crate) fn remove(&mut self, place: u32) -> Option<Extension> {
-        let extension = self.places.get_mut(place as usize)?.take();
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Extension> {
+        let extension = self.slots.get_mut(index as usize)?.take();
         if extension.is_some() {
-            self.free.push(place);
+            self.free.push(index);
         }
         extension
     }
@@ -57,10 +57,10 @@ mod tests {
     #[test]
     fn extensions_come_and_go() {
         let mut extensions = Extensions::default();
-        let place = extensions.insert(Extension::Datagram(vec![1, 2].into()));
-        assert!(extensions.get_mut(place).is_some());
-        assert!(matches!(extensions.remove(place), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
-        assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), place);
+        let index = extensions.insert(Extension::Datagram(vec![1, 2].into()));
+        assert!(extensions.get_mut(index).is_some());
+        assert!(matches!(extensions.remove(index), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
+        assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), index);
         assert!(extensions.remove(Extensions::NONE).is_none());
     }
 }

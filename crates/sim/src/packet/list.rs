@@ -97,8 +97,8 @@ mod tests {
             list.push(&mut arena, id);
         }
         assert_eq!(list.iter(&arena).collect::<Vec<_>>(), ids);
-        for place in [2, 0, 4] {
-            list.take(&mut arena, ids[place]);
+        for index in [2, 0, 4] {
+            list.take(&mut arena, ids[index]);
         }
         list.push(&mut arena, ids[2]);
         let order: Vec<PacketId> = std::iter::from_fn(|| list.pop(&mut arena)).collect();

@@ -215,9 +215,9 @@ impl Arena {
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.count += 1;
         let id = self.free;
-        if let Some(place) = self.packets.get_mut(id.index()) {
-            self.free = place.next;
-            *place = packet;
+        if let Some(slot) = self.packets.get_mut(id.index()) {
+            self.free = slot.next;
+            *slot = packet;
             return id;
         }
         let id = PacketId(self.packets.len() as u32);
@@ -245,9 +245,9 @@ impl Arena {
     #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) -> Packet {
         self.count -= 1;
-        let place = &mut self.packets[id.index()];
-        let packet = *place;
-        place.next = self.free;
+        let slot = &mut self.packets[id.index()];
+        let packet = *slot;
+        slot.next = self.free;
         self.free = id;
         packet
     }

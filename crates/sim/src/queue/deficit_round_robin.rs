@@ -127,8 +127,8 @@ impl DeficitRoundRobin {
         let id = self.classes[longest].pop(packets);
         if self.classes[longest].is_empty() {
             self.deficits[longest] = 0;
-            let place = self.turns.iter().position(|&class| usize::from(class) == longest);
-            self.granted &= place != Some(0);
+            let index = self.turns.iter().position(|&class| usize::from(class) == longest);
+            self.granted &= index != Some(0);
             self.turns.retain(|&class| usize::from(class) != longest);
         }
         id

@@ -242,7 +242,7 @@ pub(crate) mod tests {
             for _ in 0..sent {
                 queue.pop(&mut packets);
             }
-            let said = queue.can_give_up(&packets, priority, rank, missing);
+            let reported = queue.can_give_up(&packets, priority, rank, missing);
             let mut gone = 0;
             while gone < missing {
                 let for_weight = |class: usize, queue: &Queue| {
@@ -263,7 +263,7 @@ pub(crate) mod tests {
                     Discipline::Fifo => prop_assert!(false, "first in, first out gives nothing up"),
                 }
             }
-            prop_assert_eq!(said, gone >= missing);
+            prop_assert_eq!(reported, gone >= missing);
         }
     }
 

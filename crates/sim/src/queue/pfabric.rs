@@ -68,8 +68,8 @@ mod tests {
 
     fn push(queue: &mut PFabric, packets: &mut Arena, flow: u32, rank: u32) -> PacketId {
         let id = packet(packets, 1500, 0);
-        let place = packets.get_mut(id);
-        (place.flow, place.rank) = (FlowId(flow), rank);
+        let packet = packets.get_mut(id);
+        (packet.flow, packet.rank) = (FlowId(flow), rank);
         queue.push(packets, id);
         id
     }

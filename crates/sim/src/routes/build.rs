@@ -20,7 +20,7 @@
 //! which reaches the leaves by ports 0, 1, 2 and 3, and the leaves are of another, which reaches
 //! every leaf by the set of its ports 0 and 1.
 
-use super::{NOT_A_LEAF, Neighbours, Place, Routes, Set, Way, mix};
+use super::{Forwarding, NOT_A_LEAF, Neighbours, Routes, Set, Way, mix};
 use crate::ids::{PortId, SwitchId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -136,10 +136,10 @@ impl Routes {
                 let table = &mut self.tables[first..];
                 let (mut at, mut groups) = (kind, groups.iter().rev());
                 while let (Some(Alike { step, before }), Some(group)) = (alike.get(at as usize), groups.next()) {
-                    for (place, &leaf) in group.iter().enumerate() {
+                    for (index, &leaf) in group.iter().enumerate() {
                         table[leaf as usize] = match step {
                             Step::Same(way) => *way,
-                            Step::Each(ways) => ways[place],
+                            Step::Each(ways) => ways[index],
                         };
                     }
                     at = *before;
@@ -147,11 +147,11 @@ impl Routes {
                 first as u32
             });
             let salt = mix(number + 1);
-            self.places.push(Place { salt, leaf: NOT_A_LEAF, table, ports: self.ports.len() as u32 });
+            self.switches.push(Forwarding { salt, leaf: NOT_A_LEAF, table, ports: self.ports.len() as u32 });
             self.ports.extend(neighbours.iter().map(|&(port, _)| port));
         }
         for (leaf, switch) in (0..).zip(leaves) {
-            self.places[switch.index()].leaf = leaf;
+            self.switches[switch.index()].leaf = leaf;
         }
     }
 }

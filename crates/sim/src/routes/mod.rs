@@ -58,7 +58,7 @@ struct Set {
 
 /// The forwarding state of a switch.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Forwarding {
     /// Distinguishes it from other switches.
     salt: u32,
     /// Its number among the leaves, or [`NOT_A_LEAF`].
@@ -74,7 +74,7 @@ pub(crate) type Neighbours = Vec<(PortId, SwitchId)>;
 /// The routes of all switches.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    places: Vec<Place>,
+    switches: Vec<Forwarding>,
     /// All tables, one after the other, each with a route for each leaf.
     tables: Vec<Way>,
     sets: Vec<Set>,
@@ -91,21 +91,21 @@ impl Routes {
     /// down).
     #[inline]
     pub(crate) fn route(&self, switch: SwitchId, leaf: u32, host: HostId, hash: u32) -> Option<PortId> {
-        let place = &self.places[switch.index()];
-        if place.leaf == leaf {
+        let forwarding = &self.switches[switch.index()];
+        if forwarding.leaf == leaf {
             return Some(self.down[host.index()]);
         }
-        let way = self.tables[place.table as usize + leaf as usize];
+        let way = self.tables[forwarding.table as usize + leaf as usize];
         let number = if way.0 & Way::SET == 0 {
             way.0
         } else if way == Way::NONE {
             return None;
         } else {
             let set = self.sets[(way.0 & !Way::SET) as usize];
-            let chosen = (u64::from(mix(hash ^ place.salt)) * u64::from(set.count)) >> 32;
+            let chosen = (u64::from(mix(hash ^ forwarding.salt)) * u64::from(set.count)) >> 32;
             self.choices[set.first as usize + chosen as usize]
         };
-        Some(self.ports[place.ports as usize + number as usize])
+        Some(self.ports[forwarding.ports as usize + number as usize])
     }
 }
 

@@ -28,10 +28,10 @@
 //! receive 9. Its meter advertises 5 Gb/s to each: the first two are below it, the third is limited
 //! to it, and 9 Gb/s arrive.
 //!
-//! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface's level.
+//! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface meter.
 
-mod places;
 mod receive;
+mod slot_table;
 mod transmit;
 
 use crate::ids::{HostId, ServiceIndex, SlotId};
@@ -39,7 +39,7 @@ use crate::observer::Observer;
 use crate::packet::List;
 use crate::timer::Timer;
 use crate::world::World;
-use places::Places;
+use slot_table::SlotTable;
 use weir_control::NetworkReading;
 use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter, ShaperConfig};
 use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
@@ -51,7 +51,7 @@ pub(crate) struct Shaping {
     pub(crate) on: bool,
     config: ShaperConfig,
     /// By host and service: the slots of limiters by destination.
-    destinations: Vec<Places>,
+    destinations: Vec<SlotTable>,
     /// Limiters and queues by destination, of all hosts; unused slots are in `free`.
     pub(crate) slots: Vec<Slot>,
     free: Vec<SlotId>,
@@ -91,7 +91,7 @@ struct Receiver {
 #[derive(Debug)]
 struct Interface {
     receive: InterfaceMeter,
-    /// The level above the root limiters, where the parameters have one (EyeQ).
+    /// The interface meter above the root limiters, where the parameters have one (EyeQ).
     transmit: Option<InterfaceMeter>,
 }
 
@@ -116,11 +116,11 @@ impl<O: Observer> World<O> {
         assert_eq!(config.services.len() + 1, self.service_count, "a shaper for each service");
         assert_eq!(config.capacities.len(), self.hosts.len(), "a capacity for each host");
         let now = self.now.instant();
-        let places = self.hosts.len() * self.service_count;
+        let count = self.hosts.len() * self.service_count;
         let shaping = &mut self.shaping;
         if !shaping.on {
             shaping.on = true;
-            shaping.destinations.resize_with(places, Places::default);
+            shaping.destinations.resize_with(count, SlotTable::default);
             for host in &mut self.hosts {
                 // From now on its packets do not go straight to the interface.
                 host.limited += 1;
@@ -128,20 +128,20 @@ impl<O: Observer> World<O> {
         }
         let meter = |machine, direction| config.interface_meter(MachineId(machine), direction, now);
         let interface = |machine| {
-            let receive = meter(machine, Direction::Rx).expect("every shaper has the receiving level");
+            let receive = meter(machine, Direction::Rx).expect("every shaper has an interface meter for receiving");
             Interface { receive, transmit: meter(machine, Direction::Tx) }
         };
         shaping.interfaces = (0..config.capacities.len() as u32).map(interface).collect();
-        shaping.weights = vec![Weight::ONE; places];
+        shaping.weights = vec![Weight::ONE; count];
         for (index, service) in config.services.iter().enumerate() {
             for &(machine, weight) in &service.senders {
                 shaping.weights[machine.index() * self.service_count + index] = weight;
             }
         }
-        for place in shaping.receivers.len()..places {
-            let index = place % self.service_count;
-            let parameters = config.services.get(index).map_or(config.parameters, |service| config.of(service));
-            let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, place as u32);
+        for index in shaping.receivers.len()..count {
+            let service = config.services.get(index % self.service_count);
+            let parameters = service.map_or(config.parameters, |service| config.of(service));
+            let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, index as u32);
             shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, committed: Bandwidth::ZERO });
         }
         for (host, receivers) in shaping.receivers.chunks_mut(self.service_count).enumerate() {
@@ -182,9 +182,9 @@ impl<O: Observer> World<O> {
 
     /// The state of a service's shaper at a host; `None` without shapers.
     pub fn shaper(&self, host: HostId, service: ServiceIndex) -> Option<ShaperReading> {
-        let place = host.index() * self.service_count + service.index();
-        let meter = &self.shaping.receivers.get(place)?.meter;
-        Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[place].limit })
+        let index = host.index() * self.service_count + service.index();
+        let meter = &self.shaping.receivers.get(index)?.meter;
+        Some(ShaperReading { capacity: meter.capacity(), rate: meter.rate(), limit: self.services[index].limit })
     }
 
     /// The network reading of a service's receive meter at a host; empty without shapers.
@@ -200,8 +200,8 @@ impl<O: Observer> World<O> {
 
     /// The rate of a service's limiter from one host to another; `None` without one.
     pub fn destination_rate(&self, from: HostId, service: ServiceIndex, to: HostId) -> Option<Bandwidth> {
-        let places = self.shaping.destinations.get(from.index() * self.service_count + service.index())?;
-        Some(self.shaping.slots[places.get(to.0)? as usize].limiter.rate())
+        let slots = self.shaping.destinations.get(from.index() * self.service_count + service.index())?;
+        Some(self.shaping.slots[slots.get(to.0)? as usize].limiter.rate())
     }
 
     /// The number of packets that wait for limiters of destinations, of all hosts.
@@ -209,7 +209,7 @@ impl<O: Observer> World<O> {
         self.shaping.slots.iter().map(|slot| slot.count as usize).sum()
     }
 
-    /// A service's part of the interface's current capacity; `None` without that level.
+    /// A service's part of the interface's current capacity; `None` without a meter.
     fn share_of(&self, host: HostId, service: ServiceIndex, direction: Direction) -> Option<Bandwidth> {
         let interface = &self.shaping.interfaces[host.index()];
         let meter = match direction {

@@ -24,9 +24,9 @@ impl<O: Observer> World<O> {
             packet.clear(MARKED);
         }
         let (now, bytes) = (self.now.instant(), Bytes::new(packet.size.into()));
-        let place = host.index() * self.service_count + service.index();
+        let index = host.index() * self.service_count + service.index();
         let shaping = &mut self.shaping;
-        let receiver = &mut shaping.receivers[place];
+        let receiver = &mut shaping.receivers[index];
         // A service below that by its brokers' limit demands no more than the limit.
         let committed = receiver.committed.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
@@ -37,7 +37,7 @@ impl<O: Observer> World<O> {
         if received.shares {
             self.share_receiving(host);
         }
-        let rate = self.shaping.receivers[place].meter.rate();
+        let rate = self.shaping.receivers[index].meter.rate();
         if received.feedback || (requested && !rate.is_unlimited()) {
             self.send_feedback(host, id, rate);
         }

@@ -1,5 +1,5 @@
-//! The sending side: destination limiters and their queues, and EyeQ's level above the root
-//! limiters.
+//! The sending side: destination limiters and their queues, and EyeQ's interface meter above the
+//! root limiters.
 
 use super::Slot;
 use crate::events::Event;
@@ -34,15 +34,15 @@ impl<O: Observer> World<O> {
             packet.set(CAPABLE, true);
             packet.set(SHAPED, true);
         }
-        let Some(place) = self.limiter_to(host, service, to) else {
+        let Some(slot_id) = self.limiter_to(host, service, to) else {
             self.enter_service(host, id);
             return;
         };
         let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
-        let slot = &mut self.shaping.slots[place.index()];
+        let slot = &mut self.shaping.slots[slot_id.index()];
         if slot.waiting.is_empty() {
             if slot.limiter.silent(now) == Verdict::Drop {
-                self.forget(place);
+                self.free_slot(slot_id);
                 self.enter_service(host, id);
                 return;
             }
@@ -54,7 +54,7 @@ impl<O: Observer> World<O> {
                 return;
             }
             if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
-                self.events.push(at, Event::Destination(place));
+                self.events.push(at, Event::Destination(slot_id));
             }
         }
         slot.waiting.push(&mut self.packets, id);
@@ -64,43 +64,43 @@ impl<O: Observer> World<O> {
 
     /// The limiter to a destination; the first packet creates it if the parameters require one.
     fn limiter_to(&mut self, host: HostId, service: ServiceIndex, to: HostId) -> Option<SlotId> {
-        let places = &self.shaping.destinations[host.index() * self.service_count + service.index()];
-        if let Some(place) = places.get(to.0) {
-            return Some(SlotId(place));
+        let slots = &self.shaping.destinations[host.index() * self.service_count + service.index()];
+        if let Some(slot_id) = slots.get(to.0) {
+            return Some(SlotId(slot_id));
         }
         let config = &self.shaping.config;
         config.parameters.destination.initial?;
         let parameters = config.of(&config.services[service.index()]).destination;
         let limiter = Destination::initial(self.now.instant(), &parameters)?;
-        Some(self.remember(host, service, to, limiter))
+        Some(self.assign_slot(host, service, to, limiter))
     }
 
-    /// Gives a limiter to a destination a slot.
-    fn remember(&mut self, host: HostId, service: ServiceIndex, to: HostId, limiter: Destination) -> SlotId {
+    /// Assigns a slot to the limiter of a destination.
+    fn assign_slot(&mut self, host: HostId, service: ServiceIndex, to: HostId, limiter: Destination) -> SlotId {
         let slot = Slot { limiter, waiting: List::default(), count: 0, host, service, to, release: Timer::default() };
         let shaping = &mut self.shaping;
-        let place = match shaping.free.pop() {
-            Some(place) => {
-                shaping.slots[place.index()] = slot;
-                place
+        let slot_id = match shaping.free.pop() {
+            Some(slot_id) => {
+                shaping.slots[slot_id.index()] = slot;
+                slot_id
             }
             None => {
                 shaping.slots.push(slot);
                 SlotId((shaping.slots.len() - 1) as u32)
             }
         };
-        shaping.destinations[host.index() * self.service_count + service.index()].insert(to.0, place.0);
-        place
+        shaping.destinations[host.index() * self.service_count + service.index()].insert(to.0, slot_id.0);
+        slot_id
     }
 
     /// Removes a limiter with an empty queue.
-    fn forget(&mut self, place: SlotId) {
+    fn free_slot(&mut self, slot_id: SlotId) {
         let shaping = &mut self.shaping;
-        let slot = &mut shaping.slots[place.index()];
-        debug_assert!(slot.waiting.is_empty(), "packets wait for a limiter that goes");
+        let slot = &mut shaping.slots[slot_id.index()];
+        debug_assert!(slot.waiting.is_empty(), "packets wait for a limiter that is removed");
         slot.release.cancel();
         shaping.destinations[slot.host.index() * self.service_count + slot.service.index()].remove(slot.to.0);
-        shaping.free.push(place);
+        shaping.free.push(slot_id);
     }
 
     /// A receiver's feedback sets the rate of its senders.
@@ -109,57 +109,56 @@ impl<O: Observer> World<O> {
         let at = host.index() * self.service_count + service.index();
         let (now, weight) = (self.now.instant(), self.shaping.weights[at]);
         match self.shaping.destinations[at].get(from.0).map(SlotId) {
-            Some(place) => {
-                let slot = &mut self.shaping.slots[place.index()];
+            Some(slot_id) => {
+                let slot = &mut self.shaping.slots[slot_id.index()];
                 slot.limiter.feedback(now, rate, weight);
                 if !slot.waiting.is_empty() {
-                    self.release_destination(place);
+                    self.release_destination(slot_id);
                 }
             }
             None => {
                 let config = &self.shaping.config;
                 let parameters = config.of(&config.services[service.index()]).destination;
-                self.remember(host, service, from, Destination::by_feedback(now, &parameters, rate, weight));
+                self.assign_slot(host, service, from, Destination::by_feedback(now, &parameters, rate, weight));
             }
         }
     }
 
     /// The event of a destination queue's timer.
-    pub(crate) fn destination_due(&mut self, place: SlotId) {
-        match self.shaping.slots[place.index()].release.fire(self.now) {
+    pub(crate) fn destination_due(&mut self, slot_id: SlotId) {
+        match self.shaping.slots[slot_id.index()].release.fire(self.now) {
             Fired::Stale => {}
-            Fired::Again(at) => self.events.push(at, Event::Destination(place)),
-            Fired::Due => self.release_destination(place),
+            Fired::Again(at) => self.events.push(at, Event::Destination(slot_id)),
+            Fired::Due => self.release_destination(slot_id),
         }
     }
 
     /// Releases the packets at the head of a destination's queue that may leave, and sets its timer
     /// for the next.
-    fn release_destination(&mut self, place: SlotId) {
+    fn release_destination(&mut self, slot_id: SlotId) {
         let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
         loop {
-            let slot = &mut self.shaping.slots[place.index()];
+            let slot = &mut self.shaping.slots[slot_id.index()];
             let id = slot.waiting.head;
             if id == PacketId::NONE {
                 return slot.release.cancel();
             }
             if slot.limiter.silent(now) == Verdict::Drop {
-                return self.release_all(place);
+                return self.release_all(slot_id);
             }
             let departure = slot.limiter.earliest(now);
             if departure > now {
                 if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
-                    self.events.push(at, Event::Destination(place));
+                    self.events.push(at, Event::Destination(slot_id));
                 }
-                // Under overload tens of thousands of packets wait: this one has left the cache by
-                // now.
+                // Under overload tens of thousands of packets wait: this one is no longer cached.
                 self.packets.fetch(id);
                 return;
             }
             let size = self.packets.get(id).size;
             slot.limiter.departure(now, Bytes::new(size.into()));
             self.packets.get_mut(id).set(REQUESTS_FEEDBACK, slot.limiter.requests_feedback(now));
-            let host = self.let_go(place);
+            let host = self.let_go(slot_id);
             if self.enter_service(host, id) {
                 self.resume(id);
             }
@@ -167,28 +166,28 @@ impl<O: Observer> World<O> {
     }
 
     /// Takes the first packet from a destination's queue; returns the host that it belongs to.
-    fn let_go(&mut self, place: SlotId) -> HostId {
-        let slot = &mut self.shaping.slots[place.index()];
+    fn let_go(&mut self, slot_id: SlotId) -> HostId {
+        let slot = &mut self.shaping.slots[slot_id.index()];
         let (host, service, to) = (slot.host, slot.service, slot.to);
         if let Some(id) = slot.waiting.pop(&mut self.packets) {
             slot.count -= 1;
-            self.observer.goes_on(self.now, host, service, to, id);
+            self.observer.destination_released(self.now, host, service, to, id);
         }
         host
     }
 
     /// Releases all packets that wait for a limiter, and removes it: its feedback is too old.
-    fn release_all(&mut self, place: SlotId) {
-        let slot = &self.shaping.slots[place.index()];
+    fn release_all(&mut self, slot_id: SlotId) {
+        let slot = &self.shaping.slots[slot_id.index()];
         let (host, service) = (slot.host, slot.service);
         let limited = self.services[host.index() * self.service_count + service.index()].limiter.is_some();
         let mut sent = None;
         loop {
-            let id = self.shaping.slots[place.index()].waiting.head;
+            let id = self.shaping.slots[slot_id.index()].waiting.head;
             if id == PacketId::NONE {
                 break;
             }
-            self.let_go(place);
+            self.let_go(slot_id);
             if limited {
                 self.push_to_service(host, service, id);
             } else if self.enter_interface(host, id) {
@@ -196,7 +195,7 @@ impl<O: Observer> World<O> {
             }
         }
         // Flows send more only now: their packets find no limiter, and must not overtake.
-        self.forget(place);
+        self.free_slot(slot_id);
         if limited {
             self.release_heads(host, service);
         }
@@ -205,7 +204,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Counts departures from a service's root limiter, for the level above.
+    /// Counts departures from a service's root limiter, for the interface meter above it.
     pub(crate) fn count_sent(&mut self, host: HostId, size: u32) {
         let now = self.now.instant();
         let transmit = &mut self.shaping.interfaces[host.index()].transmit;
@@ -214,7 +213,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Divides a host's sending capacity among its services, if there is a level above (EyeQ).
+    /// Divides a host's sending capacity among its services, if there is an interface meter for sending (EyeQ).
     pub(super) fn share_transmitting(&mut self, host: HostId) {
         for service in (0..self.service_count as u16 - 1).map(ServiceIndex) {
             let Some(share) = self.share_of(host, service, Direction::Tx) else { return };

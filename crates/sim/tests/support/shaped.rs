@@ -1,7 +1,6 @@
 //! Hosts with Parley's shapers, shared by the tests of shapers.
 
 use super::{SIZES, delivered, run};
-use weir_datapath::ShaperParameters;
 use weir_policy::{Share, Sharing};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceShaper, ShaperConfig, SimTime, World};
@@ -13,17 +12,14 @@ pub(crate) const MARK: Bytes = Bytes::new(80_000);
 /// Parley's shapers for services with these receive shares at each machine.
 pub(crate) fn parley(hosts: usize, shares: &[Share]) -> ShaperConfig {
     let service = |&share: &Share| ServiceShaper {
-        interval: ShaperParameters::PARLEY.interval,
-        burst: Bytes::new(64_000),
         shares: PerDirection { tx: Share::default(), rx: share },
-        senders: Vec::new(),
+        ..ServiceShaper::default()
     };
     ShaperConfig {
-        parameters: ShaperParameters::PARLEY,
         sharing: Sharing::Fill,
         services: shares.iter().map(service).collect(),
         capacities: vec![PerDirection { tx: Bandwidth::from_gbps(10), rx: Bandwidth::from_mbps(9500) }; hosts],
-        transmit: None,
+        ..ShaperConfig::default()
     }
 }
 

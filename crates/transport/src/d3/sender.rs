@@ -63,7 +63,7 @@ impl Pacer {
     }
 
     /// Whether the flow sends requests without data, because packets with data are rare or absent.
-    fn asks_alone(&self) -> bool {
+    fn requests_alone(&self) -> bool {
         // Half of the bound `within`; a round trip, the other half, passes between a request and
         // its grant.
         let seldom = SimTime::from_picos(self.min_rto.picos() / 2);
@@ -155,7 +155,7 @@ impl Machine for Sender {
             return owes.then(|| self.bare());
         }
         let due = matches!(pacer.requests, Requests::None | Requests::Due);
-        if due && pacer.asks_alone() {
+        if due && pacer.requests_alone() {
             return Some(self.bare());
         }
         if pacer.rate == Bandwidth::ZERO {

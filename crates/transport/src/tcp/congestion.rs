@@ -3,7 +3,7 @@
 use crate::rto::Rto;
 use weir_units::SimTime;
 
-/// An acknowledgement as congestion control sees it.
+/// An acknowledgement as input of congestion control.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
     /// When it arrived.

@@ -131,9 +131,9 @@ impl<C: Congestion> Sender<C> {
         let throttled = self.is_throttled(flight);
         let was_recovering = board.is_recovering();
         let (mut newly, mut delivered, mut rtt) = (0, 0, SimTime::ZERO);
-        let next = ack.answer.next;
+        let next = ack.content.next;
         if next > self.acked {
-            rtt = now - ack.answer.stamp;
+            rtt = now - ack.content.stamp;
             newly = self.advance(now, next, rtt);
             delivered = newly - board.sacked.drop_below(next);
         }
@@ -155,7 +155,7 @@ impl<C: Congestion> Sender<C> {
             sent: self.highest,
             rtt,
             srtt: self.rto.srtt().unwrap_or(SimTime::ZERO),
-            echo: ack.answer.echo,
+            echo: ack.content.echo,
             may_grow: newly > 0 && throttled && !was_recovering && !lost,
             repeated: next <= self.timed_out,
         });
@@ -249,7 +249,7 @@ impl<C: Congestion> Machine for Sender<C> {
 
     #[inline]
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
-        let next = ack.answer.next;
+        let next = ack.content.next;
         debug_assert!(next <= self.highest, "{next} is acknowledged, but only {} was sent", self.highest);
         if self.board.is_some() || !ack.sack.is_empty() {
             return self.on_selective_ack(now, ack);
@@ -258,7 +258,7 @@ impl<C: Congestion> Machine for Sender<C> {
             return;
         }
         let throttled = self.is_throttled(self.next - self.acked);
-        let rtt = now - ack.answer.stamp;
+        let rtt = now - ack.content.stamp;
         let newly = self.advance(now, next, rtt);
         self.congestion.on_ack(&Progress {
             now,
@@ -268,7 +268,7 @@ impl<C: Congestion> Machine for Sender<C> {
             sent: self.highest,
             rtt,
             srtt: self.rto.srtt().unwrap_or(SimTime::ZERO),
-            echo: ack.answer.echo,
+            echo: ack.content.echo,
             may_grow: throttled,
             repeated: next <= self.timed_out,
         });

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_transport::d3::{RateHeader, Router};
 use weir_transport::{
-    Ack, Acknowledge, Answer, Arrival, Connection, Parameters, Receiver, SackBlocks, Segment, Sender, Timeout,
+    Ack, AckContent, Acknowledge, Arrival, Connection, Parameters, Receiver, SackBlocks, Segment, Sender, Timeout,
 };
 use weir_units::{Bandwidth, SimTime};
 
@@ -42,7 +42,7 @@ const PATIENCE: u64 = 50_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Data(Arrival, Option<Box<RateHeader>>),
-    Ack(Answer, SackBlocks, Option<Box<RateHeader>>),
+    Ack(AckContent, SackBlocks, Option<Box<RateHeader>>),
     /// A delayed acknowledgement is due.
     Due,
 }
@@ -78,7 +78,7 @@ pub(crate) struct World {
     receiver: Receiver,
     router: Router,
     /// The receiver's last acknowledgement.
-    said: u64,
+    acknowledged: u64,
     outcome: Outcome,
 }
 
@@ -111,7 +111,7 @@ impl World {
             sender: Sender::new(parameters, &connection),
             receiver: Receiver::new(parameters),
             router: Router::new(0, line_rate),
-            said: 0,
+            acknowledged: 0,
             outcome: Outcome::default(),
         }
     }
@@ -225,48 +225,48 @@ impl World {
                 if before < self.total && self.receiver.next() == self.total {
                     self.outcome.delivered = self.now;
                 }
-                if let Some(answer) = reaction.before {
-                    assert_eq!(answer.next, before, "what came before the packet");
+                if let Some(content) = reaction.before {
+                    assert_eq!(content.next, before, "what came before the packet");
                     let sack = self.receiver.sack();
-                    self.acknowledge(answer, sack, None);
+                    self.acknowledge(content, sack, None);
                 }
                 match reaction.acknowledge {
-                    Acknowledge::Now => self.answer(header),
+                    Acknowledge::Now => self.send_ack(header),
                     Acknowledge::Later(at) => self.schedule(at, Event::Due),
                     Acknowledge::Never => {}
                 }
             }
             Event::Due => {
                 if self.receiver.owes_ack() {
-                    self.answer(None);
+                    self.send_ack(None);
                 }
             }
-            Event::Ack(answer, sack, header) => {
+            Event::Ack(content, sack, header) => {
                 let sack = &sack.blocks[..usize::from(sack.count)];
                 let before = self.sender.acked();
-                self.sender.on_ack(self.now, &Ack { answer, sack, grant: header.as_deref() });
-                assert_eq!(self.sender.acked(), before.max(answer.next));
+                self.sender.on_ack(self.now, &Ack { content, sack, grant: header.as_deref() });
+                assert_eq!(self.sender.acked(), before.max(content.next));
             }
         }
     }
 
-    fn answer(&mut self, header: Option<Box<RateHeader>>) {
-        let answer = self.receiver.acknowledge();
+    fn send_ack(&mut self, header: Option<Box<RateHeader>>) {
+        let content = self.receiver.acknowledge();
         let sack = self.receiver.sack();
         assert!(!self.receiver.owes_ack());
-        self.acknowledge(answer, sack, header);
+        self.acknowledge(content, sack, header);
     }
 
-    fn acknowledge(&mut self, answer: Answer, sack: SackBlocks, header: Option<Box<RateHeader>>) {
+    fn acknowledge(&mut self, content: AckContent, sack: SackBlocks, header: Option<Box<RateHeader>>) {
         let highest = self.sender.highest();
-        assert!(answer.next <= highest, "{answer:?} acknowledges what was not sent");
-        assert!(answer.next >= self.said, "{answer:?} takes back {}", self.said);
-        assert!(answer.stamp <= self.now);
+        assert!(content.next <= highest, "{content:?} acknowledges what was not sent");
+        assert!(content.next >= self.acknowledged, "{content:?} takes back {}", self.acknowledged);
+        assert!(content.stamp <= self.now);
         for block in &sack.blocks[..usize::from(sack.count)] {
-            assert!(answer.next < block.from && block.from < block.to && block.to <= highest, "{block:?}");
+            assert!(content.next < block.from && block.from < block.to && block.to <= highest, "{block:?}");
         }
-        self.said = answer.next;
+        self.acknowledged = content.next;
         self.outcome.acknowledgements += 1;
-        self.transmit(Event::Ack(answer, sack, header));
+        self.transmit(Event::Ack(content, sack, header));
     }
 }

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use weir_control::parts::ROWS_PER_PART;
 use weir_control::rate::{QuantisedRate, rounded};
 use weir_control::{Demand, RateRow, UsageRow};
+use weir_datapath::abi;
 use weir_units::{Bandwidth, PerDirection};
 
 fn key() -> Key {
@@ -46,6 +47,16 @@ fn rack_report() -> RackReport {
     let rows = vec![RateRow { service: ServiceId(9), rates: PerDirection { tx: mbps(7), rx: mbps(80_000) } }];
     let UsageReport { machine, policy, epoch, round, first, last, .. } = report();
     RackReport { machine, policy, epoch, round, first, last, rows }
+}
+
+/// The kernel's programs pass brokers' datagrams on by these constants of theirs (`datapath/feedback.h`).
+#[test]
+fn kernel_has_the_same_format_and_other_kinds() {
+    assert_eq!(u32::from_be_bytes(*MAGIC), abi::MAGIC);
+    assert_eq!(u32::from(VERSION), abi::WIRE_VERSION);
+    for kind in [KIND_USAGE, KIND_RELAY, KIND_RACK_REPORT, KIND_RACK_LIMITS] {
+        assert!(![abi::KIND_FEEDBACK, abi::KIND_ECN_CAPABILITY].contains(&kind.into()), "{kind}");
+    }
 }
 
 #[test]

@@ -54,9 +54,9 @@ impl FlowList {
         self.flows.last().map_or(SimTime::ZERO, |flow| flow.at)
     }
 
-    /// The flow at a place, as it will start.
-    fn start(&self, place: usize) -> Option<FlowStart> {
-        let flow = self.flows.get(place)?;
+    /// The flow at an index, as it will start.
+    fn start(&self, index: usize) -> Option<FlowStart> {
+        let flow = self.flows.get(index)?;
         Some(FlowStart::new(flow.at, flow.from, flow.to, flow.bytes, flow.id))
     }
 }

@@ -27,10 +27,10 @@ struct Columns {
 impl FlowList {
     /// Reads a table with the columns
     ///
-    /// | column | says |
+    /// | column | meaning |
     /// |---|---|
     /// | `start_s` | the start in seconds, decimal; digits beyond picoseconds are cut |
-    /// | `src`, `dst` | the hosts, as `resolve` knows them |
+    /// | `src`, `dst` | the hosts, by names that `resolve` accepts |
     /// | `packets` or `bytes` | the size; a packet is `payload` bytes |
     /// | `id` | optional: the flow's number, unique, which becomes its tag; without it flows are numbered from 0 |
     ///
@@ -103,10 +103,10 @@ fn columns<R: Read>(table: &Table<R>, payload: u32) -> Result<Columns, TableErro
 fn read_flow<R: Read>(
     table: &Table<R>,
     columns: &Columns,
-    place: u64,
+    index: u64,
     resolve: &mut impl FnMut(&str) -> Result<MachineId, String>,
 ) -> Result<Listed, FieldError> {
-    let id = columns.id.map_or(Ok(place), |column| table.whole(column, "17"))?;
+    let id = columns.id.map_or(Ok(index), |column| table.whole(column, "17"))?;
     let text = table.field(columns.start);
     let picos = decimal::parse(text, DECIMALS).ok_or_else(|| {
         (format!("{} is not a time in seconds", quote(text)), "zero or more, for example `0.000008540`".to_owned())

@@ -215,7 +215,7 @@ impl RequestsState {
             Driver::Closed { thinking, .. } => thinking.pop()?.0.2,
             Driver::Open { clock, choice } => {
                 clock.advance();
-                choice.place(self.spec.clients.len())
+                choice.index(self.spec.clients.len())
             }
         };
         let (from, rng) = (self.spec.clients.at(client), &mut self.draws[client]);

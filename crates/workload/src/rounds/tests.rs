@@ -32,8 +32,8 @@ fn open_incast_starts_every_period() {
     let flows = all(&mut workload);
     assert_eq!(flows.len(), 400);
     for (i, flow) in flows.iter().enumerate() {
-        let (round, place) = (i as u64 / 40, i as u32 % 40);
-        assert_eq!((flow.from, flow.to, flow.bytes), (MachineId(place + 1), MachineId(0), 20_000));
+        let (round, index) = (i as u64 / 40, i as u32 % 40);
+        assert_eq!((flow.from, flow.to, flow.bytes), (MachineId(index + 1), MachineId(0), 20_000));
         assert_eq!((flow.at, flow.tag), (SimTime::from_millis(5 + round), i as u64));
     }
 }

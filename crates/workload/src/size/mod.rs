@@ -108,12 +108,12 @@ impl SizeDistribution {
     /// The size below which `fraction`·2^−64 of all sizes are.
     pub fn quantile(&self, fraction: u64) -> u64 {
         let fraction = u128::from(fraction);
-        let place = self.steps.partition_point(|step| step.until <= fraction);
-        let step = self.steps[place];
+        let index = self.steps.partition_point(|step| step.until <= fraction);
+        let step = self.steps[index];
         if step.above == step.to {
             return step.to;
         }
-        let from = self.start(place);
+        let from = self.start(index);
         // Below 2^64 · 2^64; the quotient is below the number of sizes.
         let offset = (fraction - from) * u128::from(step.to - step.above) / (step.until - from);
         step.above + 1 + offset as u64
@@ -154,13 +154,13 @@ impl SizeDistribution {
     }
 
     /// The fraction at which a step begins.
-    fn start(&self, place: usize) -> u128 {
-        if place == 0 { 0 } else { self.steps[place - 1].until }
+    fn start(&self, index: usize) -> u128 {
+        if index == 0 { 0 } else { self.steps[index - 1].until }
     }
 
     /// The steps with their probabilities.
     fn parts(&self) -> impl Iterator<Item = (f64, Step)> + '_ {
-        self.steps.iter().enumerate().map(|(place, &step)| ((step.until - self.start(place)) as f64 / ONE as f64, step))
+        self.steps.iter().enumerate().map(|(index, &step)| ((step.until - self.start(index)) as f64 / ONE as f64, step))
     }
 }
 

@@ -87,7 +87,7 @@ async fn look(member: &mut Member, session: &mut EtcdSession) -> i64 {
     let (kept, _) = session.under(b"/test/policy").await.expect("a reply");
     let entry = kept.into_iter().next().expect("there is one");
     let revision = entry.mod_revision;
-    member.learn(session, b"/test/policy".to_vec(), Some(entry)).await.expect("learned");
+    member.apply_key(session, b"/test/policy".to_vec(), Some(entry)).await.expect("applied");
     revision
 }
 

@@ -5,7 +5,7 @@ use super::*;
 const GIGABIT: Bandwidth = Bandwidth::from_gbps(1);
 const WITHIN: SimTime = SimTime::from_millis(10);
 
-/// A flow, as its sender sees it.
+/// A flow, from its sender's side.
 #[derive(Default)]
 struct Flow {
     notes: Vec<Note>,

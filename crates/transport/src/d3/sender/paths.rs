@@ -2,7 +2,7 @@
 
 use super::super::Router;
 use super::*;
-use crate::api::Answer;
+use crate::api::AckContent;
 use proptest::prelude::*;
 
 const ROUND_TRIP: SimTime = SimTime::from_micros(100);
@@ -75,8 +75,8 @@ impl Network {
                 continue;
             }
             let next = segment.sequence + u64::from(segment.length);
-            let answer = Answer { next, stamp: self.now, echo: false };
-            flow.sender.on_ack(self.now + ROUND_TRIP, &Ack { answer, sack: &[], grant: Some(&header) });
+            let content = AckContent { next, stamp: self.now, echo: false };
+            flow.sender.on_ack(self.now + ROUND_TRIP, &Ack { content, sack: &[], grant: Some(&header) });
         }
         for (port, router) in self.ports.iter().enumerate() {
             let lately = |flow: &&Flow| self.now <= flow.asked_at + Parameters::default().min_rto;
@@ -165,8 +165,8 @@ proptest! {
         for (number, path, lost_after, rounds) in changes {
             let flow = &mut network.flows[number];
             // Not the repetition of a lost one too: each waits twice as long as the one before.
-            let answered = !matches!(flow.sender.pacer.requests, Requests::Sent(_));
-            flow.lost_after = lost_after.filter(|_| answered).map(|ports| ports.min(path.len()));
+            let decided = !matches!(flow.sender.pacer.requests, Requests::Sent(_));
+            flow.lost_after = lost_after.filter(|_| decided).map(|ports| ports.min(path.len()));
             flow.path = path;
             network.over.fill(0);
             for _ in 0..rounds {

@@ -2,7 +2,7 @@
 
 use super::super::Router;
 use super::*;
-use crate::api::Answer;
+use crate::api::AckContent;
 
 const US: fn(u64) -> SimTime = SimTime::from_micros;
 
@@ -22,9 +22,9 @@ fn sender(bytes: u64, deadline: Option<SimTime>) -> Sender {
     Sender::new(&Parameters::default(), &connection(bytes, deadline))
 }
 /// An acknowledgement, with a router's grant to the request.
-fn answer(sender: &mut Sender, now: SimTime, next: u64, grant: Option<RateHeader>) {
-    let answer = Answer { next, stamp: now.saturating_sub(US(100)), echo: false };
-    sender.on_ack(now, &Ack { answer, sack: &[], grant: grant.as_ref() });
+fn acknowledge(sender: &mut Sender, now: SimTime, next: u64, grant: Option<RateHeader>) {
+    let content = AckContent { next, stamp: now.saturating_sub(US(100)), echo: false };
+    sender.on_ack(now, &Ack { content, sack: &[], grant: grant.as_ref() });
 }
 /// The header after ports of these rates, numbered from 0, have granted. No other flow uses them.
 fn granted(mut header: RateHeader, mbps: &[u64]) -> RateHeader {
@@ -46,7 +46,7 @@ fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     let (rate, within) = (Bandwidth::from_gbps(1), SimTime::from_millis(10));
     assert_eq!(header, RateHeader { number: 1, rate, within, ..RateHeader::EMPTY });
     assert_eq!(sender.poll(SimTime::ZERO), None);
-    answer(&mut sender, US(100), 0, Some(granted(header, &[500, 200, 800])));
+    acknowledge(&mut sender, US(100), 0, Some(granted(header, &[500, 200, 800])));
 
     let data = sender.poll(US(100)).unwrap();
     assert_eq!((data.sequence, data.length, data.request), (0, 1000, true));
@@ -60,14 +60,14 @@ fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     assert_eq!((data.sequence, data.request), (1000, false));
     assert_eq!(sender.window(), 2_500);
     // A faster grant does not wait for the slower one's turn.
-    answer(&mut sender, US(150), 1000, Some(granted(header.clone(), &[1000])));
+    acknowledge(&mut sender, US(150), 1000, Some(granted(header.clone(), &[1000])));
     // A repeated grant changes nothing, and it is not the grant of the next request.
-    answer(&mut sender, US(150), 1000, Some(granted(header, &[7])));
+    acknowledge(&mut sender, US(150), 1000, Some(granted(header, &[7])));
     assert_eq!(sender.timer(), US(158));
     let data = sender.poll(US(158)).unwrap();
     assert_eq!((data.sequence, data.request), (2000, true));
     let header = sender.request(US(158));
-    answer(&mut sender, US(300), 3000, Some(granted(header, &[400])));
+    acknowledge(&mut sender, US(300), 3000, Some(granted(header, &[400])));
     assert!(!sender.is_done());
     let last = sender.poll(US(300)).unwrap();
     assert_eq!((last.length, last.request), (0, true));
@@ -100,7 +100,7 @@ fn a_flow_with_a_grant_of_zero_sends_a_request_per_round_trip() {
         let header = sender.request(now);
         assert_eq!(noting_ports(&header).len(), usize::from(round > 0));
         assert_eq!(sender.poll(now), None);
-        answer(&mut sender, US(100 * round + 100), 0, Some(granted(header, &[0])));
+        acknowledge(&mut sender, US(100 * round + 100), 0, Some(granted(header, &[0])));
     }
 }
 
@@ -139,7 +139,7 @@ fn a_flow_with_a_small_grant_sends_a_request_per_round_trip() {
     let mut header = sender.request(SimTime::ZERO);
     for round in 1..5 {
         let now = US(100 * round);
-        answer(&mut sender, now, 0, Some(little(&header)));
+        acknowledge(&mut sender, now, 0, Some(little(&header)));
         let bare = sender.poll(now).unwrap();
         assert_eq!((bare.length, bare.request), (0, true));
         header = sender.request(now);
@@ -162,7 +162,7 @@ fn senders_and_a_router_settle() {
             if flow.poll(now).is_some_and(|segment| segment.request) {
                 let mut header = flow.request(now);
                 router.on_request(now, &mut header);
-                answer(flow, now + US(90), next, Some(header));
+                acknowledge(flow, now + US(90), next, Some(header));
             }
         }
     };

@@ -1,36 +1,36 @@
-//! From a destination to its place: a small open-addressing table.
+//! From a destination to its slot: a small open-addressing table.
 //!
-//! Problem: every packet of a shaped service asks whether its destination has a limiter, and a
-//! service may have limiters to thousands of hosts, of which a few come and go. Approach: keys and
-//! values in one array of a power of two, at most half full; a key stands at its hash or, where
-//! that is taken, at the next free place. Removing moves what follows back, so that no gap cuts a
-//! run of keys. The array is never iterated: its order decides nothing.
+//! Problem: every packet of a shaped service looks up the limiter of its destination, and a service
+//! may have limiters to thousands of hosts, of which a few are created and removed. Approach: keys
+//! and values in one array of a power of two, at most half full; a key is stored at the index of its
+//! hash or, if that is taken, at the next free index. Removing a key moves the following ones back,
+//! so that no gap splits a run of keys. The array is never iterated: its order has no effect.
 //!
-//! Worked example: of 16 places hosts 1 and 22 both have the home 9; they stand at 9 and 10. Host 1
-//! goes: host 22 moves to 9.
+//! Worked example: of 16 indices hosts 1 and 22 both have the home 9; they are stored at 9 and 10.
+//! Host 1 is removed: host 22 moves to 9.
 
 /// No key.
 const FREE: u32 = u32::MAX;
 /// The smallest table.
 const LEAST: usize = 8;
 
-/// A table from numbers to numbers; `u32::MAX` is no number.
+/// A table from numbers to numbers; `u32::MAX` is not a key.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct SlotTable {
     table: Box<[(u32, u32)]>,
     used: usize,
 }
 
-impl Places {
-    /// Where a key would stand were every place free: Fibonacci hashing, which spreads the small
-    /// consecutive numbers that hosts have.
+impl SlotTable {
+    /// The index of a key in an empty table: Fibonacci hashing, which spreads the small consecutive
+    /// numbers that hosts have.
     #[inline]
     fn home(&self, key: u32) -> usize {
         let hash = key.wrapping_mul(0x9E37_79B9);
         ((u64::from(hash) * self.table.len() as u64) >> 32) as usize
     }
 
-    /// The place where a key stands, or the free one where it would.
+    /// The index of a key, or the free index at which it would be inserted.
     #[inline]
     fn find(&self, key: u32) -> usize {
         let mask = self.table.len() - 1;
@@ -51,7 +51,7 @@ impl Places {
         (found == key).then_some(value)
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     pub(super) fn insert(&mut self, key: u32, value: u32) {
         debug_assert_ne!(key, FREE, "a key that means none");
         if 2 * (self.used + 1) > self.table.len() {
@@ -68,7 +68,7 @@ impl Places {
         self.table[at] = (key, value);
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub(super) fn remove(&mut self, key: u32) {
         if self.get(key).is_none() {
             return;
@@ -104,21 +104,21 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_map(steps in prop::collection::vec((0..40u32, 0..3u8, any::<u32>()), 1..300)) {
-            let (mut places, mut map) = (Places::default(), BTreeMap::new());
+            let (mut table, mut map) = (SlotTable::default(), BTreeMap::new());
             for (key, what, value) in steps {
                 match what {
                     0 => {
-                        places.remove(key);
+                        table.remove(key);
                         map.remove(&key);
                     }
                     _ => {
-                        places.insert(key, value);
+                        table.insert(key, value);
                         map.insert(key, value);
                     }
                 }
-                prop_assert_eq!(places.used, map.len());
+                prop_assert_eq!(table.used, map.len());
                 for key in 0..40 {
-                    prop_assert_eq!(places.get(key), map.get(&key).copied());
+                    prop_assert_eq!(table.get(key), map.get(&key).copied());
                 }
             }
         }
