@@ -1,4 +1,4 @@
-//! A host is left as it was found, whatever happens in between.
+//! A host is left in its original state, whatever happens in between.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn state(netns: &Netns) -> String {
     format!("{}{}{link}", tc(netns, "class show dev eth"), attached(netns))
 }
 
-/// What tc says about qdiscs and the programs on them; not the link's state, which follows the carrier.
+/// The output of tc about qdiscs and the programs on them; not the link's state, which follows the carrier.
 fn attached(netns: &Netns) -> String {
     let filters = tc(netns, "filter show dev eth egress") + &tc(netns, "filter show dev eth ingress");
     tc(netns, "qdisc show") + &filters
