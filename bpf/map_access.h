@@ -16,7 +16,7 @@
 
 /*
  * Set by the loader; 0 if packets get no departure times (htb). The verifier then prunes that code,
- * which is half of its work: a second of CPU time at each start of an agent.
+ * which is half of its work at each start of an agent.
  */
 const volatile u32 weir_paces = 1;
 

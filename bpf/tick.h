@@ -209,8 +209,8 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 
 	if (!config || !state || !receiver || !service)
 		return 0;
-	share = weir_interface_meter_share(&state->receiving, config->sharing, service->rx_min, service->rx_max,
-					   service->rx_weight);
+	share = weir_interface_meter_capacity_of(&state->receiving, config->sharing, service->rx_min, service->rx_max,
+						 service->rx_weight);
 	limit = lower_limit(broker_limit(state, service), service->rx_max);
 	if (receiver->generation != service->generation) {
 		if (is_other_service(receiver, service)) {

@@ -25,21 +25,25 @@
 #include "map_access.h"
 #include "tick.h"
 
-/* Parses a packet into `packet` and returns its service, or WEIR_UNCLASSIFIED. */
-static __always_inline u32 parse_and_classify(struct __sk_buff *skb, const struct weir_config *config,
-					      struct weir_packet *packet)
+/*
+ * Parses a packet into `packet`, which must be all 0, and returns its service by the table `key`, or
+ * WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of the program for
+ * each path through the parser.
+ */
+__noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet)
 {
-	u32 key = config->table;
 	struct weir_table *table;
 
-	if (weir_parse(skb, packet) != WEIR_PARSED) {
+	if (!packet)
+		return WEIR_UNCLASSIFIED;
+	if (weir_parse_headers(skb, packet) != WEIR_PARSED) {
 		packet->has = 0;
 		return WEIR_UNCLASSIFIED;
 	}
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return WEIR_UNCLASSIFIED;
-	return classify(table, packet);
+	return weir_classify(table->rules, table->count, table->starts, packet);
 }
 
 static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)

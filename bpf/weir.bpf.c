@@ -34,7 +34,7 @@
 SEC("classifier")
 int weir_egress(struct __sk_buff *skb)
 {
-	struct weir_packet packet;
+	struct weir_packet packet = {};
 	struct weir_config *config;
 	struct weir_reply *reply = reply_state();
 	struct destination destination = { .slot = WEIR_NO_DESTINATION };
@@ -60,7 +60,7 @@ int weir_egress(struct __sk_buff *skb)
 		prioritize_control(skb, config);
 		return NEXT;
 	}
-	service = parse_and_classify(skb, config, &packet);
+	service = parse_and_classify(skb, config->table, &packet);
 	if (config->enforces)
 		origin = origin_of(skb, config, &packet);
 	if (origin == WEIR_ORIGIN_SPOOFED)
@@ -87,7 +87,7 @@ int weir_egress(struct __sk_buff *skb)
 SEC("classifier")
 int weir_ingress(struct __sk_buff *skb)
 {
-	struct weir_packet packet;
+	struct weir_packet packet = {};
 	struct weir_config *config;
 	u32 service, segments, headers;
 	struct weir_feedback_arrival *arrival;
@@ -98,7 +98,7 @@ int weir_ingress(struct __sk_buff *skb)
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config)
 		return NEXT;
-	service = parse_and_classify(skb, config, &packet);
+	service = parse_and_classify(skb, config->table, &packet);
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);

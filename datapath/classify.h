@@ -29,6 +29,12 @@
 
 /* 256 comparisons take about 0.5 us, the upper limit of the cost per packet. */
 #define WEIR_RULES_MAX 256
+/*
+ * Rules that one loop compares. The verifier follows every comparison of a loop. The first part, in
+ * which nearly all packets find their rule, is inlined; the verifier checks the function for the
+ * further parts once for all calls.
+ */
+#define WEIR_RULES_PART 8
 #define WEIR_UNCLASSIFIED WEIR_U32_MAX
 /* Number of values of a port's last byte. */
 #define WEIR_STARTS 256
@@ -53,6 +59,11 @@ struct weir_rule {
 	u8 dscp;
 	u8 family; /* of `address`: 4 or 6 */
 	u8 reserved[7];
+};
+
+/* Rules as an object of constant size, as a WEIR_ONCE function takes it. Only the rules in use are read. */
+struct weir_rule_array {
+	struct weir_rule rules[WEIR_RULES_MAX];
 };
 
 WEIR_INLINE int weir_in_prefix(const struct weir_rule *rule, const u64 *address)
@@ -100,28 +111,53 @@ WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet 
 }
 
 /*
- * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
- * `starts` has WEIR_STARTS entries.
+ * Returns the index of the first rule that matches, of at most WEIR_RULES_PART rules from `start`
+ * on. Returns `count` or more if there is none up to the end, and else the index after these rules.
  */
-WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
-			      const struct weir_packet *packet)
+WEIR_INLINE u32 weir_classify_part(const struct weir_rule *rules, u32 count, u32 start,
+				   const struct weir_packet *packet)
 {
-	u32 start = weir_classify_start(starts, packet);
 	u32 i, at;
 
-	for (i = 0; i < WEIR_RULES_MAX; i++) {
+	for (i = 0; i < WEIR_RULES_PART; i++) {
 		at = start + i;
 		/*
 		 * Otherwise the compiler computes the rule's address before the bounds check, which
 		 * the verifier rejects.
 		 */
 		WEIR_OPAQUE(at);
-		if (at >= count || at >= WEIR_RULES_MAX)
-			break;
-		if (weir_rule_matches(&rules[at], packet))
-			return rules[at].service;
+		if (at >= count || at >= WEIR_RULES_MAX || weir_rule_matches(&rules[at], packet))
+			return at;
 	}
-	return WEIR_UNCLASSIFIED;
+	return start + WEIR_RULES_PART;
+}
+
+/* Does the same for the rules after the first part. */
+WEIR_ONCE u32 weir_classify_more(const struct weir_rule_array *array, u32 count, u32 start,
+				 const struct weir_packet *packet)
+{
+	return array && packet ? weir_classify_part(array->rules, count, start, packet) : WEIR_RULES_MAX;
+}
+
+/*
+ * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
+ * `starts` has WEIR_STARTS entries.
+ */
+WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
+			      const struct weir_packet *packet)
+{
+	const struct weir_rule_array *array = (const struct weir_rule_array *)rules;
+	u32 start = weir_classify_start(starts, packet);
+	u32 at = weir_classify_part(rules, count, start, packet), i;
+
+	for (i = 1; i < WEIR_RULES_MAX / WEIR_RULES_PART; i++) {
+		if (at != start + WEIR_RULES_PART)
+			break;
+		start = at;
+		at = weir_classify_more(array, count, start, packet);
+	}
+	WEIR_OPAQUE(at);
+	return at < count && at < WEIR_RULES_MAX ? rules[at].service : WEIR_UNCLASSIFIED;
 }
 
 #endif

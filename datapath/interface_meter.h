@@ -315,6 +315,16 @@ WEIR_INLINE u64 weir_interface_meter_share(const struct weir_interface_meter *me
 	return share ? share : 1;
 }
 
+/*
+ * Returns the same as weir_interface_meter_share(). The verifier checks it once; but it rejects calls
+ * in a region under a lock, which therefore needs the inlined function.
+ */
+WEIR_ONCE u64 weir_interface_meter_capacity_of(const struct weir_interface_meter *meter, u32 sharing, u64 min,
+					       u64 max, u32 weight)
+{
+	return meter ? weir_interface_meter_share(meter, sharing, min, max, weight) : 0;
+}
+
 /* weir_receive_packet(): the packet's source is to receive the receive meter's rate as feedback */
 #define WEIR_RECEIVED_FEEDBACK 1U
 /* weir_receive_packet(): the interface's shares are new */

@@ -52,18 +52,20 @@ WEIR_INLINE void weir_limiter_settle(struct weir_limiter *limiter, u64 now)
 {
 	u64 elapsed, paid;
 
-	if (now <= limiter->paid_at)
-		return;
-	elapsed = now - limiter->paid_at;
-	limiter->paid_at = now;
-	paid = elapsed < limiter->drain_ns ? elapsed * limiter->rate : WEIR_OWED_MAX;
-	if (limiter->owed > paid) {
-		limiter->owed -= paid;
-		return;
+	if (now > limiter->paid_at) {
+		elapsed = now - limiter->paid_at;
+		limiter->paid_at = now;
+		paid = elapsed < limiter->drain_ns ? elapsed * limiter->rate : WEIR_OWED_MAX;
+		if (limiter->owed > paid) {
+			limiter->owed -= paid;
+		} else {
+			limiter->owed = 0;
+			limiter->rest_at = now;
+			limiter->kept = 0;
+		}
 	}
-	limiter->owed = 0;
-	limiter->rest_at = now;
-	limiter->kept = 0;
+	/* A departure settles up to five limiters: without this, the verifier multiplies their paths. */
+	WEIR_MERGE_PATHS();
 }
 
 /* Sets the rate in bit/s as of `now`. 0 is unlimited and clears the debt. */

@@ -173,16 +173,17 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 		} else {
 			offset += ((u32)extension[1] + 1) * 8;
 		}
+		/* As after the tags: without this, the number of paths triples with each header. */
+		packet->header_bytes = offset;
+		WEIR_MERGE_PATHS();
+		offset = packet->header_bytes;
 	}
 	packet->protocol = next;
 	return weir_parse_transport(frame, offset, packet);
 }
 
-/*
- * Fills `packet` from an Ethernet frame. Returns WEIR_PARSED, or
- * WEIR_MALFORMED with undefined fields.
- */
-WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
+/* Does the same as weir_parse(), for a `packet` that is all 0. */
+WEIR_INLINE int weir_parse_headers(weir_frame *frame, struct weir_packet *packet)
 {
 	u8 ethernet[14] WEIR_ALIGNED;
 	u8 tag[4] WEIR_ALIGNED;
@@ -190,7 +191,6 @@ WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
 	u16 type;
 	u32 i;
 
-	__builtin_memset(packet, 0, sizeof(*packet));
 	if (weir_load(frame, 0, ethernet, 14))
 		return WEIR_MALFORMED;
 	type = weir_be16(ethernet + 12);
@@ -200,7 +200,10 @@ WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
 		if (weir_load(frame, offset, tag, 4))
 			return WEIR_MALFORMED;
 		type = weir_be16(tag + 2);
-		offset += 4;
+		/* The verifier follows what comes after tags once, and not once for each number of tags. */
+		packet->header_bytes = offset + 4;
+		WEIR_MERGE_PATHS();
+		offset = packet->header_bytes;
 	}
 	packet->header_bytes = offset;
 	if (type == 0x0800)
@@ -208,6 +211,16 @@ WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
 	if (type == 0x86dd)
 		return weir_parse_ipv6(frame, offset, packet);
 	return WEIR_PARSED;
+}
+
+/*
+ * Fills `packet` from an Ethernet frame. Returns WEIR_PARSED, or
+ * WEIR_MALFORMED with undefined fields.
+ */
+WEIR_INLINE int weir_parse(weir_frame *frame, struct weir_packet *packet)
+{
+	__builtin_memset(packet, 0, sizeof(*packet));
+	return weir_parse_headers(frame, packet);
 }
 
 #endif

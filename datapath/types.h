@@ -63,6 +63,12 @@ struct bpf_spin_lock {
 typedef struct __sk_buff weir_frame;
 /* Hides the value of a variable from the optimizer. */
 #define WEIR_OPAQUE(value) asm volatile("" : "+r"(value))
+/*
+ * No value of a map or a global function's argument stays in a register across this line. To the
+ * verifier such a value is unknown when it is read again. The paths that lead here are then alike, and
+ * the verifier follows one of them instead of each.
+ */
+#define WEIR_MERGE_PATHS() asm volatile("" : : : "memory")
 /* The verifier rejects larger offsets into the linear part. Headers end far below this offset. */
 #define WEIR_LINEAR_MAX 0x3fff
 
@@ -111,6 +117,7 @@ typedef const struct weir_bytes {
 } weir_frame;
 
 #define WEIR_OPAQUE(value) ((void)(value))
+#define WEIR_MERGE_PATHS() ((void)0)
 
 /* Copies `size` bytes at `offset`. Returns 0, or -1 without a copy if the frame is shorter. */
 WEIR_INLINE int weir_load(weir_frame *frame, u32 offset, void *to, u32 size)
