@@ -91,7 +91,7 @@ impl Loads {
         for Row { binary, test, expected } in rows {
             let load = f64::from(expected.load) / 100.0;
             // Infallible for a String.
-            let _ = writeln!(text, "{binary:<24} {test:<84} {load:>5.2} {:>4}", expected.seconds);
+            let _ = writeln!(text, "{binary:<22} {test:<76} {load:>5.2} {:>4}", expected.seconds);
         }
         text
     }

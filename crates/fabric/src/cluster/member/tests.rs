@@ -185,8 +185,8 @@ async fn unconfirmed_order_is_taken_once_etcd_has_it() {
 }
 
 #[tokio::test]
-async fn policy_that_is_usable_again_is_reported_even_if_it_is_the_old_one() {
-    let Some(etcd) = etcd("policy_that_is_usable_again_is_reported_even_if_it_is_the_old_one") else { return };
+async fn policy_is_reported_again_once_it_is_usable() {
+    let Some(etcd) = etcd("policy_is_reported_again_once_it_is_usable") else { return };
     let mut session = connect(&etcd.1).await;
     let (mut member, _desk, mut events) = member(&etcd);
     member.propose(&mut session).await.expect("written");
