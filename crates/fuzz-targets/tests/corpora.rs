@@ -3,6 +3,7 @@
 //! Seeds named `broken-...` are refused and all others accepted, so that a change of a language
 //! cannot turn the corpus into one of refusals unnoticed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -97,5 +98,29 @@ fn the_binary_seeds_are_of_this_format() {
         }
         let found = fs::read(&path).unwrap_or_default();
         assert!(found == bytes, "{name} is out of date: run this test with WEIR_WRITE_SEEDS=1");
+    }
+}
+
+/// The sources of the cargo-fuzz binaries, which no other check compiles, the binaries of their
+/// manifest and the directories of seeds are those that this file replays.
+#[test]
+fn targets_have_seeds_and_a_binary() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let names = |directory: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(fuzz.join(directory)).expect("it is in the tree");
+        let path = |entry: std::io::Result<fs::DirEntry>| entry.expect("it can be listed").path();
+        entries.map(|entry| path(entry).file_stem().expect("a name").to_string_lossy().into_owned()).collect()
+    };
+    let replayed =
+        include_str!("corpora.rs").lines().filter_map(|line| line.strip_prefix("    replay(\"")?.split('"').next());
+    let replayed: BTreeSet<String> = replayed.map(str::to_owned).collect();
+    assert!(replayed.len() >= 10, "{replayed:?}");
+    assert_eq!(names("corpus"), replayed);
+    assert_eq!(names("fuzz_targets"), replayed);
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the manifest");
+    for name in replayed {
+        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\n")), "{name}");
+        let source = fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs"))).expect("a source");
+        assert!(source.contains(&format!("weir_fuzz_targets::{name}(")), "{name}: {source}");
     }
 }

@@ -23,7 +23,7 @@ With --json, one object for each experiment and backend: {\"id\", \"backend\": \
 prints no number, `measured` where the run did not reach it. With \"measured_is_at_least\": true
 in a row it is a lower bound; \"failures\" names the failed runs with the reasons.
 
-The lab needs root and executes the runs of an experiment that it supports (parley-fig14 at 1/100 of
-its speeds); with `--backend both` and without root, the simulator runs alone.
+The lab needs root and executes the runs of an experiment that it supports (parley-fig14 at 1/100
+of its speeds); with `--backend both` and without root, the simulator runs alone.
 
 The exit code is 1 when a value does not meet its expectation.";
