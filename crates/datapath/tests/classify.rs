@@ -3,9 +3,7 @@
 //! The model works on slices and on the policy's own [`Match`], shares no code with the headers and is
 //! written for clarity: a packet is a set of optional fields.
 
-mod frames;
-
-use frames::{Random, filters, frame};
+use crate::frames::{Random, filters, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_datapath::{Classifier, Fields, parse};
 use weir_policy::{Match, Protocol};

@@ -3,9 +3,7 @@
 //! A fluid, interval by interval, through a link of 20/19 of the capacity without a queue; the result is
 //! compared with the rule solved for its fair rate by bisection, which shares no code with the meter.
 
-mod common;
-
-use common::{CAPACITY, T, bytes, rate};
+use crate::common::{CAPACITY, T, bytes, rate};
 use proptest::prelude::*;
 use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
 use weir_policy::{Share, Sharing};

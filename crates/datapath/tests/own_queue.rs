@@ -4,9 +4,7 @@
 //! Windows of a service beside others, one by one, against the header's table; and packets at random
 //! against a model of both meters in plain numbers.
 
-mod common;
-
-use common::{CAPACITY, T, bytes, rate};
+use crate::common::{CAPACITY, T, bytes, rate};
 use proptest::prelude::*;
 use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
 use weir_policy::{Share, Sharing};

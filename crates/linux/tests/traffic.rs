@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, pause, received, services, skipped, within};
+use common::{Cable, interface, later, pause, received, services, skipped, within};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_datapath::Classifier;
@@ -238,11 +238,21 @@ fn guarantees_hold_and_excess_is_shared_by_weight() {
         let sending = Sending::over(&interface).expect("offloads");
         HtbShaper::install(&interface, Bandwidth::from_mbps(60), &rates, &[], sending, false).expect("install")
     };
-    let (_datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
+    let (datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
     let _servers: Vec<_> = (7000..7003).map(|port| cable.server(port)).collect();
-    let clients: Vec<_> = (7000..7003).map(|port| cable.client(port, "2.5")).collect();
-    let measured: Vec<f64> = clients.into_iter().map(received).collect();
-    for (measured, expected) in measured.into_iter().zip([30, 10, 20]) {
-        within(measured, goodput(Bandwidth::from_mbps(expected)), 5.0);
+    let clients: Vec<_> = (7000..7003).map(|port| cable.client(port, "60")).collect();
+    let sent = || [0, 1, 2].map(|id| datapath.totals(Some(ServiceId(id))).expect("meters").tx.bytes().get());
+    // Measured while all send: a flow that is alone takes what the others leave.
+    assert!((0..1000).any(|_| later(sent().iter().all(|bytes| *bytes > 200_000))), "all send: {:?}", sent());
+    #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+    let (start, before) = (std::time::Instant::now(), sent());
+    pause(Duration::from_secs(2));
+    let (seconds, after) = (start.elapsed().as_secs_f64(), sent());
+    for mut client in clients {
+        client.kill().expect("kill");
+        client.wait().expect("the client");
+    }
+    for ((before, after), expected) in before.into_iter().zip(after).zip([30.0, 10.0, 20.0]) {
+        within((after - before) as f64 * 8e-6 / seconds, expected, 5.0);
     }
 }

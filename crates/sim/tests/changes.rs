@@ -1,9 +1,7 @@
 //! Links that change: other rates, failures and repairs.
 
-mod support;
-
+use crate::support::{SIZES, delivered, dumbbell, flow, link, queued, run};
 use proptest::prelude::*;
-use support::{SIZES, delivered, dumbbell, flow, link, queued, run};
 use weir_scenario::graph::{Discipline, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowSpec, HostId, PortId, SimTime, World};

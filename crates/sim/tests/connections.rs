@@ -1,11 +1,9 @@
 //! Messages on connections that stay open: their order, their times, and repeated runs.
 
-mod support;
-
+use crate::support::{SIZES, dumbbell, link};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use std::path::Path;
-use support::{SIZES, dumbbell, link};
 use weir_document::Source as Text;
 use weir_policy::Policy;
 use weir_results::FlowRecord;

@@ -7,10 +7,8 @@
 //! ms after the newcomers start, and in one that begins 1.4 s after they do, when no sender waits
 //! for a timer any more.
 
-mod support;
-
-use support::shaped::{MARK, flow, parley, rates};
-use support::{SIZES, queued};
+use crate::support::shaped::{MARK, flow, parley, rates};
+use crate::support::{SIZES, queued};
 use weir_policy::Share;
 use weir_scenario::graph::{Discipline, QueueSpec};
 use weir_sim::checkers::Checkers;

@@ -1,9 +1,7 @@
 //! Disciplines in whole networks: exact shares, classes without a queue ahead, shared buffers.
 
-mod support;
-
+use crate::support::{delivered, dumbbell, flow, queued, run};
 use proptest::prelude::*;
-use support::{delivered, dumbbell, flow, queued, run};
 use weir_scenario::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::port::Transmission;

@@ -1,9 +1,7 @@
 //! Queues against queueing theory: the mean wait of M/D/1, M/M/1 and M/G/1, within confidence
 //! bounds.
 
-mod support;
-
-use support::{SIZES, complete, link};
+use crate::support::{SIZES, complete, link};
 use weir_results::confidence;
 use weir_scenario::graph::Packets;
 use weir_sim::checkers::Checkers;

@@ -1,9 +1,7 @@
 //! Machine shapers in networks, against Parley's figures, with every checker on.
 
-mod support;
-
-use support::shaped::{MARK, flow, parley, rates};
-use support::{SIZES, delivered, queued, run};
+use crate::support::shaped::{MARK, flow, parley, rates};
+use crate::support::{SIZES, delivered, queued, run};
 use weir_datapath::ShaperParameters;
 use weir_policy::Share;
 use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};

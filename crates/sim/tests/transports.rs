@@ -1,8 +1,6 @@
 //! Transports in networks, against formulas and known answers.
 
-mod support;
-
-use support::{complete, delivered, dumbbell, flow, link, queued, run};
+use crate::support::{complete, delivered, dumbbell, flow, link, queued, run};
 use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, PortId, SimTime, World};

@@ -177,8 +177,8 @@ impl Drop for Server {
     }
 }
 
-/// What was found, after a pause where it is not so yet.
-fn later(is_so: bool) -> bool {
+/// Returns the argument, after a pause if it is false.
+pub(crate) fn later(is_so: bool) -> bool {
     if !is_so {
         pause(Duration::from_millis(10));
     }

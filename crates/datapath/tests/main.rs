@@ -1,0 +1,20 @@
+//! Tests of the per-packet code, in one program, which is built once.
+
+mod bpf;
+mod classify;
+mod common;
+mod departure;
+mod ecn;
+mod feedback;
+mod feedback_sampler;
+mod frames;
+mod interface;
+mod interface_meter;
+mod lease;
+mod machine_shaper;
+mod maps_version;
+mod own_queue;
+mod rate_law;
+mod receive_meter;
+mod receive_tick;
+mod tunnel;

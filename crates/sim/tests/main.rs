@@ -1,0 +1,14 @@
+//! Tests of the simulator by whole networks, in one program: each program of its own would compile
+//! the engine anew.
+
+mod changes;
+mod connections;
+mod crowds;
+mod disciplines;
+mod enforcement;
+mod engine;
+mod queueing;
+mod scenario;
+mod shapers;
+mod support;
+mod transports;
