@@ -2,6 +2,7 @@
 //!
 //! One line for each test: binary, test, load and seconds. `*` stands for all tests of a binary
 //! that have no line of their own. A load is the number of processors that a test uses on average.
+//! `-` stands for the other tests of a binary, all in one process: the longest of these start first.
 //!
 //! ```text
 //! weir/agent    sigterm_restores_the_host    0.35      2
@@ -32,10 +33,13 @@ pub(crate) struct Row {
 pub(crate) struct Loads(Vec<Row>);
 
 const ALL: &str = "*";
+/// The name of the tests of a binary that are no real-time tests.
+pub(crate) const PURE: &str = "-";
 
 const HEADER: &str = "\
 # The tests that use real processes, namespaces and real time: binary, test (* for all others of it), the processors
-# that it uses on average, seconds. Written by: cargo run -p weir-test-runner -- --realtime --measured FILE
+# that it uses on average, seconds; and with - the other tests of binaries that take long, to start these first.
+# Written by: cargo run -p weir-test-runner -- --measured FILE
 
 ";
 
@@ -50,7 +54,8 @@ impl Loads {
 
     /// The binaries that have real-time tests.
     pub(crate) fn binaries(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.0.iter().map(|row| row.binary.as_str()).collect();
+        let rows = self.0.iter().filter(|row| row.test != PURE);
+        let mut names: Vec<&str> = rows.map(|row| row.binary.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -62,13 +67,19 @@ impl Loads {
         named(test).or_else(|| named(ALL)).map(|row| row.expected)
     }
 
-    /// The rows without a test among those of the built binaries.
+    /// The duration of a binary's other tests; 0 if it is not recorded.
+    pub(crate) fn pure_seconds(&self, binary: &str) -> u32 {
+        let row = self.0.iter().find(|row| row.binary == binary && row.test == PURE);
+        row.map_or(0, |row| row.expected.seconds)
+    }
+
+    /// The rows of real-time tests without a test among those of the built binaries.
     pub(crate) fn unmatched(&self, built: &BTreeMap<String, Vec<String>>) -> Vec<String> {
         let has = |row: &&Row| match built.get(&row.binary) {
             Some(tests) => row.test == ALL || tests.contains(&row.test),
             None => false,
         };
-        let rows = self.0.iter().filter(|row| !has(row));
+        let rows = self.0.iter().filter(|row| row.test != PURE && !has(row));
         rows.map(|Row { binary, test, .. }| format!("{binary} {test}")).collect()
     }
 
@@ -85,7 +96,8 @@ impl Loads {
     pub(crate) fn text(&self) -> String {
         let mut rows: Vec<&Row> = self.0.iter().collect();
         rows.sort_by_key(|row| {
-            (row.test != ALL, std::cmp::Reverse(row.expected.seconds), row.binary.clone(), row.test.clone())
+            let kind = [ALL, PURE].iter().position(|name| row.test == *name).unwrap_or(2);
+            (kind, std::cmp::Reverse(row.expected.seconds), row.binary.clone(), row.test.clone())
         });
         let mut text = HEADER.to_owned();
         for Row { binary, test, expected } in rows {
@@ -132,6 +144,14 @@ mod tests {
         let again = Loads::parse(&loads.with(&measured.into()).text()).unwrap();
         assert_eq!(again.0.iter().map(|row| row.expected.seconds).collect::<Vec<_>>(), [12, 9, 3]);
         assert_eq!(again.of("weir/agent", "two"), loads.of("weir/agent", "two"));
+    }
+
+    #[test]
+    fn durations_of_other_tests_make_no_real_time_tests() {
+        let loads = Loads::parse(&format!("{TEXT}weir/sim - 0.97 43\n")).unwrap();
+        assert_eq!((loads.pure_seconds("weir/sim"), loads.pure_seconds("weir/agent")), (43, 0));
+        assert!(!loads.binaries().contains(&"weir/sim"));
+        assert!(!loads.unmatched(&BTreeMap::new()).iter().any(|row| row.contains("weir/sim")));
     }
 
     #[test]

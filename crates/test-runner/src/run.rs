@@ -6,7 +6,7 @@
 use crate::busy::Busy;
 use crate::cargo::{Binary, Targets, build};
 use crate::inventory::{Job, jobs, list};
-use crate::loads::{Expected, Loads};
+use crate::loads::{Expected, Loads, PURE};
 use crate::options::{Options, processors};
 use crate::process::{self, Ended, Groups};
 use crate::report::{Report, load};
@@ -274,7 +274,15 @@ impl Run<'_> {
                     self.background.iter().filter(|index| !matches!(self.jobs[**index], Job::Pure { .. })).count();
                 self.background.insert(first, index);
             }
-            Job::Pure { .. } => self.background.push_back(index),
+            Job::Pure { binary, .. } => {
+                let seconds = |index: usize| match &self.jobs[index] {
+                    Job::Pure { binary, .. } => self.loads.pure_seconds(&binary.name),
+                    _ => u32::MAX,
+                };
+                let own = self.loads.pure_seconds(&binary.name);
+                let first = self.background.iter().filter(|index| seconds(**index) >= own).count();
+                self.background.insert(first, index);
+            }
         }
         self.jobs.push(job);
     }
@@ -337,13 +345,17 @@ impl Run<'_> {
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();
         self.report.ended(&job, ended, &job.rerun(self.options), &running);
-        if let Job::Realtime { binary, test, .. } = job {
-            self.schedule.ended(index);
-            let percent = (load(ended.wall, ended.cpu) * 100.0).ceil() as u32;
-            let seconds = ended.wall.as_secs_f64().ceil() as u32;
-            let row = self.measured.entry((binary.name, test)).or_insert(Expected { load: 0, seconds: 0 });
-            *row = Expected { load: row.load.max(percent), seconds: row.seconds.max(seconds) };
-        }
+        self.schedule.ended(index);
+        let seconds = ended.wall.as_secs_f64().ceil() as u32;
+        let key = match job {
+            Job::Realtime { binary, test, .. } => (binary.name, test),
+            // The order of shorter ones does not matter.
+            Job::Pure { binary, .. } if seconds >= 10 => (binary.name, PURE.to_owned()),
+            _ => return,
+        };
+        let percent = (load(ended.wall, ended.cpu) * 100.0).ceil() as u32;
+        let row = self.measured.entry(key).or_insert(Expected { load: 0, seconds: 0 });
+        *row = Expected { load: row.load.max(percent), seconds: row.seconds.max(seconds) };
     }
 
     fn write_measured(&self) -> io::Result<()> {
