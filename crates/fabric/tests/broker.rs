@@ -19,7 +19,7 @@ use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
-use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, convert};
+use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, SessionStatus, convert};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -173,11 +173,14 @@ async fn ended(mut stream: TlsStream<tokio::net::TcpStream>) {
 fn certificate_has_few_connections_and_none_without_a_stream() {
     let world = World::new();
     let broker = world.broker("broker");
+    let files = world.files("m1");
     let session = world.session("m3", &broker);
     session.report(world.report("m3", 1, 8));
-    wait_for("the stream", || session.status().streams == 1);
+    // The first attempt may have failed: a busy machine may need more than half a second for a handshake.
+    let is_up = |status: &SessionStatus| matches!(status.state, SessionState::Up(_)) && status.silent.is_some();
+    wait_for("the stream", || is_up(&session.status()));
+    let before = session.status();
     let crowd = async {
-        let files = world.files("m1");
         let first = connect(&broker, &files).await;
         let mut others = Vec::new();
         for _ in 0..4 {
@@ -206,7 +209,8 @@ fn certificate_has_few_connections_and_none_without_a_stream() {
         }
     });
     let status = session.status();
-    assert_eq!((status.streams, status.failures), (1, 0), "the connection with a stream stays");
+    let kept = (status.streams, status.failures) == (before.streams, before.failures);
+    assert!(kept, "the connection with a stream stays: {status:?} after {before:?}");
     assert_eq!(status.state, SessionState::Up(broker.url().to_string()));
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cable, interface, later, pause, received, services, skipped, within};
+use common::{Cable, interface, later, pause, quick, received, services, skipped, within};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_datapath::Classifier;
@@ -252,7 +252,15 @@ fn guarantees_hold_and_excess_is_shared_by_weight() {
         client.kill().expect("kill");
         client.wait().expect("the client");
     }
-    for ((before, after), expected) in before.into_iter().zip(after).zip([30.0, 10.0, 20.0]) {
-        within((after - before) as f64 * 8e-6 / seconds, expected, 5.0);
+    let rates = [0, 1, 2].map(|id| (after[id] - before[id]) as f64 * 8e-6 / seconds);
+    if quick() {
+        // A sender without a processor leaves its share to the others, but their order stays.
+        let [guaranteed, one, two] = rates;
+        assert!(18.0 < guaranteed && guaranteed > two && two > one, "{rates:.1?} Mb/s");
+        assert!(rates.iter().sum::<f64>() < 60.0 * 1.05, "{rates:.1?} Mb/s of 60");
+        return;
+    }
+    for (rate, expected) in rates.into_iter().zip([30.0, 10.0, 20.0]) {
+        within(rate, expected, 5.0);
     }
 }
