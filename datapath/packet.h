@@ -200,7 +200,7 @@ WEIR_INLINE int weir_parse_headers(weir_frame *frame, struct weir_packet *packet
 		if (weir_load(frame, offset, tag, 4))
 			return WEIR_MALFORMED;
 		type = weir_be16(tag + 2);
-		/* The verifier follows what comes after tags once, and not once for each number of tags. */
+		/* The verifier checks the code after the tags once instead of once for each number of tags. */
 		packet->header_bytes = offset + 4;
 		WEIR_MERGE_PATHS();
 		offset = packet->header_bytes;

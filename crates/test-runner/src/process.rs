@@ -104,7 +104,7 @@ pub(crate) fn with_priority(command: &mut Command, priority: i32) {
         // SAFETY: plain system calls; the path is a C string and the text lives meanwhile.
         unsafe {
             libc::setsid();
-            // The thread that starts a process waits for it; without the runner it would go on unseen.
+            // It ends with the thread that waits for it: no process outlives a killed runner.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::setpriority(libc::PRIO_PROCESS, 0, priority);
             let file = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
