@@ -633,12 +633,24 @@ fn static_policy_applies_without_an_agent() {
         classes.iter().map(|bytes| bytes.get()).sum::<u64>()
     };
     assert!(of_policy(&mut a) > 100_000, "packets go to the static class");
-    // The agents send heartbeats again.
-    serve(&mut a, &mut b);
-    assert_eq!(capacity(&b), Bandwidth::from_mbps(10));
-    let before = of_policy(&mut a);
-    serve(&mut a, &mut b);
-    assert_eq!(of_policy(&mut a), before, "packets go to the service's classes");
+    // The agents send heartbeats again. A busy machine may stop them for longer than the timeout:
+    // only an interval without a fallback counts.
+    let timers = |hosts: [&Host; 2]| {
+        hosts.map(|host| host.datapath.timer().expect("the timer")).map(|timer| (timer.fallback, timer.fallbacks))
+    };
+    let without_fallback = (0..5).any(|_| {
+        serve(&mut a, &mut b);
+        let before = (timers([&a, &b]), capacity(&b), of_policy(&mut a));
+        serve(&mut a, &mut b);
+        let bytes = of_policy(&mut a);
+        if before.0.iter().any(|(fallback, _)| *fallback) || timers([&a, &b]) != before.0 {
+            return false;
+        }
+        assert_eq!(before.1, Bandwidth::from_mbps(10), "the brokers' limit");
+        assert_eq!(bytes, before.2, "packets go to the service's classes");
+        true
+    });
+    assert!(without_fallback, "the agents' heartbeats were late in five intervals");
     client.kill().expect("kill");
     client.wait().expect("the client");
 }
