@@ -20,7 +20,7 @@ use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
-use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, SessionStatus, convert};
+use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, convert};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -22,11 +22,13 @@
 //! | [`sandbox`] | the namespaces of a real-time test |
 //! | [`process`] | one process with its log, time limit and measured load |
 //! | [`run`] | the loop over all of them |
+//! | [`lateness`] | whether the machine is idle enough for strict bounds |
 //! | [`report`] | progress, failures, the closing line |
 
 mod busy;
 mod cargo;
 mod inventory;
+mod lateness;
 mod loads;
 mod options;
 mod process;

@@ -6,6 +6,7 @@
 use crate::busy::Busy;
 use crate::cargo::{Binary, Targets, build};
 use crate::inventory::{Job, jobs, list};
+use crate::lateness::Lateness;
 use crate::loads::{Expected, Loads, PURE};
 use crate::options::{Options, processors};
 use crate::process::{self, Ended, Groups};
@@ -96,9 +97,13 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         report: Report::default(),
         measured: BTreeMap::new(),
     };
+    let idle = options.soak.then(Lateness::measure);
     let busy = Busy::start(options.busy)?;
     let finished = run.all(&receiver)?;
     drop(busy);
+    if let Some(before) = idle {
+        println!("the machine before the run: {before}\nafter it: {}", Lateness::measure());
+    }
     if finished {
         run.check_selection();
         run.write_measured()?;
