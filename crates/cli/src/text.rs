@@ -66,18 +66,24 @@ pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
 
 /// `text` in lines of at most 100 columns, each after `indent` blanks, with a line end.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
-    const COLUMNS: usize = 100;
-    let mut out = String::new();
-    let mut column = 0;
+    let blanks = " ".repeat(indent);
+    filled(text, 100, &blanks, &blanks)
+}
+
+/// `text` in lines of at most `columns` columns, the first after `first`, all others after
+/// `indent`, with a line end.
+pub(crate) fn filled(text: &str, columns: usize, first: &str, indent: &str) -> String {
+    let mut out = first.to_owned();
+    let mut column = first.chars().count();
     // A number and its unit stay together.
     let joined = text.replace(" Gb/s", "\u{a0}Gb/s").replace(" Mb/s", "\u{a0}Mb/s").replace(" kb/s", "\u{a0}kb/s");
-    for word in joined.split(' ') {
+    for (place, word) in joined.split(' ').enumerate() {
         let length = word.chars().count();
-        if column == 0 || column + 1 + length > COLUMNS {
-            out.push_str(if column == 0 { "" } else { "\n" });
-            out.push_str(&" ".repeat(indent));
-            column = indent;
-        } else {
+        if place > 0 && column + 1 + length > columns {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.chars().count();
+        } else if place > 0 {
             out.push(' ');
             column += 1;
         }
@@ -99,6 +105,11 @@ mod tests {
         assert_eq!(rate(Bandwidth::from_gbps(10)), "10 Gb/s");
         assert_eq!(rate(Bandwidth::ZERO), "0 b/s");
         assert_eq!(rate(Bandwidth::UNLIMITED), "unlimited");
+    }
+
+    #[test]
+    fn an_item_of_a_list_is_indented_below_its_bullet() {
+        assert_eq!(filled("one two 3 Mb/s four", 9, "- ", "  "), "- one two\n  3 Mb/s\n  four\n");
     }
 
     #[test]

@@ -236,7 +236,7 @@ fn write_results(
         let title = ui.on_err(Style::Limited, "not written:");
         return Ok(ui.notice(&format!("{title} {}, since some runs are missing\n", path.display()))?);
     }
-    crate::run_files::write_text(path, &results::text(all, args.backend, path, setting))?;
+    crate::run_files::write_text(path, &results::document(all, args.backend, path, setting))?;
     Ok(ui.notice(&format!("written: {}\n", path.display()))?)
 }
 

@@ -6,11 +6,15 @@
 //! between computers and are marked as such.
 
 use super::{Backend, Reproduced, print};
+use crate::text;
 use std::path::Path;
 use weir_experiment::{Setting, Verdict};
 
+/// Columns of a line of prose, as in all documents of the project.
+const COLUMNS: usize = 120;
+
 /// The text of the file at `path`; experiments without a run of the backend are left out.
-pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: Setting) -> String {
+pub(super) fn document(all: &[Reproduced], backend: Backend, path: &Path, setting: Setting) -> String {
     let (option, title, what) = match backend {
         Backend::Sim => ("", "Published results, reproduced", ""),
         Backend::Lab => (
@@ -22,16 +26,20 @@ pub(super) fn text(all: &[Reproduced], backend: Backend, path: &Path, setting: S
         Backend::Both => (" --backend both", "Published results, reproduced in the simulator and on Linux", ""),
     };
     let full = if setting == Setting::Full { " --full" } else { "" };
-    let mut out = format!(
-        "# {title}\n\n\
-         Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; \
-         not by hand. One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. \
-         The runs of an experiment are in `papers/ID.yaml`.{what}\n\n\
-         A value agrees if it meets its expectation; a value without an expectation has no verdict. A dash under \
-         “published” means that the source prints no number.\n\n\
-         | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
+    let written = format!(
+        "Written by `weir reproduce --all{option}{full} --write {}`, in the {} setting of each experiment; not by \
+         hand. One of them alone: `weir reproduce ID{option}{full}`, with `--report DIR` for its figures. The runs \
+         of an experiment are in `papers/ID.yaml`.{what}",
         path.display(),
         setting.name()
+    );
+    let verdicts = "A value agrees if it meets its expectation; a value without an expectation has no verdict. A dash \
+                    under “published” means that the source prints no number.";
+    let mut out = format!(
+        "# {title}\n\n{}\n{}\n\
+         | experiment | values | agree | differ | not known | only shown |\n|---|---:|---:|---:|---:|---:|\n",
+        text::filled(&written, COLUMNS, "", ""),
+        text::filled(verdicts, COLUMNS, "", "")
     );
     let all: Vec<&Reproduced> = all.iter().filter(|reproduced| !reproduced.runs.is_empty()).collect();
     for reproduced in &all {
@@ -90,7 +98,7 @@ fn section(reproduced: &Reproduced) -> String {
         out.push('\n');
     }
     for note in notes {
-        out += &format!("- {}\n", note.trim_end());
+        out += &text::filled(note.trim_end(), COLUMNS, "- ", "  ");
     }
     out
 }
