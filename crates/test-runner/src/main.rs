@@ -21,6 +21,7 @@
 //! | [`schedule`] | which test starts next: pure |
 //! | [`sandbox`] | the namespaces of a real-time test |
 //! | [`process`] | one process with its log, time limit and measured load |
+//! | [`steal`] | the time that the hypervisor took: failures meanwhile are repeated |
 //! | [`run`] | the loop over all of them |
 //! | [`lateness`] | whether the machine is idle enough for strict bounds |
 //! | [`report`] | progress, failures, the closing line |
@@ -36,6 +37,7 @@ mod report;
 mod run;
 mod sandbox;
 mod schedule;
+mod steal;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@
     reason = "the runner starts processes, waits for them in real time and measures them"
 )]
 
+use crate::steal::Ticks;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
@@ -37,6 +38,8 @@ pub(crate) struct Ended {
     pub(crate) wall: Duration,
     /// Processor time, its descendants' included.
     pub(crate) cpu: Duration,
+    /// The part of all processors' time that the hypervisor took meanwhile, 0 to 1.
+    pub(crate) stolen: f64,
     pub(crate) log: PathBuf,
 }
 
@@ -131,7 +134,7 @@ pub(crate) fn run(
     let file = File::create(log)?;
     // A file, not a pipe: a descendant that keeps it open does not delay the end.
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let started = Instant::now();
+    let (started, ticks) = (Instant::now(), Ticks::now());
     let child = command.spawn()?;
     let registered = groups.register(child.id());
     let in_time = wait_until(child.id(), limit)?;
@@ -139,7 +142,7 @@ pub(crate) fn run(
         kill(child.id(), libc::SIGKILL);
         wait_until(child.id(), Duration::MAX)?;
     }
-    let wall = started.elapsed();
+    let (wall, stolen) = (started.elapsed(), Ticks::now().stolen_since(ticks));
     // Ends the rest of the process group, before the process id can be reused.
     kill(child.id(), libc::SIGKILL);
     drop(registered);
@@ -149,7 +152,7 @@ pub(crate) fn run(
         status if libc::WIFEXITED(status) => Outcome::Exited(libc::WEXITSTATUS(status)),
         status => Outcome::Signalled(libc::WTERMSIG(status)),
     };
-    Ok(Ended { outcome, wall, cpu, log: log.to_owned() })
+    Ok(Ended { outcome, wall, cpu, stolen, log: log.to_owned() })
 }
 
 /// Waits for the end of a child, which stays to be reaped. Returns false if it takes longer than `limit`.
