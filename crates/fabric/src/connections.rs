@@ -151,7 +151,7 @@ impl<S> Connection<S> {
         let replaced = self.over.as_mut().is_none_or(|over| Pin::new(over).poll(context).is_ready());
         if replaced {
             self.over = None;
-            return aborted("newer connections of the same names took its place");
+            return aborted("newer connections of the same names replaced it");
         }
         if self.client.identified.load(Ordering::Relaxed) {
             self.hello = None;

@@ -1,4 +1,4 @@
-//! Demands: the rate that each service wants to send or receive at each machine.
+//! Demands: the rates that services demand, by machine and direction.
 //!
 //! The file is CSV with the columns `machine,service,direction,demand`, for example
 //! `m1,dfs,tx,10Gb/s`. The first row may name the columns, in this order. A demand is a rate,

@@ -131,6 +131,12 @@ pub(crate) struct Flow {
 /// Bytes of an Ethernet frame of this flow, as limits count them, and of its payload.
 const FRAME: u64 = 1442;
 const PAYLOAD: usize = 1400;
+/// The demand of a flow in Mb/s: four times the fastest interface that one of them floods. Without
+/// a bound two flows take both processors until agents limit them, and the kernel's own threads,
+/// for which agents wait while they start, get none.
+const DEMAND: u64 = 400;
+/// A flow pauses so long when it is ahead, and makes up for at most so much.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of a full frame of TCP, and of its payload.
 const SEGMENT: (u64, u64) = (1514, 1448);
 
@@ -158,10 +164,15 @@ impl Flow {
         });
         let ends = Arc::clone(&stop);
         let send = std::thread::spawn(move || {
+            let mut due = Instant::now();
             while !ends.load(Ordering::Relaxed) {
                 // It blocks while the socket's packets fill a queue. Without a route it would spin.
                 if sender.send_to(&[0; PAYLOAD], to).is_err() {
                     std::thread::sleep(Duration::from_millis(10));
+                }
+                due = (due + Duration::from_nanos(FRAME * 8_000 / DEMAND)).max(Instant::now() - PAUSE);
+                if due > Instant::now() + PAUSE {
+                    std::thread::sleep(PAUSE);
                 }
             }
         });
