@@ -194,7 +194,7 @@ fn certificate_has_few_connections_and_none_without_a_stream() {
     };
     runtime().block_on(async {
         let (_send, mut messages) = open(&broker, &leader, "m3", Vec::new()).await.expect("welcome");
-        // The time of a hello ends while messages of the stream that sent one are awaited.
+        // The crowd lasts longer than a connection without a hello may.
         let received = async { while messages.message().await.is_ok_and(|message| message.is_some()) {} };
         tokio::select! {
             () = crowd => {}

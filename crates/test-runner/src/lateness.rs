@@ -1,9 +1,7 @@
-//! How late the machine's processors serve a process that sleeps: the strict bounds of `--soak`
-//! hold on a machine that serves it at once.
+//! How late sleeps of this machine end: the strict bounds of `--soak` hold where they end in time.
 //!
-//! Reason: an HTB class keeps tokens of 15 kB, 1.5 ms at 80 Mb/s. A processor that is late by more,
-//! because other programs or other virtual machines use it, costs the class the rest. So does a
-//! processor that is late while a test measures time.
+//! Reason: an HTB class keeps tokens of 15 kB, 1.5 ms at 80 Mb/s. Where other programs or other
+//! virtual machines delay the kernel's timer by more, the class loses the rest of its rate.
 #![expect(clippy::disallowed_methods, reason = "a measurement of real time")]
 
 use std::fmt;

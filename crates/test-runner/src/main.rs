@@ -21,7 +21,7 @@
 //! | [`schedule`] | which test starts next: pure |
 //! | [`sandbox`] | the namespaces of a real-time test |
 //! | [`process`] | one process with its log, time limit and measured load |
-//! | [`steal`] | the time that the hypervisor took: failures meanwhile are repeated |
+//! | [`steal`] | the time that the hypervisor took from the processors |
 //! | [`run`] | the loop over all of them |
 //! | [`lateness`] | whether the machine is idle enough for strict bounds |
 //! | [`report`] | progress, failures, the closing line |

@@ -17,8 +17,6 @@ pub(crate) struct Report {
     /// Processes that have ended, of those that are known.
     ended: usize,
     known: usize,
-    /// Failures that did not count, since the hypervisor took too much time.
-    repeated: usize,
 }
 
 /// How the tests of a process ended.
@@ -26,8 +24,6 @@ pub(crate) struct Report {
 enum Word {
     Passed,
     Failed,
-    /// Failed, and runs again.
-    Again,
     Skipped,
 }
 
@@ -38,9 +34,7 @@ impl Report {
     }
 
     /// Counts a process that has ended and prints its line; `running` are the names of those that still run.
-    /// Returns whether it is to run again: a real-time test that failed while the hypervisor took too much
-    /// time, if it `may` run again.
-    pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, rerun: &str, running: &[String], may: bool) -> bool {
+    pub(crate) fn ended(&mut self, job: &Job, ended: &Ended, rerun: &str, running: &[String]) {
         self.ended += 1;
         let output = ended.output();
         let mut counts = crate::inventory::counts(&output);
@@ -49,25 +43,18 @@ impl Report {
         if counts.failed == 0 && (!ended.succeeded() || matches!(job, Job::Realtime { .. }) && tests != 1) {
             counts.failed = 1;
         }
-        let again = may && counts.failed > 0 && matches!(job, Job::Realtime { .. }) && ended.stolen > steal::MOST;
         let word = match counts {
-            _ if again => Word::Again,
             Counts { failed: 1.., .. } => Word::Failed,
             Counts { passed: 0, skipped: 1.., .. } => Word::Skipped,
             _ => Word::Passed,
         };
         println!("{}", line((self.ended, self.known), job, ended, counts, word, running));
-        if again {
-            self.repeated += 1;
-            return true;
-        }
         if word == Word::Failed {
             self.failures.push(failure(job, ended, rerun, &output));
         }
         self.total.passed += counts.passed;
         self.total.failed += counts.failed;
         self.total.skipped += counts.skipped;
-        false
     }
 
     /// Counts something that failed without a process of its own.
@@ -87,12 +74,6 @@ impl Report {
         for failure in &self.failures {
             println!("\n{failure}");
         }
-        if self.repeated > 0 {
-            let (count, part) = (self.repeated, steal::MOST * 100.0);
-            println!(
-                "{count} failed while the hypervisor took more than {part:.0} % of the processors' time, and ran again"
-            );
-        }
         let Counts { passed, failed, skipped } = self.total;
         println!("{} after {} s", if finished { "done" } else { "interrupted" }, took.as_secs());
         println!("{passed} passed, {failed} failed, {skipped} skipped");
@@ -111,7 +92,6 @@ fn line(
     let word = match word {
         Word::Passed => "passed",
         Word::Failed => "FAILED",
-        Word::Again => "again",
         Word::Skipped => "skipped",
     };
     let mut line = format!("[{ended:>3}/{known}] {:>6.1} s {word:<7} {}", wall.as_secs_f64(), job.name());
@@ -121,7 +101,7 @@ fn line(
         Job::Realtime { .. } | Job::Command(_) => write!(line, " ("),
     };
     let _ = write!(line, "{}load {:.2})", if line.ends_with(',') { " " } else { "" }, load(*wall, *cpu));
-    if *stolen > steal::MOST {
+    if *stolen >= steal::SHOWN {
         line.insert_str(line.len() - 1, &format!(", {:.0} % stolen", stolen * 100.0));
     }
     if let Some((first, others)) = running.split_first() {
@@ -185,29 +165,21 @@ mod tests {
     }
 
     #[test]
-    fn a_real_time_test_that_the_hypervisor_disturbed_runs_again() {
-        let nowhere = PathBuf::from("/nowhere");
-        let binary =
-            crate::cargo::Binary { name: "weir/agent".into(), executable: nowhere.clone(), directory: nowhere };
-        let expected = crate::loads::Expected { load: 50, seconds: 5 };
-        let realtime = Job::Realtime { binary, test: "limit".into(), expected };
+    fn a_line_has_the_time_that_the_hypervisor_took_and_the_failure_counts() {
         let disturbed = Ended { stolen: 0.31, ..ended(Outcome::Exited(101)) };
-        let line = line((1, 1), &realtime, &disturbed, Counts::default(), Word::Again, &[]);
-        assert_eq!(line, "[  1/1]    4.0 s again   weir/agent limit (load 0.25, 31 % stolen)");
+        let job = Job::Command("make lint".into());
+        let text = line((1, 1), &job, &disturbed, Counts::default(), Word::Failed, &[]);
+        assert_eq!(text, "[  1/1]    4.0 s FAILED  make lint (load 0.25, 31 % stolen)");
         let mut report = Report::default();
-        assert!(report.ended(&realtime, &disturbed, "", &[], true) && report.is_clean());
-        // The last attempt, an undisturbed one, and any other work count.
-        assert!(!report.ended(&realtime, &disturbed, "", &[], false));
-        assert!(!report.ended(&realtime, &ended(Outcome::Exited(101)), "", &[], true));
-        assert!(!report.ended(&Job::Command("false".into()), &disturbed, "", &[], true));
-        assert_eq!((report.total.failed, report.repeated), (3, 1));
+        report.ended(&job, &disturbed, "make lint", &[]);
+        assert_eq!(report.total.failed, 1);
     }
 
     #[test]
     fn a_crash_without_a_result_counts_as_one_failure() {
         let mut report = Report::default();
         report.expect_another();
-        report.ended(&Job::Command("false".into()), &ended(Outcome::Signalled(6)), "false", &[], true);
+        report.ended(&Job::Command("false".into()), &ended(Outcome::Signalled(6)), "false", &[]);
         assert_eq!(report.total, Counts { failed: 1, ..Counts::default() });
         assert!(!report.close(Duration::ZERO, true));
     }

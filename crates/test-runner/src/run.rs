@@ -13,7 +13,6 @@ use crate::process::{self, Ended, Groups};
 use crate::report::{Report, load};
 use crate::sandbox;
 use crate::schedule::Schedule;
-use crate::steal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
@@ -53,8 +52,6 @@ struct Run<'a> {
     schedule: Schedule,
     background: VecDeque<usize>,
     running: BTreeMap<usize, Instant>,
-    /// Jobs that repeat another one: which attempt each is.
-    attempts: BTreeMap<usize, u32>,
     /// The tests of each built binary of the table, and no names for other binaries.
     seen: BTreeMap<String, Vec<String>>,
     building: bool,
@@ -94,7 +91,6 @@ pub(crate) fn run(options: &Options) -> io::Result<u8> {
         schedule: Schedule::new(budget),
         background: VecDeque::new(),
         running: BTreeMap::new(),
-        attempts: BTreeMap::new(),
         seen: BTreeMap::new(),
         building: false,
         begun: false,
@@ -176,9 +172,7 @@ impl Run<'_> {
         if !self.until(receiver, |run| run.is_done())? {
             return Ok(false);
         }
-        let first =
-            |(index, job): &(usize, &Job)| matches!(job, Job::Realtime { .. }) && !self.attempts.contains_key(index);
-        let tests: Vec<Job> = self.jobs.iter().enumerate().filter(first).map(|(_, job)| job.clone()).collect();
+        let tests: Vec<Job> = self.jobs.iter().filter(|job| matches!(job, Job::Realtime { .. })).cloned().collect();
         for round in 2..=self.options.repeat {
             println!("round {round} of {}", self.options.repeat);
             tests.iter().for_each(|test| self.add(test.clone()));
@@ -355,14 +349,8 @@ impl Run<'_> {
         let mut running: Vec<(&usize, &Instant)> = self.running.iter().collect();
         running.sort_by_key(|(_, started)| **started);
         let running: Vec<String> = running.into_iter().map(|(index, _)| self.jobs[*index].name()).collect();
-        let attempt = self.attempts.get(&index).copied().unwrap_or(1);
-        let again = self.report.ended(&job, ended, &job.rerun(self.options), &running, attempt < steal::ATTEMPTS);
+        self.report.ended(&job, ended, &job.rerun(self.options), &running);
         self.schedule.ended(index);
-        if again {
-            self.attempts.insert(self.jobs.len(), attempt + 1);
-            self.add(job);
-            return;
-        }
         let seconds = ended.wall.as_secs_f64().ceil() as u32;
         let key = match job {
             Job::Realtime { binary, test, .. } => (binary.name, test),

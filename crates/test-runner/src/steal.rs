@@ -1,22 +1,17 @@
 //! The processors' time that the hypervisor takes from this machine: no test runs in it, whatever
 //! its priority.
 //!
-//! Problem: a real-time test that fails on a virtual machine whose processors stand still for a
-//! quarter of a second shows nothing about Weir. Approach: the kernel counts that time (`steal` in
-//! proc(5)). A real-time test that fails while more than [`MOST`] of the processors' time was taken
-//! runs again, [`ATTEMPTS`] times in all, and the closing lines count such runs. A machine without
-//! a hypervisor counts none, and a failure there is final.
+//! Problem: a real-time test may fail since the processors of a virtual machine stood still.
+//! Approach: the kernel counts that time (`steal` in proc(5)), and the line of each process shows
+//! the part that was taken while it ran. A failure counts all the same: nothing shows that it
+//! would not have occurred otherwise.
 //!
-//! Worked example: two processors for 10 s are 20 s of time. With 0.4 s taken, 2 %, a failure is
-//! repeated; with 0.1 s it counts.
+//! Worked example: two processors for 10 s are 20 s of time; with 0.4 s taken, 2 % are stolen.
 
 use std::fs;
 
-/// The part of the processors' time from which a failure is repeated: the bounds for shared
-/// processors allow a packet to wait 100 ms, which is a hundredth of a test of ten seconds.
-pub(crate) const MOST: f64 = 0.01;
-/// Two repetitions: in a machine that is disturbed throughout, the failure stands.
-pub(crate) const ATTEMPTS: u32 = 3;
+/// The least part that a line shows: less would be printed as 0 %.
+pub(crate) const SHOWN: f64 = 0.005;
 
 /// The processors' time since the machine's start, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,9 +52,7 @@ mod tests {
         let start = ticks("cpu  100 50 30 1000 5 0 10 20 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n");
         assert_eq!(start, Ticks { stolen: 20, all: 1215 });
         let end = Ticks { stolen: start.stolen + 40, all: start.all + 2_000 };
-        assert!((end.stolen_since(start) - 0.02).abs() < 1e-9 && end.stolen_since(start) > MOST);
-        let little = Ticks { stolen: start.stolen + 10, all: start.all + 2_000 };
-        assert!(little.stolen_since(start) < MOST);
+        assert!((end.stolen_since(start) - 0.02).abs() < 1e-9);
         assert_eq!(start.stolen_since(start), 0.0);
     }
 

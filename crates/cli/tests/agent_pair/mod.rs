@@ -132,8 +132,7 @@ pub(crate) struct Flow {
 const FRAME: u64 = 1442;
 const PAYLOAD: usize = 1400;
 /// The demand of a flow in Mb/s: four times the fastest interface that one of them floods. Without
-/// a bound two flows take both processors until agents limit them, and the kernel's own threads,
-/// for which agents wait while they start, get none.
+/// a bound two flows used 1.9 of two processors, and in a minute of it none of four agents was up.
 const DEMAND: u64 = 400;
 /// A flow pauses so long when it is ahead, and makes up for at most so much.
 const PAUSE: Duration = Duration::from_millis(1);
