@@ -56,7 +56,8 @@ fn killed_and_isolated_parts_recover() {
     // No agent starts: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
     agents[1].take().expect("it runs").kill();
-    let took = seconds(killed, "the static policy", 15, || flows[1].rates(1, 250)[0] > SHARED_MOST * 8.0);
+    // Nearer to 30 than to 8: a late reading of two windows shows at most 16.
+    let took = seconds(killed, "the static policy", 15, || flows[1].rates(1, 250)[0] > (8.0 + 30.0) / 2.0);
     wait_for("the static policy's rate", 10, || is_near(flows[1].rate(), 30.0));
     flows[0].is_at(8.0, 0.12);
     report(&format!(
