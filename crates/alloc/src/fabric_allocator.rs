@@ -11,8 +11,7 @@
 //! Since its racks differ only in their demands, both rules come to one level: a rack gets its
 //! demand, at most the level. Guess the level as if all racks stood at it; those with smaller
 //! demands keep their demand, the others share the rest, which raises the level; a few scans settle
-//! it. Guarantees only decide when they do not all fit, a case for [`Filling`], as are demands that
-//! would take too many scans.
+//! it. Demands that would take too many scans are a case for [`Filling`].
 //!
 //! The result is the one of the split tree, bit for bit (a property test compares them).
 //!
@@ -113,7 +112,7 @@ impl FabricAllocator {
             self.demands.clear();
             self.demands.extend(racks.iter().map(|rack| demand(rack).bps()));
             self.limits.clear();
-            match level(has.bps(), share.min.bps(), &self.demands) {
+            match level(has.bps(), &self.demands) {
                 Some(level) => level.limit(&self.demands, &mut self.limits),
                 None => fill(service.sharing(), share, has, &self.demands, &mut self.limits),
             }
@@ -129,10 +128,10 @@ struct Level {
 }
 
 /// The level at which equal racks with these demands take `has`, which is less than their demands.
-/// `None` if their guarantees of `min` each leave nothing to share, or after too many scans.
-fn level(has: u64, min: u64, demands: &[u64]) -> Option<Level> {
-    if has == 0 || min > 0 && demands.iter().map(|demand| u128::from(min.min(*demand))).sum::<u128>() >= u128::from(has)
-    {
+/// Racks of equal guarantees and weights have one level, whether their guarantees leave anything to
+/// share or not. `None` if `has` is zero, or after too many scans.
+fn level(has: u64, demands: &[u64]) -> Option<Level> {
+    if has == 0 {
         return None;
     }
     let (mut below, mut below_count) = (0u64, 0u64);
@@ -195,7 +194,7 @@ mod tests {
 
     fn limits(has: u64, demands: &[u64]) -> Vec<u64> {
         let mut limits = Vec::new();
-        level(has, 0, demands).expect("there is something to share").limit(demands, &mut limits);
+        level(has, demands).expect("there is something to share").limit(demands, &mut limits);
         limits.iter().map(|limit| limit.bps()).collect()
     }
 
@@ -225,7 +224,7 @@ mod tests {
             let weight = Weight::from_thousandths(1_500).expect("in range");
             let share = Share { min: min_rate, weight, ..Share::default() };
             let (mut found, mut expected) = (Vec::new(), Vec::new());
-            let Some(level) = level(has, min, &demands) else { return Ok(()) };
+            let Some(level) = level(has, &demands) else { return Ok(()) };
             level.limit(&demands, &mut found);
             fill(sharing, share, Bandwidth::from_bps(has), &demands, &mut expected);
             prop_assert_eq!(found, expected);

@@ -14,7 +14,13 @@
 //! Both are the same picture, vessels filled to one level: `Add` pours the excess into vessels
 //! without floors that stand on top of the guarantees, `Fill` pours everything into vessels whose
 //! floors are the guarantees. If the guarantees alone exceed the capacity (admission control
-//! prevents it at the top, a tighter limit above can cause it below), they shrink in proportion.
+//! prevents it at the top, a tighter limit above can cause it below), the guarantees are the rims
+//! and the configured minima the weights: one level again, below 1.
+//!
+//! Every case is consistent: a child whose demand is lowered to its share changes no share. The
+//! repeated passes of [`rack`](crate::rack) and [`fabric`](crate::fabric) rely on it. It is the
+//! reason for the weights of shrunken guarantees: proportions of the *current* guarantees would
+//! shrink again with each pass for a child whose demand an earlier pass lowered.
 //!
 //! Fractional parts are rounded by largest remainder, ties to the first, so that the sum is exact.
 //! A consequence of that rule, known from apportionment: one more bit of capacity can cost a child
@@ -99,30 +105,60 @@ impl Filling {
             self.shares.extend(children.iter().map(Child::usable));
             self.decisions.extend(children.iter().map(uncontended));
         } else if guaranteed >= u128::from(capacity.bps()) {
-            self.shrink_guarantees(capacity.bps(), guaranteed, children);
+            self.shrink_guarantees(capacity.bps(), children);
         } else {
             self.pour(sharing, capacity.bps(), (guaranteed, usable), children);
         }
     }
 
-    /// Guarantees beyond the capacity: each gets its proportion, and no child gets more.
-    fn shrink_guarantees(&mut self, capacity: u64, guaranteed: u128, children: &[Child]) {
-        // Proportions are relative to the guarantees, so this is one division each in 128 bits: a
-        // guarantee and a capacity are below 2^60.
-        let scaled = |child: &Child| u128::from(child.guaranteed().bps()) * u128::from(capacity);
+    /// Guarantees beyond the capacity: a level λ below 1, and each child has λ times its configured
+    /// minimum, at most its current guarantee.
+    fn shrink_guarantees(&mut self, capacity: u64, children: &[Child]) {
+        // Products of a rate (below 2^60) and a sum of minima must fit 128 bits: a sum of 2^67 or
+        // more loses its last bits.
+        let sum: u128 = children.iter().map(|child| u128::from(child.min.bps())).sum();
+        let shift = (u128::BITS - sum.leading_zeros()).saturating_sub(67);
+        let weight = |child: &Child| u128::from(child.min.bps()) >> shift;
+        let rim = |child: &Child| u128::from(child.guaranteed().bps());
         self.remainders.clear();
-        let mut left = capacity;
-        // Remainders are below the sum of guarantees, which may need a few bits more than 64.
-        let shift = (u128::BITS - guaranteed.leading_zeros()).saturating_sub(u64::BITS);
-        for (i, child) in children.iter().enumerate() {
-            let share = scaled(child).checked_div(guaranteed).unwrap_or(0) as u64;
-            left -= share;
-            self.shares.push(Bandwidth::from_bps(share));
-            let remainder = (scaled(child).checked_rem(guaranteed).unwrap_or(0) >> shift) as u64;
-            if child.guaranteed() > Bandwidth::from_bps(share) {
-                self.remainders.push((remainder, i as u32));
+        let guaranteed = |i: &u32| weight(&children[*i as usize]) > 0;
+        self.remainders.extend((0..children.len() as u32).filter(guaranteed).map(|i| (0, i)));
+        self.remainders.sort_unstable_by(|(_, a), (_, b)| {
+            let (a, b) = (&children[*a as usize], &children[*b as usize]);
+            (rim(a) * weight(b)).cmp(&(rim(b) * weight(a)))
+        });
+        // The lowest rims are full first; the level rises with each of them.
+        let (mut rest, mut width) = (u128::from(capacity), children.iter().map(weight).sum::<u128>());
+        let mut full = 0;
+        for (_, i) in &self.remainders {
+            let child = &children[*i as usize];
+            if rim(child) * width > rest * weight(child) {
+                break;
             }
-            self.decisions.push(if child.usable() == Bandwidth::ZERO { Decision::Demand } else { Decision::Level });
+            rest -= rim(child);
+            width -= weight(child);
+            full += 1;
+        }
+        let nothing =
+            |child: &Child| if child.usable() == Bandwidth::ZERO { Decision::Demand } else { Decision::Level };
+        self.shares.resize(children.len(), Bandwidth::ZERO);
+        self.decisions.extend(children.iter().map(nothing));
+        for (_, i) in self.remainders.drain(..full) {
+            let child = &children[i as usize];
+            self.shares[i as usize] = child.guaranteed();
+            // A child at its guarantee may still demand more.
+            let satisfied = child.guaranteed() == child.usable();
+            self.decisions[i as usize] = if satisfied { uncontended(child) } else { Decision::Level };
+        }
+        let mut left = rest as u64;
+        let narrow = (u128::BITS - width.leading_zeros()).saturating_sub(u64::BITS);
+        for (remainder, i) in &mut self.remainders {
+            let scaled = rest * weight(&children[*i as usize]);
+            let share = (scaled / width) as u64;
+            *remainder = ((scaled % width) >> narrow) as u64;
+            left -= share;
+            self.shares[*i as usize] = Bandwidth::from_bps(share);
+            self.decisions[*i as usize] = Decision::Level;
         }
         self.hand_out(left);
     }

@@ -263,3 +263,55 @@ fn a_cap_on_the_fabric() {
     let table = table(&policy, "m1,b,tx,unlimited\nm2,b,tx,unlimited\n");
     assert_eq!(table, ["m1,b,tx → 6 Gb/s, fabric", "m2,b,tx → 6 Gb/s, fabric"]);
 }
+
+/// The guarantee of `a` at a machine exceeds its part of the rack's maximum. On m1, where `b`
+/// competes, the first pass gives `a` less than on m2; both are due the same part of 40.
+#[test]
+fn guarantees_above_a_maximum_shrink_alike_with_and_without_competition() {
+    let text = r#"
+weir: 1
+network: { nic: 100Mb/s, racks: { r1: { uplink: 200Mb/s, machines: [m1, m2] } } }
+services:
+  a: { match: [ { protocol: tcp, port: 1 } ], machine: { min: 50Mb/s }, rack: { max: 40Mb/s } }
+  b: { match: [ { protocol: tcp, port: 2 } ] }
+"#;
+    assert_eq!(
+        table(&policy(text), "m1,a,tx,unlimited\nm2,a,tx,unlimited\nm1,b,tx,unlimited\n"),
+        ["m1,a,tx → 20 Mb/s, max of a at rack", "m1,b,tx → 80 Mb/s, machine m1", "m2,a,tx → 20 Mb/s, max of a at rack",]
+    );
+}
+
+/// The example of the policy's documentation: ten machines of 3 Gb/s guaranteed in a rack that
+/// leaves the service 8 Gb/s.
+#[test]
+fn peers_of_the_documented_policy_share_alike() {
+    let text = r#"
+weir: 1
+network:
+  nic: 10Gb/s
+  racks: { r1: { uplink: 40Gb/s, machines: ["m[1-10]"] } }
+  machines: { m1: { nic: 25Gb/s } }
+services:
+  dfs:
+    match: [ { protocol: tcp, port: 7000-7099 } ]
+    machine: { min: 3Gb/s }
+    rack:    { min: 6Gb/s, weight: 2, tx: { max: 8Gb/s } }
+  batch:
+    sharing: fill
+    rack: { min: 2Gb/s }
+    services:
+      mr:    { match: [ { port: 9000 } ], rack: { min: 2Gb/s } }
+      spark: { match: [ { port: 9100 } ] }
+caps: { rack: 30Gb/s }
+"#;
+    let policy = policy(text);
+    let shares = allocate(
+        &policy,
+        |_, _, direction| {
+            if direction == Direction::Tx { Bandwidth::UNLIMITED } else { Bandwidth::ZERO }
+        },
+    );
+    let dfs = shares.allocations.iter().filter(|a| policy.services().get(a.service).path() == "dfs");
+    let found: Vec<Bandwidth> = dfs.map(|a| a.allocation).collect();
+    assert_eq!(found, [Bandwidth::from_mbps(800); 10]);
+}

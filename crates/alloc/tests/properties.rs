@@ -255,6 +255,10 @@ fn check_step(step: &Step) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Rounds end when none would change a share by more than a kilobit per second; several
+/// instances may differ by as much.
+const TOLERANCE: Bandwidth = Bandwidth::from_bps(10_000);
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, max_global_rejects: 100_000, ..ProptestConfig::default() })]
 
@@ -313,6 +317,55 @@ proptest! {
                 prop_assert_eq!(a.allocation, a.demand);
             }
         }
+    }
+
+    /// Unlimited peers that their rack or the fabric limits have equal shares: they have equal claims
+    /// at that point, whatever competes with them at their machines.
+    #[test]
+    fn peers_with_equal_claims_have_equal_shares(drawn in drawn_policy()) {
+        let policy = drawn.policy(false);
+        prop_assume!(policy.is_some());
+        let policy = policy.expect("admitted");
+        let shares = drawn.shares(&policy);
+        let rack = |machine| policy.network().machine(machine).rack();
+        let above = |decided_by| match decided_by {
+            Constraint::Rack(_) | Constraint::Fabric => true,
+            Constraint::Max(_, point) => point != ContentionPoint::Machine,
+            _ => false,
+        };
+        for a in shares.allocations.iter().filter(|a| above(a.decided_by)) {
+            let peers = shares.allocations.iter().filter(|b| {
+                (b.service, b.direction, rack(b.machine)) == (a.service, a.direction, rack(a.machine))
+            });
+            for b in peers {
+                // A peer may have less by its own demand or machine, never more.
+                prop_assert!(
+                    b.allocation <= a.allocation + TOLERANCE,
+                    "{:?} beside {:?} in\n{}", a, b, drawn.text(false)
+                );
+            }
+        }
+    }
+
+    /// A larger demand never gets its owner less.
+    #[test]
+    fn more_demand_is_no_loss(drawn in drawn_policy(), chosen in 0usize..60, more in 1u64..60) {
+        let policy = drawn.policy(false);
+        prop_assume!(policy.is_some());
+        let policy = policy.expect("admitted");
+        let before = drawn.shares(&policy);
+        prop_assume!(!before.allocations.is_empty());
+        let a = before.allocations[chosen % before.allocations.len()];
+        let after = allocate(&policy, |machine, service, direction| {
+            let demand = drawn.demand(&policy, machine, service, direction);
+            let own = (machine, service, direction) == (a.machine, a.service, a.direction);
+            if own { demand + Bandwidth::from_mbps(more) } else { demand }
+        });
+        let own = |b: &&weir_alloc::Allocation| {
+            (b.machine, b.service, b.direction) == (a.machine, a.service, a.direction)
+        };
+        let b = after.allocations.iter().find(own).expect("it still demands something");
+        prop_assert!(a.allocation <= b.allocation + TOLERANCE, "{:?} became {:?} in\n{}", a, b, drawn.text(false));
     }
 
     /// Each split on the way to each instance conserves and is max-min fair.

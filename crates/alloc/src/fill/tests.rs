@@ -111,8 +111,13 @@ fn children_do_not_compete_under_an_unlimited_capacity() {
 }
 
 #[test]
-fn guarantees_beyond_the_capacity_shrink_in_proportion() {
+fn guarantees_beyond_the_capacity_shrink_to_one_level() {
     for sharing in [Sharing::Add, Sharing::Fill] {
+        // A demand below its part of the level is met, and what it leaves raises the level.
+        assert_eq!(shares(sharing, 10, &[(12, U, 1, 2), (6, U, 5, U), (6, U, 1, U)]), [2, 4, 4]);
+        // A demand lowered to its share changes nothing: 20 and 20 of 50 and 50 under 40.
+        assert_eq!(shares(sharing, 40, &[(50, U, 1, 20), (50, U, 1, U)]), [20, 20]);
+        assert_eq!(shares(sharing, 40, &[(50, U, 1, U), (50, U, 1, U)]), [20, 20]);
         assert_eq!(shares(sharing, 9, &[(12, U, 1, U), (6, U, 5, U), (0, U, 1, U)]), [6, 3, 0]);
         // 10 over guarantees 3:3:3 → 3.33 each, never above the guarantee, one bit to the first.
         assert_eq!(shares(sharing, 8, &[(3, U, 1, U), (3, U, 1, U), (3, U, 1, U)]), [3, 3, 2]);
@@ -151,7 +156,7 @@ mod reference {
             return children.iter().map(|c| (i128::from(c.usable().bps()), 1)).collect();
         }
         if promised >= capacity {
-            return children.iter().map(|c| (i128::from(c.guaranteed().bps()) * capacity, promised.max(1))).collect();
+            return shrunken(capacity, children);
         }
         // (floor, rim, weight, already given below the floor)
         let takers: Vec<(i128, i128, i128, i128)> = children
@@ -194,6 +199,29 @@ mod reference {
             }
         }
         panic!("no level holds {amount}");
+    }
+
+    /// Guarantees beyond the capacity: settle every child that its part of the rest satisfies, and
+    /// divide again.
+    fn shrunken(capacity: i128, children: &[Child]) -> Vec<(i128, i128)> {
+        let guarantee = |c: &Child| i128::from(c.guaranteed().bps());
+        let min = |c: &Child| i128::from(c.min.bps());
+        let mut open: Vec<&Child> = children.iter().filter(|c| !c.min.bps().eq(&0)).collect();
+        let mut rest = capacity;
+        loop {
+            let width: i128 = open.iter().map(|c| min(c)).sum();
+            let (full, others): (Vec<&Child>, Vec<&Child>) =
+                open.into_iter().partition(|c| guarantee(c) * width <= rest * min(c));
+            if full.is_empty() {
+                let share = |c: &Child| {
+                    let is_open = others.iter().any(|other| std::ptr::eq(*other, c));
+                    if is_open { (rest * min(c), width) } else { (guarantee(c), 1) }
+                };
+                return children.iter().map(share).collect();
+            }
+            rest -= full.into_iter().map(guarantee).sum::<i128>();
+            open = others;
+        }
     }
 }
 
@@ -244,6 +272,40 @@ proptest! {
             let share = i128::from(share.bps());
             let (down, up) = (numerator.div_euclid(denominator), -(-numerator).div_euclid(denominator));
             prop_assert!(share == down || share == up, "{share} is not {numerator}/{denominator}");
+        }
+    }
+
+    /// Demands lowered to their shares, any of them, change no share by more than rounding: each
+    /// lowered demand by less than one bit.
+    #[test]
+    fn shares_are_consistent(
+        sharing in sharing(), capacity in 0u64..400, children in children(), lowered: [bool; 14],
+    ) {
+        let before = filled(sharing, capacity, &children);
+        let mut satisfied = children.clone();
+        for ((child, share), _) in satisfied.iter_mut().zip(&before.shares).zip(lowered).filter(|(_, lowered)| *lowered) {
+            child.demand = *share;
+        }
+        let after = filled(sharing, capacity, &satisfied);
+        for (a, b) in before.shares.iter().zip(&after.shares) {
+            prop_assert!(a.bps().abs_diff(b.bps()) <= children.len() as u64, "{a} became {b}");
+        }
+    }
+
+    /// A larger demand gives its child no less and no other child more.
+    #[test]
+    fn shares_are_monotone(
+        sharing in sharing(), capacity in 0u64..400, children in children(), chosen in 0usize..14, more in 1u64..100,
+    ) {
+        prop_assume!(!children.is_empty());
+        let chosen = chosen % children.len();
+        let before = filled(sharing, capacity, &children);
+        let mut greedier = children.clone();
+        greedier[chosen].demand += Bandwidth::from_bps(more);
+        let after = filled(sharing, capacity, &greedier);
+        for (i, (a, b)) in before.shares.iter().zip(&after.shares).enumerate() {
+            let (less, more) = if i == chosen { (a, b) } else { (b, a) };
+            prop_assert!(less.bps() <= more.bps() + 1, "{i}: {a} became {b}");
         }
     }
 
