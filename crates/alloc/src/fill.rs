@@ -132,7 +132,8 @@ impl Filling {
         let mut full = 0;
         for (_, i) in &self.remainders {
             let child = &children[*i as usize];
-            if rim(child) * width > rest * weight(child) {
+            // A demand that the level just reaches is limited by it, unless it is zero.
+            if rim(child) > 0 && rim(child) * width >= rest * weight(child) {
                 break;
             }
             rest -= rim(child);
@@ -158,7 +159,9 @@ impl Filling {
             *remainder = ((scaled % width) >> narrow) as u64;
             left -= share;
             self.shares[*i as usize] = Bandwidth::from_bps(share);
-            self.decisions[*i as usize] = Decision::Level;
+            let child = &children[*i as usize];
+            let at_maximum = child.max <= child.demand && child.max == self.shares[*i as usize];
+            self.decisions[*i as usize] = if at_maximum { Decision::Max } else { Decision::Level };
         }
         self.hand_out(left);
     }

@@ -283,7 +283,8 @@ proptest! {
     ) {
         let before = filled(sharing, capacity, &children);
         let mut satisfied = children.clone();
-        for ((child, share), _) in satisfied.iter_mut().zip(&before.shares).zip(lowered).filter(|(_, lowered)| *lowered) {
+        let lowered = satisfied.iter_mut().zip(&before.shares).zip(lowered).filter(|(_, lowered)| *lowered);
+        for ((child, share), _) in lowered {
             child.demand = *share;
         }
         let after = filled(sharing, capacity, &satisfied);
