@@ -23,7 +23,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_control::RuntimeLimit;
-use weir_datapath::{Classifier, ShaperConfig, SipKey};
+use weir_datapath::{Classifier, ServiceShaper, ShaperConfig, SipKey};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
@@ -39,7 +39,7 @@ use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Policy, Sharing};
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
@@ -499,9 +499,12 @@ fn rates(
     plan: &Plan,
 ) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
-    let rate = |leaf: &ServiceId| -> Result<ServiceRate, HostError> {
-        let ceiling = host_context.policy.machine_ceiling(*leaf, Direction::Tx).min(plan.nic);
-        let share = host_context.policy.services().get(*leaf).share(ContentionPoint::Machine, Direction::Tx);
+    // The same shares as in the simulator and at receivers: a nested service's weight is its part of
+    // its ancestors' weight.
+    let shapers = ShaperConfig::parley(host_context.policy, None, None).services;
+    let rate = |(leaf, shaper): (&ServiceId, &ServiceShaper)| -> Result<ServiceRate, HostError> {
+        let share = shaper.shares.tx;
+        let ceiling = share.max.min(plan.nic);
         let slot = datapath.slot(*leaf)?;
         let limit = in_force.iter().find(|(service, _)| service == leaf);
         Ok(ServiceRate {
@@ -513,7 +516,7 @@ fn rates(
             weight: share.weight,
         })
     };
-    plan.leaves.iter().map(rate).collect()
+    plan.leaves.iter().zip(&shapers).map(rate).collect()
 }
 
 fn receive_limits(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<Bandwidth>, HostError> {

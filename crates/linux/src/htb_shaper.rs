@@ -16,7 +16,7 @@
 //!
 //! Source: Parley section 3.2.1, Figure 10 (destination limiters below a root limiter); net/sched/sch_htb.c.
 
-use crate::class::{ClassSpec, RATE_MIN, Sending};
+use crate::class::{ClassSpec, Sending};
 use crate::dropped::Dropped;
 use crate::htb::{ClassStatus, DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
 use crate::interface::Interface;
@@ -141,13 +141,17 @@ fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec
     let minor = |first: u16, slot: u32| first + slot as u16;
     let own = minor(FIRST_MINOR, slot);
     let parts = limited.len() as u32 + 1;
+    // A leaf without a guarantee of its own borrows also what its service is guaranteed, and HTB
+    // charges its turn for it: the service would take less than its part of the excess.
+    let part = Bandwidth::from_bps(min.min(max).bps() / u64::from(parts));
+    let guaranteed: Bandwidth = limited.iter().map(|(_, rate)| part.min(*rate)).sum();
     let inner = ClassSpec { minor: own, parent: None, leaf: false, parts: 1, min: min.min(max), max, weight };
     let others = ClassSpec {
         minor: minor(OTHERS_FIRST, slot),
         parent: Some(own),
         leaf: true,
         parts,
-        min: RATE_MIN,
+        min: min.min(max).saturating_sub(guaranteed),
         max,
         weight,
     };
@@ -161,6 +165,7 @@ fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec
     };
     let destination = |(id, rate): &(u32, Bandwidth)| ClassSpec {
         minor: minor(DESTINATION_FIRST, *id),
+        min: part.min(*rate),
         max: (*rate).min(max),
         ..others
     };
@@ -295,6 +300,6 @@ mod tests {
             ]
         );
         let mins: Vec<u64> = specs.iter().map(|spec| spec.min.bps()).collect();
-        assert_eq!(mins, [3_000_000_000, 8000, 3_000_000_000, 8000, 8000]);
+        assert_eq!(mins, [3_000_000_000, 1_000_000_000, 3_000_000_000, 1_000_000_000, 1_000_000_000]);
     }
 }
