@@ -30,7 +30,7 @@ use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RuntimeLimit};
-use weir_fabric::Session;
+use weir_fabric::{FromFabric, Session};
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
@@ -252,9 +252,12 @@ impl Daemon {
                     // An ICMP error of an earlier datagram: that peer does not listen yet.
                     Err(error) => debug!("receive: {error}"),
                 },
-                limits = self.session.limits() => {
+                message = self.session.message() => {
                     let now = self.now();
-                    self.broker.handle_input(now, Input::Fabric(&limits));
+                    match &message {
+                        FromFabric::Limits(limits) => self.broker.handle_input(now, Input::Fabric(limits)),
+                        FromFabric::Proposal(limits) => self.broker.handle_input(now, Input::Proposal(limits)),
+                    }
                 }
                 _ = hangup.recv() => {
                     if let Err(error) = self.reload() {
@@ -279,7 +282,7 @@ impl Daemon {
             Ok(message) => match message.rack_input() {
                 // Limits of the fabric broker arrive by the session, which verifies its
                 // certificate: every machine has the key here.
-                None | Some(Input::Fabric(_)) => {
+                None | Some(Input::Fabric(_) | Input::Proposal(_)) => {
                     self.datagrams.misdirected += 1;
                     debug!("datagram from {from} ignored: it is from a fabric broker, or for one");
                 }
@@ -309,6 +312,7 @@ impl Daemon {
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.session.report(report),
+                Output::ReplyRack(reply) => self.session.reply(reply),
                 Output::SetLimits(limits) => {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
@@ -323,6 +327,11 @@ impl Daemon {
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {
         let (before, old) = &self.meters;
         let time = now.saturating_since(*before);
+        // The usage of a whole period: an interval of the broker shows single bursts.
+        let least = Duration::from_nanos(self.config.broker.period.nanos() / 10 * 9);
+        if old.len() == readings.len() && time < least {
+            return;
+        }
         let rate = |now: Bytes, before: Bytes| Bandwidth::from_transfer(now.saturating_sub(before), time);
         if old.len() == readings.len() {
             let pairs = readings.iter().zip(old);

@@ -5,8 +5,8 @@
 //! session.
 
 use tracing::warn;
-use weir_control::{RackBroker, RackLimits, RackReport};
-use weir_fabric::{Session, SessionState};
+use weir_control::{RackBroker, RackReport};
+use weir_fabric::{FromFabric, Session, SessionState};
 use weir_policy::Policy;
 use weir_status::{FabricLink, FabricSession as SessionStatus, SessionCounters, SessionState as Shown};
 
@@ -34,11 +34,11 @@ impl FabricSession {
         }
     }
 
-    /// The next limits of the rack; pending for ever without a session. Cancelling the future loses
-    /// none.
-    pub(crate) async fn limits(&mut self) -> RackLimits {
+    /// The fabric broker's next message; pending for ever without a session. Cancelling the future
+    /// loses none.
+    pub(crate) async fn message(&mut self) -> FromFabric {
         match &mut self.session {
-            Some(session) => session.limits().await,
+            Some(session) => session.message().await,
             None => std::future::pending().await,
         }
     }
@@ -47,6 +47,14 @@ impl FabricSession {
     pub(crate) fn report(&mut self, report: RackReport) {
         match &self.session {
             Some(session) => session.report(report),
+            None => self.unsent += 1,
+        }
+    }
+
+    /// Hands over a reply to a proposal, which came by a session.
+    pub(crate) fn reply(&mut self, reply: RackReport) {
+        match &self.session {
+            Some(session) => session.reply(reply),
             None => self.unsent += 1,
         }
     }

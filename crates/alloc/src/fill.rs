@@ -35,7 +35,7 @@
 //!
 //! Source: Parley §3.1, §3.2.2, Figs 6 and 14.
 
-use crate::water::{Level, Vessel, level};
+use crate::water::{Level, Profile, Vessel, WideVessel, level};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Weight};
 
@@ -88,6 +88,8 @@ pub struct Filling {
     pub decisions: Vec<Decision>,
     vessels: Vec<Vessel>,
     remainders: Vec<(u64, u32)>,
+    profile: Profile,
+    guarantees: Profile,
 }
 
 impl Filling {
@@ -111,6 +113,56 @@ impl Filling {
         }
     }
 
+    /// Each child's share if its own demand were unlimited, beside the demands of the others. Where
+    /// a child's demand is limited, this is its share.
+    ///
+    /// A share may be one bit less for each child than [`Self::fill`] computes for it.
+    pub fn ceilings(
+        &mut self,
+        sharing: Sharing,
+        capacity: Bandwidth,
+        children: &[Child],
+        ceilings: &mut Vec<Bandwidth>,
+    ) {
+        ceilings.clear();
+        if capacity.is_unlimited() {
+            ceilings.extend(children.iter().map(|child| child.max));
+            return;
+        }
+        let capacity = capacity.bps();
+        let guaranteed: u128 = children.iter().map(|child| u128::from(child.guaranteed().bps())).sum();
+        let excess = |child: &Child| {
+            let (floor, rim) =
+                (child.guaranteed().bps(), child.usable().bps().min(capacity).max(child.guaranteed().bps()));
+            let weight = child.weight.thousandths().into();
+            match sharing {
+                Sharing::Add => WideVessel { lower: 0, upper: rim - floor, weight },
+                Sharing::Fill => WideVessel { lower: floor, upper: rim, weight },
+            }
+        };
+        let shrunken = |child: &Child| {
+            // A child without a guarantee has none of it, whatever its weight.
+            WideVessel { lower: 0, upper: child.guaranteed().bps(), weight: child.min.bps().max(1) }
+        };
+        self.profile.set(children.iter().map(excess));
+        self.guarantees.set(children.iter().map(shrunken));
+        ceilings.extend(children.iter().map(|child| {
+            let min = child.min.min(child.max).bps();
+            let others = guaranteed - u128::from(child.guaranteed().bps());
+            let share = match u128::from(capacity).checked_sub(others + u128::from(min)) {
+                None if min == 0 => 0,
+                None => self.guarantees.share_without_rim(&shrunken(child), child.min.bps(), capacity).min(min),
+                Some(excess_rate) => {
+                    let amount = if sharing == Sharing::Add { excess_rate as u64 } else { capacity };
+                    let poured =
+                        self.profile.share_without_rim(&excess(child), child.weight.thousandths().into(), amount);
+                    if sharing == Sharing::Add { min + poured } else { poured.max(min) }
+                }
+            };
+            Bandwidth::from_bps(share).min(child.max)
+        }));
+    }
+
     /// Guarantees beyond the capacity: a level λ below 1, and each child has λ times its configured
     /// minimum, at most its current guarantee.
     fn shrink_guarantees(&mut self, capacity: u64, children: &[Child]) {
@@ -121,8 +173,8 @@ impl Filling {
         let weight = |child: &Child| u128::from(child.min.bps()) >> shift;
         let rim = |child: &Child| u128::from(child.guaranteed().bps());
         self.remainders.clear();
-        let guaranteed = |i: &u32| weight(&children[*i as usize]) > 0;
-        self.remainders.extend((0..children.len() as u32).filter(guaranteed).map(|i| (0, i)));
+        let has_minimum = |i: &u32| weight(&children[*i as usize]) > 0;
+        self.remainders.extend((0..children.len() as u32).filter(has_minimum).map(|i| (0, i)));
         self.remainders.sort_unstable_by(|(_, a), (_, b)| {
             let (a, b) = (&children[*a as usize], &children[*b as usize]);
             (rim(a) * weight(b)).cmp(&(rim(b) * weight(a)))
@@ -140,10 +192,11 @@ impl Filling {
             width -= weight(child);
             full += 1;
         }
-        let nothing =
+        // Children without a minimum get nothing.
+        let without_share =
             |child: &Child| if child.usable() == Bandwidth::ZERO { Decision::Demand } else { Decision::Level };
         self.shares.resize(children.len(), Bandwidth::ZERO);
-        self.decisions.extend(children.iter().map(nothing));
+        self.decisions.extend(children.iter().map(without_share));
         for (_, i) in self.remainders.drain(..full) {
             let child = &children[i as usize];
             self.shares[i as usize] = child.guaranteed();
@@ -154,13 +207,13 @@ impl Filling {
         let mut left = rest as u64;
         let narrow = (u128::BITS - width.leading_zeros()).saturating_sub(u64::BITS);
         for (remainder, i) in &mut self.remainders {
-            let scaled = rest * weight(&children[*i as usize]);
-            let share = (scaled / width) as u64;
-            *remainder = ((scaled % width) >> narrow) as u64;
-            left -= share;
-            self.shares[*i as usize] = Bandwidth::from_bps(share);
             let child = &children[*i as usize];
-            let at_maximum = child.max <= child.demand && child.max == self.shares[*i as usize];
+            let scaled = rest * weight(child);
+            let share = Bandwidth::from_bps((scaled / width) as u64);
+            *remainder = ((scaled % width) >> narrow) as u64;
+            left -= share.bps();
+            self.shares[*i as usize] = share;
+            let at_maximum = child.max <= child.demand && child.max == share;
             self.decisions[*i as usize] = if at_maximum { Decision::Max } else { Decision::Level };
         }
         self.hand_out(left);

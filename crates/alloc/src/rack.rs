@@ -21,10 +21,11 @@
 //! with weight 2): all backlogged, each machine halves its interface; at the rack VM gets 1 and DFS
 //! 8, so each machine's VM gets 0.5 and its DFS 4.
 
-mod room;
+pub(crate) mod ceilings;
 
 use crate::fill::{Child, Filling};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
+use ceilings::Extremes;
 use std::fmt;
 use std::sync::Arc;
 use weir_policy::{Policy, Share};
@@ -46,6 +47,9 @@ pub struct RackAllocator {
     leaves: Vec<ServiceId>,
     machine_trees: PerDirection<ShareTree>,
     rack_trees: PerDirection<ShareTree>,
+    fabric_trees: PerDirection<ShareTree>,
+    extremes: PerDirection<Extremes>,
+    fabric_extremes: PerDirection<Extremes>,
 }
 
 /// The share of one instance.
@@ -146,12 +150,23 @@ impl RackAllocator {
             };
             ShareTree::of_services_split(policy, ContentionPoint::Rack, direction, machines, part)
         };
+        let each =
+            |tree: &dyn Fn(Direction) -> ShareTree| PerDirection { tx: tree(Direction::Tx), rx: tree(Direction::Rx) };
+        let rack_trees = each(&rack_tree);
+        let fabric_trees = each(&|direction| ceilings::fabric_tree(policy, direction));
+        let extremes = |trees: &PerDirection<ShareTree>, capacity: &dyn Fn(Direction) -> Bandwidth| {
+            let of = |direction| Extremes::new(&trees[direction], capacity(direction));
+            PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+        };
         Self {
             policy: Arc::clone(policy),
             rack,
             leaves: policy.services().leaves().map(|(id, _)| id).collect(),
-            machine_trees: PerDirection { tx: machine_tree(Direction::Tx), rx: machine_tree(Direction::Rx) },
-            rack_trees: PerDirection { tx: rack_tree(Direction::Tx), rx: rack_tree(Direction::Rx) },
+            machine_trees: each(&machine_tree),
+            extremes: extremes(&rack_trees, &|direction| policy.rack_capacity(rack, direction)),
+            fabric_extremes: extremes(&fabric_trees, &|direction| policy.fabric_capacity(direction)),
+            rack_trees,
+            fabric_trees,
         }
     }
 
@@ -331,6 +346,13 @@ impl RackAllocator {
 }
 
 impl RackShares {
+    /// Whether a limit of the fabric affects any instance of the `leaf`-th service.
+    pub fn is_limited_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
+        let mut instances =
+            (0..allocator.machines().len()).map(|index| self.instances[allocator.instance(leaf, index)]);
+        instances.any(|instance| instance.decided_by == Constraint::Fabric)
+    }
+
     /// The share of a leaf service in the whole rack, over all machines.
     pub fn of_service(&self, allocator: &RackAllocator, leaf: usize) -> Bandwidth {
         let machines = allocator.machines().len();

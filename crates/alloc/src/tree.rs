@@ -23,6 +23,13 @@ use crate::fill::{Child, Decision, Filling};
 use weir_policy::{Policy, Services, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, ServiceId};
 
+/// One part of a maximum in this many is kept for leaves that do not use their part: so much each
+/// may send before the others make room.
+pub(crate) const IDLE_PART: u64 = 10;
+/// A leaf below its share may send one part of it in this many more, so that a steady demand stays
+/// below nine tenths of its bound, from which on it counts as limited.
+pub(crate) const VARIATION_PART: u64 = 8;
+
 /// A tree of takers at one contention point in one direction. Node 0 is the root: the capacity
 /// itself.
 #[derive(Debug, Clone)]
@@ -53,6 +60,19 @@ pub struct TreeShares {
     maxima: Vec<Bandwidth>,
     shares: Vec<Bandwidth>,
     decisions: Vec<Decision>,
+}
+
+/// The share of each node of a tree if its own demand were unlimited.
+#[derive(Debug, Default, Clone)]
+pub struct Ceilings {
+    nodes: Vec<Bandwidth>,
+}
+
+impl Ceilings {
+    /// The ceiling of a leaf.
+    pub fn leaf(&self, tree: &ShareTree, leaf: usize) -> Bandwidth {
+        self.nodes[tree.leaves[leaf] as usize]
+    }
 }
 
 /// The limit of a leaf.
@@ -195,6 +215,40 @@ impl ShareTree {
         }
     }
 
+    /// Each node's share of `capacity` if its own demand were unlimited, beside the demands of the
+    /// others that [`Self::share`] shared: at least its share. `of_policy` leaves the tighter maxima
+    /// of points above out of account for the node itself.
+    pub fn ceilings(
+        &self,
+        capacity: Bandwidth,
+        shares: &TreeShares,
+        of_policy: bool,
+        scratch: &mut Scratch,
+        ceilings: &mut Ceilings,
+    ) {
+        // A node whose child demands more demands more itself: it may take its own ceiling.
+        let nodes = &mut ceilings.nodes;
+        nodes.clear();
+        nodes.resize(self.nodes.len(), capacity);
+        for (i, node) in self.nodes.iter().enumerate() {
+            let (first, count) = (node.children.0 as usize, node.children.1 as usize);
+            if count == 0 {
+                continue;
+            }
+            scratch.children.clear();
+            scratch.children.extend((first..first + count).map(|c| {
+                // The others' usage is within their maxima in force.
+                let demand = shares.demands[c].min(shares.maxima[c]);
+                let max = if of_policy { self.nodes[c].share.max } else { shares.maxima[c] };
+                Child::new(Share { max, ..self.nodes[c].share }, demand)
+            }));
+            scratch.filling.ceilings(node.sharing, nodes[i], &scratch.children, &mut scratch.ceilings);
+            for (c, ceiling) in (first..).zip(&scratch.ceilings) {
+                nodes[c] = (*ceiling).max(shares.shares[c]);
+            }
+        }
+    }
+
     /// Whether a node is a part of a split leaf: its parent stands for the same service.
     fn is_part(&self, node: usize) -> bool {
         node != 0 && self.nodes[node].service == self.nodes[self.nodes[node].parent as usize].service
@@ -248,6 +302,7 @@ impl Node {
 pub struct Scratch {
     filling: Filling,
     children: Vec<Child>,
+    ceilings: Vec<Bandwidth>,
 }
 
 impl TreeShares {
@@ -271,6 +326,56 @@ impl TreeShares {
                 Decision::Level | Decision::Demand => at = tree.nodes[at].parent as usize,
             }
         }
+    }
+
+    /// The most that a leaf may take at once without the sum of its peers' exceeding a maximum by
+    /// more than a tenth; [`Bandwidth::UNLIMITED`] if no node on its way to the root has one. See
+    /// [`crate::rack`]; `if_all` are the shares while all leaves demand everything.
+    ///
+    /// A limited leaf has its share. Any other has more of what each maximum above it leaves unused:
+    /// of one half in proportion to its share, so that it can grow, and where it `varies` at least an
+    /// eighth of its share, so that it does not fill its bound; of the other half, or of a tenth of
+    /// the maximum where that is more, its part of `if_all`, so that it can begin.
+    pub(crate) fn bound(&self, tree: &ShareTree, leaf: usize, if_all: &Self, varies: bool) -> Bandwidth {
+        let own = tree.leaves[leaf] as usize;
+        let is_limited = self.holder(tree, leaf) != Holder::None;
+        let (mut bound, mut at) = (Bandwidth::UNLIMITED, own);
+        while at != 0 {
+            let max = self.maxima[at];
+            if !max.is_unlimited() {
+                let part = |rate: u64, shares: &Self| {
+                    let (own, whole) = (u128::from(shares.shares[own].bps()), u128::from(shares.shares[at].bps()));
+                    Bandwidth::from_bps((u128::from(rate) * own).checked_div(whole).unwrap_or(0) as u64)
+                };
+                let rest = max.saturating_sub(self.shares[at]).bps();
+                let to_grow = if self.shares[at] == Bandwidth::ZERO { 0 } else { rest / 2 };
+                let to_begin = (rest - to_grow).max(max.bps() / IDLE_PART);
+                let to_vary = if varies { self.shares[own].bps() / VARIATION_PART } else { 0 };
+                let grow = part(to_grow, self).max(Bandwidth::from_bps(to_vary));
+                let more = if is_limited { Bandwidth::ZERO } else { grow + part(to_begin, if_all) };
+                bound = bound.min((self.shares[own] + more).min(max));
+            }
+            at = tree.nodes[at].parent as usize;
+        }
+        bound
+    }
+
+    /// Whether `tenths` of a maximum on the way from a leaf to the root are used.
+    pub(crate) fn has_maximum_used(&self, tree: &ShareTree, leaf: usize, tenths: u128) -> bool {
+        let mut at = tree.leaves[leaf] as usize;
+        while at != 0 {
+            let (max, share) = (self.maxima[at], self.shares[at]);
+            if !max.is_unlimited() && u128::from(share.bps()) * 10 >= u128::from(max.bps()) * tenths {
+                return true;
+            }
+            at = tree.nodes[at].parent as usize;
+        }
+        false
+    }
+
+    /// The sum of all shares.
+    pub fn used(&self) -> Bandwidth {
+        self.shares.first().copied().unwrap_or_default()
     }
 
     /// The share of a service as a whole (the first node that stands for it).

@@ -30,6 +30,10 @@
 //! settle-and-repeat order is the one of Parley ("each iteration satiates the demand for one
 //! service"), many at a time.
 
+mod profile;
+
+pub use profile::{Profile, WideVessel};
+
 use std::cmp::Ordering;
 
 /// A bounded taker: receives `level × weight`, but at least `lower` and at most `upper`.

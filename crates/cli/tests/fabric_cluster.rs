@@ -7,7 +7,7 @@ mod fabric_setup;
 
 use common::{signal, wait_for};
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK, free_port};
-use fabric_setup::{Daemon, Setup, gbps, of_a, policy};
+use fabric_setup::{Daemon, Setup, gbps, limits, of_a, policy};
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
@@ -85,7 +85,7 @@ impl Racks {
             runtime.block_on(async {
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 for (session, received) in self.sessions.iter_mut().zip(&mut received) {
-                    while let Ok(limits) = tokio::time::timeout(Duration::from_millis(1), session.limits()).await {
+                    while let Ok(limits) = tokio::time::timeout(Duration::from_millis(1), limits(session)).await {
                         if received.is_none() && wanted(&limits) {
                             *received = Some(limits);
                         }

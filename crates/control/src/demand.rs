@@ -11,6 +11,9 @@
 //! - **Bursts**: a meter counts a sender's burst at once, so a period may show up to [`BURST`] too
 //!   little. Usage that would fill the limit with one more burst counts as backlogged from half of
 //!   the limit on, where the limit admits at least one burst in a period.
+//! - **Throttled by the rate law**: a receiving service under a limit, whose fair rate R is below its
+//!   capacity by a tenth, is backlogged, however little it received: R rises to the capacity while
+//!   less than that arrives, so some sender would send more.
 //! - **Throttled by the network**: a service with a quarter of its packets marked and a fair rate R
 //!   below its usage has a demand of one and a half times its usage, until fewer than a sixteenth
 //!   are marked. It counts as backlogged from half of its limit on.
@@ -28,7 +31,7 @@
 use crate::rack_broker::NetworkReading;
 use crate::rate::rounded;
 use crate::report::Demand;
-use weir_units::{Bandwidth, Bytes, Duration};
+use weir_units::{Bandwidth, Bytes};
 
 /// Tenths of a limit from which a service counts as backlogged. The last tenth leaves room for a
 /// transport's own variation below a limit and for headers.
@@ -82,89 +85,51 @@ pub fn is_throttled(before: &NetworkReading, after: &NetworkReading, usage: Band
     packets > 0 && marked.saturating_mul(part) >= packets && after.rate.is_some_and(|rate| rate < usage)
 }
 
+/// Whether the rate law throttles the senders of a service under a `limit` of the brokers. R is computed
+/// while packets arrive: without traffic it is that of an earlier load.
+pub fn is_rate_lowered(reading: &NetworkReading, limit: Bandwidth) -> bool {
+    !limit.is_unlimited() && reading.rate.is_some_and(|rate| is_lowered(reading.capacity, rate))
+}
+
 /// The demand of a throttled service under a runtime `limit`: [`Demand::usage`] exceeds the
 /// measured usage.
 pub fn throttled_demand(demand: Demand, limit: Bandwidth) -> Demand {
     let more = u128::from(demand.usage.bps()) * THROTTLED_PERCENT / 100;
     // The usage is rounded already, so the limit is rounded too: otherwise half would compare as
     // less.
-    let backlogged = demand.backlogged || fills(demand.usage, rounded(limit), BACKLOGGED_TENTHS_THROTTLED);
+    let backlogged = demand.backlogged || reaches(demand.usage, rounded(limit), BACKLOGGED_TENTHS_THROTTLED);
     Demand { usage: rounded(Bandwidth::from_bps(u64::try_from(more).unwrap_or(u64::MAX))), backlogged }
 }
 
 /// Whether usage reached this many tenths of a limit. An unlimited rate is never reached.
-fn fills(usage: Bandwidth, limit: Bandwidth, tenths: u64) -> bool {
+fn reaches(usage: Bandwidth, limit: Bandwidth, tenths: u64) -> bool {
     !limit.is_unlimited() && u128::from(usage.bps()) * 10 >= u128::from(limit.bps()) * u128::from(tenths)
 }
 
-/// The demand of a meter's step from `before` to `after` in `time`, under the limit that was in
-/// force; `lowered` if the limit [`is_lowered`] since the reading before.
-///
-/// A counter that decreased was restarted: its whole value is new. Zero time gives zero usage. The
-/// usage is rounded to the resolution of the wire, so that this machine computes with the value
-/// that it reports.
-pub fn estimate(before: Bytes, after: Bytes, time: Duration, limit: Bandwidth, lowered: bool) -> Demand {
-    let bytes = if after >= before { after - before } else { after };
-    let usage = Bandwidth::from_transfer(bytes, time);
-    let burst = if limit.bytes_in(time) < BURST { Bytes::ZERO } else { BURST };
-    let with_burst = Bandwidth::from_transfer(bytes + burst, time);
-    let nearly_full = lowered || fills(with_burst, limit, BACKLOGGED_TENTHS);
-    let backlogged = !time.is_zero() && fills(usage, limit, BACKLOGGED_TENTHS_AT_FIRST) && nearly_full;
-    Demand { usage: rounded(usage), backlogged }
+/// Whether transferred bytes are [`BACKLOGGED_TENTHS`] of those that the limits admitted.
+pub fn fills(bytes: Bytes, admitted: Bytes) -> bool {
+    u128::from(bytes.get()) * 10 >= u128::from(admitted.get()) * u128::from(BACKLOGGED_TENTHS)
+}
+
+/// The same with one more [`BURST`], which the meter may have counted before or count later; at
+/// least [`BACKLOGGED_TENTHS_AT_FIRST`] without it. Where the limits admit less than a burst, it is
+/// left out.
+pub fn fills_with_burst(bytes: Bytes, admitted: Bytes) -> bool {
+    let burst = if admitted < BURST { Bytes::ZERO } else { BURST };
+    let least = u128::from(admitted.get()) * u128::from(BACKLOGGED_TENTHS_AT_FIRST);
+    fills(bytes + burst, admitted) && u128::from(bytes.get()) * 10 >= least
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn used(megabits: u64, limit: Bandwidth) -> Demand {
-        estimate(Bytes::new(1_000), Bytes::new(1_000 + megabits * 125_000), SECOND, limit, false)
-    }
-
-    #[test]
-    fn usage_below_nine_tenths_of_the_limit_is_the_demand() {
-        let limit = Bandwidth::from_mbps(100);
-        let reported = |mbps| rounded(Bandwidth::from_mbps(mbps));
-        // With a burst: 89.5 Mb/s.
-        assert_eq!(used(89, limit), Demand { usage: reported(89), backlogged: false });
-        assert_eq!(used(90, limit), Demand { usage: reported(90), backlogged: true });
-        assert_eq!(used(90, limit).bandwidth(), Bandwidth::UNLIMITED);
-        assert_eq!(used(5_000, Bandwidth::UNLIMITED).bandwidth(), reported(5_000));
-    }
-
-    #[test]
-    fn uncounted_burst_does_not_hide_a_backlog() {
-        let limit = Bandwidth::from_mbps(8);
-        let quarter = |bytes| estimate(Bytes::ZERO, Bytes::new(bytes), Duration::from_millis(250), limit, false);
-        // The worked example as measured, and the bound: nine tenths of 250,000 bytes less a burst.
-        assert!(quarter(202_000).backlogged && !quarter(225_000 - 65_536 - 1).backlogged);
-        assert!(quarter(225_000 - 65_536).backlogged);
-        // A limit of 66 kB or more a second needs half, a lower one nine tenths.
-        let low = |kbps: u64, bytes| {
-            estimate(Bytes::ZERO, Bytes::new(bytes), SECOND, Bandwidth::from_bps(kbps * 1_000), false)
-        };
-        assert!(low(528, 33_000).backlogged && !low(528, 32_999).backlogged && !low(528, 0).backlogged);
-        assert!(low(520, 58_500).backlogged && !low(520, 58_499).backlogged);
-    }
-
-    #[test]
-    fn half_of_a_just_lowered_limit_counts_as_backlogged() {
-        let (gigabit, megabits) = (Bandwidth::from_gbps(1), Bandwidth::from_mbps);
-        assert!(is_lowered(Bandwidth::UNLIMITED, gigabit) && is_lowered(gigabit, megabits(899)));
-        assert!(!is_lowered(gigabit, megabits(900)) && !is_lowered(megabits(900), gigabit));
-        assert!(!is_lowered(Bandwidth::UNLIMITED, Bandwidth::UNLIMITED));
-        let used = |megabits: u64| {
-            estimate(Bytes::ZERO, Bytes::new(megabits * 125_000), SECOND, Bandwidth::from_mbps(100), true)
-        };
-        assert!(used(50).backlogged && !used(49).backlogged);
-    }
-
     #[test]
     fn marks_on_a_quarter_of_packets_mean_throttled() {
-        let reading =
-            |packets, marked, mbps| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(mbps)) };
+        let reading = |packets, marked, mbps| {
+            let rate = Some(Bandwidth::from_mbps(mbps));
+            NetworkReading { packets, marked, rate, ..NetworkReading::default() }
+        };
         let usage = Bandwidth::from_mbps(1000);
         let before = reading(1000, 900, 10);
         assert!(is_throttled(&before, &reading(2000, 1150, 10), usage, false));
@@ -189,17 +154,5 @@ mod tests {
         let under = |mbps| throttled_demand(Demand { usage, backlogged: false }, Bandwidth::from_mbps(mbps));
         assert!(under(2000).backlogged && !under(2001).backlogged);
         assert!(throttled_demand(Demand { usage, backlogged: true }, Bandwidth::from_mbps(2001)).backlogged);
-    }
-
-    #[test]
-    fn restarted_counter_counts_from_zero() {
-        let demand = estimate(Bytes::new(1_000_000_000), Bytes::new(125_000), SECOND, Bandwidth::UNLIMITED, false);
-        assert_eq!(demand.usage, rounded(Bandwidth::from_mbps(1)));
-    }
-
-    #[test]
-    fn zero_time_gives_zero_demand() {
-        let demand = estimate(Bytes::ZERO, Bytes::new(125_000), Duration::ZERO, Bandwidth::from_mbps(1), false);
-        assert_eq!(demand, Demand::default());
     }
 }

@@ -23,8 +23,8 @@
 //! driver fetches them, so that 60,000 datagrams are not in memory at once. Messages that are not
 //! fetched before the next period are dropped and counted.
 //!
-//! Size: demands and limits are [quantised](crate::rate) and take 16 bytes for each rack and
-//! service: 160 MB for 10,000 racks and 1,000 services.
+//! Size: demands, offers and limits are [quantised](crate::rate) and take 40 bytes for each rack and
+//! service: 400 MB for 10,000 racks and 1,000 services.
 //!
 //! Worked example: `a` may use 10 Gb/s in all. Two racks report 8 Gb/s each: both are limited to 5
 //! Gb/s. Then the first reports 3 Gb/s: it is not limited, and the second may use 7 Gb/s.
@@ -33,6 +33,7 @@
 //! a period; reports timed by the limits; the option to forget silent racks. See
 //! `docs/design/fabric-broker.md`.
 
+mod exchange;
 mod interface;
 mod limits_queue;
 mod racks;
@@ -42,10 +43,11 @@ pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, Fabri
 use crate::policy_update::{self, IncompatiblePolicy};
 use crate::rack_broker::Stale;
 use crate::rate::QuantisedRate;
+use exchange::Exchange;
 use limits_queue::LimitsQueue;
 use racks::Rack;
 use std::sync::Arc;
-use weir_alloc::{FabricAllocator, RackRows};
+use weir_alloc::FabricAllocator;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Instant, PerDirection, RackId};
 
@@ -58,6 +60,13 @@ pub struct FabricBroker {
     round: u64,
     now: Instant,
     next_period: Instant,
+    /// The start of the last allocation.
+    last_start: Instant,
+    /// Whether a demand changed by more than a tenth since then.
+    changed: bool,
+    /// Whether the limits in force are not those of the policy and the last allocation's demands.
+    outdated: bool,
+    exchange: Exchange,
     racks: Vec<Rack>,
     /// By leaf, then by rack.
     demands: PerDirection<Vec<QuantisedRate>>,
@@ -78,6 +87,10 @@ impl FabricBroker {
             round: 0,
             now,
             next_period: now + config.period,
+            last_start: now,
+            changed: false,
+            outdated: false,
+            exchange: Exchange::new(allocator.leaves().len(), allocator.racks()),
             racks: vec![Rack::new(allocator.leaves().len()); allocator.racks()],
             demands: PerDirection::both(vec![QuantisedRate::ZERO; entries]),
             limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; entries]),
@@ -92,6 +105,8 @@ impl FabricBroker {
     pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
         policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = FabricAllocator::new(policy);
+        self.outdated = true;
+        self.exchange.cancel();
         // Limits that are not fetched yet were computed under the old policy.
         self.counters.dropped_outputs += self.pending_limits.clear();
         Ok(())
@@ -101,14 +116,16 @@ impl FabricBroker {
     pub fn handle_input(&mut self, now: Instant, input: FabricInput<'_>) {
         self.now = self.now.max(now);
         match input {
-            FabricInput::Timeout => self.end_period(),
+            FabricInput::Timeout => self.end_interval(),
             FabricInput::Report(report) => self.take_report(report),
+            FabricInput::Reply(reply) => self.take_reply(reply),
         }
     }
 
-    /// When the next period ends.
+    /// When the next period ends, the wait for replies does, or changed demands may be shared.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.next_period)
+        let next = self.exchange.deadline.or_else(|| self.next_at_once());
+        Some(next.map_or(self.next_period, |next| next.min(self.next_period)).max(self.now))
     }
 
     /// The counters since the start.
@@ -131,6 +148,10 @@ impl FabricBroker {
     pub fn demand(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
         self.demands[direction][self.index(leaf, rack)].bandwidth()
     }
+    /// The bandwidth that a rack offered to send of the `leaf`-th leaf service in the last round.
+    pub fn offer(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
+        self.exchange.offer(self.index(leaf, rack), direction)
+    }
     /// The limit of a rack on the `leaf`-th leaf service in the last allocation;
     /// [`Bandwidth::UNLIMITED`] without one.
     pub fn limit(&self, rack: RackId, leaf: usize, direction: Direction) -> Bandwidth {
@@ -141,34 +162,48 @@ impl FabricBroker {
         leaf * self.racks.len() + rack.index()
     }
 
-    fn end_period(&mut self) {
-        if self.now < self.next_period {
-            return;
+    /// When changed demands may be shared; `None` if there are none. A broker without an allocation
+    /// waits for its first period's end: by then all leaders have reported.
+    fn next_at_once(&self) -> Option<Instant> {
+        (self.changed && self.round > 0).then_some(self.last_start + self.config.interval)
+    }
+
+    fn end_interval(&mut self) {
+        let ends = |at: Option<Instant>| at.is_some_and(|at| self.now >= at);
+        if self.now >= self.next_period {
+            self.next_period = self.now + self.config.period;
+            self.start_allocation();
+        } else if ends(self.exchange.deadline) {
+            self.end_wait();
+        } else if self.exchange.deadline.is_none() && ends(self.next_at_once()) {
+            self.start_allocation();
         }
-        self.next_period = self.now + self.config.period;
-        self.round += 1;
+    }
+
+    fn start_allocation(&mut self) {
+        (self.last_start, self.changed) = (self.now, false);
         self.counters.dropped_outputs += self.pending_limits.clear();
         if self.config.stale == Stale::Forget {
             self.forget_stale();
         }
-        let racks = self.racks.len();
-        for direction in Direction::ALL {
-            let limits = &mut self.limits[direction];
-            self.allocator.allocate(
-                direction,
-                &self.demands[direction],
-                |rate| rate.bandwidth(),
-                |leaf, rows| {
-                    let limits = &mut limits[leaf * racks..(leaf + 1) * racks];
-                    match rows {
-                        RackRows::Demands => limits.fill(QuantisedRate::UNLIMITED),
-                        RackRows::Limits(rates) => {
-                            limits.iter_mut().zip(rates).for_each(|(limit, rate)| *limit = QuantisedRate::of(*rate));
-                        }
-                    }
-                },
-            );
+        if self.round > 0 && !self.outdated && self.exchange.fits(&self.demands) {
+            self.send_limits();
+        } else {
+            self.outdated = true;
+            self.start_exchange();
         }
+    }
+
+    /// Puts the limits in force and sends them.
+    fn end_allocation(&mut self) {
+        self.put_in_force();
+        self.outdated = self.exchange.assumed;
+        self.send_limits();
+    }
+
+    fn send_limits(&mut self) {
+        self.round += 1;
+        self.counters.dropped_outputs += self.pending_limits.clear();
         self.pending_limits.fill(&mut self.racks, self.now, self.config.timeout);
     }
 }

@@ -24,7 +24,7 @@ pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, 
 pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
 pub use policy_update::IncompatiblePolicy;
 pub use rack_broker::{
-    Input, MeterReading, Mode, NetworkReading, Output, RackBroker, RackBrokerConfig, RackBrokerCounters, RuntimeLimit,
-    Stale,
+    INTERVALS, Input, LimitRule, MeterReading, Mode, NetworkReading, Output, RackBroker, RackBrokerConfig,
+    RackBrokerCounters, RuntimeLimit, Stale, static_limits,
 };
 pub use report::{Demand, UsageReport, UsageRow};

@@ -6,9 +6,12 @@
 //! point of failure. Machines with the same reports compute the same shares, bit for bit; after a
 //! lost report a machine uses the previous value for one period.
 //!
-//! - A service below its share is not limited.
+//! - A machine reads its meters every [`RackBrokerConfig::interval`], a tenth of a period. It reports
+//!   and computes at the end of an interval where demands changed by much (`measurement.rs`).
+//! - A service below its share has a ceiling under a maximum and at a contended uplink
+//!   (`own_limits.rs`).
 //! - Without a report from any machine for the timeout (5 s), a machine returns to the static
-//!   policy, which its own interface enforces. A machine without peers enforces its rack's policy
+//!   policy, its part of each maximum. A machine without peers enforces its rack's policy
 //!   by itself.
 //! - The demands of a silent machine are kept ([`Stale::Keep`], as in the paper: its traffic may
 //!   continue without its broker) or cleared after the timeout ([`Stale::Forget`]: the share of a
@@ -18,9 +21,8 @@
 //!   (`graceful_restart.rs`).
 //! - Where the policy has a fabric section, one machine leads the rack towards the fabric broker
 //!   (`leader.rs`), and the fabric's limits enter the allocation: the most constrained point
-//!   decides. After its timeout (50 s) without limits the rack's policy alone holds. While the
-//!   fabric limits a service, all its instances are limited, so that an instance that pauses does
-//!   not return unlimited (`weir-alloc`, `rack/room.rs`).
+//!   decides. After its timeout (50 s) without limits the rack's policy alone holds, with the rack's
+//!   part of maxima at the fabric.
 //!
 //! Order of calls: on `Input::Timeout` the broker outputs [`Output::ReadMeters`]; the driver passes
 //! in [`Input::Meters`], and all other outputs follow. [`Input::Report`], [`Input::Relay`] and
@@ -35,33 +37,37 @@
 //! (`demand.rs`), graceful restart, the option to forget silent machines. See
 //! `docs/design/rack-broker.md`.
 
-mod demand_extrapolation;
 mod fabric_limits;
 mod graceful_restart;
 mod interface;
 mod leader;
+mod margin;
 mod measurement;
+mod own_limits;
 mod peers;
+mod proposals;
+mod usage_window;
 
 pub use interface::{
-    Input, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters, RuntimeLimit, Stale,
+    INTERVALS, Input, LimitRule, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters,
+    RuntimeLimit, Stale,
 };
+pub use own_limits::static_limits;
 
-use crate::demand::is_lowered;
 use crate::policy_update::{self, IncompatiblePolicy};
-use demand_extrapolation::Extrapolation;
 use fabric_limits::FabricLimits;
 use leader::LeaderState;
 use measurement::Meters;
+use own_limits::OwnLimits;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, has_fabric_limits};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, Instant, MachineId, PerDirection};
+use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection};
 
 /// The lowest limit that is ever set. A limit of zero would stop a transport, whose demand would
-/// then never show; at this rate a full-sized packet leaves about every second.
-pub const LOWEST_LIMIT: Bandwidth = Bandwidth::from_bps(10_000);
+/// then never show; at this rate a full-sized packet leaves every 12 s.
+pub const LOWEST_LIMIT: Bandwidth = Bandwidth::from_bps(1_000);
 
 /// The state machine. The module documentation gives its order of calls.
 #[derive(Debug)]
@@ -72,11 +78,16 @@ pub struct RackBroker {
     /// This machine's index in the rack.
     index: usize,
     epoch: u64,
+    /// The number of the interval, from 1.
     round: u64,
     started: Instant,
     now: Instant,
+    next_interval: Instant,
+    /// The end of the period: the next report and allocation without a change.
     next_period: Instant,
     awaiting_meters: bool,
+    /// Whether demands changed since the last allocation so much that it must be repeated.
+    changed: bool,
     meters: Meters,
     /// By index in the rack: the time of the last accepted report.
     last_reports: Vec<Option<Instant>>,
@@ -84,15 +95,13 @@ pub struct RackBroker {
     stamps: Vec<(u64, u64)>,
     demands: PerDirection<Vec<Bandwidth>>,
     shares: PerDirection<RackShares>,
-    /// By leaf: the runtime limits in force on this machine.
-    limits: PerDirection<Vec<Bandwidth>>,
-    /// By leaf: whether the limit was lowered sharply at the end of the last period.
-    lowered: PerDirection<Vec<bool>>,
+    own: OwnLimits,
     fabric: FabricLimits,
+    /// By leaf: the rack's part of maxima at the fabric while the fabric broker sends no limits.
+    static_fabric: PerDirection<Vec<Bandwidth>>,
     leader: LeaderState,
-    extrapolation: Extrapolation,
     mode: Mode,
-    /// Whether [`Self::limits`] are inherited from an earlier broker.
+    /// Whether the limits are inherited from an earlier broker.
     resuming: bool,
     outputs: VecDeque<Output>,
     counters: RackBrokerCounters,
@@ -109,29 +118,30 @@ impl RackBroker {
         let (leaves, instances, machines) = (allocator.leaves().len(), allocator.instance_count(), machines.len());
         Self {
             config,
-            allocator,
             machine,
             index,
             epoch,
             round: 0,
             started: now,
             now,
+            next_interval: now,
             next_period: now,
             awaiting_meters: false,
+            changed: false,
             meters: Meters::new(leaves),
             last_reports: vec![None; machines],
             stamps: vec![(0, 0); instances],
             demands: PerDirection::both(vec![Bandwidth::ZERO; instances]),
             shares: PerDirection::default(),
-            limits: PerDirection::both(vec![Bandwidth::UNLIMITED; leaves]),
-            lowered: PerDirection::both(vec![false; leaves]),
+            own: OwnLimits::new(&allocator, index, config.rule),
             fabric: FabricLimits::new(leaves),
-            leader: LeaderState::new(policy, leaves, now, config.fabric_period),
-            extrapolation: Extrapolation::new(leaves),
+            static_fabric: static_fabric(&allocator, config.rule),
+            leader: LeaderState::new(policy, leaves, instances, now, config.fabric_period),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
             resuming: false,
             outputs: VecDeque::new(),
             counters: RackBrokerCounters::default(),
+            allocator,
         }
     }
 
@@ -141,12 +151,12 @@ impl RackBroker {
     pub fn set_policy(&mut self, policy: &Arc<Policy>) -> Result<(), IncompatiblePolicy> {
         policy_update::check_compatible(self.allocator.policy(), policy)?;
         self.allocator = RackAllocator::new(policy, self.allocator.rack());
+        self.static_fabric = static_fabric(&self.allocator, self.config.rule);
+        self.changed = true;
         self.leader.uses_fabric = has_fabric_limits(policy);
         if !self.leader.uses_fabric {
             self.fabric.clear();
         }
-        // The reported growth was measured under the old policy.
-        self.extrapolation = Extrapolation::new(policy.services().leaves().count());
         Ok(())
     }
 
@@ -154,11 +164,12 @@ impl RackBroker {
     pub fn handle_input(&mut self, now: Instant, input: Input<'_>) {
         self.now = self.now.max(now);
         match input {
-            Input::Timeout => self.start_period(),
-            Input::Meters(readings) => self.end_period(readings),
+            Input::Timeout => self.start_interval(),
+            Input::Meters(readings) => self.end_interval(readings),
             Input::Report(report) => self.take_report(report),
             Input::Relay(relay) => self.take_relay(relay),
             Input::Fabric(limits) => self.take_limits(limits),
+            Input::Proposal(limits) => self.take_proposal(limits),
         }
     }
 
@@ -167,9 +178,9 @@ impl RackBroker {
         self.outputs.pop_front()
     }
 
-    /// When the next period ends.
+    /// When the next interval ends.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.next_period)
+        Some(self.next_interval)
     }
 
     /// The policy in force.
@@ -199,7 +210,7 @@ impl RackBroker {
     }
     /// The runtime limit in force on this machine for the `leaf`-th leaf service.
     pub fn limit(&self, direction: Direction, leaf: usize) -> Bandwidth {
-        self.limits[direction][leaf]
+        self.own.limits[direction][leaf]
     }
     /// The (epoch, round) of an instance's last report.
     pub fn stamp(&self, instance: usize) -> (u64, u64) {
@@ -219,69 +230,68 @@ impl RackBroker {
         self.last_reports.len() == 1
     }
 
-    fn start_period(&mut self) {
-        if self.now < self.next_period {
+    fn start_interval(&mut self) {
+        if self.now < self.next_interval {
             return;
         }
-        // A late driver (a suspended host) continues from now; missed periods are not repeated.
-        self.next_period = self.now + self.period_length();
+        // A late driver (a suspended host) continues from now; missed intervals are not repeated.
+        self.next_interval = self.now + self.interval_length();
         self.counters.dropped_outputs += self.outputs.len() as u64;
         self.outputs.clear();
         self.awaiting_meters = true;
         self.outputs.push_back(Output::ReadMeters);
     }
 
-    fn end_period(&mut self, readings: &[MeterReading]) {
+    fn end_interval(&mut self, readings: &[MeterReading]) {
         if !std::mem::take(&mut self.awaiting_meters) {
             return;
         }
         self.round += 1;
         let rows = self.measure(readings);
-        // The first reading shows no usage yet, and the other machines still have the reports of
-        // the broker before this one.
-        if !(self.resuming && self.round == 1) {
-            self.broadcast_usage(&rows);
+        let ends_period = self.ends_period();
+        if ends_period || self.changed_since_report(&rows) {
+            self.report_usage(&rows);
+            self.changed = true;
         }
+        let before = self.mode;
         self.choose_mode();
-        self.forget_stale();
-        self.counters.fabric_fallbacks += u64::from(self.fabric.renew(self.now));
-        for direction in Direction::ALL {
-            let fabric = self.fabric.in_force(direction);
-            self.allocator.allocate(direction, &self.demands[direction], fabric, &mut self.shares[direction]);
+        let allocates = self.changed || self.mode != before || self.own.rises();
+        if allocates {
+            self.forget_stale();
+            self.counters.fabric_fallbacks += u64::from(self.fabric.renew(self.now, &self.static_fabric));
+            for direction in Direction::ALL {
+                let fabric = self.fabric.in_force(direction);
+                self.allocator.allocate(direction, &self.demands[direction], fabric, &mut self.shares[direction]);
+            }
+            self.changed = false;
+            self.set_own_limits();
         }
-        self.set_own_limits();
-        self.run_leader();
+        self.run_leader(ends_period, allocates);
     }
 
-    fn set_own_limits(&mut self) {
-        let stay = self.keeps_inherited_limits();
-        let mut limits = Vec::with_capacity(2 * self.allocator.leaves().len());
-        for leaf in 0..self.allocator.leaves().len() {
-            for direction in Direction::ALL {
-                let shares = &self.shares[direction];
-                let own = shares.instances[self.allocator.instance(leaf, self.index)];
-                let fabric = self.fabric.limit(direction, leaf);
-                let limit = match self.mode {
-                    _ if stay => self.limits[direction][leaf],
-                    Mode::Static => Bandwidth::UNLIMITED,
-                    Mode::Runtime if own.decided_by.is_limit() => own.share.max(LOWEST_LIMIT),
-                    Mode::Runtime if fabric.is_unlimited() => Bandwidth::UNLIMITED,
-                    Mode::Runtime => self.allocator.room(direction, leaf, self.index, fabric, shares).max(LOWEST_LIMIT),
-                };
-                // Under a fabric limit a demand must not exceed the real one: the fabric's limits
-                // last ten periods.
-                self.lowered[direction][leaf] =
-                    fabric.is_unlimited() && is_lowered(self.limits[direction][leaf], limit);
-                self.limits[direction][leaf] = limit;
-                limits.push(RuntimeLimit { service: self.allocator.leaves()[leaf], direction, limit });
-            }
+    /// Whether a period ends with this interval; if so, the next one starts.
+    fn ends_period(&mut self) -> bool {
+        // A timer that is early by a part of an interval does not delay the period's end by one.
+        let ends = self.now + Duration::from_nanos(self.config.interval.nanos() / 2) >= self.next_period;
+        if ends {
+            self.next_period = self.now + self.config.period;
         }
-        self.outputs.push_back(Output::SetLimits(limits));
+        ends
     }
 }
 
+/// By leaf: the rack's part of maxima at the fabric without limits from the fabric broker.
+fn static_fabric(allocator: &RackAllocator, rule: LimitRule) -> PerDirection<Vec<Bandwidth>> {
+    let limit = |direction, leaf| match rule {
+        LimitRule::Ceilings => allocator.static_fabric_limit(direction, leaf),
+        LimitRule::Backlogged => Bandwidth::UNLIMITED,
+    };
+    let of = |direction| (0..allocator.leaves().len()).map(|leaf| limit(direction, leaf)).collect();
+    PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+}
+
 #[cfg(test)]
-mod demand_extrapolation_tests;
+mod ceilings_tests;
 #[cfg(test)]
 mod fabric_tests;
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! Source: Parley §5.2. Deviates from the paper in: the backlogged bit, epochs and rounds.
 
 use crate::parts::Row;
-use weir_units::{Bandwidth, MachineId, ServiceId};
+use weir_units::{Bandwidth, Direction, MachineId, ServiceId};
 
 /// One datagram's worth of a machine's usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,16 @@ pub struct UsageRow {
     pub tx: Demand,
     /// In the receive direction.
     pub rx: Demand,
+}
+
+impl UsageRow {
+    /// The demand in a direction.
+    pub fn demand(&self, direction: Direction) -> Demand {
+        match direction {
+            Direction::Tx => self.tx,
+            Direction::Rx => self.rx,
+        }
+    }
 }
 
 impl Row for UsageRow {

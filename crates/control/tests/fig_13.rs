@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 use weir_control::{
-    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
+    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitRule, MeterReading, Output, RackBroker,
     RackBrokerConfig,
 };
 use weir_policy::Policy;
@@ -36,10 +36,15 @@ fn policy(cap: u64) -> Arc<Policy> {
 /// The total usage of all racks in Mb/s, by second. `on(rack, second)` is whether a rack sends.
 fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
     let first = policy(CAPS[0]);
-    let config = RackBrokerConfig::default();
+    let config = RackBrokerConfig::published();
     let mut racks: Vec<RackBroker> =
         (0..RACKS).map(|rack| RackBroker::new(&first, MachineId(rack as u32), 1, config, Instant::ZERO)).collect();
-    let mut fabric = FabricBroker::new(&first, 1, FabricBrokerConfig::default(), Instant::ZERO);
+    let mut fabric = FabricBroker::new(
+        &first,
+        1,
+        FabricBrokerConfig { rule: LimitRule::Backlogged, ..FabricBrokerConfig::default() },
+        Instant::ZERO,
+    );
     let mut sent = vec![0u64; RACKS as usize];
     let mut sums = Vec::new();
     for second in 0..STEP_SECONDS * CAPS.len() as u64 {
@@ -63,13 +68,22 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
                     Output::Broadcast(_) | Output::Relay(_) => panic!("each rack has one machine"),
-                    Output::SetLimits(_) => {}
+                    Output::SetLimits(_) | Output::ReplyRack(_) => {}
                 }
             }
         }
         fabric.handle_input(now, FabricInput::Timeout);
-        while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
-            racks[to.index()].handle_input(now, Input::Fabric(&limits));
+        while let Some(output) = fabric.poll_output() {
+            match output {
+                FabricOutput::SendLimits { to, limits } => racks[to.index()].handle_input(now, Input::Fabric(&limits)),
+                FabricOutput::Propose { to, limits } => {
+                    racks[to.index()].handle_input(now, Input::Proposal(&limits));
+                    while let Some(output) = racks[to.index()].poll_output() {
+                        let Output::ReplyRack(reply) = output else { panic!("{output:?} follows no proposal") };
+                        fabric.handle_input(now, FabricInput::Reply(&reply));
+                    }
+                }
+            }
         }
         let mut sum = 0;
         for (rack, broker) in racks.iter().enumerate() {

@@ -12,7 +12,7 @@ use weir_control::{
     RackBrokerConfig,
 };
 use weir_policy::Policy;
-use weir_units::{Bytes, Duration, Instant, MachineId, PerDirection, RackId};
+use weir_units::{Bytes, Duration, Instant, MachineId, PerDirection};
 use weir_wire::{Key, Message};
 
 const SERVICES: u64 = 1_000;
@@ -93,10 +93,17 @@ fn forty_machines_with_a_thousand_services_stay_below_3_mbps_each() {
             brokers[1 - m].handle_input(now, Input::Report(report));
         }
         fabric.handle_input(now, FabricInput::Timeout);
-        while let Some(FabricOutput::SendLimits { limits, .. }) = fabric.poll_output() {
-            brokers[0].handle_input(now, Input::Fabric(&limits));
-            while let Some(Output::Relay(relay)) = brokers[0].poll_output() {
-                relays += on_the_wire(relay) * peers;
+        while let Some(output) = fabric.poll_output() {
+            match output {
+                FabricOutput::SendLimits { limits, .. } => brokers[0].handle_input(now, Input::Fabric(&limits)),
+                FabricOutput::Propose { limits, .. } => brokers[0].handle_input(now, Input::Proposal(&limits)),
+            }
+            while let Some(output) = brokers[0].poll_output() {
+                match output {
+                    Output::Relay(relay) => relays += on_the_wire(relay) * peers,
+                    Output::ReplyRack(reply) => fabric.handle_input(now, FabricInput::Reply(&reply)),
+                    _ => {}
+                }
             }
         }
     }
@@ -128,10 +135,23 @@ fn ten_thousand_racks_take_less_than_80_mbps_at_the_fabric_broker() {
             }
         }
         fabric.handle_input(now, FabricInput::Timeout);
-        while let Some(FabricOutput::SendLimits { limits: part, .. }) = fabric.poll_output() {
-            assert_eq!(part.rack, RackId(0));
-            rack.handle_input(now, Input::Fabric(&part));
+        while let Some(output) = fabric.poll_output() {
+            let part = match output {
+                FabricOutput::SendLimits { limits, .. } => {
+                    rack.handle_input(now, Input::Fabric(&limits));
+                    Message::from(limits)
+                }
+                FabricOutput::Propose { limits, .. } => {
+                    rack.handle_input(now, Input::Proposal(&limits));
+                    Message::Proposal(limits)
+                }
+            };
             limits += if second > 10 { on_the_wire(part) } else { 0 };
+            while let Some(output) = rack.poll_output() {
+                let Output::ReplyRack(reply) = output else { continue };
+                reports += if second > 10 { on_the_wire(Message::Reply(reply.clone())) } else { 0 };
+                fabric.handle_input(now, FabricInput::Reply(&reply));
+            }
         }
     }
     // From and to each of 10,000 racks.

@@ -7,6 +7,7 @@
 //! Worked example: `ShaperParameters::PARLEY` with `interval` 500 µs is what Parley's Table 3 was measured with.
 
 use crate::abi;
+use weir_policy::RECEIVE_PERCENT;
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The α of the law, a meter's gain on the difference of usage and capacity, from 2^-20 to 1.
@@ -135,7 +136,7 @@ impl ShaperParameters {
             marks: Marks::Fraction,
             // Ours; EyeQ has 90. Usage must distinguish a full interface from one that is not: at
             // 95 it does, by 8 of the 165 packets of an interval, and services receive 5 % more.
-            percent_of_link: 95,
+            percent_of_link: RECEIVE_PERCENT as u32,
             weighs_marks: true,
         },
         destination: DestinationParameters {

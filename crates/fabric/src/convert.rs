@@ -105,28 +105,45 @@ pub fn limits(limits: &proto::Limits) -> Result<RackLimits, Malformed> {
 
 /// The message of a report.
 pub fn from_report(report: &RackReport) -> proto::FromLeader {
+    proto::FromLeader { message: Some(proto::from_leader::Message::Report(report_fields(report))) }
+}
+
+/// The message of a reply to a proposal.
+pub fn from_reply(reply: &RackReport) -> proto::FromLeader {
+    proto::FromLeader { message: Some(proto::from_leader::Message::Reply(report_fields(reply))) }
+}
+
+fn report_fields(report: &RackReport) -> proto::Report {
     let demand = |row: &RateRow| proto::Demand {
         service: row.service.0,
         tx_bps: row.rates.tx.bps(),
         rx_bps: row.rates.rx.bps(),
     };
-    let report = proto::Report {
+    proto::Report {
         policy: report.policy,
         epoch: report.epoch,
         round: report.round,
         first: report.first.0,
         last: report.last.0,
         demands: report.rows.iter().map(demand).collect(),
-    };
-    proto::FromLeader { message: Some(proto::from_leader::Message::Report(report)) }
+    }
 }
 
 /// The message of limits.
 pub fn from_limits(limits: &RackLimits) -> proto::FromBroker {
+    proto::FromBroker { message: Some(proto::from_broker::Message::Limits(limits_fields(limits))) }
+}
+
+/// The message of proposed limits.
+pub fn from_proposal(limits: &RackLimits) -> proto::FromBroker {
+    proto::FromBroker { message: Some(proto::from_broker::Message::Proposal(limits_fields(limits))) }
+}
+
+fn limits_fields(limits: &RackLimits) -> proto::Limits {
     let rate = |rate: Bandwidth| (!rate.is_unlimited()).then(|| rate.bps());
     let limit =
         |row: &RateRow| proto::Limit { service: row.service.0, tx_bps: rate(row.rates.tx), rx_bps: rate(row.rates.rx) };
-    let limits = proto::Limits {
+    proto::Limits {
         rack: limits.rack.0,
         policy: limits.policy,
         epoch: limits.epoch,
@@ -134,8 +151,7 @@ pub fn from_limits(limits: &RackLimits) -> proto::FromBroker {
         first: limits.first.0,
         last: limits.last.0,
         limits: limits.rows.iter().map(limit).collect(),
-    };
-    proto::FromBroker { message: Some(proto::from_broker::Message::Limits(limits)) }
+    }
 }
 
 #[cfg(test)]

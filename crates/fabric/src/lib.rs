@@ -40,7 +40,7 @@ pub use cluster::{ClusterConfig, TooLarge};
 pub use daemon::{FabricConfig, FabricError, run};
 pub use etcd::EtcdConfig;
 pub use identity::{Identity, IdentityError, IdentityFiles};
-pub use session::{Session, SessionConfig, SessionError, SessionState, SessionStatus};
+pub use session::{FromFabric, Session, SessionConfig, SessionError, SessionState, SessionStatus};
 pub use url::BrokerUrl;
 
 /// The default port of fabric brokers: after the agents' ports for rack datagrams and for their

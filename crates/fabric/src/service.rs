@@ -39,6 +39,8 @@ pub(crate) enum Event {
     },
     /// A report arrives.
     Report(StreamId, proto::Report),
+    /// A reply to a proposal arrives.
+    Reply(StreamId, proto::Report),
     /// The stream has ended.
     End(StreamId),
 }
@@ -125,6 +127,11 @@ async fn listen(
         match message {
             Ok(Some(proto::FromLeader { message: Some(Message::Report(report)) })) => {
                 if events.send(Event::Report(id, report)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(Some(proto::FromLeader { message: Some(Message::Reply(reply)) })) => {
+                if events.send(Event::Reply(id, reply)).await.is_err() {
                     return;
                 }
             }

@@ -115,11 +115,21 @@ impl Shared {
     }
 }
 
+/// A message of the fabric broker.
+#[derive(Debug)]
+pub enum FromFabric {
+    /// Limits to put in force.
+    Limits(RackLimits),
+    /// Proposed limits, to be replied to.
+    Proposal(RackLimits),
+}
+
 /// The agent's handle of a session.
 #[derive(Debug)]
 pub struct Session {
     reports: mpsc::Sender<RackReport>,
-    limits: mpsc::Receiver<RackLimits>,
+    replies: mpsc::Sender<RackReport>,
+    messages: mpsc::Receiver<FromFabric>,
     shared: Shared,
 }
 
@@ -130,17 +140,18 @@ impl Session {
         identity.check_use(Use::Connect, &config.identity)?;
         identity.check_name(&config.machine, &config.identity)?;
         let (reports, from_agent) = mpsc::channel(REPORTS);
-        let (to_agent, limits) = mpsc::channel(LIMITS);
+        let (replies, replies_of_agent) = mpsc::channel(REPORTS);
+        let (to_agent, messages) = mpsc::channel(LIMITS);
         let shared = Shared::default();
         shared.get().certificate_ends = Some(identity.expires());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
-        let session = stream::Client::new(config, from_agent, to_agent, shared.clone());
+        let session = stream::Client::new(config, (from_agent, replies_of_agent), to_agent, shared.clone());
         std::thread::Builder::new()
             .name("fabric-session".to_owned())
             .spawn(move || runtime.block_on(session.run()))
             .map_err(SessionError::Thread)?;
-        Ok(Self { reports, limits, shared })
+        Ok(Self { reports, replies, messages, shared })
     }
 
     /// Hands a report over; it is lost if the queue is full.
@@ -150,11 +161,18 @@ impl Session {
         }
     }
 
-    /// The next limits. Cancelling the future loses none.
-    pub async fn limits(&mut self) -> RackLimits {
-        match self.limits.recv().await {
-            Some(limits) => limits,
-            // The thread outlives this value; if it has ended by a panic, there are no limits.
+    /// Hands a reply over; it is lost if the queue is full or no stream is up.
+    pub fn reply(&self, reply: RackReport) {
+        if self.replies.try_send(reply).is_err() {
+            self.shared.get().reports_lost += 1;
+        }
+    }
+
+    /// The next message. Cancelling the future loses none.
+    pub async fn message(&mut self) -> FromFabric {
+        match self.messages.recv().await {
+            Some(message) => message,
+            // The thread outlives this value; if it has ended by a panic, there are no messages.
             None => std::future::pending().await,
         }
     }

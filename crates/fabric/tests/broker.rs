@@ -17,22 +17,44 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
 use weir_control::rate::rounded;
-use weir_control::{RackLimits, RackReport};
+use weir_control::{RackLimits, RackReport, RateRow};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
-use weir_fabric::{IdentityFiles, Session, SessionError, SessionState, convert};
+use weir_fabric::{FromFabric, IdentityFiles, Session, SessionError, SessionState, convert};
 use weir_units::{Bandwidth, MachineId, PerDirection, RackId, ServiceId};
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// The next limits, if they come within five periods.
+/// The next limits, if they come within five periods. To proposals it replies that nothing else in the
+/// rack grows.
 fn next(session: &mut Session) -> RackLimits {
     let wait = std::time::Duration::from_nanos((PERIOD * 5).nanos());
-    runtime()
-        .block_on(async { tokio::time::timeout(wait, session.limits()).await })
-        .expect("limits within five periods")
+    let limits = async {
+        loop {
+            match session.message().await {
+                FromFabric::Limits(limits) => return limits,
+                FromFabric::Proposal(limits) => session.reply(reply(&limits)),
+            }
+        }
+    };
+    runtime().block_on(async { tokio::time::timeout(wait, limits).await }).expect("limits within five periods")
+}
+
+/// A reply of the rack's first machine with all that a proposal allows.
+fn reply(limits: &RackLimits) -> RackReport {
+    let RackLimits { policy, epoch, round, first, last, .. } = *limits;
+    let finite = |rate: Bandwidth| if rate.is_unlimited() { Bandwidth::ZERO } else { rate };
+    let rows = limits
+        .rows
+        .iter()
+        .map(|row| RateRow {
+            service: row.service,
+            rates: PerDirection { tx: finite(row.rates.tx), rx: finite(row.rates.rx) },
+        })
+        .collect();
+    RackReport { machine: MachineId(0), policy, epoch, round, first, last, rows }
 }
 
 fn of_a(limits: &RackLimits) -> Bandwidth {
@@ -68,7 +90,11 @@ fn rack_leaders_report_and_get_the_limits_of_their_own_rack() {
         (&2.into(), &2.into(), &true.into())
     );
     let limits = status["limits"].as_array().expect("a list");
-    let racks: Vec<_> = limits.iter().map(|limit| (&limit["rack"], &limit["limit_bps"])).collect();
+    let racks: Vec<_> = limits
+        .iter()
+        .filter(|limit| limit["direction"] == "tx")
+        .map(|limit| (&limit["rack"], &limit["limit_bps"]))
+        .collect();
     assert_eq!(racks, [(&"r1".into(), &gbps(5).bps().into()), (&"r2".into(), &gbps(5).bps().into())]);
     // Old and repeated reports are counted, and the newest stays in force.
     one.report(world.report("m1", 1, 1));

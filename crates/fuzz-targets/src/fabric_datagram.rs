@@ -30,6 +30,14 @@ pub(crate) fn take(message: &Message) {
             receive_report(report);
             receive_report(&RackReport { policy: POLICY.digest(), ..report.clone() });
         }
+        Message::Reply(reply) => {
+            receive_reply(reply);
+            receive_reply(&RackReport { policy: POLICY.digest(), epoch: 1, ..reply.clone() });
+        }
+        Message::Proposal(limits) => {
+            receive_proposal(limits);
+            receive_proposal(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() });
+        }
         Message::RackLimits(limits) => {
             receive_limits(limits, Duration::ZERO);
             receive_limits(&RackLimits { policy: POLICY.digest(), rack: RackId(0), ..limits.clone() }, Duration::ZERO);
@@ -45,6 +53,27 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
+/// A fabric broker that proposes nothing receives a reply.
+fn receive_reply(reply: &RackReport) {
+    let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
+    broker.handle_input(at(1), FabricInput::Reply(reply));
+    let counters = broker.counters();
+    let refused = counters.unknown_machine + counters.other_policy + counters.malformed;
+    assert_eq!((counters.replayed + refused, counters.replies), (1, 0), "a reply without a proposal");
+    assert_eq!(broker.poll_output(), None);
+}
+
+/// A rack broker that has not reported receives a proposal: it does not reply, and its limits stay.
+fn receive_proposal(limits: &RackLimits) {
+    let mut broker = RackBroker::new(&POLICY, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);
+    for _ in 0..2 {
+        broker.handle_input(at(1), Input::Proposal(limits));
+    }
+    assert_eq!(broker.poll_output(), None);
+    let first = broker.allocator().leaves().first();
+    assert!(first.is_none() || broker.fabric_stamp(0).is_none(), "proposed limits are not in force");
+}
+
 /// A fabric broker receives a report twice, computes, and sends limits to the reporters.
 fn receive_report(report: &RackReport) {
     let mut broker = FabricBroker::new(&POLICY, 1, FabricBrokerConfig::default(), Instant::ZERO);
@@ -58,7 +87,21 @@ fn receive_report(report: &RackReport) {
     let accepted = broker.counters().accepted == 1;
     broker.handle_input(at(10), FabricInput::Timeout);
     let mut replied = false;
-    while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
+    loop {
+        let (to, limits) = match broker.poll_output() {
+            Some(FabricOutput::SendLimits { to, limits }) => (to, limits),
+            Some(FabricOutput::Propose { to, .. }) => {
+                assert_eq!(to, report.machine, "only the reporter gets proposals");
+                continue;
+            }
+            None if broker.round() == 0 => {
+                // It waits for a reply that does not come.
+                let until = broker.poll_timeout().expect("the wait ends");
+                broker.handle_input(until, FabricInput::Timeout);
+                continue;
+            }
+            None => break,
+        };
         replied = true;
         assert_eq!(to, report.machine, "only the reporter gets limits");
         assert_eq!(limits.rack, POLICY.network().machine(to).rack());
@@ -101,14 +144,18 @@ fn receive_limits(limits: &RackLimits, age: Duration) {
     check_limits(&broker, limits, false);
 }
 
-/// The broker holds these limits, or none.
+/// The broker has these limits, or its part of the maxima.
 fn check_limits(broker: &RackBroker, limits: &RackLimits, held: bool) {
     for (leaf, service) in broker.allocator().leaves().iter().enumerate() {
         let covered = held && (limits.first..=limits.last).contains(service);
         assert_eq!(broker.fabric_stamp(leaf), covered.then_some((limits.epoch, limits.round)));
         let row = limits.rows.iter().find(|row| row.service == *service).filter(|_| covered);
         for direction in Direction::ALL {
-            let expected = row.map_or(Bandwidth::UNLIMITED, |row| row.rates[direction]);
+            let otherwise = match covered {
+                true => Bandwidth::UNLIMITED,
+                false => broker.allocator().static_fabric_limit(direction, leaf),
+            };
+            let expected = row.map_or(otherwise, |row| row.rates[direction]);
             assert_eq!(broker.fabric_limit(direction, leaf), expected);
             let shares = broker.shares(direction);
             assert!(shares.of_service(broker.allocator(), leaf) <= expected, "more than the fabric allows");

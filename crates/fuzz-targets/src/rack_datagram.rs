@@ -206,13 +206,18 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::Relay(_) | Output::ReportRack(_) => panic!("it is no leader and has no limits of the fabric"),
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                    panic!("it is no leader and has no limits of the fabric")
+                }
                 Output::SetLimits(limits) => {
                     set += 1;
                     assert_eq!(limits.len(), 2 * self.broker.allocator().leaves().len());
                     for limit in limits {
                         assert!(limit.limit >= LOWEST_LIMIT, "{limit:?} stops a service for good");
-                        assert!(mode == Mode::Runtime || limit.limit.is_unlimited(), "on its own and limited");
+                        let allocator = self.broker.allocator();
+                        let leaf = allocator.leaves().binary_search(&limit.service).expect("a leaf");
+                        let of_policy = allocator.static_ceiling(limit.direction, leaf, SELF.index());
+                        assert!(mode == Mode::Runtime || limit.limit <= of_policy, "{limit:?} on its own");
                     }
                 }
             }

@@ -67,10 +67,15 @@ impl Policy {
         let senders = &self.services.get(service).senders;
         senders.binary_search_by_key(&machine, |(id, _)| *id).map_or(Weight::ONE, |place| senders[place].1)
     }
-    /// The capacity of a machine's network interface: its speed, or the machine cap where that is
-    /// lower.
+    /// The capacity of a machine's network interface: its speed, for receiving
+    /// [`RECEIVE_PERCENT`] of it, or the machine cap where that is lower.
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
-        self.network.machine(machine).nic[direction].min(self.caps[ContentionPoint::Machine][direction])
+        let speed = self.network.machine(machine).nic[direction];
+        let usable = match direction {
+            Direction::Tx => speed,
+            Direction::Rx => Bandwidth::from_bps((u128::from(speed.bps()) * RECEIVE_PERCENT / 100) as u64),
+        };
+        usable.min(self.caps[ContentionPoint::Machine][direction])
     }
     /// The guarantee at each instance of a contention point: the sum of the top-level services'
     /// minima.
@@ -104,6 +109,11 @@ impl Policy {
         uplinks.min(self.caps[ContentionPoint::Fabric][direction])
     }
 }
+
+/// The percentage of an interface's speed that its machine's services may receive together. Machine
+/// shapers throttle senders when more arrives, and usage cannot exceed the link: at 95 it still
+/// distinguishes a full link from one that is not (`docs/design/interface-meter.md`).
+pub const RECEIVE_PERCENT: u128 = 95;
 
 /// Caps per contention point and direction; [`Bandwidth::UNLIMITED`] where none is written.
 pub type Caps = PerPoint<PerDirection<Bandwidth>>;

@@ -89,6 +89,8 @@ pub struct BrokerSettings {
     pub fabric_timeout: Duration,
     /// The treatment of the last report of a silent machine.
     pub stale: Stale,
+    /// The rule by which instances have limits.
+    pub rule: BrokerRule,
     /// The machine of the fabric broker.
     pub fabric: MachineId,
 }
@@ -103,6 +105,7 @@ impl Default for BrokerSettings {
             fabric_period: Duration::from_secs(10),
             fabric_timeout: Duration::from_secs(50),
             stale: Stale::Keep,
+            rule: BrokerRule::Ceilings,
             fabric: MachineId(0),
         }
     }
@@ -116,6 +119,17 @@ pub enum Stale {
     Keep,
     /// It is dropped after the timeout.
     Forget,
+}
+
+/// The rule by which brokers limit instances, and its timing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BrokerRule {
+    /// Ceilings for all instances under a maximum and at a contended uplink; changes are reported at
+    /// once (the default).
+    #[default]
+    Ceilings,
+    /// Limits for backlogged instances, computed once a period (Parley §3.2.2).
+    Published,
 }
 
 /// An event of the policy or of its enforcement.

@@ -52,8 +52,8 @@ mod result;
 pub mod topology;
 
 pub use governed::{
-    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange, ShaperSettings,
-    Stale,
+    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange,
+    ShaperSettings, Stale,
 };
 pub use graph::Graph;
 pub use model::{

@@ -4,7 +4,9 @@
 use std::path::Path;
 use weir_document::{Diagnostics, Source};
 use weir_policy::Policy;
-use weir_scenario::{BrokerSet, BrokerSettings, ControlChange, Enforcement, Scenario, ShaperSettings, Stale};
+use weir_scenario::{
+    BrokerRule, BrokerSet, BrokerSettings, ControlChange, Enforcement, Scenario, ShaperSettings, Stale,
+};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId};
 
 const POLICY: &str = "
@@ -25,7 +27,8 @@ policy: test.policy.yaml
 duration: 60s
 enforcement: parley
 shaper: { interval: 500us, burst: 32kB }
-brokers: { period: 500ms, timeout: 2s, fabric-period: 5s, fabric-timeout: 20s, stale: forget, fabric: s2 }
+brokers: { period: 500ms, timeout: 2s, fabric-period: 5s, fabric-timeout: 20s, stale: forget, fabric: s2,
+           rule: published }
 traffic:
   - { service: a, from: r1, to: r2 }
 events:
@@ -68,6 +71,7 @@ fn reads_every_key() {
         fabric_period: Duration::from_secs(5),
         fabric_timeout: Duration::from_secs(20),
         stale: Stale::Forget,
+        rule: BrokerRule::Published,
         fabric: MachineId(1),
     };
     assert_eq!(governed.brokers, brokers);
@@ -142,7 +146,7 @@ fn the_lab_reports_missing_features() {
         scenario.simulator_only().map(str::to_owned)
     };
     let why = |text: &str| under(&POLICY.replace(", fabric: { max: 20Mb/s }", ""), text);
-    let own = |line: &&str| !line.starts_with("shaper:") && !line.starts_with("brokers:");
+    let own = |line: &&str| !["shaper:", "brokers:", "           rule:"].iter().any(|key| line.starts_with(key));
     let quiet: String =
         GOOD.split("events:").next().expect("a half").lines().filter(own).flat_map(|l| [l, "\n"]).collect();
     let quiet = quiet + "measure: { rack: r2, direction: rx, every: 1s }\n";

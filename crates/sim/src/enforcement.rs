@@ -21,10 +21,11 @@ use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
+use weir_alloc::ShareTree;
 use weir_datapath::ShaperConfig;
 use weir_policy::Policy;
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph, MARK};
-use weir_units::{Direction, Duration, SimTime};
+use weir_units::{ContentionPoint, Direction, Duration, SimTime};
 
 /// The network with the marks that an enforcement needs.
 pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {
@@ -79,6 +80,11 @@ impl<'a> Enforcer<'a> {
             config.services.iter_mut().for_each(|service| service.interval = interval);
         }
         world.set_shapers(config);
+        // EyeQ has a meter of the interface instead.
+        if self.governed.enforcement != Enforcement::EyeQ {
+            let tree = Arc::new(ShareTree::of_services(&self.policy, ContentionPoint::Machine, Direction::Tx));
+            world.set_interface_shares(&tree, |machine| self.policy.machine_capacity(machine, Direction::Tx));
+        }
         if self.governed.enforcement == Enforcement::Shaper {
             for host in (0..world.host_count() as u32).map(HostId) {
                 for (service, index) in ServiceIndices::new(&self.policy).iter() {

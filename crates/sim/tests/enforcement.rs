@@ -32,7 +32,7 @@ fn scenario(services: &str, rest: &str, traffic: &str) -> Scenario {
 
 const BROKERS: &str = "brokers: { period: 200ms, timeout: 1s, fabric-period: 1s, fabric-timeout: 5s }\n";
 
-fn run(scenario: &Scenario, check: bool) -> RunOutcome {
+pub(crate) fn run(scenario: &Scenario, check: bool) -> RunOutcome {
     let outcome = simulate(scenario, 1, &Options { check }, &mut |_| ControlFlow::Continue(()));
     outcome.expect("the scenario runs")
 }
@@ -100,14 +100,14 @@ fn without_brokers_limits_end_after_the_timeout() {
     let outcome = run(&scenario(services, &format!("{BROKERS}{events}"), TO_C), true);
     near("limited", sent(&outcome, &["a"], (2.0, 4.0)), 20.0, 10.0);
     near("still limited", sent(&outcome, &["a"], (4.0, 4.8)), 20.0, 10.0);
-    assert!(sent(&outcome, &["a"], (5.4, 7.0)) > 60.0, "{}", sent(&outcome, &["a"], (5.4, 7.0)));
+    // Two of the rack's four machines send: half of the maximum.
+    near("the static policy", sent(&outcome, &["a"], (5.4, 7.0)), 10.0, 10.0);
     near("limited again", sent(&outcome, &["a"], (8.0, 10.0)), 20.0, 10.0);
     assert!(outcome.brokers.unreceived > 0 || outcome.brokers.received < outcome.brokers.sent, "{:?}", outcome.brokers);
 }
 
 /// Two of four brokers stop. Their last reports stay valid at the others, which keep their parts;
-/// after the timeout, those take the rack's capacity, while the two machines are under the static
-/// policy alone.
+/// after the timeout, those take all of the maximum, while the two machines have their parts of it.
 #[test]
 fn reports_of_silent_machines_last_until_the_timeout() {
     let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 60Mb/s } } }\n";
@@ -123,8 +123,7 @@ fn reports_of_silent_machines_last_until_the_timeout() {
         for host in ["a1", "a2"] {
             near(&format!("{stale}, {host} after"), sent(&outcome, &[host], (6.0, 10.0)), part, 5.0);
         }
-        let alone = sent(&outcome, &["a3", "a4"], (6.0, 10.0));
-        assert!(alone > 80.0, "{stale}, a3 and a4 after: {alone}");
+        near(&format!("{stale}, a3 and a4 after"), sent(&outcome, &["a3", "a4"], (6.0, 10.0)), 30.0, 5.0);
     }
 }
 

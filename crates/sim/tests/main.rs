@@ -8,6 +8,7 @@ mod disciplines;
 mod enforcement;
 mod engine;
 mod queueing;
+mod random_policies;
 mod scenario;
 mod shapers;
 mod support;

@@ -56,6 +56,8 @@ counters! {
         fallbacks,
         /// Parts of reports sent to the fabric broker.
         rack_reports,
+        /// Parts of replies to limits that the fabric broker proposed.
+        rack_replies,
         /// Limits of the fabric that were newer than those in force.
         limits_accepted,
         /// Parts of reports to the fabric broker that could not be sent, since no session is configured.
@@ -161,5 +163,9 @@ counters! {
         limits_dropped,
         /// Times that the last report of a silent rack was forgotten.
         racks_forgotten,
+        /// Parts of replies to proposed limits.
+        replies,
+        /// Replies to proposed limits that did not arrive in time.
+        replies_missed,
     }
 }

@@ -161,6 +161,7 @@ impl AgentStatus {
         to.reports_malformed = from.malformed;
         to.fallbacks = from.fallbacks;
         to.rack_reports = from.rack_reports;
+        to.rack_replies = from.replies;
         to.limits_accepted = from.limits_accepted;
         to.limits_known = from.limits_known;
         to.limits_replayed = from.limits_replayed;
@@ -236,5 +237,7 @@ impl FabricStatus {
         to.rack_reports_malformed = from.malformed;
         to.limits_dropped = from.dropped_outputs;
         to.racks_forgotten = from.forgotten;
+        to.replies = from.replies;
+        to.replies_missed = from.replies_missed;
     }
 }

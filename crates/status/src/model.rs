@@ -137,7 +137,7 @@ pub struct AgentStatus {
     pub peers: u64,
     /// The number of other machines whose reports arrived within the timeout.
     pub peers_alive: u64,
-    /// The capacity of the interface: its speed, or the machine cap where that is lower.
+    /// The capacity of the interface: its speed (95 % of it for receiving), or the machine cap where that is lower.
     #[serde(with = "rate")]
     pub capacity_tx_bps: Bandwidth,
     /// The same for receiving.

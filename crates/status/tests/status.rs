@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use weir_control::{
-    Demand, FabricBroker, FabricBrokerConfig, FabricInput, Input, MeterReading, NetworkReading, RackBroker,
+    Demand, FabricBroker, FabricBrokerConfig, FabricInput, Input, LimitRule, MeterReading, NetworkReading, RackBroker,
     RackBrokerConfig, RackReport, RateRow, UsageReport, UsageRow,
 };
 use weir_policy::Policy;
@@ -38,7 +38,7 @@ fn reading(service: u32, tx: u64, rx: u64) -> MeterReading {
 }
 
 fn broker(policy: &Arc<Policy>, machine: MachineId) -> RackBroker {
-    RackBroker::new(policy, machine, 7, RackBrokerConfig::default(), Instant::ZERO)
+    RackBroker::new(policy, machine, 7, RackBrokerConfig::published(), Instant::ZERO)
 }
 
 /// m1 after its second period: `bulk` sends 400 Mb/s there and 300 at m2, over a rack capped at 500.
@@ -186,7 +186,8 @@ fn another_version_is_refused_and_more_keys_are_not() {
 
 fn fabric() -> FabricStatus {
     let policy = policy();
-    let mut broker = FabricBroker::new(&policy, 3, FabricBrokerConfig::default(), Instant::ZERO);
+    let config = FabricBrokerConfig { rule: LimitRule::Backlogged, ..FabricBrokerConfig::default() };
+    let mut broker = FabricBroker::new(&policy, 3, config, Instant::ZERO);
     let wanted = Bandwidth::from_mbps(400);
     for (machine, round) in [(0, 1), (2, 1), (2, 1)] {
         let report = RackReport {
@@ -200,7 +201,10 @@ fn fabric() -> FabricStatus {
         };
         broker.handle_input(Instant::from_nanos(1_000_000_000), FabricInput::Report(&report));
     }
-    broker.handle_input(Instant::from_nanos(10_000_000_000), FabricInput::Timeout);
+    // No rack replies to the proposed limits within a second.
+    for second in [10, 11] {
+        broker.handle_input(Instant::from_nanos(second * 1_000_000_000), FabricInput::Timeout);
+    }
     let mut status = FabricStatus::outline(&policy, "f1", 3);
     status.decided(&policy, &broker);
     status.leads = true;
@@ -369,7 +373,8 @@ fn labels_are_escaped() {
 fn readings_of_receive_meters_are_reported() {
     let mut status = agent();
     assert_eq!((status.services[0].rx.packets_markable, status.services[0].rx.sender_rate), (None, None));
-    let network = NetworkReading { packets: 100, marked: 3, rate: Some(Bandwidth::from_mbps(40)) };
+    let network =
+        NetworkReading { packets: 100, marked: 3, rate: Some(Bandwidth::from_mbps(40)), ..NetworkReading::default() };
     status.measured(&[MeterReading { network, ..reading(0, 1, 2) }, reading(1, 3, 4)], &[]);
     let rx = &status.services[0].rx;
     assert_eq!((rx.packets_markable, rx.packets_marked), (Some(100), Some(3)));

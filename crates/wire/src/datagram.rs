@@ -4,11 +4,11 @@
 //! |---|---|
 //! | 4 | `WEIR` |
 //! | 1 | format version, 2 |
-//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits |
+//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed limits, 6 reply to them |
 //! | 2 | number of rows |
 //! | 8 | fingerprint of the sender's policy |
-//! | 8, 8 | epoch and round: of the machine (1, 3) or the fabric broker (2, 4) |
-//! | 4 | the sending machine (1, 3), or the rack to which the limits apply (2, 4) |
+//! | 8, 8 | epoch and round: of the machine (1, 3) or the fabric broker (2, 4); epoch and exchange (5, 6) |
+//! | 4 | the sending machine (1, 3, 6), or the rack to which the limits apply (2, 4, 5) |
 //! | 4, 4 | first and last service covered |
 //! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
@@ -42,6 +42,8 @@ const KIND_USAGE: u8 = 1;
 const KIND_RELAY: u8 = 2;
 const KIND_RACK_REPORT: u8 = 3;
 const KIND_RACK_LIMITS: u8 = 4;
+const KIND_PROPOSAL: u8 = 5;
+const KIND_REPLY: u8 = 6;
 const HEADER_LEN: usize = 44;
 /// The unit of a relay's age.
 const AGE_STEP: Duration = Duration::from_millis(10);
@@ -57,6 +59,10 @@ pub enum Message {
     RackReport(RackReport),
     /// From the fabric broker to a rack's leader: the rack's limits.
     RackLimits(RackLimits),
+    /// From the fabric broker to a rack's leader: limits that it proposes.
+    Proposal(RackLimits),
+    /// From a rack's leader to the fabric broker: the rack's offers under proposed limits.
+    Reply(RackReport),
 }
 
 impl Message {
@@ -66,13 +72,15 @@ impl Message {
             Self::Usage(report) => Some(Input::Report(report)),
             Self::Relay(relay) => Some(Input::Relay(relay)),
             Self::RackLimits(limits) => Some(Input::Fabric(limits)),
-            Self::RackReport(_) => None,
+            Self::Proposal(limits) => Some(Input::Proposal(limits)),
+            Self::RackReport(_) | Self::Reply(_) => None,
         }
     }
     /// The message as an input of the fabric broker; `None` if only rack brokers accept it.
     pub fn fabric_input(&self) -> Option<FabricInput<'_>> {
         match self {
             Self::RackReport(report) => Some(FabricInput::Report(report)),
+            Self::Reply(reply) => Some(FabricInput::Reply(reply)),
             _ => None,
         }
     }
@@ -144,15 +152,17 @@ impl Header {
         };
         let of_limits =
             |l: &RackLimits| header(l.rows.len(), (l.policy, l.epoch, l.round), l.rack.0, (l.first, l.last));
+        let of_report =
+            |r: &RackReport| header(r.rows.len(), (r.policy, r.epoch, r.round), r.machine.0, (r.first, r.last));
         match message {
             Message::Usage(r) => {
                 (KIND_USAGE, header(r.rows.len(), (r.policy, r.epoch, r.round), r.machine.0, (r.first, r.last)))
             }
             Message::Relay(relay) => (KIND_RELAY, of_limits(&relay.limits)),
-            Message::RackReport(r) => {
-                (KIND_RACK_REPORT, header(r.rows.len(), (r.policy, r.epoch, r.round), r.machine.0, (r.first, r.last)))
-            }
+            Message::RackReport(report) => (KIND_RACK_REPORT, of_report(report)),
             Message::RackLimits(limits) => (KIND_RACK_LIMITS, of_limits(limits)),
+            Message::Proposal(limits) => (KIND_PROPOSAL, of_limits(limits)),
+            Message::Reply(reply) => (KIND_REPLY, of_report(reply)),
         }
     }
 
@@ -208,10 +218,10 @@ pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
             out.extend(u16::try_from(steps).unwrap_or(u16::MAX).to_be_bytes());
             rows::put(&mut out, header.first, relay.limits.rows.iter().map(|row| FabricRow::<true>(*row)));
         }
-        Message::RackReport(report) => {
+        Message::RackReport(report) | Message::Reply(report) => {
             rows::put(&mut out, header.first, report.rows.iter().map(|row| FabricRow::<false>(*row)));
         }
-        Message::RackLimits(limits) => {
+        Message::RackLimits(limits) | Message::Proposal(limits) => {
             rows::put(&mut out, header.first, limits.rows.iter().map(|row| FabricRow::<true>(*row)));
         }
     }
@@ -265,16 +275,18 @@ pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Me
             check_count(rows.len())?;
             Ok(Message::Relay(LimitsRelay { age, limits: header.limits(rows) }))
         }
-        KIND_RACK_REPORT => {
+        kind @ (KIND_RACK_REPORT | KIND_REPLY) => {
             let rows = rows::take::<FabricRow<false>>(fields.0, first, last)?;
             check_count(rows.len())?;
             let (machine, rows) = (MachineId(from), rows.into_iter().map(|row| row.0).collect());
-            Ok(Message::RackReport(RackReport { machine, policy, epoch, round, first, last, rows }))
+            let report = RackReport { machine, policy, epoch, round, first, last, rows };
+            Ok(if kind == KIND_REPLY { Message::Reply(report) } else { Message::RackReport(report) })
         }
-        KIND_RACK_LIMITS => {
+        kind @ (KIND_RACK_LIMITS | KIND_PROPOSAL) => {
             let rows = rows::take(fields.0, first, last)?;
             check_count(rows.len())?;
-            Ok(Message::RackLimits(header.limits(rows)))
+            let limits = header.limits(rows);
+            Ok(if kind == KIND_PROPOSAL { Message::Proposal(limits) } else { Message::RackLimits(limits) })
         }
         _ => Err(DecodeError::Malformed("unknown kind")),
     }

@@ -65,6 +65,7 @@ impl Host {
                 packets: meter.packets,
                 marked: meter.marked,
                 rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
+                capacity: meter.capacity,
             };
             let bytes = PerDirection {
                 tx: totals.tx.bytes().saturating_sub(before.tx),

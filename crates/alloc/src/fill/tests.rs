@@ -206,7 +206,7 @@ mod reference {
     fn shrunken(capacity: i128, children: &[Child]) -> Vec<(i128, i128)> {
         let guarantee = |c: &Child| i128::from(c.guaranteed().bps());
         let min = |c: &Child| i128::from(c.min.bps());
-        let mut open: Vec<&Child> = children.iter().filter(|c| !c.min.bps().eq(&0)).collect();
+        let mut open: Vec<&Child> = children.iter().filter(|c| c.min > Bandwidth::ZERO).collect();
         let mut rest = capacity;
         loop {
             let width: i128 = open.iter().map(|c| min(c)).sum();
@@ -307,6 +307,21 @@ proptest! {
         for (i, (a, b)) in before.shares.iter().zip(&after.shares).enumerate() {
             let (less, more) = if i == chosen { (a, b) } else { (b, a) };
             prop_assert!(less.bps() <= more.bps() + 1, "{i}: {a} became {b}");
+        }
+    }
+
+    /// A ceiling is the share of a child whose own demand is unlimited.
+    #[test]
+    fn ceilings_are_shares_of_unlimited_demands(
+        sharing in sharing(), capacity in 0u64..400, children in children(),
+    ) {
+        let mut ceilings = Vec::new();
+        Filling::default().ceilings(sharing, Bandwidth::from_bps(capacity), &children, &mut ceilings);
+        for (i, ceiling) in ceilings.iter().enumerate() {
+            let mut unlimited = children.clone();
+            unlimited[i].demand = Bandwidth::UNLIMITED;
+            let share = filled(sharing, capacity, &unlimited).shares[i];
+            prop_assert!(ceiling.bps().abs_diff(share.bps()) <= 1, "{i}: ceiling {ceiling}, share {share}");
         }
     }
 

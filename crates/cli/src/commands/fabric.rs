@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         listen: args.listen,
         identity,
         state: args.state.clone(),
-        broker: FabricBrokerConfig { period: args.period, timeout, stale },
+        broker: FabricBrokerConfig::new(args.period, timeout, stale),
         status: args.status.clone(),
         publisher,
         cluster,

@@ -11,9 +11,9 @@ use std::time::Duration;
 use weir_control::rate::rounded;
 use weir_control::{RackLimits, RackReport, RateRow};
 use weir_fabric::ca::{Ca, Holder};
-use weir_fabric::{BrokerUrl, IdentityFiles, Session, SessionConfig};
+use weir_fabric::{BrokerUrl, FromFabric, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, PerDirection, ServiceId};
+use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
 
 pub(crate) const PERIOD: &str = "400ms";
 
@@ -178,8 +178,26 @@ pub(crate) fn read_status(path: &Path) -> Option<Value> {
 /// The next limits, if they come within 10 s.
 pub(crate) fn next(session: &mut Session) -> RackLimits {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let limits = async { tokio::time::timeout(Duration::from_secs(10), session.limits()).await };
+    let limits = async { tokio::time::timeout(Duration::from_secs(10), limits(session)).await };
     runtime.block_on(limits).expect("limits within 10 s")
+}
+
+/// The next limits. To proposals it replies that the rack uses all that they allow.
+pub(crate) async fn limits(session: &mut Session) -> RackLimits {
+    loop {
+        let proposed = match session.message().await {
+            FromFabric::Limits(limits) => return limits,
+            FromFabric::Proposal(limits) => limits,
+        };
+        let RackLimits { policy, epoch, round, first, last, .. } = proposed;
+        let offered = |rate: Bandwidth| if rate.is_unlimited() { Bandwidth::ZERO } else { rate };
+        let offer = |row: &RateRow| {
+            let rates = PerDirection { tx: offered(row.rates.tx), rx: offered(row.rates.rx) };
+            RateRow { service: row.service, rates }
+        };
+        let rows = proposed.rows.iter().map(offer).collect();
+        session.reply(RackReport { machine: MachineId(0), policy, epoch, round, first, last, rows });
+    }
 }
 
 pub(crate) fn of_a(limits: &RackLimits) -> Bandwidth {

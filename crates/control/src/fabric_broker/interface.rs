@@ -1,23 +1,41 @@
 //! Inputs, outputs, configuration and counters of a fabric broker.
 
 use crate::fabric_message::{RackLimits, RackReport};
-use crate::rack_broker::Stale;
+use crate::rack_broker::{INTERVALS, LimitRule, Stale};
 use weir_units::{Duration, MachineId};
 
 /// Timing of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FabricBrokerConfig {
-    /// T_fabric, the interval between allocations (Parley Table 1: 10 s).
+    /// T_fabric, the longest interval between allocations (Parley Table 1: 10 s).
     pub period: Duration,
+    /// The shortest: an allocation follows at once on reports that changed by more than a tenth. At
+    /// most the period, and equal to it in the paper.
+    pub interval: Duration,
     /// The time without a report after which a rack counts as silent (Table 1: 50 s).
     pub timeout: Duration,
     /// The treatment of a silent rack's demands.
     pub stale: Stale,
+    /// The racks that have limits.
+    pub rule: LimitRule,
+}
+
+impl FabricBrokerConfig {
+    /// Ceilings, and allocations at once after a tenth of a period.
+    pub fn new(period: Duration, timeout: Duration, stale: Stale) -> Self {
+        Self {
+            period,
+            interval: Duration::from_nanos(period.nanos() / INTERVALS),
+            timeout,
+            stale,
+            rule: LimitRule::default(),
+        }
+    }
 }
 
 impl Default for FabricBrokerConfig {
     fn default() -> Self {
-        Self { period: Duration::from_secs(10), timeout: Duration::from_secs(50), stale: Stale::Keep }
+        Self::new(Duration::from_secs(10), Duration::from_secs(50), Stale::Keep)
     }
 }
 
@@ -28,6 +46,9 @@ pub enum FabricInput<'a> {
     Timeout,
     /// A report from a rack's leader, with a verified tag.
     Report(&'a RackReport),
+    /// A rack's offers under proposed limits, with a verified tag. Its epoch and round are those of the
+    /// proposal.
+    Reply(&'a RackReport),
 }
 
 /// An action for the driver.
@@ -40,6 +61,14 @@ pub enum FabricOutput {
         /// The limits of its rack.
         limits: RackLimits,
     },
+    /// Send these limits to a machine that leads its rack, to be replied to and not put in force. The
+    /// round is the number of the exchange.
+    Propose {
+        /// The recipient.
+        to: MachineId,
+        /// The proposed limits of its rack.
+        limits: RackLimits,
+    },
 }
 
 /// Counters since the start of the broker.
@@ -47,7 +76,8 @@ pub enum FabricOutput {
 pub struct FabricBrokerCounters {
     /// Reports with new information.
     pub accepted: u64,
-    /// Reports not newer than the known ones: replayed, duplicated or reordered.
+    /// Reports not newer than the known ones, and replies to no current proposal: replayed, duplicated
+    /// or late.
     pub replayed: u64,
     /// Reports in the name of a machine that the policy does not have.
     pub unknown_machine: u64,
@@ -57,6 +87,10 @@ pub struct FabricBrokerCounters {
     pub malformed: u64,
     /// Racks whose limits the driver did not fetch within a period.
     pub dropped_outputs: u64,
+    /// Replies to proposals, counted in parts.
+    pub replies: u64,
+    /// Replies that did not arrive in time.
+    pub replies_missed: u64,
     /// Times that the demands of a silent rack were cleared.
     pub forgotten: u64,
 }

@@ -12,6 +12,8 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirectio
 pub(super) struct LimitsQueue {
     /// Racks with the machines that receive their limits.
     racks: VecDeque<(RackId, Vec<MachineId>)>,
+    /// Whether the limits are proposed, and not in force.
+    proposed: bool,
     /// Messages for the current rack.
     parts: VecDeque<(MachineId, RackLimits)>,
 }
@@ -25,8 +27,15 @@ impl LimitsQueue {
         left as u64
     }
 
+    /// Queues a proposal for a rack.
+    pub(super) fn propose(&mut self, rack: RackId, machines: Vec<MachineId>) {
+        self.proposed = true;
+        self.racks.push_back((rack, machines));
+    }
+
     /// Queues every rack that has a recipient, and starts the racks' next period.
     pub(super) fn fill(&mut self, racks: &mut [Rack], now: Instant, timeout: Duration) {
+        self.proposed = false;
         for (index, rack) in racks.iter_mut().enumerate() {
             let machines = rack.recipients(now, timeout);
             if !machines.is_empty() {
@@ -48,12 +57,17 @@ impl FabricBroker {
             }
         }
         let (to, limits) = self.pending_limits.parts.pop_front()?;
-        Some(FabricOutput::SendLimits { to, limits })
+        Some(match self.pending_limits.proposed {
+            true => FabricOutput::Propose { to, limits },
+            false => FabricOutput::SendLimits { to, limits },
+        })
     }
 
     fn limits_of(&self, rack: RackId) -> Vec<RackLimits> {
+        let proposed = self.pending_limits.proposed;
+        let rates = if proposed { &self.exchange.limits } else { &self.limits };
         let row = |(leaf, service): (usize, &weir_units::ServiceId)| {
-            let limit = |direction: Direction| self.limit(rack, leaf, direction);
+            let limit = |direction: Direction| rates[direction][self.index(leaf, rack)].bandwidth();
             RateRow { service: *service, rates: PerDirection { tx: limit(Direction::Tx), rx: limit(Direction::Rx) } }
         };
         let unlimited = PerDirection::both(Bandwidth::UNLIMITED);
@@ -63,7 +77,7 @@ impl FabricBroker {
             rack,
             policy: self.allocator.policy().digest(),
             epoch: self.epoch,
-            round: self.round,
+            round: if proposed { self.exchange.number } else { self.round },
             first,
             last,
             rows,

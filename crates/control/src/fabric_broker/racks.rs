@@ -31,21 +31,25 @@ struct Reporter {
 
 /// A set of leaves.
 #[derive(Debug, Clone)]
-struct LeafSet(Vec<u64>);
+pub(super) struct LeafSet(Vec<u64>);
 
 impl LeafSet {
-    fn new(leaves: usize) -> Self {
+    pub(super) fn new(leaves: usize) -> Self {
         Self(vec![0; leaves.div_ceil(64)])
     }
     fn clear(&mut self) {
         self.0.fill(0);
     }
     /// Adds a leaf and returns whether it was absent.
-    fn add(&mut self, leaf: usize) -> bool {
+    pub(super) fn add(&mut self, leaf: usize) -> bool {
         let (bits, bit) = (&mut self.0[leaf / 64], 1 << (leaf % 64));
         let new = *bits & bit == 0;
         *bits |= bit;
         new
+    }
+    /// The number of leaves in the set.
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 }
 
@@ -79,15 +83,16 @@ impl Rack {
 }
 
 impl FabricBroker {
-    pub(super) fn take_report(&mut self, report: &RackReport) {
+    /// The rack of a report that fits the policy; `None` if it does not, which is counted.
+    pub(super) fn check(&mut self, report: &RackReport) -> Option<usize> {
         let policy = self.allocator.policy();
         if report.policy != policy.digest() {
             self.counters.other_policy += 1;
-            return;
+            return None;
         }
         let Some(machine) = policy.network().machines().get(report.machine.index()) else {
             self.counters.unknown_machine += 1;
-            return;
+            return None;
         };
         let leaves = self.allocator.leaves();
         let fits = |row: &RateRow| {
@@ -96,10 +101,15 @@ impl FabricBroker {
         };
         if !well_formed(report.first, report.last, &report.rows) || !report.rows.iter().all(fits) {
             self.counters.malformed += 1;
-            return;
+            return None;
         }
+        Some(machine.rack().index())
+    }
+
+    pub(super) fn take_report(&mut self, report: &RackReport) {
+        let Some(index) = self.check(report) else { return };
+        let leaves = self.allocator.leaves();
         let racks = self.racks.len();
-        let index = machine.rack().index();
         let rack = &mut self.racks[index];
         let stamp = (report.epoch, report.round);
         let reporter = match rack.reporters.iter().position(|reporter| reporter.machine == report.machine) {
@@ -138,7 +148,9 @@ impl FabricBroker {
             let replaces = rack.reported.add(leaf);
             for direction in Direction::ALL {
                 let demand = &mut self.demands[direction][leaf * racks + index];
+                let before = demand.bandwidth().bps();
                 *demand = if replaces { rates[direction] } else { rates[direction].max(*demand) };
+                self.changed |= demand.bandwidth().bps().abs_diff(before) > before / 10;
             }
         }
         if is_new {

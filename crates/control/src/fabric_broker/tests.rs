@@ -1,5 +1,6 @@
 use super::*;
-use crate::fabric_message::{RackReport, RateRow};
+use crate::fabric_message::{RackLimits, RackReport, RateRow};
+use crate::rack_broker::LimitRule;
 use crate::rate::rounded;
 use weir_units::{Duration, MachineId, ServiceId};
 
@@ -26,7 +27,7 @@ fn gbps(rate: u64) -> Bandwidth {
 }
 
 fn broker(stale: Stale) -> FabricBroker {
-    let config = FabricBrokerConfig { stale, ..FabricBrokerConfig::default() };
+    let config = FabricBrokerConfig { stale, rule: LimitRule::Backlogged, ..FabricBrokerConfig::default() };
     FabricBroker::new(&policy("10Gb/s"), 1, config, at(0))
 }
 
@@ -50,17 +51,39 @@ fn receive(broker: &mut FabricBroker, seconds: u64, reports: &[RackReport]) {
     }
 }
 
-/// Ends the period at a time and returns the recipients with their limits on `a`.
+/// Ends the period at a time and returns the recipients with their limits on `a`. The leaders reply
+/// that nothing else in their racks grows under the proposed limits.
 fn period(broker: &mut FabricBroker, seconds: u64) -> Vec<(u32, Bandwidth)> {
     broker.handle_input(at(seconds), FabricInput::Timeout);
     let mut sent = Vec::new();
-    while let Some(FabricOutput::SendLimits { to, limits }) = broker.poll_output() {
-        let rack = broker.allocator().policy().network().machine(to).rack();
-        assert_eq!((limits.rack, limits.epoch, limits.round), (rack, 1, broker.round()));
-        let row = limits.rows.iter().find(|row| row.service == A);
-        sent.push((to.0, row.map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)));
+    while let Some(output) = broker.poll_output() {
+        match output {
+            FabricOutput::Propose { to, limits } => {
+                let reply = reply(broker, to, &limits);
+                broker.handle_input(at(seconds), FabricInput::Reply(&reply));
+            }
+            FabricOutput::SendLimits { to, limits } => {
+                let rack = broker.allocator().policy().network().machine(to).rack();
+                assert_eq!((limits.rack, limits.epoch, limits.round), (rack, 1, broker.round()));
+                let row = limits.rows.iter().find(|row| row.service == A);
+                sent.push((to.0, row.map_or(Bandwidth::UNLIMITED, |row| row.rates.tx)));
+            }
+        }
     }
     sent
+}
+
+/// A rack's demands, at most the proposed limits.
+fn reply(broker: &FabricBroker, machine: MachineId, limits: &RackLimits) -> RackReport {
+    let offer = |(leaf, service): (usize, &ServiceId)| {
+        let limit = limits.rows.iter().find(|row| row.service == *service).map(|row| row.rates.tx);
+        let demand = broker.demand(limits.rack, leaf, Direction::Tx);
+        let tx = demand.min(limit.unwrap_or(Bandwidth::UNLIMITED));
+        RateRow { service: *service, rates: PerDirection { tx, rx: Bandwidth::ZERO } }
+    };
+    let rows = broker.allocator().leaves().iter().enumerate().map(offer).collect();
+    let RackLimits { policy, epoch, round, first, last, .. } = *limits;
+    RackReport { machine, policy, epoch, round, first, last, rows }
 }
 
 #[test]
@@ -196,11 +219,63 @@ fn policy_update_keeps_demands() {
 #[test]
 fn unfetched_limits_are_dropped_at_the_next_period() {
     let mut broker = broker(Stale::Keep);
-    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    receive(&mut broker, 1, &[report(0, 1, 2), report(2, 1, 2)]);
     broker.handle_input(at(10), FabricInput::Timeout);
     assert!(broker.poll_output().is_some());
     broker.handle_input(at(20), FabricInput::Timeout);
     assert_eq!(broker.counters().dropped_outputs, 1);
     assert!(broker.poll_output().is_some() && broker.poll_output().is_some());
     assert_eq!(broker.poll_output(), None);
+}
+
+#[test]
+fn missing_reply_counts_as_the_proposed_limits_after_a_tenth_of_a_period() {
+    let mut broker = broker(Stale::Keep);
+    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    broker.handle_input(at(10), FabricInput::Timeout);
+    let mut proposals = Vec::new();
+    while let Some(output) = broker.poll_output() {
+        let FabricOutput::Propose { to, limits } = output else { panic!("{output:?} precedes the replies") };
+        assert_eq!(limits.rows[0].rates.tx, gbps(5));
+        proposals.push((to, limits));
+    }
+    assert_eq!(proposals.len(), 2);
+    // A reply to another exchange is none.
+    let mut other = reply(&broker, proposals[0].0, &proposals[0].1);
+    other.round += 1;
+    broker.handle_input(at(10), FabricInput::Reply(&other));
+    broker.handle_input(at(10), FabricInput::Reply(&reply(&broker, proposals[0].0, &proposals[0].1)));
+    assert_eq!((broker.round(), broker.poll_timeout()), (0, Some(at(11))));
+    assert_eq!(period(&mut broker, 11), [(0, gbps(5)), (2, gbps(5))]);
+    let counters = broker.counters();
+    assert_eq!((counters.replies, counters.replies_missed, counters.replayed), (1, 1, 1));
+}
+
+#[test]
+fn changed_demands_are_shared_after_a_tenth_of_a_period() {
+    let mut broker = broker(Stale::Keep);
+    receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
+    // The first allocation waits for all leaders.
+    assert_eq!(broker.poll_timeout(), Some(at(10)));
+    period(&mut broker, 10);
+    assert_eq!(broker.poll_timeout(), Some(at(20)));
+    receive(&mut broker, 10, &[report(0, 2, 3)]);
+    assert_eq!(broker.poll_timeout(), Some(at(11)));
+    let seven = Bandwidth::from_gbps(10) - gbps(3);
+    assert_eq!(period(&mut broker, 12), [(0, Bandwidth::UNLIMITED), (2, rounded(seven))]);
+    // A demand that stays within a tenth waits for the period's end.
+    receive(&mut broker, 13, &[report(2, 2, 8)]);
+    assert_eq!(broker.poll_timeout(), Some(at(20)));
+}
+
+#[test]
+fn racks_below_their_share_have_ceilings_under_a_maximum() {
+    let mut broker = FabricBroker::new(&policy("10Gb/s"), 1, FabricBrokerConfig::default(), at(0));
+    receive(&mut broker, 1, &[report(0, 1, 3), report(2, 1, 8)]);
+    let sent = period(&mut broker, 10);
+    let seven = Bandwidth::from_gbps(10) - gbps(3);
+    assert_eq!(sent[1], (2, rounded(seven)));
+    // An eighth of its demand, to vary, and a part of a twentieth of the maximum, to begin.
+    let ceiling = sent[0].1;
+    assert!(ceiling > Bandwidth::from_mbps(3_374) && ceiling < Bandwidth::from_mbps(3_900), "{ceiling}");
 }

@@ -37,6 +37,8 @@ pub(super) struct FabricLimits {
     newest: Vec<(RackLimits, Instant)>,
     /// The part to repeat next.
     next_part: usize,
+    /// Whether the last period repeated a part.
+    repeats: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +58,7 @@ impl FabricLimits {
             fresh: false,
             newest: Vec::new(),
             next_part: 0,
+            repeats: false,
         }
     }
 
@@ -76,19 +79,20 @@ impl FabricLimits {
         (now < entry.until).then_some(entry.stamp)
     }
 
-    /// Updates the limits in force. Returns whether the last unexpired ones just expired.
-    pub(super) fn renew(&mut self, now: Instant) -> bool {
+    /// Updates the limits in force; `otherwise` holds by leaf where none have arrived or they
+    /// expired. Returns whether the last unexpired ones just expired.
+    pub(super) fn renew(&mut self, now: Instant, otherwise: &PerDirection<Vec<Bandwidth>>) -> bool {
         for direction in Direction::ALL {
-            let limit =
-                |entry: &LeafLimits| if now < entry.until { entry.limits[direction] } else { Bandwidth::UNLIMITED };
-            let any = self.leaves.iter().any(|entry| !limit(entry).is_unlimited());
-            let limits = self
-                .leaves
-                .iter()
-                .filter(|_| any)
-                .map(|entry| FabricLimit { limit: limit(entry), decided_by: Constraint::Fabric });
+            let entries = self.leaves.iter().zip(&otherwise[direction]);
+            let limits = entries.map(|(entry, otherwise)| FabricLimit {
+                limit: if now < entry.until { entry.limits[direction] } else { *otherwise },
+                decided_by: Constraint::Fabric,
+            });
             self.in_force[direction].clear();
             self.in_force[direction].extend(limits);
+            if self.in_force[direction].iter().all(|limit| limit.limit.is_unlimited()) {
+                self.in_force[direction].clear();
+            }
         }
         let fresh = self.leaves.iter().any(|entry| now < entry.until);
         std::mem::replace(&mut self.fresh, fresh) && !fresh
@@ -137,25 +141,32 @@ impl RackBroker {
         self.accept_limits(&relay.limits, relay.age);
     }
 
-    /// Checks and stores limits and returns whether they had new information.
-    fn accept_limits(&mut self, limits: &RackLimits, age: Duration) -> bool {
+    /// Whether limits do not fit the policy or the rack, which is counted.
+    pub(super) fn is_refused(&mut self, limits: &RackLimits) -> bool {
         let leaf = |row: &RateRow| self.allocator.leaves().binary_search(&row.service).is_ok();
-        let refused = if limits.policy != self.allocator.policy().digest() {
-            Some(&mut self.counters.limits_other_policy)
+        let counter = if limits.policy != self.allocator.policy().digest() {
+            &mut self.counters.limits_other_policy
         } else if limits.rack != self.allocator.rack() {
-            Some(&mut self.counters.limits_other_rack)
+            &mut self.counters.limits_other_rack
         } else if !self.leader.uses_fabric
             || !well_formed(limits.first, limits.last, &limits.rows)
             || !limits.rows.iter().all(leaf)
         {
-            Some(&mut self.counters.limits_malformed)
-        } else if age >= self.config.fabric_timeout {
-            Some(&mut self.counters.limits_expired)
+            &mut self.counters.limits_malformed
         } else {
-            None
+            return false;
         };
-        if let Some(counter) = refused {
-            *counter += 1;
+        *counter += 1;
+        true
+    }
+
+    /// Checks and stores limits and returns whether they had new information.
+    fn accept_limits(&mut self, limits: &RackLimits, age: Duration) -> bool {
+        if self.is_refused(limits) {
+            return false;
+        }
+        if age >= self.config.fabric_timeout {
+            self.counters.limits_expired += 1;
             return false;
         }
         let stamp = (limits.epoch, limits.round);
@@ -190,7 +201,8 @@ impl RackBroker {
     /// Repeats one part of the newest limits, every other period: with 1,000 limited services in a
     /// rack of 40 the leader's traffic stays below 3 Mb/s.
     pub(super) fn repeat_limits(&mut self) {
-        if self.round.is_multiple_of(2) {
+        self.fabric.repeats = !self.fabric.repeats;
+        if !self.fabric.repeats {
             return;
         }
         if let Some((limits, until)) = self.fabric.repeat()

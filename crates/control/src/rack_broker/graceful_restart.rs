@@ -23,10 +23,8 @@
 //!
 //! Worked example: `a` may send 16 over the fabric, and each of two machines that always have a
 //! backlog has 8. One broker restarts. After a period it has the other's report (unlimited demand)
-//! but no fabric limits. The rack's limits alone would give `a` the whole rack, and an `a` with a
-//! demand of 8 would get a third of 16 for a period, as a machine that may start does
-//! (`weir-alloc`, `rack/room.rs`). The broker keeps 8, of which `a` uses all; `a` is backlogged,
-//! and has 8 when the fabric's limits arrive.
+//! but no fabric limits. The rack's limits alone would give `a` the whole rack. The broker keeps 8,
+//! of which `a` uses all; `a` is backlogged, and has 8 when the fabric's limits arrive.
 //!
 //! Source: fill for a point that Parley §5.2 leaves open; the idea of graceful restart is RFC
 //! 4724's.
@@ -57,18 +55,18 @@ impl RackBroker {
     pub fn resume(&mut self, limits: &[PerDirection<Bandwidth>]) {
         assert_eq!(limits.len(), self.allocator.leaves().len(), "a limit for each leaf service");
         for direction in Direction::ALL {
-            self.limits[direction] = limits.iter().map(|limits| limits[direction]).collect();
+            self.own.inherit(direction, limits.iter().map(|limits| limits[direction]).collect());
         }
         self.resuming = true;
     }
 
-    /// The length of the period that begins.
-    pub(super) fn period_length(&self) -> Duration {
+    /// The length of the interval that begins.
+    pub(super) fn interval_length(&self) -> Duration {
         let whole = self.config.period;
         if !self.resuming || self.round > 0 {
-            return whole;
+            return self.config.interval;
         }
-        let limits = Direction::ALL.into_iter().flat_map(|direction| &self.limits[direction]);
+        let limits = Direction::ALL.into_iter().flat_map(|direction| &self.own.limits[direction]);
         let lowest = limits.min().map_or(u64::MAX, |limit| limit.bps().max(1));
         let bursts = Duration::from_nanos(BURSTS * BURST.get() * 8_000_000_000 / lowest);
         bursts.max(part(whole, FIRST)).min(whole)

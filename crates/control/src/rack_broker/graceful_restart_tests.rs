@@ -55,14 +55,14 @@ struct Machine {
 
 impl Machine {
     fn new(machine: u32, demand: f64) -> Self {
-        let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::default(), at(0));
+        let broker = RackBroker::new(&policy(), MachineId(machine), 1, RackBrokerConfig::published(), at(0));
         Self { broker, demand, sent: 0.0, burst: 1.0, limit: 30.0, reported: 0 }
     }
 
     /// Replaces the broker by a new one, with or without the limits in force.
     fn restart(&mut self, tenths: u64, resumes: bool) {
         let machine = self.broker.machine;
-        self.broker = RackBroker::new(&policy(), machine, tenths, RackBrokerConfig::default(), at(tenths));
+        self.broker = RackBroker::new(&policy(), machine, tenths, RackBrokerConfig::published(), at(tenths));
         if resumes {
             self.broker.resume(&[PerDirection {
                 tx: Bandwidth::from_bps((self.limit * 1e6) as u64),
@@ -86,6 +86,7 @@ impl Machine {
                 Output::Broadcast(report) => reported.push(report),
                 Output::Relay(_) => {}
                 Output::ReportRack(_) => self.reported += 1,
+                Output::ReplyRack(_) => panic!("nothing is proposed"),
                 Output::SetLimits(limits) => {
                     let tx = limits.iter().find(|limit| limit.direction == Direction::Tx).expect("a limit");
                     self.limit = 30f64.min(tx.limit.bps() as f64 / 1e6);

@@ -4,11 +4,21 @@ use crate::fabric_message::{LimitsRelay, RackLimits, RackReport};
 use crate::report::UsageReport;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, PerDirection, ServiceId};
 
-/// Timing of the broker.
+/// The intervals of a period, unless configured. A change is in force everywhere after three: it is
+/// measured in one, the others compute in the next, and the machine that gains waits for them.
+pub const INTERVALS: u64 = 10;
+
+/// Timing and rules of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RackBrokerConfig {
-    /// T_rack, the interval of measurement, broadcast and allocation (Parley Table 1: 1 s).
+    /// T_rack, the longest interval of broadcast and allocation (Parley Table 1: 1 s). Demands are
+    /// estimated over it.
     pub period: Duration,
+    /// The interval of measurement, and the shortest of broadcast and allocation: both follow at once
+    /// on a change that matters. At most the period, and equal to it in the paper.
+    pub interval: Duration,
+    /// The instances that have limits.
+    pub rule: LimitRule,
     /// The time without a report from any machine after which the static policy returns (Table 1: 5
     /// s).
     pub timeout: Duration,
@@ -21,16 +31,38 @@ pub struct RackBrokerConfig {
     pub fabric_timeout: Duration,
 }
 
+impl RackBrokerConfig {
+    /// The timing and the limits of the paper (Parley §3.2.2, Table 1).
+    pub fn published() -> Self {
+        let config = Self::default();
+        Self { interval: config.period, rule: LimitRule::Backlogged, ..config }
+    }
+}
+
 impl Default for RackBrokerConfig {
     fn default() -> Self {
+        let period = Duration::from_secs(1);
         Self {
-            period: Duration::from_secs(1),
+            period,
+            interval: Duration::from_nanos(period.nanos() / INTERVALS),
+            rule: LimitRule::default(),
             timeout: Duration::from_secs(5),
             stale: Stale::Keep,
             fabric_period: Duration::from_secs(10),
             fabric_timeout: Duration::from_secs(50),
         }
     }
+}
+
+/// The instances that have limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LimitRule {
+    /// Under a maximum, or while the uplink is contended: all instances, each at its
+    /// [ceiling](weir_alloc::rack::ceilings). The static policy has ceilings too.
+    #[default]
+    Ceilings,
+    /// Those whose demand exceeds their share (Parley §3.2.2).
+    Backlogged,
 }
 
 /// The treatment of the last demands of a silent machine (at a rack broker) or rack (at the fabric
@@ -57,6 +89,9 @@ pub enum Input<'a> {
     Relay(&'a LimitsRelay),
     /// The fabric broker's limits on this rack, received from it directly, with a verified tag.
     Fabric(&'a RackLimits),
+    /// Limits that the fabric broker proposes, with a verified tag. The round is the number of the
+    /// exchange.
+    Proposal(&'a RackLimits),
 }
 
 /// A service's counters on this machine since its meter started.
@@ -81,6 +116,9 @@ pub struct NetworkReading {
     /// R, the rate that each sender may use now; `None` without a receive meter, or where R limits
     /// no sender.
     pub rate: Option<Bandwidth>,
+    /// C, the capacity that the law keeps the received traffic to; [`Bandwidth::UNLIMITED`] without
+    /// one. The default is zero: no R is below it.
+    pub capacity: Bandwidth,
 }
 
 /// An action for the driver.
@@ -95,6 +133,8 @@ pub enum Output {
     /// Send this report to the fabric broker. Only the rack's leader does, and only where the
     /// policy has a fabric section.
     ReportRack(RackReport),
+    /// Send this reply to the fabric broker. Its epoch and round are those of the proposal.
+    ReplyRack(RackReport),
     /// Put these limits in force: one for each leaf service and direction.
     SetLimits(Vec<RuntimeLimit>),
 }
@@ -138,6 +178,8 @@ pub struct RackBrokerCounters {
     pub fallbacks: u64,
     /// Reports sent to the fabric broker, counted in parts.
     pub rack_reports: u64,
+    /// Replies to proposed limits, counted in parts.
+    pub replies: u64,
     /// Limits of the fabric with new information, direct or relayed.
     pub limits_accepted: u64,
     /// Limits that were known already: relays are repeated to cover losses.

@@ -5,14 +5,14 @@
 //! received reports for the timeout. Two leaders at a time (a partition) are harmless: a leader
 //! decides nothing, and the fabric broker takes the larger of their demands.
 //!
-//! **Demand.** A service's demand at the fabric is its share in the rack. Where a fabric limit
-//! holds, it is the most that the service could take without that limit: the demands of its
-//! machines, bounded by its maximum and the uplink. Each report covers the largest demand of all
-//! periods since the last one. Demands that grow while the fabric limits other services are
-//! extrapolated (`demand_extrapolation.rs`).
+//! **Demand.** A service's demand at the fabric is its share in the rack without limits of the
+//! fabric. The fabric broker may propose limits, and the leader replies with the shares under them
+//! (`proposals.rs`).
 //!
 //! **Timing.** A report follows the fabric broker's limits by [`FIRST`] to [`LAST`] of a fabric
-//! period, by rack, and is repeated every [`RETRY`] of a period until limits arrive. Hence **within
+//! period, by rack, and is repeated every [`RETRY`] of a period until limits arrive. It precedes that
+//! time where a demand has changed by more than a tenth of the fabric's limit on it or, without one, of
+//! the uplink, [`AT_ONCE`] of a period after the last report at the earliest. Hence **within
 //! two fabric periods of the last loss, crash or partition all machines of all racks hold limits
 //! that were computed from reports that all leaders sent after it**:
 //!
@@ -24,19 +24,15 @@
 //!
 //! 18.7 s of 20 together, which leaves room for clocks that run 2 % apart.
 //!
-//! Worked example: an uplink of 9 in each of three racks, `a` and `b` backlogged, limited to 14 and
-//! 10 in the whole fabric. At first the shares are 4.5 and 4.5. `b` is limited to 3.3, so `a` gets
-//! 5.7; three times that exceeds 14, so `a` is limited to 4.7. From then on both demands are 9, and
-//! the limits stay.
-//!
-//! Source: Parley §5.3; the election is a fill. Deviates from the paper in: the peak demand in place
-//! of the consumption, the report's timing. Reasons: `docs/design/rack-broker.md`.
+//! Source: Parley §5.3; the election is a fill. Deviates from the paper in: shares in place of the
+//! consumption, the report's timing. Reasons: `docs/design/rack-broker.md`.
 
-use super::{Mode, Output, RackBroker};
+use super::proposals::Proposal;
+use super::{LimitRule, Mode, Output, RackBroker};
 use crate::fabric_message::{RackReport, RateRow};
-use crate::parts::split;
+use crate::parts::{Part, split};
 use crate::rate::rounded;
-use weir_alloc::has_fabric_limits;
+use weir_alloc::{RackShares, has_fabric_limits};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection};
 
@@ -50,41 +46,51 @@ const LAST: (u64, u64) = (3, 4);
 /// Without limits a report is repeated after this part of a fabric period: the bound of two fabric
 /// periods leaves no more. It covers at least a burst of the length of the rack's timeout.
 const RETRY: (u64, u64) = (2, 3);
-/// The longest interval between reports: a fabric broker with a shorter period than its racks are
-/// configured for must not delay reports without bound. It exceeds a period, so it has no effect
-/// where the configurations agree.
-const LONGEST: (u64, u64) = (5, 4);
+/// Changed demands are reported this part of a fabric period after the last report at the earliest.
+const AT_ONCE: (u64, u64) = (1, 10);
 
 /// A part of a period.
 pub(super) fn part(period: Duration, (of, whole): (u64, u64)) -> Duration {
     Duration::from_nanos((u128::from(period.nanos()) * u128::from(of) / u128::from(whole)) as u64)
 }
 
-/// The interval that the next report covers. Every machine keeps it, so that a new leader can
-/// report the past.
+/// The state of the reports. Every machine keeps their times, so that a new leader reports when the
+/// one before would have.
 #[derive(Debug)]
 pub(super) struct LeaderState {
     /// Whether the policy has a fabric section.
     pub(super) uses_fabric: bool,
     was_leader: bool,
     next_report: Instant,
-    /// Whether limits of the fabric broker arrived in the interval.
-    limits_received: bool,
-    /// The start of the interval: the last report, of this machine or of another leader.
-    interval_start: Instant,
-    /// By leaf: the largest demand at the fabric of any period in the interval.
-    pub(super) peak_demands: PerDirection<Vec<Bandwidth>>,
+    /// Whether the time of the next report follows limits.
+    follows_limits: bool,
+    /// The last report, of this machine or of another leader.
+    last_report: Instant,
+    /// By leaf: the demands of this machine's last report.
+    reported: PerDirection<Vec<Bandwidth>>,
+    /// By instance: the largest demand of any period since then, for a rule without ceilings: a rack
+    /// whose service pauses would return unlimited.
+    peaks: PerDirection<Vec<Bandwidth>>,
+    /// By instance: the demands from which the report was computed; replies to proposals use them too.
+    pub(super) basis: PerDirection<Vec<Bandwidth>>,
+    /// Shares without limits of the fabric, or under proposed ones.
+    pub(super) shares: RackShares,
+    pub(super) proposal: Proposal,
 }
 
 impl LeaderState {
-    pub(super) fn new(policy: &Policy, leaves: usize, now: Instant, period: Duration) -> Self {
+    pub(super) fn new(policy: &Policy, leaves: usize, instances: usize, now: Instant, period: Duration) -> Self {
         Self {
             uses_fabric: has_fabric_limits(policy),
             was_leader: false,
             next_report: now + period,
-            limits_received: false,
-            interval_start: now,
-            peak_demands: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
+            follows_limits: false,
+            last_report: now,
+            reported: PerDirection::both(vec![Bandwidth::ZERO; leaves]),
+            peaks: PerDirection::both(vec![Bandwidth::ZERO; instances]),
+            basis: PerDirection::both(vec![Bandwidth::ZERO; instances]),
+            shares: RackShares::default(),
+            proposal: Proposal::default(),
         }
     }
 }
@@ -96,89 +102,120 @@ impl RackBroker {
         listened && self.mode == Mode::Runtime && !(0..self.index).any(|index| self.is_alive(index))
     }
 
-    /// Ends a period: updates the interval and reports if this machine leads and a report is due.
-    pub(super) fn run_leader(&mut self) {
+    /// Reports if this machine leads and a report is due, or the demands changed; `allocated` if the
+    /// rack was shared in this interval.
+    pub(super) fn run_leader(&mut self, ends_period: bool, allocated: bool) {
         if !self.leader.uses_fabric {
             return;
         }
-        self.update_peak_demands();
+        if self.config.rule == LimitRule::Backlogged {
+            for direction in Direction::ALL {
+                let demands = self.demands[direction].iter();
+                self.leader.peaks[direction].iter_mut().zip(demands).for_each(|(peak, now)| *peak = (*peak).max(*now));
+            }
+        }
         let leads = self.leads();
         let led = std::mem::replace(&mut self.leader.was_leader, leads);
-        let begins = leads && !led;
         let due = self.now >= self.leader.next_report;
-        let interval = (begins && !due).then(|| self.leader.peak_demands.clone());
-        if due && self.leader.limits_received {
-            self.extrapolate_demands();
-        } else if due || begins {
-            self.repeat_reported_demands();
-        }
-        if leads && (due || begins) {
-            self.report_rack();
-        }
-        if let Some(interval) = interval {
-            self.leader.peak_demands = interval;
+        if leads {
+            let may_be_early = self.config.interval < self.config.period
+                && allocated
+                && self.now >= self.leader.last_report + part(self.config.fabric_period, AT_ONCE);
+            if due || !led || may_be_early {
+                let demands = self.rack_demands();
+                if due || !led || self.demands_changed(&demands) {
+                    self.report_rack(demands);
+                }
+            }
+            if ends_period {
+                self.repeat_limits();
+            }
         }
         if due {
-            self.leader.interval_start = self.now;
-            self.leader.limits_received = false;
+            Direction::ALL.iter().for_each(|direction| self.leader.peaks[*direction].fill(Bandwidth::ZERO));
+            self.leader.last_report = self.now;
+            self.leader.follows_limits = false;
             self.leader.next_report = self.now + part(self.config.fabric_period, RETRY);
-            Direction::ALL.iter().for_each(|direction| self.leader.peak_demands[*direction].fill(Bandwidth::ZERO));
         }
-        if leads {
-            self.repeat_limits();
-        }
+    }
+
+    /// By leaf: the rack's shares without limits of the fabric.
+    fn rack_demands(&mut self) -> PerDirection<Vec<Bandwidth>> {
+        let mut of = |direction: Direction| {
+            let demands = match self.config.rule {
+                LimitRule::Ceilings => &self.demands[direction],
+                LimitRule::Backlogged => &self.leader.peaks[direction],
+            };
+            let shares = &mut self.leader.shares;
+            self.allocator.allocate(direction, demands, &[], shares);
+            (0..self.allocator.leaves().len()).map(|leaf| shares.of_service(&self.allocator, leaf)).collect()
+        };
+        PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+    }
+
+    fn demands_changed(&self, demands: &PerDirection<Vec<Bandwidth>>) -> bool {
+        let policy = self.allocator.policy();
+        Direction::ALL.into_iter().any(|direction| {
+            let capacity = policy.rack_capacity(self.allocator.rack(), direction);
+            let reported = &self.leader.reported[direction];
+            demands[direction].iter().zip(reported).enumerate().any(|(leaf, (now, reported))| {
+                let limit = self.fabric.limit(direction, leaf).min(capacity);
+                now.bps().abs_diff(reported.bps()) > limit.bps() / 10
+            })
+        })
     }
 
     /// Handles limits of a new fabric round, computed `age` ago: the next report is scheduled from
     /// them.
     pub(super) fn fabric_round_received(&mut self, age: Duration) {
-        self.leader.limits_received = true;
         let period = self.config.fabric_period;
         let racks = self.allocator.policy().network().racks().len() as u64;
         let position = (self.allocator.rack().index() as u64, racks);
         let (first, last) = (part(period, FIRST), part(period, LAST));
         let after = first + part(last.saturating_sub(first), position);
-        let longest = self.leader.interval_start + part(period, LONGEST);
-        self.leader.next_report = (self.now + after.saturating_sub(age)).min(longest);
-    }
-
-    /// Adds this period to the interval.
-    fn update_peak_demands(&mut self) {
-        for direction in Direction::ALL {
-            let shares = &self.shares[direction];
-            for (leaf, peak) in self.leader.peak_demands[direction].iter_mut().enumerate() {
-                let now = if shares.is_limited_by_fabric(&self.allocator, leaf) {
-                    self.allocator.most(direction, leaf, &self.demands[direction])
-                } else {
-                    shares.of_service(&self.allocator, leaf)
-                };
-                *peak = now.max(*peak);
-            }
+        let at = self.now + after.saturating_sub(age);
+        // Limits that follow changed demands must not postpone a report.
+        let postpones = self.leader.follows_limits && at > self.leader.next_report;
+        if !postpones {
+            self.leader.next_report = at;
         }
+        self.leader.follows_limits = true;
     }
 
-    fn report_rack(&mut self) {
-        let peak_demands = &self.leader.peak_demands;
+    fn report_rack(&mut self, demands: PerDirection<Vec<Bandwidth>>) {
+        for report in self.rack_reports(&demands, (self.epoch, self.round)) {
+            self.counters.rack_reports += 1;
+            self.outputs.push_back(Output::ReportRack(report));
+        }
+        let LeaderState { peaks, basis, .. } = &mut self.leader;
+        basis.clone_from(if self.config.rule == LimitRule::Ceilings { &self.demands } else { peaks });
+        self.leader.last_report = self.now;
+        self.leader.reported = demands;
+    }
+
+    /// The parts of a report, or of a reply, with this epoch and round.
+    pub(super) fn rack_reports(
+        &self,
+        demands: &PerDirection<Vec<Bandwidth>>,
+        (epoch, round): (u64, u64),
+    ) -> Vec<RackReport> {
         let row = |leaf: usize| RateRow {
             service: self.allocator.leaves()[leaf],
-            rates: PerDirection { tx: rounded(peak_demands.tx[leaf]), rx: rounded(peak_demands.rx[leaf]) },
+            rates: PerDirection { tx: rounded(demands.tx[leaf]), rx: rounded(demands.rx[leaf]) },
         };
         let rows: Vec<RateRow> = (0..self.allocator.leaves().len())
             .map(row)
             .filter(|row| row.rates != PerDirection::both(Bandwidth::ZERO))
             .collect();
-        for part in split(&rows) {
-            let report = RackReport {
-                machine: self.machine,
-                policy: self.allocator.policy().digest(),
-                epoch: self.epoch,
-                round: self.round,
-                first: part.first,
-                last: part.last,
-                rows: part.rows,
-            };
-            self.counters.rack_reports += 1;
-            self.outputs.push_back(Output::ReportRack(report));
-        }
+        let report = |part: Part<RateRow>| RackReport {
+            machine: self.machine,
+            policy: self.allocator.policy().digest(),
+            epoch,
+            round,
+            first: part.first,
+            last: part.last,
+            rows: part.rows,
+        };
+        split(&rows).into_iter().map(report).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Mode, RackBroker, Stale};
 use crate::parts::well_formed;
 use crate::report::{UsageReport, UsageRow};
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, Direction, PerDirection};
 
 impl RackBroker {
     pub(super) fn take_report(&mut self, report: &UsageReport) {
@@ -21,6 +21,7 @@ impl RackBroker {
             return;
         }
         let stamp = (report.epoch, report.round);
+        let room = PerDirection { tx: self.room_of_each(Direction::Tx), rx: self.room_of_each(Direction::Rx) };
         let mut is_new = false;
         let mut rows = report.rows.iter().peekable();
         for leaf in 0..self.allocator.leaves().len() {
@@ -35,8 +36,13 @@ impl RackBroker {
             }
             is_new = true;
             self.stamps[instance] = stamp;
-            self.demands.tx[instance] = row.map_or(Bandwidth::ZERO, |row| row.tx.bandwidth());
-            self.demands.rx[instance] = row.map_or(Bandwidth::ZERO, |row| row.rx.bandwidth());
+            for direction in Direction::ALL {
+                let demand = row.map_or(Bandwidth::ZERO, |row| row.demand(direction).bandwidth());
+                let before = std::mem::replace(&mut self.demands[direction][instance], demand);
+                let limited = !self.own.limits[direction][leaf].is_unlimited();
+                let least = if limited { 0 } else { room[direction].bps() };
+                self.changed |= demand.bps().abs_diff(before.bps()) > least.max(before.bps() / 10);
+            }
         }
         if is_new {
             self.counters.accepted += 1;

@@ -34,7 +34,7 @@ struct Host {
 
 impl Host {
     fn new(machine: MachineId) -> Self {
-        let broker = RackBroker::new(&policy(), machine, 1, RackBrokerConfig::default(), Instant::ZERO);
+        let broker = RackBroker::new(&policy(), machine, 1, RackBrokerConfig::published(), Instant::ZERO);
         Self { broker, sent: [0, 0] }
     }
 
@@ -58,7 +58,9 @@ impl Host {
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => reports.push(report),
-                Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                    panic!("the policy has no fabric section")
+                }
                 Output::SetLimits(all) => {
                     for limit in all.iter().filter(|limit| limit.direction == Direction::Tx) {
                         limits[limit.service.index()] = limit.limit;
@@ -123,7 +125,7 @@ fn silence_of_all_peers_restores_the_static_policy_until_a_report_arrives() {
     assert_eq!((m1.broker.mode(), limits), (Mode::Static, [Bandwidth::UNLIMITED; 2]));
     assert_eq!(m1.broker.counters().fallbacks, 1);
     // The other machine restarts: a new epoch whose rounds start again.
-    let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::default(), at(6)), sent: [0, 0] };
+    let mut m2 = Host { broker: RackBroker::new(&policy(), M2, 2, RackBrokerConfig::published(), at(6)), sent: [0, 0] };
     let (reports, _) = m2.period(at(6), [0, 0]);
     m1.receive(at(6), &reports);
     let (_, limits) = m1.period(at(6), [80, 0]);
@@ -135,7 +137,7 @@ fn machine_without_peers_enforces_the_rack_policy() {
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
-    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::default(), at(0));
+    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::published(), at(0));
     for second in 0..20 {
         broker.handle_input(at(second), Input::Timeout);
         assert_eq!(broker.poll_output(), Some(Output::ReadMeters));
@@ -221,7 +223,7 @@ fn reports_of_many_services_are_split_and_cover_all() {
          services:\n{services}"
     );
     let policy = Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0);
-    let broker = |machine| RackBroker::new(&policy, machine, 1, RackBrokerConfig::default(), at(0));
+    let broker = |machine| RackBroker::new(&policy, machine, 1, RackBrokerConfig::published(), at(0));
     let (mut m1, mut m2) = (broker(M1), broker(M2));
     let mut reports = Vec::new();
     for second in 0..2u64 {
@@ -257,7 +259,7 @@ fn limits_when_receiving(seconds: impl IntoIterator<Item = (u64, NetworkReading)
     let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 5Gb/s, machines: [m1] } } }\n\
                 services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
     let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
-    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::default(), at(0));
+    let mut broker = RackBroker::new(&policy, M1, 1, RackBrokerConfig::published(), at(0));
     let (mut received, mut limits) = (0, Vec::new());
     for (second, (mbps, network)) in (0..).zip(seconds) {
         received += mbps * 125_000;
@@ -275,7 +277,12 @@ fn limits_when_receiving(seconds: impl IntoIterator<Item = (u64, NetworkReading)
 
 #[test]
 fn demand_of_a_throttled_service_is_raised_by_half() {
-    let reading = |packets, marked| NetworkReading { packets, marked, rate: Some(Bandwidth::from_mbps(10)) };
+    let reading = |packets, marked| NetworkReading {
+        packets,
+        marked,
+        rate: Some(Bandwidth::from_mbps(10)),
+        ..NetworkReading::default()
+    };
     // 4.1 of 5 Gb/s: no limit. With a quarter of the packets marked the demand is 6.1, and the
     // limit stays.
     let calm = limits_when_receiving([(0, reading(0, 0)), (4100, reading(1000, 240)), (4100, reading(2000, 480))]);

@@ -40,7 +40,7 @@ impl Rack {
     /// After the first period, which shows no usage yet.
     fn new(silent: usize) -> Self {
         let policy = policy();
-        let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::default(), Instant::ZERO);
+        let broker = |m| RackBroker::new(&policy, MachineId(m), 1, RackBrokerConfig::published(), Instant::ZERO);
         let reading = |leaf| MeterReading {
             service: ServiceId(leaf),
             bytes: PerDirection::default(),
@@ -77,7 +77,9 @@ impl Rack {
                     Output::ReadMeters => broker.handle_input(now, Input::Meters(&self.meters[m])),
                     Output::Broadcast(report) if m < MACHINES - self.silent => reports.push(report),
                     Output::Broadcast(_) | Output::SetLimits(_) => {}
-                    Output::Relay(_) | Output::ReportRack(_) => panic!("the policy has no fabric section"),
+                    Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                        panic!("the policy has no fabric section")
+                    }
                 }
             }
         }
@@ -167,17 +169,17 @@ fn cap_is_enforced_with_three_of_ten_machines_silent_but_not_with_four() {
 
 #[test]
 fn remote_marks_cost_other_services_at_most_half_of_the_marked_usage() {
-    // A queue that no limit here can drain throttles `a` on four machines. `b` has an unlimited
-    // demand on six.
+    // A queue that no limit here can drain throttles `a` on three machines. `b` has an unlimited
+    // demand on seven.
     for used in [0, 500, 2_000, 4_000, 6_000] {
-        let received = |m| if m < 4 { [used, 0] } else { [0, 9_900] };
+        let received = |m| if m < 3 { [used, 0] } else { [0, 9_900] };
         let of_b = |marked| {
             let brokers = rack(received, marked, 0);
             let shares = brokers[0].shares(Direction::Rx);
             shares.of_service(brokers[0].allocator(), 1)
         };
         let (calm, marked) = (of_b(0), of_b(50));
-        let reported = Bandwidth::from_bps(4 * rounded(Bandwidth::from_mbps(used)).bps());
+        let reported = Bandwidth::from_bps(3 * rounded(Bandwidth::from_mbps(used)).bps());
         // One of two services never has less than half.
         let expected = |taken: Bandwidth| CAP.saturating_sub(taken).max(Bandwidth::from_gbps(30)).min(calm);
         assert!(marked >= expected(Bandwidth::from_bps(reported.bps() / 2 * 3)), "{used}: {marked} of {calm}");

@@ -137,7 +137,7 @@ impl Marks {
         }
         let packets = |bits: u128| (bits / u128::from(PACKET * 1_000_000_000)) as u64;
         let rate = Some(Bandwidth::from_bps(usage.bps() / 2));
-        NetworkReading { packets: packets(received), marked: packets(marked), rate }
+        NetworkReading { packets: packets(received), marked: packets(marked), rate, ..NetworkReading::default() }
     }
 }
 

@@ -30,14 +30,15 @@ pub(crate) const PROPAGATE_WITHIN: u64 = 2_045 * MILLISECOND;
 /// The time after that until all shares are equal and traffic complies with them. Two periods carry
 /// the last changes of load to all machines and a limit's effect back into a demand, twice over,
 /// since a limit that is lifted or set can change another service's share; one more for clock skew,
-/// and the timeout of a machine in fallback.
+/// and the timeout of a machine in fallback. Four more serve racks whose machines receive at their
+/// interfaces' capacity, where a limit at one service changes another's in the same machine first.
 ///
 /// This is not the worst case. The limit of a service that uses just less than nine tenths of it is
 /// lifted, which raises the shares of the still limited ones; then another one uses less than nine
 /// tenths, and so on. Or the limit of one service frees interface capacity for another, which takes
 /// some of the uplink from the first, in ever smaller steps. A world that needs more time fails; it
 /// has [`LATE_STEP`] for each instance, which distinguishes late agreement from none.
-pub(crate) const AGREE_WITHIN_SECONDS: u64 = 8;
+pub(crate) const AGREE_WITHIN_SECONDS: u64 = 12;
 /// Such a step takes one period in which it shows and one in which the others react, by clocks that
 /// run up to 2 % slow. The limit of each of N instances is lifted at most once, since a lower
 /// demand lowers no other share: together 41 s for 20. Seed 13,983 is the first late world, beyond
@@ -203,7 +204,7 @@ impl World {
             marks: drawn.marks,
             arrival: Arrival::nothing(leaves.len()),
         });
-        let config = RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() };
+        let config = RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::published() };
         let machines = machines.collect();
         let mut world = Self {
             policy,
@@ -421,7 +422,7 @@ impl World {
                     checkers.sent(self.now, machine, &report)?;
                     self.broadcast(machine, &report);
                 }
-                Output::Relay(_) | Output::ReportRack(_) => {
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
                     return Err("a fabric message under a policy without a fabric section".to_owned());
                 }
                 Output::SetLimits(limits) => {

@@ -64,7 +64,7 @@ struct Reports {
 /// The reports of the first broker of a rack when all its services send and receive.
 fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
     let policy = policy(services, machines)?;
-    let config = RackBrokerConfig::default();
+    let config = RackBrokerConfig::published();
     let mut broker = RackBroker::new(&policy, MachineId(0), 1, config, Instant::ZERO);
     let mut reports = Reports::default();
     let mut bytes = vec![PerDirection::both(Bytes::ZERO); services as usize];
@@ -91,7 +91,7 @@ fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
                     reports.rack.push(report);
                 }
                 Output::ReportRack(report) => reports.rack = vec![report],
-                Output::Relay(_) | Output::SetLimits(_) => {}
+                Output::Relay(_) | Output::SetLimits(_) | Output::ReplyRack(_) => {}
             }
         }
         let most = FASTEST.bytes_in(config.period).get();

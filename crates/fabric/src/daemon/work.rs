@@ -8,7 +8,7 @@ use crate::convert;
 use crate::counters::Counters;
 use crate::identity::Identity;
 use crate::proto::{self, from_broker::Message};
-use crate::service::{Event, Verdict};
+use crate::service::{Event, StreamId, Verdict};
 use crate::status::{self, Around};
 use crate::streams::Streams;
 use std::net::SocketAddr;
@@ -121,7 +121,7 @@ impl Daemon {
                     }
                 },
                 _ = reload.recv() => self.reload(),
-                () = sleep(wait) => self.end_period(),
+                () = sleep(wait) => self.handle(FabricInput::Timeout),
             }
         }
     }
@@ -150,19 +150,8 @@ impl Daemon {
                 let _ = verdict.send(Verdict::Stays(stream, over));
                 self.changed();
             }
-            Event::Report(stream, report) => {
-                // A report that arrives after the end of its stream is obsolete.
-                let Some(machine) = self.streams.machine(stream) else { return };
-                let now = self.now();
-                let Some(broker) = &mut self.broker else { return };
-                match convert::report(machine, &report) {
-                    Ok(report) => broker.handle_input(now, FabricInput::Report(&report)),
-                    Err(malformed) => {
-                        self.counters.malformed.add();
-                        debug!("from `{}`: {malformed}", self.policy.network().machine(machine).name());
-                    }
-                }
-            }
+            Event::Report(stream, report) => self.take_report(stream, &report, |report| FabricInput::Report(report)),
+            Event::Reply(stream, reply) => self.take_report(stream, &reply, |reply| FabricInput::Reply(reply)),
             Event::End(stream) => {
                 self.streams.end(stream);
                 self.changed();
@@ -170,18 +159,38 @@ impl Daemon {
         }
     }
 
-    fn end_period(&mut self) {
+    /// Passes a report or a reply to the broker as `input`.
+    fn take_report(
+        &mut self,
+        stream: StreamId,
+        report: &proto::Report,
+        input: impl Fn(&weir_control::RackReport) -> FabricInput<'_>,
+    ) {
+        // A report that arrives after the end of its stream is obsolete.
+        let Some(machine) = self.streams.machine(stream) else { return };
+        match convert::report(machine, report) {
+            Ok(report) => self.handle(input(&report)),
+            Err(malformed) => {
+                self.counters.malformed.add();
+                debug!("from `{}`: {malformed}", self.policy.network().machine(machine).name());
+            }
+        }
+    }
+
+    /// Passes an input to the broker, and sends what it outputs.
+    fn handle(&mut self, input: FabricInput<'_>) {
         let now = self.now();
         let Some(broker) = &mut self.broker else { return };
         let before = broker.round();
-        broker.handle_input(now, FabricInput::Timeout);
+        broker.handle_input(now, input);
         if broker.round() != before {
             self.status_due = Some(now);
         }
-        while let Some(FabricOutput::SendLimits { to, limits }) =
-            self.broker.as_mut().and_then(FabricBroker::poll_output)
-        {
-            self.reply(to, convert::from_limits(&limits));
+        while let Some(output) = self.broker.as_mut().and_then(FabricBroker::poll_output) {
+            match output {
+                FabricOutput::SendLimits { to, limits } => self.reply(to, convert::from_limits(&limits)),
+                FabricOutput::Propose { to, limits } => self.reply(to, convert::from_proposal(&limits)),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The thread of a session: it connects, exchanges messages and waits.
 
-use super::{SessionConfig, SessionState, Shared};
+use super::{FromFabric, SessionConfig, SessionState, Shared};
 use crate::clock::now_s;
 use crate::convert;
 use crate::daemon::LARGEST;
@@ -57,7 +57,8 @@ struct Newest {
 pub(super) struct Client {
     config: SessionConfig,
     reports: mpsc::Receiver<RackReport>,
-    limits: mpsc::Sender<RackLimits>,
+    replies: mpsc::Receiver<RackReport>,
+    messages: mpsc::Sender<FromFabric>,
     shared: Shared,
     newest: Newest,
     over: bool,
@@ -66,11 +67,11 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         config: SessionConfig,
-        reports: mpsc::Receiver<RackReport>,
-        limits: mpsc::Sender<RackLimits>,
+        (reports, replies): (mpsc::Receiver<RackReport>, mpsc::Receiver<RackReport>),
+        messages: mpsc::Sender<FromFabric>,
         shared: Shared,
     ) -> Self {
-        Self { config, reports, limits, shared, newest: Newest::default(), over: false }
+        Self { config, reports, replies, messages, shared, newest: Newest::default(), over: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -228,6 +229,8 @@ impl Client {
         self.newest.sent_to = Some(welcome.epoch);
         let timeout_without_reports = Duration::from_nanos(self.config.timeout.nanos());
         let mut quiet_since = Instant::now();
+        // Replies to an earlier broker.
+        while self.replies.try_recv().is_ok() {}
         loop {
             if let Some(report) = self.newest.parts.get(self.newest.unsent) {
                 let patience = self.patience();
@@ -250,9 +253,18 @@ impl Client {
                     }
                     None => return End::Over,
                 },
+                Some(reply) = self.replies.recv() => {
+                    // The reason for the end of the stream is read below.
+                    if timeout(self.patience(), to_broker.send(convert::from_reply(&reply))).await.is_err() {
+                        return End::Failed("it takes no replies".to_owned());
+                    }
+                }
                 message = messages.message() => match message {
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Limits(limits)) })) => {
-                        self.take(&limits);
+                        self.take(&limits, FromFabric::Limits);
+                    }
+                    Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Proposal(limits)) })) => {
+                        self.take(&limits, FromFabric::Proposal);
                     }
                     Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) })) => {
                         return End::Redirected(elsewhere.url.parse().ok());
@@ -266,11 +278,11 @@ impl Client {
         }
     }
 
-    fn take(&self, limits: &proto::Limits) {
+    fn take(&self, limits: &proto::Limits, message: impl Fn(RackLimits) -> FromFabric) {
         match convert::limits(limits) {
             Ok(limits) => {
                 *self.shared.last_limits.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-                if self.limits.try_send(limits).is_err() {
+                if self.messages.try_send(message(limits)).is_err() {
                     self.shared.get().limits_lost += 1;
                 }
             }

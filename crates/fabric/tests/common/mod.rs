@@ -50,7 +50,7 @@ impl World {
             listen: "127.0.0.1:0".parse().expect("an address"),
             identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
             state: self.directory.path().join(name),
-            broker: FabricBrokerConfig { period: PERIOD, timeout: PERIOD * 5, stale: Stale::Keep },
+            broker: FabricBrokerConfig::new(PERIOD, PERIOD * 5, Stale::Keep),
             publisher: None,
             status: Some(self.status_file(name)),
             cluster: None,

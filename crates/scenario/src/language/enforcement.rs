@@ -7,6 +7,7 @@ use weir_units::Duration;
 
 pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley"];
 pub(crate) const STALE_KEYWORDS: &[&str] = &["keep", "forget"];
+pub(crate) const RULE_KEYWORDS: &[&str] = &["ceilings", "published"];
 /// The shortest period of brokers: a datagram's round trip through a rack is shorter.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
@@ -100,6 +101,13 @@ static BROKERS: Record = Record {
             "The treatment of the last report of a silent machine: `keep` it (the default), or `forget` it after \
              the timeout.",
             "stale: keep",
+        ),
+        Key::optional(
+            "rule",
+            Shape::Scalar(&Scalar::Words { what: "a rule of limits", words: RULE_KEYWORDS }),
+            "`ceilings` (the default): all services have limits under a maximum and at a contended uplink, and changes \
+             are reported within a tenth of the period. `published`: the rule and the timing of the paper.",
+            "rule: published",
         ),
         Key::optional(
             "fabric",

@@ -6,9 +6,10 @@
 use super::names::Names;
 use super::{Files, Reader};
 use crate::governed::{
-    BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, PolicyChange, ShaperSettings, Stale,
+    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, PolicyChange, ShaperSettings,
+    Stale,
 };
-use crate::language::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, SERVICE_EVENT, STALE_KEYWORDS};
+use crate::language::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, SERVICE_EVENT, STALE_KEYWORDS};
 use std::sync::Arc;
 use weir_alloc::has_fabric_limits;
 use weir_document::{Field, Node, quote, scalar};
@@ -85,9 +86,13 @@ impl<F: Files> Reader<'_, F> {
             Some(1) => Stale::Forget,
             _ => Stale::Keep,
         };
+        let rule = match node.field("rule", |text| scalar::word(text, "", RULE_KEYWORDS)).value() {
+            Some(1) => BrokerRule::Published,
+            _ => BrokerRule::Ceilings,
+        };
         let fabric = node.get("fabric").and_then(|node| self.machine(node, names));
         let fabric = fabric.unwrap_or(BrokerSettings::default().fabric);
-        BrokerSettings { period, timeout, fabric_period, fabric_timeout, stale, fabric }
+        BrokerSettings { period, timeout, fabric_period, fabric_timeout, stale, rule, fabric }
     }
 
     /// The machine with this name.

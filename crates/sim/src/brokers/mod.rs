@@ -39,8 +39,8 @@ use rand::rngs::StdRng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_control::{
-    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
-    RackBrokerConfig, Stale,
+    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, INTERVALS, Input, LimitRule, MeterReading, Output,
+    RackBroker, RackBrokerConfig, Stale,
 };
 use weir_policy::Policy;
 use weir_scenario::{BrokerSet, BrokerSettings};
@@ -104,22 +104,13 @@ impl Brokers {
         rng: &mut StdRng,
         world: &mut World<O>,
     ) -> Self {
-        let config = RackBrokerConfig {
-            period: settings.period,
-            timeout: settings.timeout,
-            stale: match settings.stale {
-                weir_scenario::Stale::Keep => Stale::Keep,
-                weir_scenario::Stale::Forget => Stale::Forget,
-            },
-            fabric_period: settings.fabric_period,
-            fabric_timeout: settings.fabric_timeout,
-        };
+        let config = rack_config(settings);
         let start = world.now().instant();
         let indices = ServiceIndices::new(policy);
         let machine = |host: u32| {
             let phase = Duration::from_nanos(rng.random_range(0..config.period.nanos().max(1)));
             let broker = RackBroker::new(policy, MachineId(host), 1, config, start + phase);
-            Machine::new(HostId(host), broker, indices.count())
+            Machine::new(HostId(host), broker, config.rule)
         };
         let machines: Vec<Machine> = (0..policy.network().machines().len() as u32).map(machine).collect();
         let mut backend = Self {
@@ -224,10 +215,12 @@ impl Brokers {
             Some(fabric) => fabric.handle_input(world.now().instant(), input),
             None => self.exchange.unreceived += 1,
         }
-        while let Some(FabricOutput::SendLimits { to, limits }) =
-            self.fabric.as_mut().and_then(FabricBroker::poll_output)
-        {
-            self.send(self.fabric_machine, to.index(), &limits.into(), world);
+        while let Some(output) = self.fabric.as_mut().and_then(FabricBroker::poll_output) {
+            let (to, message) = match output {
+                FabricOutput::SendLimits { to, limits } => (to, limits.into()),
+                FabricOutput::Propose { to, limits } => (to, Message::Proposal(limits)),
+            };
+            self.send(self.fabric_machine, to.index(), &message, world);
         }
         self.reschedule(Timer::Fabric, before);
     }
@@ -250,6 +243,7 @@ impl Brokers {
             Output::Broadcast(report) => self.broadcast(index, &report.into(), world),
             Output::Relay(relay) => self.broadcast(index, &relay.into(), world),
             Output::ReportRack(report) => self.send(index, self.fabric_machine, &report.into(), world),
+            Output::ReplyRack(reply) => self.send(index, self.fabric_machine, &Message::Reply(reply), world),
             Output::SetLimits(limits) => {
                 let before = self.machines[index].until;
                 let until = now + self.config.timeout;
@@ -293,6 +287,7 @@ impl Brokers {
             if let Some(broker) = &mut machine.broker {
                 broker.set_policy(policy).expect(same);
             }
+            machine.set_policy(policy);
             machine.apply((policy, &self.indices), world);
         }
         if let Some(fabric) = &mut self.fabric {
@@ -342,7 +337,34 @@ impl Brokers {
     }
 }
 
+/// The rack brokers' timing and rules.
+fn rack_config(settings: &BrokerSettings) -> RackBrokerConfig {
+    let (rule, intervals) = match settings.rule {
+        weir_scenario::BrokerRule::Ceilings => (LimitRule::Ceilings, INTERVALS),
+        weir_scenario::BrokerRule::Published => (LimitRule::Backlogged, 1),
+    };
+    RackBrokerConfig {
+        period: settings.period,
+        interval: Duration::from_nanos(settings.period.nanos() / intervals),
+        rule,
+        timeout: settings.timeout,
+        stale: match settings.stale {
+            weir_scenario::Stale::Keep => Stale::Keep,
+            weir_scenario::Stale::Forget => Stale::Forget,
+        },
+        fabric_period: settings.fabric_period,
+        fabric_timeout: settings.fabric_timeout,
+    }
+}
+
 /// The fabric broker's timing.
 fn fabric_config(config: &RackBrokerConfig) -> FabricBrokerConfig {
-    FabricBrokerConfig { period: config.fabric_period, timeout: config.fabric_timeout, stale: config.stale }
+    let intervals = config.period.nanos() / config.interval.nanos().max(1);
+    FabricBrokerConfig {
+        period: config.fabric_period,
+        interval: Duration::from_nanos(config.fabric_period.nanos() / intervals.max(1)),
+        timeout: config.fabric_timeout,
+        stale: config.stale,
+        rule: config.rule,
+    }
 }

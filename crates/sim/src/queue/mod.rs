@@ -26,12 +26,14 @@
 //! them up for a frame of class 0, which leaves first.
 
 mod deficit_round_robin;
+mod interface_shares;
 mod pfabric;
 mod round_robin;
 mod shared;
 mod strict_priority;
 
 pub(crate) use deficit_round_robin::DeficitRoundRobin;
+pub(crate) use interface_shares::InterfaceShares;
 pub(crate) use pfabric::PFabric;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use shared::SharedBuffer;
@@ -39,15 +41,20 @@ pub(crate) use strict_priority::StrictPriority;
 
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
+use std::sync::Arc;
+use weir_alloc::ShareTree;
 use weir_scenario::graph::{Discipline, PRIORITIES};
+use weir_units::Bandwidth;
 
 /// The rule for the next frame.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// The first.
     Fifo(List),
-    /// The first of each service in turn: a host's interface.
+    /// The first of each service in turn: a host's interface without shapers.
     RoundRobin(Box<RoundRobin>),
+    /// Services by their shares of the machine: a host's interface with shapers.
+    InterfaceShares(Box<InterfaceShares>),
     /// The first of the most urgent class.
     StrictPriority(Box<StrictPriority>),
     /// Classes in turn, by weight.
@@ -128,6 +135,7 @@ impl Queue {
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
             Order::RoundRobin(order) => order.push(packets, service, id),
+            Order::InterfaceShares(order) => order.push(packets, service, id),
             Order::StrictPriority(order) => order.push(packets, priority, id),
             Order::DeficitRoundRobin(order) => order.push(packets, priority, id),
             Order::PFabric(order) => order.push(packets, id),
@@ -140,6 +148,7 @@ impl Queue {
         let id = match &mut self.order {
             Order::Fifo(list) => list.pop(packets),
             Order::RoundRobin(order) => order.pop(packets),
+            Order::InterfaceShares(order) => order.pop(packets),
             Order::StrictPriority(order) => order.pop(packets),
             Order::DeficitRoundRobin(order) => order.pop(packets),
             Order::PFabric(order) => order.pop(packets),
@@ -177,6 +186,18 @@ impl Queue {
     #[inline]
     pub(crate) fn first(&self) -> PacketId {
         if let Order::Fifo(list) = &self.order { list.head } else { PacketId::NONE }
+    }
+
+    /// Divides a host's interface among its services by these shares. Other disciplines, which a
+    /// scenario chose for the interface, stay.
+    pub(crate) fn set_shares(&mut self, capacity: Bandwidth, tree: &Arc<ShareTree>) {
+        match &mut self.order {
+            Order::InterfaceShares(order) => order.set(capacity, Arc::clone(tree)),
+            Order::RoundRobin(_) if self.frames == 0 => {
+                self.order = Order::InterfaceShares(Box::new(InterfaceShares::new(capacity, Arc::clone(tree))));
+            }
+            _ => {}
+        }
     }
 
     /// Changes the weights of a weighted discipline. Returns whether it has any.

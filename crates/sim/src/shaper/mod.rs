@@ -40,6 +40,8 @@ use crate::packet::List;
 use crate::timer::Timer;
 use crate::world::World;
 use slot_table::SlotTable;
+use std::sync::Arc;
+use weir_alloc::ShareTree;
 use weir_control::NetworkReading;
 use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter, ShaperConfig};
 use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
@@ -161,6 +163,14 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// Divides the hosts' interfaces among services by the machine's shares for transmitting: the
+    /// leaves of `tree`. `capacity` is by machine.
+    pub fn set_interface_shares(&mut self, tree: &Arc<ShareTree>, capacity: impl Fn(MachineId) -> Bandwidth) {
+        for (machine, host) in (0..).map(MachineId).zip(&self.hosts) {
+            self.queues[host.queue as usize].set_shares(capacity(machine), tree);
+        }
+    }
+
     /// Makes all receive meters measure over intervals of this length, from their next window on.
     pub fn set_meter_interval(&mut self, interval: Duration) {
         for service in &mut self.shaping.config.services {
@@ -195,7 +205,7 @@ impl<O: Observer> World<O> {
             return NetworkReading::default();
         };
         let rate = (!meter.rate().is_unlimited()).then(|| meter.rate());
-        NetworkReading { packets: meter.packets(), marked: meter.marked(), rate }
+        NetworkReading { packets: meter.packets(), marked: meter.marked(), rate, capacity: meter.capacity() }
     }
 
     /// The rate of a service's limiter from one host to another; `None` without one.

@@ -146,7 +146,7 @@ pub const METRICS: &[Metric] = &[
         "weir_interface_capacity",
         RATE,
         DIRECTION,
-        "The capacity of the interface: its speed, or the machine cap where that is lower",
+        "The capacity of the interface: its speed (95 % of it for receiving), or the machine cap where that is lower",
         Of::Agent(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
     ),
     gauge(

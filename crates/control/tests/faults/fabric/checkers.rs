@@ -173,7 +173,7 @@ impl Checkers {
             }
             // The timeout, and while only fabric limits are missing five quarters of the fabric's
             // period; clocks differ by 2 %.
-            let config = weir_control::RackBrokerConfig::default();
+            let config = weir_control::RackBrokerConfig::published();
             let most = match broker.mode() {
                 Mode::Static => config.timeout.nanos(),
                 Mode::Runtime => config.timeout.nanos() + config.fabric_period.nanos() / 4 * 5,
@@ -287,9 +287,9 @@ impl Checkers {
             let mut all = Bandwidth::ZERO;
             for (leaf, service) in self.leaves.iter().enumerate() {
                 let racks = (0..RACKS as u32).map(RackId);
-                let demand: Bandwidth = racks.clone().map(|rack| fabric.demand(rack, leaf, direction)).sum();
+                let demand: Bandwidth = racks.clone().map(|rack| fabric.offer(rack, leaf, direction)).sum();
                 let has: Bandwidth = racks
-                    .map(|rack| fabric.demand(rack, leaf, direction).min(fabric.limit(rack, leaf, direction)))
+                    .map(|rack| fabric.offer(rack, leaf, direction).min(fabric.limit(rack, leaf, direction)))
                     .sum();
                 let share = world.policy.services().get(*service).share(ContentionPoint::Fabric, direction);
                 self.guarantees += u64::from(share.min.min(demand) > Bandwidth::ZERO);

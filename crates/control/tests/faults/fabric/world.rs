@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use weir_control::{
-    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
+    FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitRule, MeterReading, Output, RackBroker,
     RackBrokerConfig,
 };
 use weir_policy::Policy;
@@ -135,7 +135,7 @@ impl World {
         });
         let nodes = nodes.collect();
         let mut world = Self {
-            config: RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::default() },
+            config: RackBrokerConfig { stale: drawn.stale, ..RackBrokerConfig::published() },
             nodes,
             traffic: (0..MACHINES).map(|_| Traffic::new(leaves.len(), drawn.marks)).collect(),
             leaves,
@@ -309,7 +309,11 @@ impl World {
         // The clock may have gone back while the host was down; the stored number must not.
         n.epoch = (n.epoch + 1).max(local.nanos() / SECOND);
         n.broker = Some(if node == FABRIC {
-            let config = FabricBrokerConfig { stale: self.drawn.stale, ..FabricBrokerConfig::default() };
+            let config = FabricBrokerConfig {
+                stale: self.drawn.stale,
+                rule: LimitRule::Backlogged,
+                ..FabricBrokerConfig::default()
+            };
             Broker::Fabric(Box::new(FabricBroker::new(&policy, n.epoch, config, local)))
         } else {
             let mut broker = RackBroker::new(&policy, MachineId(node as u32), n.epoch, self.config, local);
@@ -344,6 +348,7 @@ impl World {
                 rack.poll_timeout()
             }
             Broker::Fabric(fabric) => {
+                let round = fabric.round();
                 match &message {
                     None => fabric.handle_input(local, FabricInput::Timeout),
                     // Old datagrams are replayed to any node.
@@ -357,23 +362,35 @@ impl World {
                         None => return Err(self.restore(node, broker, "a rack's message at the fabric broker")),
                     },
                 }
-                if message.is_none() {
+                if fabric.round() != round {
                     checkers.allocated(self, fabric)?;
                 }
-                while let Some(FabricOutput::SendLimits { to, limits }) = fabric.poll_output() {
-                    checkers.limits_sent(self.now, &limits);
-                    self.send(node, to.index(), &limits.into());
+                while let Some(output) = fabric.poll_output() {
+                    match output {
+                        FabricOutput::SendLimits { to, limits } => {
+                            checkers.limits_sent(self.now, &limits);
+                            self.send(node, to.index(), &limits.into());
+                        }
+                        FabricOutput::Propose { to, limits } => {
+                            self.log(|| {
+                                format!("the fabric broker proposes {:?} to {}", limits.rows, name(to.index()))
+                            });
+                            self.send(node, to.index(), &Message::Proposal(limits));
+                        }
+                    }
                 }
                 checkers.fabric_step(fabric)?;
                 fabric.poll_timeout()
             }
         };
         let next = next.ok_or("a broker without a next period")?;
-        if next <= local {
+        // The fabric broker may be due at once.
+        if next < local || (next == local && node != FABRIC) {
             return Err(format!("{} has its next period at {next}, which is not after {local}", name(node)));
         }
         self.nodes[node].broker = Some(broker);
-        if message.is_none() {
+        // A message can bring the fabric broker's next step forward; its earlier timers do nothing.
+        if message.is_none() || node == FABRIC {
             let at = self.nodes[node].clock.global(next).max(self.now + 1);
             let incarnation = self.nodes[node].incarnation;
             self.schedule(at, Event::Timer { node, incarnation });
@@ -415,6 +432,7 @@ impl World {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));
                 self.send(machine, FABRIC, &report.into());
             }
+            Output::ReplyRack(reply) => self.send(machine, FABRIC, &Message::Reply(reply)),
             Output::SetLimits(limits) => {
                 self.traffic[machine].count(self.now);
                 for limit in &limits {
@@ -448,7 +466,7 @@ impl World {
         if replayed && !self.received.is_empty() {
             let old = Arc::clone(&self.received[self.rng.random_range(0..self.received.len())]);
             // Only to nodes that handle this kind of message: rejection is tested elsewhere.
-            let is_report = old[5] == 3;
+            let is_report = matches!(old[5], 3 | 6);
             if is_report == (to == FABRIC) {
                 self.deliver(to, from, old);
             }

@@ -1,0 +1,161 @@
+use super::*;
+use crate::report::UsageReport;
+use weir_units::{Bytes, ServiceId};
+
+const A: ServiceId = ServiceId(0);
+const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
+
+/// Two machines of 1 Gb/s under an uplink; `a` has a share at the rack.
+fn policy(uplink: &str, a: &str) -> Arc<Policy> {
+    let text = format!(
+        "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: {uplink}, machines: [m1, m2] }} }} }}\n\
+         services:\n  a: {{ match: [ {{ protocol: tcp, port: 1 }} ]{a} }}\n"
+    );
+    Arc::new(Policy::parse("policy.yaml", &text).expect("the policy is valid").0)
+}
+
+struct Host {
+    broker: RackBroker,
+    sent: Bytes,
+}
+
+/// Both machines, whose brokers read their meters every 100 ms, 50 ms apart.
+struct Rack {
+    hosts: [Host; 2],
+    /// Tenths of a second since the start.
+    tenths: u64,
+    /// The number of reports so far.
+    reports: usize,
+}
+
+impl Rack {
+    fn new(policy: &Arc<Policy>) -> Self {
+        let host = |machine: u32| {
+            let start = Instant::ZERO + Duration::from_millis(50 * u64::from(machine));
+            let broker = RackBroker::new(policy, MachineId(machine), 1, RackBrokerConfig::default(), start);
+            Host { broker, sent: Bytes::ZERO }
+        };
+        let mut rack = Self { hosts: [host(0), host(1)], tenths: 0, reports: 0 };
+        rack.read();
+        rack
+    }
+
+    /// A tenth of a second in which the machines try to send these rates in Mb/s; returns what they
+    /// sent, within their limits.
+    fn send(&mut self, wanted: [u64; 2]) -> [Bandwidth; 2] {
+        let mut sent = [Bandwidth::ZERO; 2];
+        for ((host, wanted), sent) in self.hosts.iter_mut().zip(wanted).zip(&mut sent) {
+            *sent = MBPS(wanted).min(host.broker.limit(Direction::Tx, 0));
+            host.sent += sent.bytes_in(Duration::from_millis(100));
+        }
+        self.tenths += 1;
+        self.read();
+        sent
+    }
+
+    /// Seconds of the same rates; returns what was sent in the last tenth.
+    fn send_for(&mut self, seconds: u64, wanted: [u64; 2]) -> [Bandwidth; 2] {
+        (0..10 * seconds).map(|_| self.send(wanted)).last().expect("some time")
+    }
+
+    fn read(&mut self) {
+        for index in 0..2 {
+            let now = Instant::ZERO + Duration::from_millis(100 * self.tenths + 50 * index as u64);
+            let mut reports: Vec<UsageReport> = Vec::new();
+            let Host { broker, sent } = &mut self.hosts[index];
+            broker.handle_input(now, Input::Timeout);
+            while let Some(output) = broker.poll_output() {
+                match output {
+                    Output::ReadMeters => {
+                        let bytes = PerDirection { tx: *sent, rx: Bytes::ZERO };
+                        let reading = MeterReading { service: A, bytes, network: NetworkReading::default() };
+                        broker.handle_input(now, Input::Meters(&[reading]));
+                    }
+                    Output::Broadcast(report) => reports.push(report),
+                    Output::SetLimits(_) => {}
+                    other => panic!("{other:?} under a policy without a fabric section"),
+                }
+            }
+            self.reports += reports.len();
+            let other = &mut self.hosts[1 - index].broker;
+            reports.iter().for_each(|report| other.handle_input(now, Input::Report(report)));
+        }
+    }
+}
+
+#[test]
+fn a_maximum_is_a_bound_from_the_start_on() {
+    let mut rack = Rack::new(&policy("1Gb/s", ", rack: { max: 100Mb/s }"));
+    for _ in 0..100 {
+        let [one, two] = rack.send([800, 800]);
+        assert!(one + two <= MBPS(110), "{one} and {two} at {} tenths", rack.tenths);
+    }
+    assert_eq!(rack.send([800, 800]), [MBPS(50), MBPS(50)]);
+}
+
+#[test]
+fn waking_instance_has_its_share_within_three_intervals() {
+    let mut rack = Rack::new(&policy("1Gb/s", ", rack: { max: 100Mb/s }"));
+    // One alone has all of it.
+    assert_eq!(rack.send_for(3, [800, 0]), [MBPS(100), Bandwidth::ZERO]);
+    let sent: Vec<[Bandwidth; 2]> = (0..4).map(|_| rack.send([800, 800])).collect();
+    assert_eq!(sent[3], [MBPS(50), MBPS(50)]);
+    assert!(sent.iter().all(|[one, two]| *one + *two <= MBPS(110)), "{sent:?}");
+}
+
+#[test]
+fn pulses_do_not_exceed_the_maximum() {
+    let mut rack = Rack::new(&policy("1Gb/s", ", rack: { max: 10Mb/s }"));
+    for _ in 0..5 {
+        for wanted in [[800, 800], [0, 0]] {
+            for _ in 0..20 {
+                let [one, two] = rack.send(wanted);
+                assert!(one + two <= MBPS(11), "{one} and {two} at {} tenths", rack.tenths);
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_at_a_contended_uplink_stay_when_a_service_pauses_at_once() {
+    let mut rack = Rack::new(&policy("1Gb/s", ""));
+    assert_eq!(rack.send_for(3, [900, 900]), [MBPS(500), MBPS(500)]);
+    // A tenth of a second in which little is sent: without limits 1.8 Gb/s would follow.
+    rack.send([50, 50]);
+    for _ in 0..10 {
+        let [one, two] = rack.send([900, 900]);
+        assert!(one + two <= MBPS(1_100), "{one} and {two} at {} tenths", rack.tenths);
+    }
+}
+
+#[test]
+fn away_from_contention_no_instance_is_limited() {
+    let mut rack = Rack::new(&policy("1Gb/s", ""));
+    rack.send_for(3, [200, 200]);
+    assert!(rack.hosts.iter().all(|host| host.broker.limit(Direction::Tx, 0).is_unlimited()));
+    assert_eq!(rack.send_for(1, [800, 10]), [MBPS(800), MBPS(10)]);
+}
+
+#[test]
+fn a_steady_rack_reports_once_a_period() {
+    for wanted in [[200, 200], [900, 900], [0, 0]] {
+        let mut rack = Rack::new(&policy("1Gb/s", ", rack: { max: 800Mb/s }"));
+        rack.send_for(5, wanted);
+        let before = rack.reports;
+        rack.send_for(10, wanted);
+        assert_eq!(rack.reports - before, 20, "{wanted:?}");
+    }
+}
+
+#[test]
+fn after_the_timeout_each_machine_has_its_part_of_the_maximum() {
+    let mut rack = Rack::new(&policy("1Gb/s", ", rack: { max: 4Mb/s }"));
+    assert_eq!(rack.send_for(3, [800, 0])[0], MBPS(4));
+    // The other machine is down.
+    let Host { broker, .. } = &mut rack.hosts[0];
+    for tenth in 31..=90 {
+        broker.handle_input(Instant::ZERO + Duration::from_millis(100 * tenth), Input::Timeout);
+        broker.handle_input(Instant::ZERO + Duration::from_millis(100 * tenth), Input::Meters(&[]));
+    }
+    assert_eq!((broker.mode(), broker.limit(Direction::Tx, 0)), (Mode::Static, MBPS(2)));
+}

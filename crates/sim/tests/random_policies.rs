@@ -1,0 +1,215 @@
+//! What services get under random policies, beside their shares in `weir allocate`.
+//!
+//! Environment: `WEIR_POLICIES` is the number of policies (20), `WEIR_FIRST_POLICY` the first seed
+//! (1). Each failed policy is printed with its seed.
+
+use crate::enforcement::run;
+use std::collections::BTreeMap;
+use std::path::Path;
+use weir_document::Source;
+use weir_random_policies::{Amount, FAR, RandomPolicy, draw};
+use weir_scenario::Scenario;
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
+
+/// The length of a run in seconds: six periods of the fabric broker.
+const SECONDS: u64 = 60;
+/// The seconds after which guarantees and maxima must hold in every second.
+const SETTLED: u64 = 2;
+
+/// The scenario of a drawn policy.
+fn scenario(drawn: &RandomPolicy, seconds: u64) -> Scenario {
+    let network = drawn.policy.network();
+    let mut traffic = String::new();
+    for load in &drawn.loads {
+        let own = network.machine(load.machine).name();
+        let (from, to) = match drawn.direction {
+            Direction::Tx => (own, load.far.as_str()),
+            Direction::Rx => (load.far.as_str(), own),
+        };
+        let service = drawn.policy.services().get(load.service).path();
+        let amount = match load.amount {
+            Amount::Backlogged { flows } => format!("flows: {flows}"),
+            Amount::Constant(rate) => format!("transport: {{ protocol: udp, rate: {}b/s }}", rate.bps()),
+        };
+        traffic += &format!("  - {{ service: {service}, from: {from}, to: {to}, {amount} }}\n");
+    }
+    let text = format!(
+        "scenario: 1\nname: drawn\npolicy: p.yaml\nseed: {}\nduration: {seconds}s\n\
+         links: {{ delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }}\n\
+         traffic:\n{traffic}measure: {{ rack: {FAR}, direction: {}, every: 1s }}\n",
+        drawn.seed, drawn.direction
+    );
+    let load = |_: &Path| weir_policy::Policy::parse("p.yaml", &drawn.text);
+    match Scenario::from_source(&Source::from_text("drawn", text), Path::new(""), load) {
+        Ok((scenario, _)) => scenario,
+        Err(errors) => panic!("seed {}: {errors}\n{}", drawn.seed, drawn.text),
+    }
+}
+
+/// Bits of each (machine, service) in the constrained direction, by second.
+struct Received {
+    rates: BTreeMap<(MachineId, ServiceId), Vec<u64>>,
+    seconds: usize,
+}
+
+impl Received {
+    fn of(drawn: &RandomPolicy, seconds: u64) -> Self {
+        let outcome = run(&scenario(drawn, seconds), false);
+        let results = &outcome.results;
+        let services: Vec<ServiceId> = results
+            .services
+            .iter()
+            .map(|name| {
+                let found = drawn.policy.services().iter().find(|(_, service)| service.path() == name);
+                found.expect("the results name the policy's services").0
+            })
+            .collect();
+        let mut rates: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+        for sample in &results.meter_samples {
+            let second = (sample.at.picos() / 1_000_000_000_000) as usize - 1;
+            let bytes = if drawn.direction == Direction::Tx { sample.sent } else { sample.received };
+            let by_second = rates.entry((sample.host, services[sample.service as usize])).or_default();
+            by_second.resize(second + 1, 0);
+            by_second[second] += bytes * 8;
+        }
+        Self { rates, seconds: seconds as usize }
+    }
+
+    fn second(&self, machine: MachineId, service: ServiceId, second: usize) -> u64 {
+        self.rates.get(&(machine, service)).and_then(|rates| rates.get(second)).copied().unwrap_or(0)
+    }
+
+    /// The mean rate in the last third of the run.
+    fn settled(&self, machine: MachineId, service: ServiceId) -> u64 {
+        let from = self.seconds * 2 / 3;
+        (from..self.seconds).map(|second| self.second(machine, service, second)).sum::<u64>()
+            / (self.seconds - from) as u64
+    }
+}
+
+/// The verdict on one policy.
+#[derive(Debug, Default)]
+struct Verdict {
+    instances: usize,
+    /// Instances within 5 % of the due rate in the last third.
+    met: usize,
+    /// The largest ratio of a second to a maximum or a cap, with its place.
+    above: (f64, String),
+    lines: Vec<String>,
+}
+
+fn judge(drawn: &RandomPolicy, seconds: u64) -> Verdict {
+    let received = Received::of(drawn, seconds);
+    let due = drawn.due(|machine, service| Bandwidth::from_bps(received.settled(machine, service)));
+    let mut verdict = Verdict { instances: drawn.loads.len(), ..Verdict::default() };
+    for (load, due) in drawn.loads.iter().zip(due) {
+        let got = received.settled(load.machine, load.service);
+        // An instance that is due nothing has the lowest limit: a packet from time to time.
+        let least = 2 * weir_control::rack_broker::LOWEST_LIMIT.bps();
+        let met = got.abs_diff(due.bps()) * 20 <= due.bps() || (due.bps() < least && got < least);
+        verdict.met += usize::from(met);
+        let services = drawn.policy.services();
+        verdict.lines.push(format!(
+            "  {:6} {:6} {:?} due {:6} got {:6} kb/s{}",
+            drawn.policy.network().machine(load.machine).name(),
+            services.get(load.service).path(),
+            load.amount,
+            due.bps() / 1000,
+            got / 1000,
+            if met { "" } else { "  <--" }
+        ));
+    }
+    if std::env::var_os("WEIR_SECONDS").is_some() {
+        for load in &drawn.loads {
+            let by_second: Vec<u64> = (0..received.seconds)
+                .map(|second| received.second(load.machine, load.service, second) / 1000)
+                .collect();
+            verdict.lines.push(format!("  {:?} {:?}: {by_second:?}", load.machine, load.service));
+        }
+    }
+    check_maxima(drawn, &received, &mut verdict);
+    verdict
+}
+
+/// Every service with a maximum, at every point, in every second.
+fn check_maxima(drawn: &RandomPolicy, received: &Received, verdict: &mut Verdict) {
+    let (services, network) = (drawn.policy.services(), drawn.policy.network());
+    let racks = network.racks().iter().map(|rack| (rack.name().to_owned(), rack.machines().to_vec()));
+    let all = (0..network.machines().len() as u32).map(MachineId);
+    let machines = all.clone().map(|machine| (network.machine(machine).name().to_owned(), vec![machine]));
+    let places: Vec<(ContentionPoint, String, Vec<MachineId>)> = (machines
+        .map(|(name, at)| (ContentionPoint::Machine, name, at)))
+    .chain(racks.map(|(name, at)| (ContentionPoint::Rack, name, at)))
+    .chain([(ContentionPoint::Fabric, "fabric".to_owned(), all.collect())])
+    .collect();
+    for (id, service) in services.iter() {
+        let within =
+            |leaf: ServiceId| std::iter::successors(Some(leaf), |at| services.get(*at).parent()).any(|at| at == id);
+        for (point, name, machines) in &places {
+            let max = service.share(*point, drawn.direction).max;
+            if max.is_unlimited() {
+                continue;
+            }
+            for second in SETTLED as usize..received.seconds {
+                let sum: u64 = machines
+                    .iter()
+                    .flat_map(|machine| services.leaves().map(move |(leaf, _)| (*machine, leaf)))
+                    .filter(|(_, leaf)| within(*leaf))
+                    .map(|(machine, leaf)| received.second(machine, leaf, second))
+                    .sum();
+                let ratio = sum as f64 / max.bps() as f64;
+                if ratio > verdict.above.0 {
+                    verdict.above = (ratio, format!("{} at {name}, second {second}", service.path()));
+                }
+            }
+        }
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// The verdicts on the policies of some seeds, in their order.
+fn judge_all(seeds: &[u64]) -> Vec<(RandomPolicy, Verdict)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut verdicts = Vec::new();
+        while let Some(seed) = seeds.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            let drawn = draw(*seed);
+            let verdict = judge(&drawn, SECONDS);
+            verdicts.push((drawn, verdict));
+        }
+        verdicts
+    };
+    let mut verdicts: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("no simulation panics")).collect()
+    });
+    verdicts.sort_unstable_by_key(|(drawn, _)| drawn.seed);
+    verdicts
+}
+
+#[test]
+fn random_policies_give_due_rates() {
+    let first = number("WEIR_FIRST_POLICY", 1);
+    let seeds: Vec<u64> = (first..first + number("WEIR_POLICIES", 20)).collect();
+    let (mut instances, mut met, mut deviating, mut exceeding) = (0, 0, Vec::new(), Vec::new());
+    for (drawn, verdict) in judge_all(&seeds) {
+        (instances, met) = (instances + verdict.instances, met + verdict.met);
+        if verdict.met < verdict.instances {
+            deviating.push(drawn.seed);
+            println!("seed {} ({}):\n{}", drawn.seed, drawn.direction, verdict.lines.join("\n"));
+        }
+        let (ratio, place) = &verdict.above;
+        if *ratio > 1.1 {
+            exceeding.push(drawn.seed);
+            println!("seed {} ({}): {ratio:.2} times the maximum of {place}", drawn.seed, drawn.direction);
+        }
+    }
+    println!("{met} of {instances} instances within 5 %; others: {deviating:?}; maxima exceeded: {exceeding:?}");
+    assert!(met * 100 >= instances * 97, "{met} of {instances} instances are within 5 %: seeds {deviating:?}");
+    // One of a hundred policies may; none of the twenty in the checks.
+    assert!(exceeding.len() * 100 <= seeds.len(), "a maximum is exceeded in a second: seeds {exceeding:?}");
+}
