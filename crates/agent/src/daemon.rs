@@ -151,6 +151,8 @@ struct Daemon {
     datagrams: DatagramCounters,
     /// The last readings with their time, for the usage.
     meters: (Instant, Vec<MeterReading>),
+    /// The time of the last status of a period.
+    status_at: Option<Instant>,
     usage: Vec<PerDirection<Bandwidth>>,
     reporter: StatusReporter,
 }
@@ -205,6 +207,7 @@ impl Daemon {
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
             meters: (Instant::ZERO, Vec::new()),
+            status_at: None,
             usage: Vec::new(),
             reporter,
             config,
@@ -317,7 +320,13 @@ impl Daemon {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
                     self.report(&changed);
-                    self.report_status();
+                    // Limits may change in each interval; a status takes a reading of all counters.
+                    let now = self.now();
+                    let least = Duration::from_nanos(self.config.broker.period.nanos() / 10 * 9);
+                    if self.status_at.is_none_or(|at| now.saturating_since(at) >= least) {
+                        self.status_at = Some(now);
+                        self.report_status();
+                    }
                 }
             }
         }

@@ -272,6 +272,16 @@ impl ShareTree {
         path
     }
 
+    /// The number of equal parts of a node above `node` of which it is one.
+    fn peers(&self, node: usize, above: usize) -> u64 {
+        let (mut parts, mut at) = (1u64, node);
+        while at != above && at != 0 {
+            at = self.nodes[at].parent as usize;
+            parts = parts.saturating_mul(u64::from(self.nodes[at].children.1));
+        }
+        parts.max(1)
+    }
+
     /// A node and all that share with it.
     pub(crate) fn siblings(&self, node: usize) -> std::ops::Range<usize> {
         let (first, count) = self.nodes[self.nodes[node].parent as usize].children;
@@ -352,7 +362,12 @@ impl TreeShares {
                 let to_begin = (rest - to_grow).max(max.bps() / IDLE_PART);
                 let to_vary = if varies { self.shares[own].bps() / VARIATION_PART } else { 0 };
                 let grow = part(to_grow, self).max(Bandwidth::from_bps(to_vary));
-                let more = if is_limited { Bandwidth::ZERO } else { grow + part(to_begin, if_all) };
+                let begin = match if_all.shares[own] {
+                    // Others' guarantees take everything if all demand it: an equal part.
+                    Bandwidth::ZERO => Bandwidth::from_bps(to_begin / tree.peers(own, at)),
+                    _ => part(to_begin, if_all),
+                };
+                let more = if is_limited { Bandwidth::ZERO } else { grow + begin };
                 bound = bound.min((self.shares[own] + more).min(max));
             }
             at = tree.nodes[at].parent as usize;

@@ -248,6 +248,8 @@ impl RackBroker {
         }
         self.round += 1;
         let rows = self.measure(readings);
+        // A reduction concerns one interval.
+        Direction::ALL.iter().for_each(|direction| self.own.lowered[*direction].fill(false));
         let ends_period = self.ends_period();
         if ends_period || self.changed_since_report(&rows) {
             self.report_usage(&rows);

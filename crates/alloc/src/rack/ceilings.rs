@@ -192,6 +192,19 @@ mod tests {
     }
 
     #[test]
+    fn service_beside_guarantees_of_the_whole_uplink_can_begin() {
+        let text = "weir: 1\nnetwork: { nic: 100Mb/s, racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } } }\n\
+                    services:\n  a: { match: [ { protocol: udp, port: 1 } ], rack: { min: 100Mb/s } }\n  \
+                    b: { match: [ { protocol: udp, port: 2 } ], rack: { max: 10Mb/s } }\n";
+        let policy = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+        let allocator = RackAllocator::new(&policy, RackId(0));
+        assert_eq!(allocator.static_ceiling(Direction::Tx, 1, 0), Bandwidth::from_mbps(5));
+        let mut shares = RackShares::default();
+        allocator.allocate(Direction::Tx, &[Bandwidth::ZERO; 4], &[], &mut shares);
+        assert_eq!(allocator.bound(Direction::Tx, 1, 0, &shares), Bandwidth::from_mbps(5));
+    }
+
+    #[test]
     fn static_ceilings_divide_maxima_among_all_instances() {
         let allocator = allocator(", rack: { tx: { max: 20Mb/s } }, fabric: { max: 10Mb/s }");
         assert_eq!(allocator.static_ceiling(Direction::Tx, 0, 3), Bandwidth::from_mbps(1));

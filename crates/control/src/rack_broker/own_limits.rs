@@ -162,7 +162,8 @@ impl RackBroker {
         }
         // The law of a receive meter throttles all senders of a service for longer than a burst, so
         // a receiving instance has a ceiling only while it would otherwise return unlimited.
-        if direction == Direction::Rx && !self.own.limited[direction][leaf] {
+        let ceilings = self.config.rule == LimitRule::Ceilings;
+        if ceilings && direction == Direction::Rx && !self.own.limited[direction][leaf] {
             return Bandwidth::UNLIMITED;
         }
         let bound = self.allocator.bound(direction, leaf, self.index, shares);

@@ -104,7 +104,8 @@ impl UsageWindow {
         // Readings are late or early by a part of an interval.
         let least = period.saturating_sub(Duration::from_nanos(of.time.nanos() / 2));
         let mut time = self.sum(self.intervals.len()).time;
-        while let Some(oldest) = self.intervals.front()
+        while self.intervals.len() > 1
+            && let Some(oldest) = self.intervals.front()
             && time.saturating_sub(oldest.time) >= least
         {
             time = time.saturating_sub(oldest.time);
@@ -209,6 +210,25 @@ mod tests {
             .map(|demand| demand.usage.bps() / 100_000)
             .collect();
         assert_eq!(usage[8..], [0, 947, 100, 100]);
+    }
+
+    #[test]
+    fn an_interval_longer_than_a_period_is_the_window() {
+        let mut window = UsageWindow::default();
+        let of = |time| Conditions {
+            time,
+            limit: Bandwidth::from_mbps(10),
+            lowered: false,
+            throttled: false,
+            single: false,
+            recent: true,
+            contended: false,
+        };
+        window.read(Bytes::new(1_000), of(TENTH), PERIOD);
+        // A pause of three seconds without traffic, and one with 5 Mb/s.
+        assert_eq!(window.read(Bytes::new(1_000), of(PERIOD * 3), PERIOD), Demand::default());
+        let demand = window.read(Bytes::new(1_876_000), of(PERIOD * 3), PERIOD);
+        assert_eq!(demand, Demand { usage: rounded(Bandwidth::from_mbps(5)), backlogged: false });
     }
 
     #[test]

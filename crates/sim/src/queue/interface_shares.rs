@@ -25,6 +25,8 @@ use weir_units::Bandwidth;
 
 /// Virtual nanoseconds in which a bit leaves at 1 bit/s.
 const NANOS: u64 = 1_000_000_000;
+/// The bits of the largest frame: with headers, of an MTU of 9,000 bytes.
+const LARGEST_BITS: u64 = 9_100 * 8;
 
 /// The frames of each service, and the order in which they leave.
 #[derive(Debug)]
@@ -121,6 +123,8 @@ impl InterfaceShares {
             // Where guarantees take everything, others send what those leave: a frame at 1 bit/s
             // starts next when no other waits.
             service.rate = rate.bps().max(1);
+            // The last frame may have left at a far lower rate.
+            service.start = service.start.min(self.time.saturating_add(LARGEST_BITS * NANOS / service.rate));
         }
         self.current = true;
     }
