@@ -2,8 +2,9 @@
 //!
 //! A service can be limited over all racks together, which no rack can enforce by itself. The
 //! leader of each rack reports the rack's demand for each service. Every T_fabric the broker shares
-//! each service among the racks by the node rule that racks use, and sends each rack the limits of
-//! those services that reach their share. A service below its share is not limited.
+//! each service among the racks by the node rule that racks use, and proposes limits to the racks
+//! that offer more, until no rack does (`exchange.rs`). Then it sends each rack its limits. A service
+//! below its share has a ceiling under a maximum of the fabric and where its capacity is contended.
 //!
 //! - Of several reports within one period the larger counts, service by service: a report may be
 //!   duplicated, and two machines of a partitioned rack may both lead it.
@@ -27,10 +28,10 @@
 //! service: 400 MB for 10,000 racks and 1,000 services.
 //!
 //! Worked example: `a` may use 10 Gb/s in all. Two racks report 8 Gb/s each: both are limited to 5
-//! Gb/s. Then the first reports 3 Gb/s: it is not limited, and the second may use 7 Gb/s.
+//! Gb/s. Then the first reports 3 Gb/s: it has a ceiling above that, and the second may use 7 Gb/s.
 //!
 //! Source: Parley §3.2.3, §5.3, Table 1. Deviates from the paper in: the maximum of the reports in
-//! a period; reports timed by the limits; the option to forget silent racks. See
+//! a period; reports timed by the limits; proposals; ceilings; the option to forget silent racks. See
 //! `docs/design/fabric-broker.md`.
 
 mod exchange;

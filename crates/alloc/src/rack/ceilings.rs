@@ -8,7 +8,7 @@
 //!   and a part of what the maximum leaves unused: of one half in proportion to its share, so that
 //!   it can grow; of the other half, or of a tenth of the maximum where that is more, the part that
 //!   it would have if all instances demanded everything, so that it can begin. Together they exceed
-//!   the maximum by a tenth at most, and only until the next exchange.
+//!   the maximum by a tenth and an eighth of what unlimited ones use, until the next exchange.
 //! - **At a contended uplink no instance has more than its share if it alone demanded everything**
 //!   (the headroom of Parley's Fig 6), whether it was judged to demand that much or not. So one that
 //!   was misjudged, or grows, meets its due share and not the whole uplink.

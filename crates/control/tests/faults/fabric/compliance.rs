@@ -17,7 +17,7 @@ impl Checkers {
     /// Checks maxima and caps over all machines, and in each rack.
     pub(crate) fn compliance(&self, world: &World, direction: Direction) -> Result<(), String> {
         let policy = &world.policy;
-        // A thousandth: smaller growth is not extrapolated.
+        // A thousandth, for the rounding of rates in messages and the last round of an exchange.
         let tolerance = |of: Bandwidth| {
             let skew = of.bps() / 1_000 * world.drawn.skew_per_mille;
             LOWEST_LIMIT.bps() * (MACHINES * self.leaves.len()) as u64 + skew + of.bps() / 1_000

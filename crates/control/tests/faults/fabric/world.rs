@@ -27,10 +27,9 @@ pub(crate) const FABRIC: usize = MACHINES;
 pub(crate) const PROPAGATE_WITHIN_SECONDS: u64 = 20;
 /// The time after the last fault until traffic complies. The limits in force by
 /// [`PROPAGATE_WITHIN_SECONDS`] show each rack its shares under limits that were computed from all
-/// reports. A demand that grows while others are limited is reported with at least its share from
-/// the third report after that on (`demand_extrapolation.rs`: as it is, with the growth once more,
-/// with the maximum). That takes three more rounds, each of 10.2 s by a clock that runs 2 % slow:
-/// 30.6 s. The rest is for the changes that such growth causes in turn.
+/// reports. Usage under them changes which services are backlogged, and with them the demands of
+/// the next reports: three more rounds, each of 10.2 s by a clock that runs 2 % slow, are 30.6 s.
+/// The rest is for the changes that these cause in turn.
 pub(crate) const COMPLY_WITHIN_SECONDS: u64 = 52;
 /// Where queues before racks mark, limits that are final by then may fill a queue (with traffic of
 /// a rack whose limits the last round was the first to lift), and throttled services report half
