@@ -384,6 +384,16 @@ impl Metered {
         Self { shared, rate, drained: rate, unqueued: None, opened: 0, beside: 0, bytes: 0, packets: 0, marked: 0 }
     }
 
+    /// Whether the window that ends at `now` lies so close to one of the table's bounds that rounding
+    /// decides on which side it counts.
+    fn is_tie(&self, now: u64, received: u64) -> bool {
+        let all = (received - self.beside) as f64;
+        let usage = all * 8e9 / (now - self.opened) as f64;
+        let near = |value: f64, bound: f64| (value / bound - 1.0).abs() < 1e-5;
+        let bounds = [7.0 / 8.0, 1.0, 16.0 / 15.0, 9.0 / 8.0].map(|part| part * CAPACITY);
+        bounds.iter().any(|&bound| near(usage, bound)) || near(self.bytes as f64, all * 5.0 / 8.0)
+    }
+
     /// Closes the window at `now`, with the interface's bytes until then. What came in it, where it
     /// met the own queue and marks that count.
     fn close(&mut self, now: u64, received: u64, full: bool, seen: &mut Seen) -> f64 {
@@ -471,6 +481,9 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
         assert_eq!(meters[service].usage(at), alone.usage(at));
         let model = &mut models[service];
         if now - model.opened >= 200_000 {
+            if model.is_tie(now, received) {
+                return;
+            }
             peak = peak.max(model.close(now, received, full, seen));
         }
         received += bytes.get();
