@@ -117,7 +117,7 @@ struct weir_service {
 	u64 rx_limit;          /* the brokers', while an agent runs */
 	u64 committed;         /* bit/s of the interface, without the brokers' limit */
 	u64 feedback_interval; /* ns */
-	u64 tx_static;         /* the root limiter's rate without brokers */
+	u64 rx_static;         /* without brokers: the part of the maxima that this machine has */
 	u64 tx_limit;          /* the root limiter's rate with brokers */
 	u32 feedback_bytes;
 	u32 rx_weight;     /* thousandths */

@@ -144,11 +144,12 @@ static long collect_cpu(u32 index, struct tick_context *context)
 }
 
 /*
- * Returns the brokers' limit for what a service receives, in bit/s; 0 (unlimited) during fallback.
+ * Returns the limit for what a service receives, in bit/s: the brokers', or that of the static
+ * policy during fallback; 0 is unlimited.
  */
-static __always_inline u64 broker_limit(const struct weir_state *state, const struct weir_service *service)
+static __always_inline u64 receive_limit(const struct weir_state *state, const struct weir_service *service)
 {
-	return state->fallback ? 0 : service->rx_limit;
+	return state->fallback ? service->rx_static : service->rx_limit;
 }
 
 /* Returns the lower of two limits, of which 0 is unlimited. */
@@ -184,7 +185,7 @@ static long note_marks_slot(u32 index __attribute__((unused)), struct tick_conte
 	service = bpf_map_lookup_elem(&weir_services, &slot);
 	if (!service || !service->known)
 		return 0;
-	limit = broker_limit(context->state, service);
+	limit = receive_limit(context->state, service);
 	committed = limit && limit < service->committed ? limit : service->committed;
 	weir_interface_meter_reach(&context->state->receiving, &receiver->meter, context->now, receiver->taken.bytes,
 				   context->config->sharing, service->rx_min, lower_limit(limit, service->rx_max),
@@ -211,7 +212,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 		return 0;
 	share = weir_interface_meter_capacity_of(&state->receiving, config->sharing, service->rx_min, service->rx_max,
 						 service->rx_weight);
-	limit = lower_limit(broker_limit(state, service), service->rx_max);
+	limit = lower_limit(receive_limit(state, service), service->rx_max);
 	if (receiver->generation != service->generation) {
 		if (is_other_service(receiver, service)) {
 			weir_receive_meter_init(&receiver->meter, now, &service->law, lower_limit(share, limit),

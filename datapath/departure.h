@@ -95,12 +95,12 @@ struct weir_pacing {
 
 /* Parameters of a service that sends. */
 struct weir_sending {
-	u64 min;        /* bit/s of the interface, the guarantee */
-	u64 max;        /* bit/s of the interface; 0 is unlimited */
-	u64 limit;      /* bit/s, the brokers'; 0 is unlimited */
-	u64 ceiling;    /* bit/s without brokers; 0 is unlimited */
-	u32 weight;     /* thousandths, at least 1 */
-	u32 generation; /* changes with min, max or weight */
+	u64 min;          /* bit/s of the interface, the guarantee */
+	u64 max;          /* bit/s of the interface; 0 is unlimited */
+	u64 limit;        /* bit/s while an agent runs, at most `max`; 0: static_limit */
+	u64 static_limit; /* bit/s while no agent runs; 0 is unlimited */
+	u32 weight;       /* thousandths, at least 1 */
+	u32 generation;   /* changes with min, max or weight */
 };
 
 /* Egress state of a service. */
@@ -269,9 +269,7 @@ WEIR_INLINE u32 weir_cpu_batch_room(const struct weir_pacing *pacing, const stru
  */
 WEIR_INLINE u64 weir_sending_limit(const struct weir_sending *rules, u32 static_only)
 {
-	if (static_only || !rules->limit)
-		return rules->ceiling;
-	return rules->ceiling && rules->ceiling < rules->limit ? rules->ceiling : rules->limit;
+	return static_only || !rules->limit ? rules->static_limit : rules->limit;
 }
 
 /*

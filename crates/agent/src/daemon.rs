@@ -29,7 +29,7 @@ use std::net::{SocketAddr, TcpListener};
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
-use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RuntimeLimit};
+use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
@@ -58,8 +58,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let watched = config.metrics.map(listen).transpose()?;
         let session = config.fabric.clone().map(Session::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
-        let host_context =
-            host_context(&config.runtime_config, config.backend, cookie, config.epoch, config.broker.timeout);
+        let host_context = host_context(&config.runtime_config, config.backend, cookie, config.epoch, &config.broker);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;
         if config.keep {
             host.keep();
@@ -109,19 +108,20 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 }
 
 /// The host context of a runtime configuration.
-fn host_context(
-    runtime_config: &RuntimeConfig,
+fn host_context<'a>(
+    runtime_config: &'a RuntimeConfig,
     backend: Option<Backend>,
     cookie: u64,
     epoch: u64,
-    timeout: Duration,
-) -> HostContext<'_> {
+    broker: &RackBrokerConfig,
+) -> HostContext<'a> {
     let peers = runtime_config.peers.iter().map(|(_, address)| address.ip()).collect();
-    let control = ControlSettings { listen: runtime_config.listen, cookie, epoch, peers, timeout };
+    let control = ControlSettings { listen: runtime_config.listen, cookie, epoch, peers, timeout: broker.timeout };
     HostContext {
         policy: &runtime_config.policy,
         machine: runtime_config.machine,
         keys: &runtime_config.keys,
+        rule: broker.rule,
         control,
         backend,
     }

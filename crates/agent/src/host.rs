@@ -3,13 +3,15 @@
 //! Problem: the broker's concepts are services and limits; the kernel's are programs, classes and
 //! rates. Approach: each leaf service has a class, or clocks, whose guarantee is the service's
 //! machine minimum and whose ceiling is the least of the interface, the machine maxima of the
-//! service and of its ancestors, and the runtime limit. It has a receive meter with its share of
+//! service and of its ancestors, and the runtime limit; while no agent runs, that of the static
+//! policy. It has a receive meter with its share of
 //! the interface, limited by the brokers, which advertises a rate to the senders, and limits
 //! towards destinations whose receivers advertise a rate.
 //!
 //! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a
 //! ceiling of 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1
-//! Gb/s returns.
+//! Gb/s returns. With a rack maximum of 2 Gb/s over four machines, it has 500 Mb/s while no agent
+//! runs.
 
 mod error;
 mod lock;
@@ -22,7 +24,8 @@ use lock::{LOCKS, Lock, lock};
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_control::RuntimeLimit;
+use weir_alloc::RackAllocator;
+use weir_control::{LimitRule, RuntimeLimit, static_limits};
 use weir_datapath::{Classifier, ServiceShaper, ShaperConfig, SipKey};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
@@ -47,15 +50,27 @@ use crate::destination_limits::{DestinationLimits, SharedShaper};
 /// The configuration of a host in its network.
 pub struct HostContext<'a> {
     /// The policy in force.
-    pub policy: &'a Policy,
+    pub policy: &'a Arc<Policy>,
     /// This machine.
     pub machine: MachineId,
     /// The keys that the deployment shares.
     pub keys: &'a Keys,
+    /// The instances that have limits: with [`LimitRule::Ceilings`] also while no agent runs.
+    pub rule: LimitRule,
     /// The sources and receivers of control traffic.
     pub control: ControlSettings,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
+}
+
+impl HostContext<'_> {
+    /// By leaf service: the limits of the static policy below the machine's maxima.
+    fn static_limits(&self) -> impl Iterator<Item = (ServiceId, PerDirection<Bandwidth>)> {
+        let rack = self.policy.network().machine(self.machine).rack();
+        let limits = static_limits(&RackAllocator::new(self.policy, rack), self.machine, self.rule);
+        let leaves: Vec<ServiceId> = self.policy.services().leaves().map(|(id, _)| id).collect();
+        leaves.into_iter().zip(limits)
+    }
 }
 
 /// A part on an interface that another program removed.
@@ -358,7 +373,7 @@ impl Host {
         for limit in limits {
             let Ok(leaf) = self.leaves.binary_search(&limit.service) else { continue };
             let wanted = match limit.direction {
-                Direction::Tx => limit.limit.min(self.rates[leaf].ceiling),
+                Direction::Tx => limit.limit.min(self.rates[leaf].machine_max),
                 Direction::Rx => limit.limit,
             };
             let in_force = match limit.direction {
@@ -380,10 +395,10 @@ impl Host {
         Ok(changed)
     }
 
-    /// By leaf: the runtime limits in force. Unlimited where the policy's own maximum applies: the
-    /// next policy, or agent, may have another maximum.
+    /// By leaf: the runtime limits in force. Unlimited where the static policy has the same limit:
+    /// the next policy, or agent, may have another.
     pub fn limits(&self) -> Vec<PerDirection<Bandwidth>> {
-        let sent = |rate: &ServiceRate| if rate.max < rate.ceiling { rate.max } else { Bandwidth::UNLIMITED };
+        let sent = |rate: &ServiceRate| if rate.max == rate.static_limit { Bandwidth::UNLIMITED } else { rate.max };
         let limits = self.rates.iter().zip(&self.receive_limits);
         limits.map(|(rate, rx)| PerDirection { tx: sent(rate), rx: *rx }).collect()
     }
@@ -479,7 +494,9 @@ fn configure(
 ) -> Result<(), HostError> {
     let policy = host_context.policy;
     datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
-    Ok(datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), sending)?)
+    datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), sending)?;
+    let limits = host_context.static_limits().map(|(leaf, limits)| (leaf, limits.rx));
+    Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)
 }
 
 /// Sets the keys and sources of control traffic, and sends the first heartbeat.
@@ -502,21 +519,23 @@ fn rates(
     // The same shares as in the simulator and at receivers: a nested service's weight is its part of
     // its ancestors' weight.
     let shapers = ShaperConfig::parley(host_context.policy, None, None).services;
-    let rate = |(leaf, shaper): (&ServiceId, &ServiceShaper)| -> Result<ServiceRate, HostError> {
+    let rate = |((leaf, limits), shaper): ((ServiceId, PerDirection<Bandwidth>), &ServiceShaper)| {
         let share = shaper.shares.tx;
-        let ceiling = share.max.min(plan.nic);
-        let slot = datapath.slot(*leaf)?;
-        let limit = in_force.iter().find(|(service, _)| service == leaf);
+        let machine_max = share.max.min(plan.nic);
+        let static_limit = limits.tx.min(machine_max);
+        let slot = datapath.slot(leaf)?;
+        let limit = in_force.iter().find(|(service, limits)| *service == leaf && !limits.tx.is_unlimited());
         Ok(ServiceRate {
-            service: *leaf,
+            service: leaf,
             slot,
-            min: share.min.min(ceiling),
-            max: limit.map_or(ceiling, |(_, limits)| limits.tx.min(ceiling)),
-            ceiling,
+            min: share.min.min(machine_max),
+            max: limit.map_or(static_limit, |(_, limits)| limits.tx.min(machine_max)),
+            machine_max,
+            static_limit,
             weight: share.weight,
         })
     };
-    plan.leaves.iter().zip(&shapers).map(rate).collect()
+    host_context.static_limits().zip(&shapers).map(rate).collect()
 }
 
 fn receive_limits(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<Bandwidth>, HostError> {

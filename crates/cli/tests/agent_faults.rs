@@ -56,14 +56,14 @@ fn killed_and_isolated_parts_recover() {
     // No agent starts: after 5 s the kernel takes the static policy; the other machine keeps its limit.
     let killed = Instant::now();
     agents[1].take().expect("it runs").kill();
-    // Nearer to 30 than to 8: a late reading of two windows shows at most 16.
-    let took = seconds(killed, "the static policy", 15, || flows[1].rates(1, 250)[0] > (8.0 + 30.0) / 2.0);
-    wait_for("the static policy's rate", 10, || is_near(flows[1].rate(), 30.0));
+    // Each of four machines has a quarter of the fabric's 16 Mb/s.
+    let took = seconds(killed, "the static policy", 15, || is_near(flows[1].rates(1, 500)[0], 4.0));
+    flows[1].is_at(4.0, 0.12);
     flows[0].is_at(8.0, 0.12);
     report(&format!(
-        "m2's agent killed for good: the kernel's static policy, 30 Mb/s, after {took:.1} s; m1 continues at 8"
+        "m2's agent killed for good: the kernel's static policy, 4 Mb/s, after {took:.1} s; m1 continues at 8"
     ));
-    // 5 s after its last heartbeat, one of which it writes each second, and up to a window of 250 ms.
+    // 5 s after its last heartbeat, one of which it writes each second, and up to a window of 500 ms.
     assert!((3.9..7.0).contains(&took), "{took:.2} s");
     let started = Instant::now();
     agents[1] = Some(network.agent(1));

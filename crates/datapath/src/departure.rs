@@ -72,13 +72,14 @@ impl PacingConfig {
         InterfaceMeter::new(Instant::ZERO, &parameters, capacity, self.sharing, shares)
     }
 
-    /// The limits of a service with this share, of which the brokers' limit is `limited`.
-    pub fn sending(&self, share: &Share, limited: Bandwidth) -> abi::Sending {
+    /// The limits of a service with this share, which is `limited` while an agent runs, and has
+    /// `static_limit` while none does.
+    pub fn sending(&self, share: &Share, limited: Bandwidth, static_limit: Bandwidth) -> abi::Sending {
         abi::Sending {
             min: share.min.bps(),
             max: limit(share.max),
             limit: limit(limited),
-            ceiling: limit(share.max),
+            static_limit: limit(static_limit),
             weight: share.weight.thousandths(),
             generation: 1,
         }
@@ -87,7 +88,7 @@ impl PacingConfig {
     /// The limits of unclassified traffic: a small committed rate and no maximum.
     pub fn unclassified(&self) -> abi::Sending {
         let part = if self.rate.is_unlimited() { 0 } else { (self.rate.bps() / UNCLASSIFIED_PART).max(1) };
-        abi::Sending { min: part, max: part, limit: 0, ceiling: 0, weight: 1000, generation: 1 }
+        abi::Sending { min: part, max: part, limit: 0, static_limit: 0, weight: 1000, generation: 1 }
     }
 }
 
@@ -160,7 +161,7 @@ pub struct Pacer {
 impl Pacer {
     /// Paces services with these shares, which hand over buffers of at most `segment`.
     pub fn new(config: &PacingConfig, shares: &[Share], segment: Bytes) -> Self {
-        let services = shares.iter().map(|share| config.sending(share, Bandwidth::UNLIMITED));
+        let services = shares.iter().map(|share| config.sending(share, Bandwidth::UNLIMITED, share.max));
         let services = services.chain([config.unclassified()]);
         Self {
             pacing: config.raw(),

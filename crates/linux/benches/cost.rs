@@ -265,14 +265,15 @@ impl Bench {
         drop(shaper);
     }
 
-    /// Gives the interface this rate, and each service at most `ceiling`.
-    fn pace(&self, policy: &Policy, nic: Bandwidth, ceiling: Bandwidth) -> EdtShaper {
+    /// Gives the interface this rate, and each service at most `max`.
+    fn pace(&self, policy: &Policy, nic: Bandwidth, max: Bandwidth) -> EdtShaper {
         let rate = |(service, _)| ServiceRate {
             service,
             slot: self.datapath.slot(service).expect("a slot"),
             min: Bandwidth::ZERO,
-            max: ceiling,
-            ceiling,
+            max,
+            machine_max: max,
+            static_limit: max,
             weight: Weight::ONE,
         };
         let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();

@@ -89,7 +89,8 @@ fn rate(service: u32, max: u64) -> ServiceRate {
         slot: service,
         min: Bandwidth::ZERO,
         max,
-        ceiling: max,
+        machine_max: max,
+        static_limit: max,
         weight: Weight::ONE,
     }
 }

@@ -146,7 +146,7 @@ impl EdtShaper {
     }
 
     fn share(rate: &ServiceRate) -> Share {
-        Share { min: rate.min, max: rate.ceiling, weight: rate.weight }
+        Share { min: rate.min, max: rate.machine_max, weight: rate.weight }
     }
 
     fn write_pacing(&mut self) -> Result<(), LoaderError> {
@@ -184,8 +184,8 @@ impl EdtShaper {
         for rate in rates {
             // The least rate is that of HTB's classes, one packet in some seconds.
             let least = |rate: Bandwidth| rate.max(RATE_MIN);
-            let share = Share { max: least(rate.ceiling), ..Self::share(rate) };
-            let sending = self.config.sending(&share, least(rate.max));
+            let share = Share { max: least(rate.machine_max), ..Self::share(rate) };
+            let sending = self.config.sending(&share, least(rate.max), least(rate.static_limit));
             self.write_sending(rate.slot, sending)?;
         }
         self.write_sending(REST, self.config.unclassified())
@@ -236,7 +236,7 @@ impl Shaper for EdtShaper {
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
         let mut new = false;
         for rate in rates {
-            let shares = |rate: &ServiceRate| (rate.ceiling, rate.weight);
+            let shares = |rate: &ServiceRate| (rate.machine_max, rate.weight);
             match self.services.get_mut(&rate.slot) {
                 // A guarantee capped by the limit is not another guarantee.
                 Some(there) if rate.min == there.min.min(rate.max) && shares(rate) == shares(there) => {

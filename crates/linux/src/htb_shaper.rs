@@ -137,7 +137,7 @@ fn of_service(destinations: &BTreeMap<u32, Limited>, slot: u32) -> Vec<(u32, Ban
 
 /// The classes of a service with these rate-limited destinations.
 fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
-    let &ServiceRate { slot, min, max, ceiling, weight, .. } = service;
+    let &ServiceRate { slot, min, max, static_limit, weight, .. } = service;
     let minor = |first: u16, slot: u32| first + slot as u16;
     let own = minor(FIRST_MINOR, slot);
     let parts = limited.len() as u32 + 1;
@@ -159,8 +159,8 @@ fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec
         minor: minor(STATIC_FIRST, slot),
         parent: None,
         parts: 1,
-        min: min.min(ceiling),
-        max: ceiling,
+        min: min.min(static_limit),
+        max: static_limit,
         ..others
     };
     let destination = |(id, rate): &(u32, Bandwidth)| ClassSpec {
@@ -278,7 +278,8 @@ mod tests {
             slot: 2,
             min: Bandwidth::from_gbps(3),
             max: Bandwidth::from_gbps(8),
-            ceiling: Bandwidth::from_gbps(10),
+            machine_max: Bandwidth::from_gbps(10),
+            static_limit: Bandwidth::from_gbps(10),
             weight: Weight::ONE,
         }
     }

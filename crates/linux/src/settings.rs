@@ -134,7 +134,6 @@ impl InterfaceDatapath {
             let parameters = shaper.of(own);
             let slot = self.slots.of(id)?;
             let there = self.maps.services.get(slot)?;
-            let tx = own.shares.tx;
             let wanted = Service {
                 law: parameters.receive_law(),
                 rules: parameters.destination.raw(),
@@ -143,7 +142,7 @@ impl InterfaceDatapath {
                 rx_limit: there.rx_limit,
                 committed: committed.bps(),
                 feedback_interval: parameters.feedback_interval.nanos(),
-                tx_static: limit(tx.max),
+                rx_static: there.rx_static,
                 tx_limit: there.tx_limit,
                 feedback_bytes: u32::try_from(parameters.feedback_bytes.get()).unwrap_or(u32::MAX),
                 rx_weight: own.shares.rx.weight.thousandths(),
@@ -189,6 +188,19 @@ impl InterfaceDatapath {
         self.config.cpus = possible_cpus()?;
         self.config.enforces = 1;
         self.write_config()
+    }
+
+    /// Sets the limits of what services receive while no agent runs; unlimited removes one. The
+    /// shaper has those of what they send.
+    pub fn set_static_limits(&mut self, limits: &[(ServiceId, Bandwidth)]) -> Result<(), LoaderError> {
+        for (service, rate) in limits {
+            let slot = self.slots.of(*service)?;
+            let there = self.maps.services.get(slot)?;
+            if there.rx_static != limit(*rate) {
+                self.maps.services.set(slot, Service { rx_static: limit(*rate), ..there })?;
+            }
+        }
+        Ok(())
     }
 
     /// Sets the brokers' limits; unlimited removes one. The shaper enforces the sending limits,

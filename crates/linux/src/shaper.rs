@@ -98,8 +98,11 @@ pub struct ServiceRate {
     pub min: Bandwidth,
     /// The limit in force.
     pub max: Bandwidth,
-    /// The limit of the static policy alone.
-    pub ceiling: Bandwidth,
+    /// Its maximum at the machine, at most the interface's rate; `max` is never higher.
+    pub machine_max: Bandwidth,
+    /// Its limit while no agent runs: the machine's maximum or the part of the rack's and the
+    /// fabric's maxima that this machine has without brokers, whichever is less.
+    pub static_limit: Bandwidth,
     /// The weight in excess capacity.
     pub weight: Weight,
 }

@@ -215,7 +215,8 @@ fn destination_is_limited_again_after_a_silence() {
             slot: datapath.slot(service).expect("a slot"),
             min: Bandwidth::ZERO,
             max: nic,
-            ceiling: nic,
+            machine_max: nic,
+            static_limit: nic,
             weight: Weight::ONE,
         };
         let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();

@@ -96,10 +96,18 @@ fn rules(policy: &Policy, datapath: &mut InterfaceDatapath, classes: Classes) {
 fn rates(policy: &Policy, machine: MachineId, datapath: &InterfaceDatapath) -> Vec<ServiceRate> {
     let nic = policy.machine_capacity(machine, Direction::Tx);
     let rate = |(id, _)| {
-        let ceiling = policy.machine_ceiling(id, Direction::Tx).min(nic);
+        let max = policy.machine_ceiling(id, Direction::Tx).min(nic);
         let share = policy.services().get(id).share(ContentionPoint::Machine, Direction::Tx);
         let slot = datapath.slot(id).expect("a slot");
-        ServiceRate { service: id, slot, min: share.min, max: ceiling, ceiling, weight: share.weight }
+        ServiceRate {
+            service: id,
+            slot,
+            min: share.min,
+            max,
+            machine_max: max,
+            static_limit: max,
+            weight: share.weight,
+        }
     };
     policy.services().leaves().map(rate).collect()
 }
@@ -128,7 +136,7 @@ impl Host {
 
     fn limit(&mut self, service: ServiceId, mbps: u64) {
         let rate = self.rates.iter_mut().find(|rate| rate.service == service).expect("a service");
-        rate.max = Bandwidth::from_mbps(mbps).min(rate.ceiling);
+        rate.max = Bandwidth::from_mbps(mbps).min(rate.machine_max);
         self.shaper.set(&self.rates).expect("rates");
     }
 

@@ -92,7 +92,8 @@ impl Host {
             slot: datapath.slot(id).expect("a slot"),
             min: Bandwidth::ZERO,
             max: nic,
-            ceiling: nic,
+            machine_max: nic,
+            static_limit: nic,
             weight: weir_units::Weight::ONE,
         };
         let rates: Vec<ServiceRate> = services.leaves().map(rate).collect();

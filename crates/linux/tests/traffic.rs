@@ -35,7 +35,15 @@ fn filters() -> Vec<(ServiceId, Match)> {
 
 fn rate(service: u32, min: u64, max: Bandwidth) -> ServiceRate {
     let min = Bandwidth::from_mbps(min);
-    ServiceRate { service: ServiceId(service), slot: service, min, max, ceiling: max, weight: Weight::ONE }
+    ServiceRate {
+        service: ServiceId(service),
+        slot: service,
+        min,
+        max,
+        machine_max: max,
+        static_limit: max,
+        weight: Weight::ONE,
+    }
 }
 
 fn attach(classes: Classes) -> InterfaceDatapath {

@@ -88,9 +88,9 @@ impl Daemon {
                 if self.not_enforced.is_none() {
                     warn!("another program removed Weir's qdisc from {name}");
                 }
-                let timeout = self.config.broker.timeout;
+                let broker = &self.config.broker;
                 let host_context =
-                    host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, timeout);
+                    host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, broker);
                 match host.restore(&host_context, self.config.force) {
                     Ok(()) => {
                         info!("Weir's qdisc is on {name} again");
@@ -170,13 +170,8 @@ impl Daemon {
                 return false;
             }
         };
-        let host_context = host_context(
-            &self.config.runtime_config,
-            self.config.backend,
-            self.cookie,
-            epoch,
-            self.config.broker.timeout,
-        );
+        let host_context =
+            host_context(&self.config.runtime_config, self.config.backend, self.cookie, epoch, &self.config.broker);
         match Host::install(&self.config.interface, &host_context, self.config.force) {
             Ok(mut host) => {
                 if self.config.keep {

@@ -69,10 +69,10 @@ impl Daemon {
                 Err(error) => return Ok(Some(format!("keep the epoch: {error}"))),
             }
         }
-        let timeout = self.config.broker.timeout;
+        let broker = &self.config.broker;
         let renewed = match &mut self.host {
             Some(host) => {
-                host.renew(&host_context(&runtime_config, self.config.backend, self.cookie, epoch, timeout), anew)
+                host.renew(&host_context(&runtime_config, self.config.backend, self.cookie, epoch, broker), anew)
             }
             None => host::check(&runtime_config.policy, &self.config.interface),
         };
@@ -91,13 +91,8 @@ impl Daemon {
                     && !reason.is_refusal()
                 {
                     error!("the policy cannot be put in force: {reason}; back to the old one");
-                    let old = host_context(
-                        &self.config.runtime_config,
-                        self.config.backend,
-                        self.cookie,
-                        self.epoch,
-                        timeout,
-                    );
+                    let old =
+                        host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, broker);
                     host.renew(&old, false)?;
                 }
                 return Ok(Some(reason.to_string()));

@@ -4,6 +4,7 @@ mod reload;
 
 use super::dashboard;
 use super::fabric::{identity_refused, period, timeout};
+use super::limit_rule::RuleChoice;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
@@ -82,6 +83,10 @@ pub(crate) struct Args {
     /// Forget a machine's last report once it has been silent for 5 s
     #[arg(long)]
     forget_silent: bool,
+    /// The services that have limits here: those under a maximum (ceilings), or backlogged ones, computed
+    /// once a second as in Parley's paper (published); all machines must be configured alike
+    #[arg(long, value_enum, default_value_t = RuleChoice::Ceilings)]
+    rule: RuleChoice,
     /// The addresses of all fabric brokers (see `weir fabric`)
     #[arg(long, value_name = "URL[,URL]", value_delimiter = ',')]
     #[arg(requires = "certificate", requires = "private_key", requires = "ca")]
@@ -112,7 +117,7 @@ pub(crate) struct Args {
     keep: bool,
     /// Delete the state of a killed agent on the interface, and do nothing else
     #[arg(long, conflicts_with_all = [
-        "machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "force", "fabric", "reload",
+        "machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "rule", "force", "fabric", "reload",
     ])]
     remove: bool,
     /// Have the agent of this process number read its files again, wait for the result in --status, and do nothing else
@@ -242,7 +247,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         stale: if args.forget_silent { Stale::Forget } else { Stale::Keep },
         fabric_period: args.fabric_period,
         fabric_timeout,
-        ..RackBrokerConfig::default()
+        ..args.rule.rack()
     };
     let fabric = fabric(args, &name, &broker);
     let files = Files { args: args.clone(), name };

@@ -2,6 +2,7 @@
 
 use super::agent::log_to_stderr;
 use super::dashboard;
+use super::limit_rule::RuleChoice;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
@@ -70,6 +71,10 @@ pub(crate) struct Args {
     /// Forget a rack's last report once it has been silent for the timeout
     #[arg(long)]
     forget_silent: bool,
+    /// The racks that have limits: those under a maximum (ceilings), or backlogged ones, computed once a
+    /// period as in Parley's paper (published); agents must be configured alike
+    #[arg(long, value_enum, default_value_t = RuleChoice::Ceilings)]
+    rule: RuleChoice,
 }
 
 /// The other fabric brokers.
@@ -161,7 +166,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         listen: args.listen,
         identity,
         state: args.state.clone(),
-        broker: FabricBrokerConfig::new(args.period, timeout, stale),
+        broker: args.rule.fabric(FabricBrokerConfig::new(args.period, timeout, stale)),
         status: args.status.clone(),
         publisher,
         cluster,

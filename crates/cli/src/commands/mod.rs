@@ -9,6 +9,7 @@ mod explain;
 mod fabric;
 mod key;
 mod lab;
+mod limit_rule;
 mod plan;
 mod report;
 mod reproduce;

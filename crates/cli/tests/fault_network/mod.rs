@@ -1,7 +1,8 @@
 //! Two racks with fabric brokers, for faults: m1, m2 and m5 behind one switch, m3 and the brokers'
 //! host behind another, one cable between the two. Under [`POLICY`] a machine may send 30 Mb/s of
 //! `a`, a rack 24 and the fabric 16; so each of two machines of a rack has 8 while all works, 6
-//! without a fabric broker (three of four machines are in the rack), 30 without an agent. `b` limits m3's receiving.
+//! without a fabric broker (three of four machines are in the rack), 4 without an agent (one of four
+//! machines). `b` limits m3's receiving.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use crate::agent_pair::Flow;

@@ -31,6 +31,11 @@ impl FabricBrokerConfig {
             rule: LimitRule::default(),
         }
     }
+
+    /// The same periods with the limits and the timing of the paper (Parley §3.2.3, Table 1).
+    pub fn published(self) -> Self {
+        Self { interval: self.period, rule: LimitRule::Backlogged, ..self }
+    }
 }
 
 impl Default for FabricBrokerConfig {
