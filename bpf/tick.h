@@ -230,9 +230,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 		weir_receive_meter_set_capacity(&receiver->meter, limit, 0);
 	else
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
-	weir_receive_meter_set_interval(&receiver->meter,
-					weir_tick_interval(service->law.interval, receiver->meter.capacity,
-							   config->grain));
+	weir_tick_set_interval(&receiver->meter, service->law.interval, config->grain);
 	weir_tick_meter(&state->receiving, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);
 	return 0;

@@ -58,6 +58,21 @@
  * release whole segments and bursts, a quarter of a window each.
  */
 #define WEIR_FULL_PART 8
+/*
+ * The link is saturated if usage exceeds C by 1/25: 98.8 % of the link's rate, of which C is 95 %.
+ * How much more was sent is then unknown.
+ */
+#define WEIR_SATURATED_EXCESS 25
+/*
+ * In a search, windows last a fifth of the interval, as the receive meters' do (200 us of 1,000 us).
+ */
+#define WEIR_SEARCH_PART 5
+/* Doublings after which the step, 1/40 of R without one, is half of R. */
+#define WEIR_SEARCH_STEPS 5
+/* Phases of a search, see weir_interface_meter_search(). */
+#define WEIR_SEARCH_NONE 0
+#define WEIR_SEARCH_ACTS 1
+#define WEIR_SEARCH_WAITS 2
 /* R is limited by a service's demand, which is taken as at most twice its usage. */
 #define WEIR_REACH_USAGE 2
 /* Largest weight: 1,000,000, in thousandths. */
@@ -85,6 +100,8 @@ struct weir_interface_meter {
 	u32 weighs;         /* 1: marks count by service while full; 0: never here (EyeQ) */
 	u32 full;           /* 1: usage of the last window was in (C, 16/15 C] */
 	u32 settling;       /* 1: `peak` was not 0 in the last window: usage reflects its marks */
+	u32 search;         /* WEIR_SEARCH_* */
+	u32 steps;          /* of the search so far, while the link was saturated, up to WEIR_SEARCH_STEPS */
 };
 
 /*
@@ -221,6 +238,59 @@ WEIR_INLINE u32 weir_interface_meter_is_full(const struct weir_interface_meter *
 	return meter->weighs && usage > meter->capacity && usage - meter->capacity <= meter->capacity / WEIR_LINK_PART;
 }
 
+/* Returns the interval after which the open window closes. */
+WEIR_INLINE u64 weir_interface_meter_interval(const struct weir_interface_meter *meter)
+{
+	return meter->search ? weir_interval_clamp(meter->law.interval / WEIR_SEARCH_PART) : meter->law.interval;
+}
+
+/* Returns 1 if marks met the own queue in the last window or the one before: they tell how much to lower R. */
+WEIR_INLINE u32 weir_interface_meter_is_marked(const struct weir_interface_meter *meter)
+{
+	return !meter->law.marks || meter->peak || meter->settling || meter->short_marked;
+}
+
+/*
+ * Begins, continues or ends a search after a window without marks. A saturated link begins it. It
+ * acts in every other window: the window after an act still has the effect of the R before. It ends
+ * with a usage near C, and where R can go no further, which is C, or, while the link is saturated,
+ * saturated_rate.
+ */
+WEIR_INLINE void weir_interface_meter_search(struct weir_interface_meter *meter)
+{
+	u64 around = meter->capacity / WEIR_SATURATED_EXCESS;
+	u32 saturated = meter->full && meter->usage - meter->capacity >= around;
+	u32 ends = saturated ? meter->rate <= meter->saturated_rate :
+			       meter->rate >= meter->capacity || meter->usage + around >= meter->capacity;
+
+	if (ends || weir_interface_meter_is_marked(meter)) {
+		meter->search = WEIR_SEARCH_NONE;
+	} else if (meter->search == WEIR_SEARCH_ACTS) {
+		meter->search = WEIR_SEARCH_WAITS;
+	} else if (meter->search == WEIR_SEARCH_WAITS) {
+		meter->search = WEIR_SEARCH_ACTS;
+		meter->steps += meter->steps < WEIR_SEARCH_STEPS;
+	} else if (saturated) {
+		meter->search = WEIR_SEARCH_ACTS;
+		meter->steps = 0;
+	}
+	if (!saturated)
+		meter->steps = 0;
+}
+
+/*
+ * Returns R after a window that saturated the link. The law counts the excess that can be seen twice
+ * as much after each step of the search. R falls by half at most, and to saturated_rate at the lowest.
+ */
+WEIR_INLINE u64 weir_interface_meter_lower(const struct weir_interface_meter *meter, u64 rate, u64 usage, u64 floor)
+{
+	u64 least = meter->saturated_rate > floor ? meter->saturated_rate : floor;
+	u64 factor = weir_law_factor(meter->capacity, usage, meter->law.alpha << meter->steps, 0);
+
+	rate = weir_law_scale(rate, factor > WEIR_LAW_ONE / 2 ? factor : WEIR_LAW_ONE / 2);
+	return rate > least ? rate : least;
+}
+
 /* Returns R after a window, as the law counts `elapsed` ns of it. */
 WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *meter, u64 elapsed)
 {
@@ -236,6 +306,10 @@ WEIR_INLINE u64 weir_interface_meter_step(const struct weir_interface_meter *met
 	most = meter->reach > meter->saturated_rate ? meter->reach : meter->saturated_rate;
 	if (meter->reach && meter->usage > meter->capacity && rate > most)
 		rate = most > floor ? most : floor;
+	if (meter->search == WEIR_SEARCH_WAITS)
+		return meter->rate;
+	if (meter->search && meter->steps)
+		return weir_interface_meter_lower(meter, rate, usage, floor);
 	rate = weir_law_run(&law, rate, meter->capacity, floor, usage, elapsed, 0);
 	if ((meter->settling || meter->peak) && !old && rate > meter->rate)
 		rate = meter->rate;
@@ -260,6 +334,7 @@ WEIR_ONCE int weir_interface_meter_close(struct weir_interface_meter *meter, u64
 	meter->full = 0;
 	if (meter->capacity) {
 		meter->full = weir_interface_meter_is_full(meter, meter->usage);
+		weir_interface_meter_search(meter);
 		meter->rate = weir_interface_meter_step(meter, counted);
 		stepped = 1;
 	}
@@ -281,8 +356,9 @@ WEIR_INLINE int weir_interface_meter_packet(struct weir_interface_meter *meter, 
 	u64 elapsed = weir_window_elapsed(&meter->window, now);
 	int stepped = 0;
 
-	if (elapsed >= meter->law.interval)
-		stepped = weir_interface_meter_close(meter, now, elapsed, elapsed);
+	if (elapsed >= weir_interface_meter_interval(meter))
+		stepped = weir_interface_meter_close(meter, now, elapsed,
+						     elapsed > meter->law.interval ? elapsed : meter->law.interval);
 	weir_window_add(&meter->window, bytes, 0, 0);
 	meter->received += bytes;
 	return stepped;
@@ -379,6 +455,7 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	if (known)
 		weir_window_add(&all, received - meter->beside, 0, 0);
 	meter->beside = received;
+	meter->hold = interface->law.interval / 2;
 	usage = weir_window_usage(&all, elapsed);
 	meter->queued = known && weir_interface_meter_was_full(interface, usage);
 	if (!meter->queued)

@@ -82,6 +82,13 @@ struct weir_receive_meter {
 	u64 beside;   /* bytes of all services at the interface when the window opened */
 	u32 queued;   /* 1: the own queue determines usage, see above */
 	u32 shared;   /* 1: the capacity is the interface's share; 0: a limit of the service */
+	u32 grain;    /* bytes after which a window may close early; 0: never (receive_tick.h) */
+	u32 reserved;
+	u64 soonest;  /* ns that such a window lasts at least */
+	u64 hold;     /* ns that the own queue needs to drain at most */
+	u64 held_at;  /* ns: when `held` began */
+	u64 held;     /* bit/s: maximum of R since then */
+	u64 earlier;  /* bit/s: maximum of R in the `hold` before */
 	/* for one CPU; the kernel has one sampler per CPU instead */
 	struct weir_feedback_sampler sampler;
 };
@@ -195,6 +202,8 @@ WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *mete
 	capacity = weir_capacity_clamp(capacity);
 	if (capacity == before)
 		return;
+	if (meter->rate > meter->held)
+		meter->held = meter->rate;
 	if (capacity && before) {
 		meter->rate = weir_law_moved(meter->rate, before, capacity);
 		meter->drained = weir_law_moved(meter->drained, before, capacity);
@@ -239,10 +248,36 @@ WEIR_INLINE u64 weir_receive_meter_drain(const struct weir_receive_meter *meter,
 	return lowered > least ? lowered : least;
 }
 
+/* Records R, which senders had until `now`. */
+WEIR_INLINE void weir_receive_meter_hold(struct weir_receive_meter *meter, u64 now)
+{
+	u64 since = now > meter->held_at ? now - meter->held_at : 0;
+
+	if (meter->rate > meter->held)
+		meter->held = meter->rate;
+	if (since < meter->hold)
+		return;
+	meter->earlier = meter->held;
+	meter->held = meter->rate;
+	meter->held_at = now;
+}
+
+/*
+ * Returns the highest R at which the senders of a window of `usage` bit/s would not exceed C, which
+ * is less. They had at most the highest R of the last `hold` to `2 * hold`.
+ */
+WEIR_INLINE u64 weir_receive_meter_bound(const struct weir_receive_meter *meter, u64 usage)
+{
+	u64 had = meter->held > meter->earlier ? meter->held : meter->earlier;
+
+	return weir_law_clamp(weir_law_scale(had, (u32)((meter->capacity << WEIR_LAW_SHIFT) / usage)),
+			      weir_law_floor(meter->capacity), meter->capacity);
+}
+
 /* Sets R after a window, as the law counts `elapsed` ns of it. */
 WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 elapsed)
 {
-	u64 usage = meter->usage;
+	u64 usage = meter->usage, bound = meter->capacity;
 	u32 marked = weir_law_fraction(meter->window.marked, meter->window.packets);
 
 	if (!meter->queued) {
@@ -251,12 +286,18 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 		meter->unqueued = 0;
 		return;
 	}
-	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART)
+	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART) {
+		bound = weir_receive_meter_bound(meter, usage);
 		usage = meter->capacity + meter->capacity / WEIR_LINK_PART;
+	}
 	if (meter->unqueued < meter->drained)
 		meter->unqueued = meter->drained;
 	meter->rate = weir_receive_meter_law(meter, meter->rate, usage, elapsed, marked);
 	meter->drained = weir_receive_meter_drain(meter, usage, elapsed, marked);
+	if (meter->rate > bound)
+		meter->rate = bound;
+	if (meter->drained > bound)
+		meter->drained = bound;
 }
 
 /*
@@ -268,6 +309,7 @@ WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 
 	meter->usage = weir_window_usage(&meter->window, elapsed);
 	meter->packets += meter->window.packets;
 	meter->marked += meter->window.marked;
+	weir_receive_meter_hold(meter, now);
 	if (meter->capacity)
 		weir_receive_meter_step(meter, counted);
 	weir_window_open(&meter->window, now);

@@ -114,6 +114,18 @@ WEIR_INLINE u64 weir_tick_interval(u64 interval, u64 capacity, u32 grain)
 	return weir_interval_clamp(least > interval ? least : interval);
 }
 
+/*
+ * Sets the interval of a meter, weir_tick_interval(), from the next window on. A window closes
+ * sooner, after `interval`, once it has `grain` bytes: a service far above its capacity is measured
+ * as often as one that uses it.
+ */
+WEIR_INLINE void weir_tick_set_interval(struct weir_receive_meter *meter, u64 interval, u32 grain)
+{
+	weir_receive_meter_set_interval(meter, weir_tick_interval(interval, meter->capacity, grain));
+	meter->soonest = weir_interval_clamp(interval);
+	meter->grain = grain;
+}
+
 /* Counts the `bytes` of all services, more than 0. Returns 1 if the services' shares are new. */
 WEIR_INLINE int weir_tick_interface(struct weir_interface_meter *interface, u64 now, u64 bytes, u64 slack)
 {
@@ -122,8 +134,10 @@ WEIR_INLINE int weir_tick_interface(struct weir_interface_meter *interface, u64 
 
 	weir_window_add(&interface->window, bytes, 0, 0);
 	interface->received += bytes;
-	if (!weir_tick_closes(elapsed, interface->law.interval, slack, &counted))
+	if (!weir_tick_closes(elapsed, weir_interface_meter_interval(interface), slack, &counted))
 		return 0;
+	if (counted < interface->law.interval)
+		counted = interface->law.interval;
 	return weir_interface_meter_close(interface, now, elapsed, counted);
 }
 
@@ -139,8 +153,12 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 	u64 counted;
 
 	weir_window_add(&meter->window, bytes, packets, marked);
-	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted))
+	if (!weir_tick_closes(elapsed, meter->law.interval, slack, &counted) &&
+	    (!meter->grain || meter->window.bytes < meter->grain ||
+	     !weir_tick_closes(elapsed, meter->soonest, slack, &counted)))
 		return 0;
+	if (counted < meter->law.interval)
+		counted = meter->law.interval;
 	weir_note_own_queue(interface, meter, interface->received, elapsed);
 	weir_receive_meter_close(meter, now, elapsed, counted);
 	return 1;

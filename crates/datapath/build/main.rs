@@ -65,6 +65,7 @@ const SAFE: &[&str] = &[
     "weir_sender_departure",
     "weir_sending_tick",
     "weir_tick_interface",
+    "weir_tick_set_interval",
     "weir_tick_marks",
     "weir_tick_meter",
     "weir_tick_take",

@@ -68,6 +68,13 @@ impl ReceiveMeter {
         abi::receive_meter_set_interval(&mut self.raw, interval.nanos());
     }
 
+    /// Sets T from the next window on: `interval`, or the time in which the capacity carries `grain`
+    /// if that is longer and fewer bytes arrive, as ticks need (`datapath/receive_tick.h`).
+    pub fn set_tick_interval(&mut self, interval: Duration, grain: Bytes) {
+        let grain = u32::try_from(grain.get()).unwrap_or(u32::MAX);
+        abi::tick_set_interval(&mut self.raw, interval.nanos(), grain);
+    }
+
     /// The capacity in force.
     pub fn capacity(&self) -> Bandwidth {
         from_limit(self.raw.capacity)

@@ -17,4 +17,5 @@ mod own_queue;
 mod rate_law;
 mod receive_meter;
 mod receive_tick;
+mod slow_port;
 mod tunnel;

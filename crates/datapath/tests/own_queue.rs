@@ -347,6 +347,9 @@ struct Seen {
     queued: u32,
     drained: u32,
     halved: u32,
+    bound: u32,
+    waited: u32,
+    stepped: u32,
 }
 
 /// R of a receive meter after a window of so many intervals: below C as if the law had been run in
@@ -370,6 +373,9 @@ struct Metered {
     rate: f64,
     drained: f64,
     unqueued: Option<f64>,
+    /// The highest R of two periods of half an interval of the interface, and when the second began.
+    held: [f64; 2],
+    held_at: u64,
     opened: u64,
     /// What the interface had received when the window opened, and what of it was the service's since.
     beside: u64,
@@ -381,7 +387,19 @@ struct Metered {
 impl Metered {
     fn new(shared: bool) -> Self {
         let rate = CAPACITY / 512.0;
-        Self { shared, rate, drained: rate, unqueued: None, opened: 0, beside: 0, bytes: 0, packets: 0, marked: 0 }
+        Self {
+            shared,
+            rate,
+            drained: rate,
+            unqueued: None,
+            held: [0.0; 2],
+            held_at: 0,
+            opened: 0,
+            beside: 0,
+            bytes: 0,
+            packets: 0,
+            marked: 0,
+        }
     }
 
     /// Whether the window that ends at `now` lies so close to one of the table's bounds that rounding
@@ -407,6 +425,10 @@ impl Metered {
         seen.crowd += u32::from(crowd && self.marked > 0);
         seen.queued += u32::from(queued && marked > 0.0);
         (self.opened, self.beside, self.bytes, self.packets, self.marked) = (now, received, 0, 0, 0);
+        self.held[1] = self.held[1].max(self.rate);
+        if now - self.held_at >= T / 2 {
+            (self.held, self.held_at) = ([self.held[1], self.rate], now);
+        }
         if !queued {
             seen.drained += u32::from(self.drained > self.rate);
             self.rate = law(self.drained, own, marked, intervals);
@@ -421,7 +443,47 @@ impl Metered {
         let lowered = law(self.drained, used, marked, intervals);
         seen.halved += u32::from(lowered < half && half < self.drained);
         self.drained = lowered.max(law(self.drained, used, 0.0, intervals).min(half));
+        if used < own {
+            let bound = (self.held[0].max(self.held[1]) * CAPACITY / own).max(CAPACITY / 1000.0);
+            seen.bound += u32::from(bound < self.rate);
+            (self.rate, self.drained) = (self.rate.min(bound), self.drained.min(bound));
+        }
         if marked > 0.0 { all.min(CAPACITY * 16.0 / 15.0) } else { 0.0 }
+    }
+}
+
+/// The search for R on a saturated link: it acts in phase 1 and waits in phase 2.
+#[derive(Debug, Default)]
+struct Search {
+    phase: u32,
+    steps: i32,
+}
+
+impl Search {
+    /// After a window with this usage, under R `was`.
+    fn window(&mut self, usage: f64, was: f64, marked: bool) {
+        let saturated = usage <= CAPACITY * 16.0 / 15.0 && usage >= CAPACITY * 1.04;
+        let ends = if saturated { was <= CAPACITY / 3.0 } else { was >= CAPACITY || usage >= CAPACITY * 0.96 };
+        let (phase, steps) = match self.phase {
+            _ if ends || marked => (0, self.steps),
+            1 => (2, self.steps),
+            2 => (1, (self.steps + 1).min(5)),
+            _ if saturated => (1, 0),
+            _ => (0, 0),
+        };
+        (self.phase, self.steps) = (phase, if saturated { steps } else { 0 });
+    }
+
+    /// R, where it does not follow from the law alone.
+    fn rate(&self, usage: f64, was: f64) -> Option<f64> {
+        match (self.phase, self.steps) {
+            (2, _) => Some(was),
+            (1, 1..) => {
+                let factor = 1.0 - 0.5 * 2f64.powi(self.steps) * (usage / CAPACITY - 1.0);
+                Some((was * factor.max(0.5)).max(CAPACITY / 3.0))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -438,6 +500,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
     meters[2].set_share(rate(CAPACITY));
     let mut models = [false, false, true].map(Metered::new);
     let (mut short, mut peak, mut settling, mut now) = ([0u32; 2], 0.0f64, false, 0);
+    let mut search = Search::default();
     let (mut full, mut received) = (false, 0);
     for &(service, pause, load, marked) in packets {
         now += pause;
@@ -453,12 +516,16 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
             let y = if idle { usage.max(peak.min(CAPACITY)) } else { usage.max(peak) } / CAPACITY;
             let is = interface.rate().bps() as f64;
             let was = before.rate().bps() as f64;
+            search.window(usage, was, short[1] > 0 || settling || peak > 0.0);
             if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
                 assert!(is <= CAPACITY / 3.0 + 1.0, "{is}");
                 seen.fell += u32::from(is < 0.9 * was);
             } else {
                 let law = (was * (1.0 - if y < 1.0 { 1.0 } else { 0.5 } * (y - 1.0))).min(CAPACITY);
                 let law = if settling || peak > 0.0 { law.min(was) } else { law };
+                let law = search.rate(usage, was).unwrap_or(law);
+                seen.waited += u32::from(search.phase == 2);
+                seen.stepped += u32::from(search.phase == 1 && search.steps > 0);
                 assert!((is / law - 1.0).abs() < 1e-3, "{is}, not {law}, from {was} at {y}");
                 seen.settling += u32::from(settling && y < 1.0);
                 seen.peak += u32::from(peak > usage && !idle);
@@ -499,8 +566,10 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
 fn marks_count_as_in_the_table() {
     // Windows of a full interface, of one that is not, of one with little, and of any.
     let load = || prop_oneof![3 => 1.005..1.06f64, 3 => 0.5..0.95f64, 1 => 0.05..0.5f64, 3 => 0.5..1.2f64];
-    let packet = |load: f64| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(0.7));
-    let window = load().prop_flat_map(move |load| prop::collection::vec(packet(load), 10..120));
+    let packet = |load: f64, marks| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(marks));
+    let marks = prop_oneof![Just(0.7), Just(0.0)];
+    let window =
+        (load(), marks).prop_flat_map(move |(load, marks)| prop::collection::vec(packet(load, marks), 10..120));
     let packets = prop::collection::vec(window, 4..12).prop_map(|windows| windows.concat());
     let strategy = (packets, prop::array::uniform3(0..10_000_000_000u64));
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
@@ -511,7 +580,9 @@ fn marks_count_as_in_the_table() {
     });
     assert!(run.is_ok(), "{run:?}");
     let seen = seen.into_inner();
-    let times =
-        [seen.full, seen.fell, seen.peak, seen.held, seen.settling, seen.crowd, seen.queued, seen.drained, seen.halved];
-    assert!(times.iter().all(|&times| times > 50), "{seen:?}");
+    let times = [
+        [seen.full, seen.fell, seen.peak, seen.held, seen.settling, seen.crowd],
+        [seen.queued, seen.drained, seen.halved, seen.waited, seen.stepped, seen.crowd],
+    ];
+    assert!(seen.bound > 0 && times.iter().flatten().all(|&times| times > 20), "{seen:?}");
 }

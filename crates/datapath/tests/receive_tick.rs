@@ -145,7 +145,7 @@ fn own_queue_lowers_r_by_half_at_most() {
 
 #[test]
 fn pause_on_a_full_interface_is_no_queue() {
-    // What marks of a service that was idle for so many windows, all but the last five full, do to
+    // What marks of a service that was idle for so many windows, all but the last four full, do to
     // R in three with little of C unused.
     let after = |pause: u64| {
         let mut host = Host::new(Bandwidth::from_mbps(9500), vec![Share::default(); 3]);
@@ -156,7 +156,7 @@ fn pause_on_a_full_interface_is_no_queue() {
         };
         for i in 0..150 {
             let third = if i < 150 - pause { (150, 1, 0) } else { (0, 0, 0) };
-            tick(&mut host, if i < 145 { 5000 } else { 4000 }, third);
+            tick(&mut host, if i < 146 { 4930 } else { 4000 }, third);
         }
         let before = host.interface.rate().bps() as f64;
         for _ in 0..15 {

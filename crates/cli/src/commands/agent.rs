@@ -117,7 +117,8 @@ pub(crate) struct Args {
     keep: bool,
     /// Delete the state of a killed agent on the interface, and do nothing else
     #[arg(long, conflicts_with_all = [
-        "machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "rule", "force", "fabric", "reload",
+        "machine", "key", "listen", "peer", "metrics", "dashboard", "forget_silent", "rule", "force", "fabric",
+        "reload",
     ])]
     remove: bool,
     /// Have the agent of this process number read its files again, wait for the result in --status, and do nothing else
