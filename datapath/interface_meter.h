@@ -30,6 +30,9 @@
  * while all services are backlogged. No service exceeds its fair share while another one is below
  * its own and queueing.
  *
+ * Search: while the link is saturated and nothing is marked, usage does not show how much more was
+ * sent. R then falls in steps that double, every other window, to saturated_rate at the lowest.
+ *
  * Worked example: C = 9 Gb/s (a cap), weights 1 and 2, both backlogged. R starts at 3 Gb/s and
  * stays: 3 and 6 Gb/s. The second service ends; the first uses 3 of 9. R rises to
  * 3 * (1 + 6/9) = 5, then 7.22, up to 9 Gb/s.
@@ -37,8 +40,7 @@
  * Bounds: those of rate_law.h; weights from 1 to 10^9 thousandths.
  *
  * Source: Parley section 3.1 (shares at a machine); EyeQ's source code (device rate, 1,000 us).
- * Deviates from the paper in: the own queue's marks (Parley counts all),
- * saturated_rate, anti-windup.
+ * Deviates from the paper in: the own queue's marks, saturated_rate, the search, anti-windup.
  * Derivation: docs/design/interface-meter.md.
  */
 #ifndef WEIR_INTERFACE_METER_H
@@ -244,7 +246,7 @@ WEIR_INLINE u64 weir_interface_meter_interval(const struct weir_interface_meter 
 	return meter->search ? weir_interval_clamp(meter->law.interval / WEIR_SEARCH_PART) : meter->law.interval;
 }
 
-/* Returns 1 if marks met the own queue in the last window or the one before: they tell how much to lower R. */
+/* Returns 1 if marks met the own queue in the last window or the one before: they show the excess. */
 WEIR_INLINE u32 weir_interface_meter_is_marked(const struct weir_interface_meter *meter)
 {
 	return !meter->law.marks || meter->peak || meter->settling || meter->short_marked;

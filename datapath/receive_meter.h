@@ -19,7 +19,7 @@
  * switch port towards this host. Then
  *
  *   - usage counts up to 16/15 C if C is the interface's share (`shared`); the interface meter
- *     handles the rest;
+ *     handles the rest; R is at most C / usage of the highest R that the senders had lately;
  *   - marks lower R, but by half at most for good: `drained` is the R from which the law continues
  *     once the queue has drained.
  *

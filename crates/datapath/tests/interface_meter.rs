@@ -119,8 +119,8 @@ fn both_sharing_rules_at_one_machine() {
 #[test]
 fn resuming_service_has_its_guarantee_within_milliseconds() {
     // The link limits usage to 20/19 of C: without marks R falls in steps that double while both
-    // saturate it, and by the law near C. The first marks are those of the first full interval, and count in the next: R is at
-    // the fair rate then.
+    // saturate it, and by the law near C. The first marks are those of the first full interval, and
+    // count in the next: R is at the fair rate then.
     assert_eq!(given_way(6e9, false), 12.4);
     assert_eq!(given_way(6e9, true), 2.4);
     // Then the rule holds, and R rises again where the second has less demand.
