@@ -14,7 +14,12 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 /// The length of a run in seconds: six periods of the fabric broker.
 const SECONDS: u64 = 60;
 /// The seconds after which guarantees and maxima must hold in every second.
-const SETTLED: u64 = 2;
+const SETTLED: usize = 2;
+/// The same for guarantees where services share the fabric: its broker allocates first after a period
+/// of 10 s, and knows a service's demand after some allocations, a tenth of a period apart.
+const SETTLED_AT_FABRIC: usize = 20;
+/// Two packets: a service of less than some dozen packets a second has no steadier rate.
+const LEAST_BITS: u64 = 24_000;
 
 /// The scenario of a drawn policy.
 fn scenario(drawn: &RandomPolicy, seconds: u64) -> Scenario {
@@ -93,16 +98,20 @@ struct Verdict {
     instances: usize,
     /// Instances within 5 % of the due rate in the last third.
     met: usize,
-    /// The largest ratio of a second to a maximum or a cap, with its place.
+    /// The largest ratio of a second to a maximum, with its place.
     above: (f64, String),
+    /// The smallest ratio of a second to what is due of a guarantee, with its place.
+    below: (f64, String),
+    /// The seconds, of any guarantee, with less than 95 % of it.
+    short: std::collections::BTreeSet<usize>,
     lines: Vec<String>,
 }
 
 fn judge(drawn: &RandomPolicy, seconds: u64) -> Verdict {
     let received = Received::of(drawn, seconds);
     let due = drawn.due(|machine, service| Bandwidth::from_bps(received.settled(machine, service)));
-    let mut verdict = Verdict { instances: drawn.loads.len(), ..Verdict::default() };
-    for (load, due) in drawn.loads.iter().zip(due) {
+    let mut verdict = Verdict { instances: drawn.loads.len(), below: (1.0, String::new()), ..Verdict::default() };
+    for (load, &due) in drawn.loads.iter().zip(&due) {
         let got = received.settled(load.machine, load.service);
         // An instance that is due nothing has the lowest limit: a packet from time to time.
         let least = 2 * weir_control::rack_broker::LOWEST_LIMIT.bps();
@@ -127,40 +136,83 @@ fn judge(drawn: &RandomPolicy, seconds: u64) -> Verdict {
             verdict.lines.push(format!("  {:?} {:?}: {by_second:?}", load.machine, load.service));
         }
     }
-    check_maxima(drawn, &received, &mut verdict);
+    let due: BTreeMap<(MachineId, ServiceId), u64> =
+        drawn.loads.iter().zip(due).map(|(load, due)| ((load.machine, load.service), due.bps())).collect();
+    for place in places(drawn) {
+        check_bounds(drawn, &received, &due, &place, &mut verdict);
+    }
     verdict
 }
 
-/// Every service with a maximum, at every point, in every second.
-fn check_maxima(drawn: &RandomPolicy, received: &Received, verdict: &mut Verdict) {
-    let (services, network) = (drawn.policy.services(), drawn.policy.network());
-    let racks = network.racks().iter().map(|rack| (rack.name().to_owned(), rack.machines().to_vec()));
-    let all = (0..network.machines().len() as u32).map(MachineId);
-    let machines = all.clone().map(|machine| (network.machine(machine).name().to_owned(), vec![machine]));
-    let places: Vec<(ContentionPoint, String, Vec<MachineId>)> = (machines
-        .map(|(name, at)| (ContentionPoint::Machine, name, at)))
-    .chain(racks.map(|(name, at)| (ContentionPoint::Rack, name, at)))
-    .chain([(ContentionPoint::Fabric, "fabric".to_owned(), all.collect())])
-    .collect();
+/// A place with guarantees and maxima, and its machines.
+struct Place {
+    point: ContentionPoint,
+    name: String,
+    machines: Vec<MachineId>,
+}
+
+fn places(drawn: &RandomPolicy) -> Vec<Place> {
+    let network = drawn.policy.network();
+    let all: Vec<MachineId> = (0..network.machines().len() as u32).map(MachineId).collect();
+    let machine = |id: &MachineId| Place {
+        point: ContentionPoint::Machine,
+        name: network.machine(*id).name().to_owned(),
+        machines: vec![*id],
+    };
+    let rack = |rack: &weir_policy::Rack| Place {
+        point: ContentionPoint::Rack,
+        name: rack.name().to_owned(),
+        machines: rack.machines().to_vec(),
+    };
+    let mut places: Vec<Place> = all.iter().map(machine).chain(network.racks().iter().map(rack)).collect();
+    places.push(Place { point: ContentionPoint::Fabric, name: "fabric".to_owned(), machines: all });
+    places
+}
+
+/// Whether the policy limits anything at the fabric.
+fn shares_fabric(drawn: &RandomPolicy) -> bool {
+    let limits = |service: &weir_policy::Service| {
+        let share = service.share(ContentionPoint::Fabric, drawn.direction);
+        share.min > Bandwidth::ZERO || !share.max.is_unlimited()
+    };
+    drawn.policy.services().iter().any(|(_, service)| limits(service))
+        || !drawn.policy.fabric_capacity(drawn.direction).is_unlimited()
+}
+
+/// Every service with a guarantee or a maximum at the place, in every second. Of a guarantee as much
+/// is due as `weir allocate` yields for the instances there: their demand may be less.
+fn check_bounds(
+    drawn: &RandomPolicy,
+    received: &Received,
+    due: &BTreeMap<(MachineId, ServiceId), u64>,
+    place: &Place,
+    verdict: &mut Verdict,
+) {
+    let services = drawn.policy.services();
+    let settled = if shares_fabric(drawn) { SETTLED_AT_FABRIC } else { SETTLED };
     for (id, service) in services.iter() {
+        let share = service.share(place.point, drawn.direction);
         let within =
             |leaf: ServiceId| std::iter::successors(Some(leaf), |at| services.get(*at).parent()).any(|at| at == id);
-        for (point, name, machines) in &places {
-            let max = service.share(*point, drawn.direction).max;
-            if max.is_unlimited() {
-                continue;
+        let instances: Vec<(MachineId, ServiceId)> = (place.machines.iter())
+            .flat_map(|machine| services.leaves().map(move |(leaf, _)| (*machine, leaf)))
+            .filter(|(_, leaf)| within(*leaf))
+            .collect();
+        let all_due: u64 = instances.iter().filter_map(|instance| due.get(instance)).sum();
+        let guaranteed = share.min.bps().min(all_due);
+        for second in SETTLED..received.seconds {
+            let sum: u64 = instances.iter().map(|(machine, leaf)| received.second(*machine, *leaf, second)).sum();
+            let at = || format!("{} at {}, second {second}", service.path(), place.name);
+            let ratio = sum as f64 / share.max.bps() as f64;
+            if !share.max.is_unlimited() && ratio > verdict.above.0 {
+                verdict.above = (ratio, at());
             }
-            for second in SETTLED as usize..received.seconds {
-                let sum: u64 = machines
-                    .iter()
-                    .flat_map(|machine| services.leaves().map(move |(leaf, _)| (*machine, leaf)))
-                    .filter(|(_, leaf)| within(*leaf))
-                    .map(|(machine, leaf)| received.second(machine, leaf, second))
-                    .sum();
-                let ratio = sum as f64 / max.bps() as f64;
-                if ratio > verdict.above.0 {
-                    verdict.above = (ratio, format!("{} at {name}, second {second}", service.path()));
-                }
+            let ratio = (sum + LEAST_BITS) as f64 / guaranteed.max(1) as f64;
+            if guaranteed > 0 && second >= settled && ratio < verdict.below.0 {
+                verdict.below = (ratio, at());
+            }
+            if guaranteed > 0 && second >= settled && ratio < 0.95 {
+                verdict.short.insert(second);
             }
         }
     }
@@ -195,11 +247,18 @@ fn judge_all(seeds: &[u64]) -> Vec<(RandomPolicy, Verdict)> {
 fn random_policies_give_due_rates() {
     let first = number("WEIR_FIRST_POLICY", 1);
     let seeds: Vec<u64> = (first..first + number("WEIR_POLICIES", 20)).collect();
-    let (mut instances, mut met, mut deviating, mut exceeding) = (0, 0, Vec::new(), Vec::new());
+    let (mut instances, mut met) = (0, 0);
+    let (mut deviating, mut exceeding, mut short) = (Vec::new(), Vec::new(), Vec::new());
     for (drawn, verdict) in judge_all(&seeds) {
         (instances, met) = (instances + verdict.instances, met + verdict.met);
+        let seconds = std::env::var_os("WEIR_SECONDS").is_some();
+        if seconds {
+            println!("{}", drawn.text);
+        }
         if verdict.met < verdict.instances {
             deviating.push(drawn.seed);
+        }
+        if verdict.met < verdict.instances || seconds {
             println!("seed {} ({}):\n{}", drawn.seed, drawn.direction, verdict.lines.join("\n"));
         }
         let (ratio, place) = &verdict.above;
@@ -207,9 +266,21 @@ fn random_policies_give_due_rates() {
             exceeding.push(drawn.seed);
             println!("seed {} ({}): {ratio:.2} times the maximum of {place}", drawn.seed, drawn.direction);
         }
+        let (ratio, place) = &verdict.below;
+        if *ratio < 0.95 {
+            short.push(drawn.seed);
+            let seconds = &verdict.short;
+            println!(
+                "seed {} ({}): {ratio:.2} of the guarantee of {place}; in all {seconds:?}",
+                drawn.seed, drawn.direction
+            );
+        }
     }
     println!("{met} of {instances} instances within 5 %; others: {deviating:?}; maxima exceeded: {exceeding:?}");
+    println!("guarantees missed in a second: {short:?}");
     assert!(met * 100 >= instances * 97, "{met} of {instances} instances are within 5 %: seeds {deviating:?}");
     // One of a hundred policies may; none of the twenty in the checks.
     assert!(exceeding.len() * 100 <= seeds.len(), "a maximum is exceeded in a second: seeds {exceeding:?}");
+    // One of twenty policies may.
+    assert!(short.len() * 20 <= seeds.len().max(20), "a guarantee is missed in a second: seeds {short:?}");
 }
