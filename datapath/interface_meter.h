@@ -69,6 +69,11 @@
  * In a search, windows last a fifth of the interval, as the receive meters' do (200 us of 1,000 us).
  */
 #define WEIR_SEARCH_PART 5
+/*
+ * A port that marked in one of the last 100 windows marks. If its link is saturated without a mark,
+ * its queue is short, and nothing is lost.
+ */
+#define WEIR_MARKING_WINDOWS 100
 /* Doublings after which the step, 1/40 of R without one, is half of R. */
 #define WEIR_SEARCH_STEPS 5
 /* Phases of a search, see weir_interface_meter_search(). */
@@ -103,6 +108,8 @@ struct weir_interface_meter {
 	u32 full;           /* 1: usage of the last window was in (C, 16/15 C] */
 	u32 settling;       /* 1: `peak` was not 0 in the last window: usage reflects its marks */
 	u32 search;         /* WEIR_SEARCH_* */
+	u32 marking;        /* windows until the port counts as one that does not mark */
+	u32 reserved;
 	u32 steps;          /* of the search so far, while the link was saturated, up to WEIR_SEARCH_STEPS */
 };
 
@@ -246,10 +253,10 @@ WEIR_INLINE u64 weir_interface_meter_interval(const struct weir_interface_meter 
 	return meter->search ? weir_interval_clamp(meter->law.interval / WEIR_SEARCH_PART) : meter->law.interval;
 }
 
-/* Returns 1 if marks met the own queue in the last window or the one before: they show the excess. */
+/* Returns 1 if marks show the excess: those of the port, or of EyeQ's law. */
 WEIR_INLINE u32 weir_interface_meter_is_marked(const struct weir_interface_meter *meter)
 {
-	return !meter->law.marks || meter->peak || meter->settling || meter->short_marked;
+	return !meter->law.marks || meter->marking;
 }
 
 /*
@@ -337,6 +344,7 @@ WEIR_ONCE int weir_interface_meter_close(struct weir_interface_meter *meter, u64
 	if (meter->capacity) {
 		meter->full = weir_interface_meter_is_full(meter, meter->usage);
 		weir_interface_meter_search(meter);
+		meter->marking -= meter->marking > 0;
 		meter->rate = weir_interface_meter_step(meter, counted);
 		stepped = 1;
 	}
@@ -416,6 +424,8 @@ WEIR_ONCE u64 weir_interface_meter_capacity_of(const struct weir_interface_meter
 WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usage, u32 packets, u32 marked,
 				 u64 committed)
 {
+	if (interface->full && marked)
+		interface->marking = WEIR_MARKING_WINDOWS;
 	if (!interface->full || usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		return;
 	if (marked && interface->peak < interface->capacity)
@@ -462,6 +472,8 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	meter->queued = known && weir_interface_meter_was_full(interface, usage);
 	if (!meter->queued)
 		return;
+	if (meter->window.marked)
+		interface->marking = WEIR_MARKING_WINDOWS;
 	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		meter->window.marked = 0;
 	if (usage > most)

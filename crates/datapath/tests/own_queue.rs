@@ -376,6 +376,8 @@ struct Metered {
     /// The highest R of two periods of half an interval of the interface, and when the second began.
     held: [f64; 2],
     held_at: u64,
+    /// Whether the last window met the own queue.
+    met_queue: bool,
     opened: u64,
     /// What the interface had received when the window opened, and what of it was the service's since.
     beside: u64,
@@ -394,6 +396,7 @@ impl Metered {
             unqueued: None,
             held: [0.0; 2],
             held_at: 0,
+            met_queue: false,
             opened: 0,
             beside: 0,
             bytes: 0,
@@ -420,6 +423,7 @@ impl Metered {
         let (own, all, intervals) = (bps(self.bytes), bps(received - self.beside), elapsed / 200_000);
         let off = if full { (7.0 / 8.0, 9.0 / 8.0) } else { (1.0, 16.0 / 15.0) };
         let queued = off.0 * CAPACITY < all && all <= off.1 * CAPACITY && intervals <= 32;
+        self.met_queue = queued;
         let crowd = queued && own >= all * 5.0 / 8.0;
         let marked = if crowd { 0.0 } else { f64::from(self.marked) / f64::from(self.packets.max(1)) };
         seen.crowd += u32::from(crowd && self.marked > 0);
@@ -457,11 +461,15 @@ impl Metered {
 struct Search {
     phase: u32,
     steps: i32,
+    /// Windows until the port counts as one that does not mark.
+    marking: u32,
 }
 
 impl Search {
     /// After a window with this usage, under R `was`.
-    fn window(&mut self, usage: f64, was: f64, marked: bool) {
+    fn window(&mut self, usage: f64, was: f64) {
+        let marked = self.marking > 0;
+        self.marking = self.marking.saturating_sub(1);
         let saturated = usage <= CAPACITY * 16.0 / 15.0 && usage >= CAPACITY * 1.04;
         let ends = if saturated { was <= CAPACITY / 3.0 } else { was >= CAPACITY || usage >= CAPACITY * 0.96 };
         let (phase, steps) = match self.phase {
@@ -516,7 +524,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
             let y = if idle { usage.max(peak.min(CAPACITY)) } else { usage.max(peak) } / CAPACITY;
             let is = interface.rate().bps() as f64;
             let was = before.rate().bps() as f64;
-            search.window(usage, was, short[1] > 0 || settling || peak > 0.0);
+            search.window(usage, was);
             if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
                 assert!(is <= CAPACITY / 3.0 + 1.0, "{is}");
                 seen.fell += u32::from(is < 0.9 * was);
@@ -538,6 +546,9 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
             assert_eq!(interface.rate(), before.rate());
         }
         let crowd = usage >= interface.usage().bps() / 8 * 5;
+        if full && marked {
+            search.marking = 100;
+        }
         if full && !crowd && marked {
             peak = peak.max(CAPACITY);
         }
@@ -551,7 +562,11 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
             if model.is_tie(now, received) {
                 return;
             }
+            let marks = model.marked > 0;
             peak = peak.max(model.close(now, received, full, seen));
+            if marks && model.met_queue {
+                search.marking = 100;
+            }
         }
         received += bytes.get();
         model.bytes += bytes.get();
@@ -567,10 +582,11 @@ fn marks_count_as_in_the_table() {
     // Windows of a full interface, of one that is not, of one with little, and of any.
     let load = || prop_oneof![3 => 1.005..1.06f64, 3 => 0.5..0.95f64, 1 => 0.05..0.5f64, 3 => 0.5..1.2f64];
     let packet = |load: f64, marks| (0..3usize, 20_000..60_000u64, Just(load), prop::bool::weighted(marks));
-    let marks = prop_oneof![Just(0.7), Just(0.0)];
-    let window =
-        (load(), marks).prop_flat_map(move |(load, marks)| prop::collection::vec(packet(load, marks), 10..120));
-    let packets = prop::collection::vec(window, 4..12).prop_map(|windows| windows.concat());
+    let window = move |marks| load().prop_flat_map(move |load| prop::collection::vec(packet(load, marks), 10..120));
+    // The port marks, or it does not.
+    let windows =
+        prop_oneof![Just(0.7), Just(0.0)].prop_flat_map(move |marks| prop::collection::vec(window(marks), 4..12));
+    let packets = windows.prop_map(|windows| windows.concat());
     let strategy = (packets, prop::array::uniform3(0..10_000_000_000u64));
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let seen = std::cell::RefCell::new(Seen::default());
