@@ -9,6 +9,7 @@
 
 #include "limiter.h"
 #include "packet.h"
+#include "policer.h"
 
 /* ns by which weir_probe (probe.bpf.c) delays a packet */
 #define WEIR_PROBE_WAIT 50000000ULL
@@ -43,6 +44,19 @@ struct weir_step {
 	u64 rate;  /* bit/s */
 	u32 bytes; /* of the packet */
 	u32 set;   /* 1: set the limiter's rate to `rate` first */
+};
+
+/* One operation of weir_police_step (verdict.bpf.c) on its policer, as the test writes it into the frame. */
+struct weir_police_step {
+	u64 now;      /* ns */
+	u64 limit;    /* bit/s */
+	u64 interval; /* ns */
+	u64 followed; /* bytes of followers */
+	u64 passed;   /* bytes of strangers */
+	u32 bytes;    /* of the packet */
+	u32 segments;
+	u32 ect;
+	u32 reserved;
 };
 
 #endif

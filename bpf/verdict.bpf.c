@@ -5,6 +5,8 @@
  *   weir_verdict   Parses and classifies its frame. The result is in weir_found.
  *   weir_limit     Reads a struct weir_step from its frame, applies it to the limiter in weir_limiters,
  *                  and stores the departure time in weir_departed.
+ *   weir_police_step  Reads a struct weir_police_step from its frame, applies it to the policer in weir_policers as a tick
+ *                  and a packet do, and stores the verdict in weir_departed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -12,6 +14,7 @@
 #include "auxiliary.h"
 #include "classify.h"
 #include "limiter.h"
+#include "receive_tick.h"
 #include "tables.h"
 
 struct {
@@ -41,6 +44,13 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } weir_departed SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct weir_policer);
+} weir_policers SEC(".maps");
 
 SEC("classifier")
 int weir_verdict(struct __sk_buff *skb)
@@ -73,6 +83,21 @@ int weir_limit(struct __sk_buff *skb)
 	if (step.set)
 		weir_limiter_set_rate(limiter, step.now, step.rate);
 	*departed = weir_limiter_departure(limiter, step.now, step.bytes);
+	return 0;
+}
+
+SEC("classifier")
+int weir_police_step(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct weir_policer *policer = bpf_map_lookup_elem(&weir_policers, &key);
+	u64 *verdict = bpf_map_lookup_elem(&weir_departed, &key);
+	struct weir_police_step step WEIR_ALIGNED;
+
+	if (!policer || !verdict || weir_load(skb, 0, &step, sizeof(step)))
+		return 1;
+	weir_tick_policer(policer, step.now, step.limit, step.interval, 0, step.followed, step.passed);
+	*verdict = weir_police(policer, step.now, step.bytes, step.segments, step.ect);
 	return 0;
 }
 

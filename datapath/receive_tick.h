@@ -37,6 +37,7 @@
 #define WEIR_RECEIVE_TICK_H
 
 #include "interface_meter.h"
+#include "policer.h"
 
 /*
  * Least number of bursts in a window: one burst is then at most a quarter of its usage, as a
@@ -57,6 +58,9 @@ struct weir_arrivals {
 /* Sum over all CPUs for one service since the last tick. */
 struct weir_taken {
 	u64 bytes;
+	u64 dropped_bytes;  /* by the policer (policer.h); not in `bytes` */
+	u64 followed_bytes; /* of followers, in `bytes` */
+	u64 stranger_bytes; /* of strangers to a service with a receive limit, in `bytes` */
 	u32 packets;
 	u32 marked;
 };
@@ -79,6 +83,21 @@ WEIR_INLINE void weir_tick_take(struct weir_arrivals *arrivals, struct weir_take
 	arrivals->taken_marked = marked;
 	if (taken->marked > taken->packets)
 		taken->marked = taken->packets;
+}
+
+/* Adds what a CPU's policer counted since the last tick. */
+WEIR_INLINE void weir_tick_take_policed(struct weir_policed *policed, struct weir_taken *taken)
+{
+	u64 dropped = policed->dropped_bytes;
+	u64 followed = policed->followed_bytes;
+	u64 strangers = policed->bytes;
+
+	taken->dropped_bytes += dropped - policed->taken_dropped;
+	taken->followed_bytes += followed - policed->taken_followed;
+	taken->stranger_bytes += strangers - policed->taken_bytes;
+	policed->taken_bytes = strangers;
+	policed->taken_dropped = dropped;
+	policed->taken_followed = followed;
 }
 
 /* Records the marks that count at the interface. */
@@ -162,6 +181,27 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 	weir_note_own_queue(interface, meter, interface->received, elapsed);
 	weir_receive_meter_close(meter, now, elapsed, counted);
 	return 1;
+}
+
+/*
+ * Counts what followers and strangers sent since the last tick, and sets the strangers' rate under `limit` bit/s (0:
+ * none). `interval` is that of the service's meter, so that w and y are of windows of one length. Returns the bytes that
+ * have left the virtual queue, which the meter counts in place of `strangers`.
+ */
+WEIR_INLINE u64 weir_tick_policer(struct weir_policer *policer, u64 now, u64 limit, u64 interval, u64 slack, u64 followed,
+				  u64 strangers)
+{
+	u64 elapsed = weir_window_elapsed(&policer->followers, now);
+	u64 counted, backlog = weir_policer_backlog(policer, now), entered = policer->backlog + strangers;
+
+	weir_window_add(&policer->followers, followed, 0, 0);
+	if (weir_tick_closes(elapsed, interval, slack, &counted)) {
+		weir_policer_follow(policer, weir_window_usage(&policer->followers, elapsed));
+		weir_window_open(&policer->followers, now);
+	}
+	weir_policer_set(policer, now, weir_capacity_clamp(limit));
+	policer->backlog = weir_policer_backlog(policer, now);
+	return entered > backlog ? entered - backlog : 0;
 }
 
 #endif

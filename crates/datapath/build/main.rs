@@ -54,6 +54,7 @@ const SAFE: &[&str] = &[
     "weir_machine_egress_departure",
     "weir_meter_add",
     "weir_pacing_pass",
+    "weir_police",
     "weir_rate_law",
     "weir_receive_meter_init",
     "weir_receive_meter_packet",
@@ -68,6 +69,7 @@ const SAFE: &[&str] = &[
     "weir_tick_set_interval",
     "weir_tick_marks",
     "weir_tick_meter",
+    "weir_tick_policer",
     "weir_tick_take",
     "weir_wire_bytes",
 ];

@@ -13,6 +13,7 @@
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
+//! | [`Policer`] | packets of senders that ignore feedback → pass, mark or drop | `policer.h`, `receive_tick.h` |
 //! | [`FeedbackSampler`] | a service's packets → those that trigger feedback | `feedback_sampler.h` |
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → their departures from a shared interface | `departure.h`, `lease.h` |
@@ -37,6 +38,7 @@ mod interface_meter;
 mod limiter;
 mod meter;
 mod parameters;
+mod policer;
 mod rate_law;
 mod receive_meter;
 
@@ -51,5 +53,6 @@ pub use interface_meter::{InterfaceMeter, Received};
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};
 pub use parameters::{Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};
+pub use policer::{PoliceVerdict, Policer};
 pub use rate_law::RateLaw;
 pub use receive_meter::ReceiveMeter;

@@ -100,6 +100,8 @@ pub struct ShaperParameters {
     pub feedback_bytes: Bytes,
     /// The mean time after which the next packet triggers feedback, whatever its size; zero: only bytes count.
     pub feedback_interval: Duration,
+    /// Whether senders that do not apply feedback are policed at a receive limit (`datapath/policer.h`).
+    pub polices: bool,
     /// The interface meter.
     pub interface: InterfaceParameters,
     /// The sending side.
@@ -129,6 +131,8 @@ impl ShaperParameters {
         // Ours, after EyeQ's 100 µs: R changes each interval, and advertising it each interval
         // costs 2.6 Mb/s (64 B each 200 µs).
         feedback_interval: Duration::from_micros(200),
+        // Ours.
+        polices: true,
         interface: InterfaceParameters {
             // EyeQ: 1,000 µs, five intervals of the receive meters, so that they settle in between.
             interval: Duration::from_micros(1000),
@@ -168,6 +172,7 @@ impl ShaperParameters {
         // After 10,000 B or 100 µs.
         feedback_bytes: Bytes::new(10_000),
         feedback_interval: Duration::from_micros(100),
+        polices: false,
         interface: InterfaceParameters {
             // Each 1,000 µs against 9,000 of 10,000 Mb/s.
             interval: Duration::from_micros(1000),

@@ -43,6 +43,16 @@ impl ReceiveMeter {
         due.then(|| self.rate())
     }
 
+    /// Counts bytes that have left the virtual queue of the policer, in the open window.
+    pub fn count(&mut self, bytes: Bytes) {
+        self.raw.window.bytes = self.raw.window.bytes.saturating_add(bytes.get()).min(abi::WINDOW_BYTES_MAX);
+    }
+
+    /// Takes back the bytes of the last packet, which has entered the virtual queue of the policer.
+    pub fn take_back(&mut self, bytes: Bytes) {
+        self.raw.window.bytes = self.raw.window.bytes.saturating_sub(bytes.get());
+    }
+
     pub(crate) fn raw(&self) -> &abi::ReceiveMeter {
         &self.raw
     }

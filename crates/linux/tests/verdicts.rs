@@ -8,11 +8,11 @@ use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use frames::{Random, filters, frame};
-use weir_datapath::abi::{Found, Rule, Step, Table, UNCLASSIFIED};
-use weir_datapath::{Classifier, Limiter, parse, starts};
+use weir_datapath::abi::{self, Found, PoliceStep, Rule, Step, Table, UNCLASSIFIED};
+use weir_datapath::{Classifier, Limiter, PoliceVerdict, Policer, parse, starts};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
-use weir_units::{Bandwidth, Bytes, Instant};
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -113,4 +113,51 @@ fn kernel_and_native_departures_agree() {
         let kernel: u64 = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
         assert_eq!(kernel, expected, "at {now}, {bytes} B");
     }
+}
+
+/// One sequence of packets, ticks and limits through the kernel and through what the simulator calls.
+#[test]
+fn kernel_and_native_policers_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0004;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_police_step");
+    let mut native = Policer::default();
+    let (mut now, mut limit, mut found) = (0u64, 0, [0; 3]);
+    for _ in 0..30_000 {
+        // Mean distances from 2 us to 0.5 s: floods, traffic near the limits, and pauses.
+        now += random.next() >> random.pick(&[36, 46, 46, 50, 52]);
+        if random.one_in(1000) {
+            limit = random.pick(&[0, 10_000, 999_983, 20_000_000, 1_000_000_007, 8_000_000_000_000]);
+        }
+        let followed = if random.one_in(4) { random.below(1_000_000) } else { 0 };
+        let (bytes, segments, ect) = (64 + random.below(65_537) as u32, 1 + random.below(45) as u32, random.one_in(2));
+        let (interval, passed) = (Duration::from_millis(2), random.below(100_000));
+        let (rate, at) =
+            (if limit == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(limit) }, Instant::from_nanos(now));
+        native.tick(at, rate, interval, Bytes::new(followed), Bytes::new(passed));
+        let expected = match native.police(at, Bytes::new(bytes.into()), segments, ect) {
+            PoliceVerdict::Pass => abi::POLICE_PASS,
+            PoliceVerdict::Mark => abi::POLICE_MARK,
+            PoliceVerdict::Drop => abi::POLICE_DROP,
+        };
+        let interval = interval.nanos();
+        let step = PoliceStep { now, limit, interval, followed, passed, bytes, segments, ect: ect.into(), reserved: 0 };
+        run(&mut object, "weir_police_step", bytemuck::bytes_of(&step));
+        let verdict: u64 = Array::try_from(object.map("weir_departed").expect("a map"))
+            .expect("the sizes agree")
+            .get(&0, 0)
+            .expect("a result");
+        let Value(kernel): Value<abi::Policer> = Array::try_from(object.map("weir_policers").expect("a map"))
+            .expect("the sizes agree")
+            .get(&0, 0)
+            .expect("a policer");
+        assert_eq!((verdict, &kernel), (expected.into(), native.raw()), "at {now}, {step:?}");
+        found[expected as usize] += 1;
+    }
+    println!("{found:?} packets passed, were marked and dropped");
+    assert!(found.iter().all(|count| *count > 100), "{found:?}");
 }

@@ -1,0 +1,66 @@
+//! [`Policer`]: the bound on what senders without Weir deliver to a service with a receive limit.
+//!
+//! The rule, its constants and its source are in `datapath/policer.h`. Call [`Policer::tick`] when followers' packets
+//! arrive and when the limit changes, and [`Policer::police`] once per packet of any other sender, in order of time.
+//!
+//! Worked example: a limit of 20 Mb/s and a UDP flood of 200 Mb/s. 0.31 s of the limit pass at once, then one packet in
+//! ten.
+
+use crate::abi;
+use crate::parameters::{from_limit, limit};
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
+
+/// The decision about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoliceVerdict {
+    /// It passes unchanged.
+    Pass,
+    /// It passes and is marked CE.
+    Mark,
+    /// It is dropped.
+    Drop,
+}
+
+/// Polices the senders of one service at its receiver that do not apply feedback.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policer {
+    raw: abi::Policer,
+}
+
+impl Policer {
+    /// Counts `followed` bytes of senders that apply feedback and `passed` bytes of others since the last call, and sets
+    /// the rate of the others under the service's receive limit, which is unlimited or clamped to 10 kb/s to 8 Tb/s.
+    /// `interval` is that of the service's meter. Returns the bytes that have left the virtual queue: the meter counts
+    /// them in place of `passed` ([`ReceiveMeter::count`](crate::ReceiveMeter::count)).
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        limit: Bandwidth,
+        interval: Duration,
+        followed: Bytes,
+        passed: Bytes,
+    ) -> Bytes {
+        let (limit, interval) = (self::limit(limit), interval.nanos());
+        Bytes::new(abi::tick_policer(&mut self.raw, now.nanos(), limit, interval, 0, followed.get(), passed.get()))
+    }
+
+    /// The decision about `bytes` in `segments` packets at `now`; `ect`: the sender uses ECN.
+    pub fn police(&mut self, now: Instant, bytes: Bytes, segments: u32, ect: bool) -> PoliceVerdict {
+        let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
+        match abi::police(&mut self.raw, now.nanos(), bytes, segments, ect.into()) as u32 {
+            abi::POLICE_PASS => PoliceVerdict::Pass,
+            abi::POLICE_MARK => PoliceVerdict::Mark,
+            _ => PoliceVerdict::Drop,
+        }
+    }
+
+    /// The rate of the strangers; unlimited without a limit.
+    pub fn rate(&self) -> Bandwidth {
+        from_limit(self.raw.rate)
+    }
+
+    /// The C structure.
+    pub fn raw(&self) -> &abi::Policer {
+        &self.raw
+    }
+}

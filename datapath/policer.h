@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Policer: the bound on what senders without Weir deliver to a service with a receive limit.
+ *
+ * R holds only senders that apply feedback. All others (strangers) share one virtual queue per
+ * service: it fills with the bytes that pass and drains at the strangers' rate. Its length is
+ * counted in ns of that rate.
+ *
+ *   up to F       the packet passes
+ *   F to F + F/4  one packet in 1/p is marked CE if its sender uses ECN, else dropped;
+ *                 p = ((length - F) / (F / 4))^2, summed up until it yields a packet
+ *   above         the packet is dropped
+ *
+ * F is 250 ms, or 10 full packets if the limit takes longer for them. A sender is recognised by its
+ * ECN capability messages (feedback.h), which only a host that applies feedback sends. Its packets
+ * pass and are counted. With the limit C and the followers' usage w, strangers may use
+ *
+ *   length below F/2   33/32 C - w        R alone decides: strangers that it holds are never policed
+ *   else, w = 0        C
+ *   else               15/16 C - w        y stays below C, and R rises
+ *
+ * and always C / 2. Neither side takes more than half of C from the other. The usage y counts what
+ * leaves the virtual queue, not what enters it: TCP that loses packets comes in bursts.
+ *
+ * Worked example: C = 20 Mb/s, a UDP flood of 200 Mb/s. 0.31 s of C (781 kB) fill the virtual queue
+ * in 35 ms; from then on one packet in ten passes. When a follower has w = 4 Mb/s, strangers have 14.75
+ * Mb/s, y is 18.75 Mb/s, and R rises by 3 % an interval until both have 10 Mb/s.
+ *
+ * Bounds: a limit of 10 kb/s to 8 Tb/s or 0 (none), packets up to WEIR_POLICED_MAX bytes; the product
+ * with 8 * 10^9 is below 2^61. Over t ns strangers deliver at most t + 5/4 F of their rate, and a packet.
+ *
+ * Source: the virtual queue of HULL (NSDI 2012) and of phantom-queue policers (BC-PQP, SIGCOMM
+ * 2024); squared probability: RFC 9332; summed probability: RFC 8033 section 5.4. Constants:
+ * docs/design/policer.md.
+ */
+#ifndef WEIR_POLICER_H
+#define WEIR_POLICER_H
+
+#include "usage_window.h"
+
+#define WEIR_POLICE_PASS 0
+#define WEIR_POLICE_MARK 1
+#define WEIR_POLICE_DROP 2
+
+/* ns: F. TCP's least retransmission timeout, 200 ms, in which credit must not be lost, and a quarter. */
+#define WEIR_POLICER_FREE 250000000ULL
+/* Least bytes of F: the initial window of TCP, 10 segments (RFC 6928). */
+#define WEIR_POLICER_FREE_BYTES 15140ULL
+/* Part of F in which p rises from 0 to 1. */
+#define WEIR_POLICER_RAMP_PART 4
+/*
+ * Part of C above it that strangers may use while their virtual queue is short. Senders that R holds, but that are not
+ * recognised as followers, are at C on average, and must not fill it.
+ */
+#define WEIR_POLICER_SLACK_PART 32
+/* Part of C that stays unused beside followers: y is then 15/16 C, and R rises by 3 % per interval. */
+#define WEIR_POLICER_YIELD_PART 16
+/*
+ * w is the mean of about 8 windows: a follower can send its burst in one window and nothing in the next ones
+ * (WEIR_GRAIN_BURSTS), and the strangers' rate must not alternate between C and C / 2.
+ */
+#define WEIR_POLICER_SMOOTH_PART 8
+/* w below C / 4096 counts as 0: less than the floor of R (C / 1000) that a single backlogged follower has. */
+#define WEIR_POLICER_FEW_SHIFT 12
+/* Largest packet that counts, bytes, and most segments of one (their sum of p is below 2^49). */
+#define WEIR_POLICED_MAX (1U << 28)
+#define WEIR_POLICED_SEGMENTS_MAX (1U << 16)
+
+struct weir_policer {
+	/* written by ticks */
+	u64 rate;                     /* bit/s of strangers; 0: no limit */
+	u64 free;                     /* ns: F */
+	u64 followed;                 /* bit/s: w, smoothed */
+	u64 backlog;                  /* bytes in the virtual queue after the last tick */
+	struct weir_window followers; /* bytes of followers */
+	/* written by strangers' packets, under a lock if several CPUs receive them */
+	u64 empty_at;  /* ns: time at which the virtual queue is empty */
+	u64 congested; /* sum of p since the last mark or drop, in 2^-32 */
+};
+
+/* Counters of one CPU for one service with a receive limit. */
+struct weir_policed {
+	u64 bytes;   /* of strangers that passed, marked ones included */
+	u64 packets; /* the same */
+	u64 marked_packets;
+	u64 dropped_bytes;
+	u64 dropped_packets;
+	u64 followed_bytes; /* of followers */
+	u64 taken_bytes; /* only ticks write this and the next two fields */
+	u64 taken_dropped;
+	u64 taken_followed;
+};
+
+/* Returns the length of the virtual queue in ns. */
+WEIR_INLINE u64 weir_policer_length(const struct weir_policer *policer, u64 now)
+{
+	return policer->empty_at > now ? policer->empty_at - now : 0;
+}
+
+/* Returns WEIR_POLICE_* for a stranger's `bytes` in `segments` packets. `ect`: its sender uses ECN. */
+WEIR_INLINE int weir_police(struct weir_policer *policer, u64 now, u32 bytes, u32 segments, int ect)
+{
+	u64 rate = policer->rate, ramp = policer->free / WEIR_POLICER_RAMP_PART;
+	u64 length = weir_policer_length(policer, now), part;
+	int verdict = WEIR_POLICE_PASS;
+
+	if (!rate)
+		return WEIR_POLICE_PASS;
+	if (length >= policer->free + ramp)
+		return WEIR_POLICE_DROP;
+	if (length > policer->free) {
+		part = ((length - policer->free) << 16) / ramp;
+		policer->congested += part * part * (segments < WEIR_POLICED_SEGMENTS_MAX ? segments : WEIR_POLICED_SEGMENTS_MAX);
+		if (policer->congested >> 32) {
+			/* A merged packet is one loss to its sender, however many segments it has. */
+			policer->congested &= 0xffffffff;
+			verdict = ect ? WEIR_POLICE_MARK : WEIR_POLICE_DROP;
+		}
+	}
+	if (verdict != WEIR_POLICE_DROP)
+		policer->empty_at = now + length + (bytes < WEIR_POLICED_MAX ? bytes : WEIR_POLICED_MAX) * 8000000000ULL / rate;
+	return verdict;
+}
+
+/* Returns the bytes in the virtual queue. A length of up to 2^34 ns, which is more than 5/4 F, counts. */
+WEIR_INLINE u64 weir_policer_backlog(const struct weir_policer *policer, u64 now)
+{
+	u64 length = weir_policer_length(policer, now);
+
+	/* rate / 1000 < 2^33.0 and length / 1000 < 2^24.1: the product is below 2^58 */
+	length = length < WEIR_WINDOW_NS_MAX ? length : WEIR_WINDOW_NS_MAX;
+	return policer->rate / 1000 * (length / 1000) / 8000;
+}
+
+/* Sets F and the rate of strangers under `limit` bit/s, 0 or at least 10 kb/s. */
+WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 limit)
+{
+	u64 least = limit ? WEIR_POLICER_FREE_BYTES * 8000000000ULL / limit : 0;
+	u64 followed = policer->followed, rate = limit;
+
+	policer->free = least > WEIR_POLICER_FREE ? least : WEIR_POLICER_FREE;
+	if (followed <= limit >> WEIR_POLICER_FEW_SHIFT)
+		followed = 0;
+	if (weir_policer_length(policer, now) < policer->free / 2)
+		rate += limit / WEIR_POLICER_SLACK_PART;
+	else if (followed)
+		rate -= limit / WEIR_POLICER_YIELD_PART;
+	rate = rate > followed ? rate - followed : 0;
+	policer->rate = rate > limit / 2 ? rate : limit / 2;
+}
+
+/* Counts the `usage` of followers, in bit/s, of a window that is over. */
+WEIR_INLINE void weir_policer_follow(struct weir_policer *policer, u64 usage)
+{
+	policer->followed -= policer->followed / WEIR_POLICER_SMOOTH_PART;
+	policer->followed += usage / WEIR_POLICER_SMOOTH_PART;
+}
+
+#endif
