@@ -159,10 +159,12 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	struct weir_interface_egress *egress;
 	struct weir_destination_entry *entry;
 	struct weir_rate_mailbox *mailbox;
+	struct weir_state *state;
 	u32 slot, weight, key = 0;
 	int newer, changed = 0;
 	u64 rate;
 
+	state = bpf_map_lookup_elem(&weir_states, &key);
 	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
 	if (!egress)
 		return 0;
@@ -212,6 +214,12 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	count_event(feedback_accepted);
 	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
 		entry->capability_acked_at = now;
+	/*
+	 * Without an agent no class applies the rate (htb). A capability message would exempt this host from the
+	 * receiver's policer (policer.h).
+	 */
+	if (!paces(config) && state && state->fallback)
+		return 0;
 	if (entry->capability_sent_at && now - entry->capability_sent_at < WEIR_ECN_REFRESH)
 		return 0;
 	entry->capability_sent_at = now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Ingress path of a tenant's packet: restore the ECN bits, count, send feedback when it is due.
+ * Ingress path of a tenant's packet: restore the ECN bits, police, count, send feedback when it is due.
  *
  * Each CPU has its plain counters. A tick (tick.h) sums them up and computes the rate that feedback
  * carries. Control traffic takes another path (control.h).
@@ -119,59 +119,127 @@ static __always_inline int admit_request(u64 due)
 	return 1;
 }
 
-/* Counts a packet of `bytes` and `segments` for the next tick, and sends feedback if it is due. */
-static __always_inline void receive(struct __sk_buff *skb, const struct weir_config *config,
-				    const struct weir_packet *packet, u32 service, u64 bytes, u32 segments)
+/* Marks a packet CE. */
+static __always_inline void mark_ce(struct __sk_buff *skb, const struct weir_packet *packet)
+{
+	u8 header[WEIR_ECN_IPV4] WEIR_ALIGNED;
+
+	if (packet->family == 4) {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV4))
+			return;
+		weir_ecn_mark_ipv4(header);
+		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV4, 0);
+	} else {
+		if (weir_load(skb, packet->network, header, WEIR_ECN_IPV6))
+			return;
+		weir_ecn_mark_ipv6(header);
+		bpf_skb_store_bytes(skb, packet->network, header, WEIR_ECN_IPV6, BPF_F_RECOMPUTE_CSUM);
+	}
+}
+
+/*
+ * Polices a packet of a service with a receive limit (policer.h). Returns DROP, or NEXT for a packet that passes, marked
+ * or not. Not inlined: the caller's stack is short.
+ */
+static __noinline int police(struct __sk_buff *skb, const struct weir_packet *packet, u32 slot, u32 bytes, u32 segments)
+{
+	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
+	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+	u32 key = 0;
+	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
+	int verdict, ect;
+	u64 now;
+
+	if (!packet || !counting || !receiver || !config)
+		return NEXT;
+	if (decapsulates(packet, slot, tick_time(config->tick))) {
+		counting->policed.followed_bytes += bytes;
+		return NEXT;
+	}
+	ect = packet->ecn != WEIR_NOT_ECT;
+	now = bpf_ktime_get_ns();
+	bpf_spin_lock(&receiver->lock);
+	verdict = weir_police(&receiver->policer, now, bytes, segments, ect);
+	bpf_spin_unlock(&receiver->lock);
+	if (verdict == WEIR_POLICE_DROP) {
+		counting->policed.dropped_bytes += bytes;
+		counting->policed.dropped_packets += segments;
+		return DROP;
+	}
+	counting->policed.bytes += bytes;
+	counting->policed.packets += segments;
+	if (verdict == WEIR_POLICE_MARK) {
+		counting->policed.marked_packets += segments;
+		mark_ce(skb, packet);
+	}
+	return NEXT;
+}
+
+/*
+ * Counts a packet of `bytes` and `segments` for the next tick, and sends feedback if it is due. Returns DROP for a packet
+ * that the policer drops, else NEXT.
+ */
+static __always_inline int receive(struct __sk_buff *skb, const struct weir_config *config,
+				   const struct weir_packet *packet, u32 service, u64 bytes, u32 segments)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	struct weir_counting *counting = bpf_map_lookup_elem(&weir_counting, &slot);
+	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	struct weir_ecn ecn = decapsulate_ecn(skb, packet, service, config->tick);
-	struct weir_receiver *receiver;
 	struct weir_service *settings;
 	struct weir_state *state;
 	u32 key = 0;
 	u64 rate, now;
-	int due;
+	int due, verdict = NEXT;
 
-	if (!counting)
-		return;
-	counting->arrivals.bytes += bytes;
-	if (ecn.capable) {
-		counting->arrivals.packets += segments;
-		if (ecn.marked)
-			counting->arrivals.marked += segments;
+	if (!counting || !receiver)
+		return NEXT;
+	/* The policer of unclassified traffic and of a service without a receive limit has no rate. */
+	if (*(volatile u64 *)&receiver->policer.rate && (packet->has & WEIR_HAS_IP)) {
+		if (ecn.encapsulated)
+			counting->policed.followed_bytes += bytes;
+		else
+			verdict = police(skb, packet, slot, (u32)bytes, segments);
+	}
+	if (verdict == NEXT) {
+		counting->arrivals.bytes += bytes;
+		if (ecn.capable) {
+			counting->arrivals.packets += segments;
+			if (ecn.marked)
+				counting->arrivals.marked += segments;
+		}
 	}
 	mark_active(slot, bytes);
 	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))
-		return;
-	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
+		return verdict;
 	settings = bpf_map_lookup_elem(&weir_services, &slot);
 	state = bpf_map_lookup_elem(&weir_states, &key);
-	if (!receiver || !settings || !state)
-		return;
+	if (!settings || !state)
+		return verdict;
 	rate = *(volatile u64 *)&receiver->meter.rate;
 	if (!rate)
-		return;
+		return verdict;
 	counting->sampler.bytes = settings->feedback_bytes;
 	counting->sampler.interval = settings->feedback_interval;
 	if (!ecn.requests_feedback && weir_feedback_not_due(&counting->sampler, *(volatile u64 *)&state->due, bytes))
-		return;
+		return verdict;
 	now = bpf_ktime_get_ns();
 	due = weir_feedback_due(&counting->sampler, now, bytes);
 	if (!due && (!ecn.requests_feedback || !admit_request(*(volatile u64 *)&state->due)))
-		return;
+		return verdict;
 	/*
 	 * A switch floods frames to unknown destinations, and a bridge port receives them all. Only
 	 * the host that serves the destination sends feedback.
 	 */
 	if (skb->pkt_type == WEIR_PACKET_OTHERHOST && !is_neighbour(packet, now))
-		return;
+		return verdict;
 	/*
 	 * This also applies to a sender that requests feedback: it has the rate, unless the earlier
 	 * feedback was lost.
 	 */
 	if (!is_repeated(packet, slot, rate, now, WEIR_ADVERTISED_HOLD * settings->feedback_interval))
 		counting->feedback_sent += send_feedback(skb, packet, slot, rate, now);
+	return verdict;
 }
 
 #endif

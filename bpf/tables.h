@@ -24,6 +24,7 @@
 #include "interface_meter.h"
 #include "limiter.h"
 #include "meter.h"
+#include "policer.h"
 #include "receive_tick.h"
 #include "siphash.h"
 #include "tunnel.h"
@@ -144,16 +145,21 @@ struct weir_interface {
 /* One CPU's counts of a service's received packets. */
 struct weir_counting {
 	struct weir_arrivals arrivals;
+	struct weir_policed policed;
 	struct weir_feedback_sampler sampler;
 	u64 feedback_sent; /* packets */
 };
 
-/* A service's receiving side, written by ticks; packets read `meter.rate`. */
+/*
+ * A service's receiving side, written by ticks, except for the virtual queue of the policer. Packets read `meter.rate`
+ * and `policer.rate`.
+ */
 struct weir_receiver {
 	struct weir_receive_meter meter;
 	struct weir_taken taken; /* counts of the current tick */
+	struct weir_policer policer;
 	u32 generation;
-	u32 reserved;
+	struct bpf_spin_lock lock; /* of the policer's virtual queue */
 	u32 name[4]; /* of the service whose meter it is */
 };
 

@@ -113,8 +113,10 @@ static long collect_slot(u32 index __attribute__((unused)), struct tick_context 
 		return 1;
 	counting = bpf_map_lookup_percpu_elem(&weir_counting, &slot, context->cpu);
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
-	if (counting && receiver)
+	if (counting && receiver) {
 		weir_tick_take(&counting->arrivals, &receiver->taken);
+		weir_tick_take_policed(&counting->policed, &receiver->taken);
+	}
 	return 0;
 }
 
@@ -181,7 +183,8 @@ static long note_marks_slot(u32 index __attribute__((unused)), struct tick_conte
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	if (!receiver)
 		return 0;
-	context->bytes += receiver->taken.bytes;
+	/* What the policer dropped has crossed the interface, too. */
+	context->bytes += receiver->taken.bytes + receiver->taken.dropped_bytes;
 	service = bpf_map_lookup_elem(&weir_services, &slot);
 	if (!service || !service->known)
 		return 0;
@@ -206,7 +209,7 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
 	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	struct weir_service *service = bpf_map_lookup_elem(&weir_services, &slot);
-	u64 share, limit;
+	u64 share, limit, drained;
 
 	if (!config || !state || !receiver || !service)
 		return 0;
@@ -231,7 +234,10 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 	else
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
 	weir_tick_set_interval(&receiver->meter, service->law.interval, config->grain);
-	weir_tick_meter(&state->receiving, &receiver->meter, now, receiver->taken.bytes, receiver->taken.packets,
+	drained = weir_tick_policer(&receiver->policer, now, limit, receiver->meter.law.interval, config->tick / 2,
+				    receiver->taken.followed_bytes, receiver->taken.stranger_bytes);
+	weir_tick_meter(&state->receiving, &receiver->meter, now,
+			receiver->taken.bytes - receiver->taken.stranger_bytes + drained, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);
 	return 0;
 }

@@ -8,8 +8,9 @@
  *   weir_egress   Classifies and counts the packet, encapsulates ECN towards receivers that send
  *                 feedback (ecn.h), and sets the departure time (skb->tstamp) or the HTB class
  *                 (skb->priority). Both are kernel metadata and not part of the packet. transmit.h
- *   weir_ingress  Classifies and counts the packet, restores the ECN bits, and sends feedback when
- *                 it is due. receive.h
+ *   weir_ingress  Classifies and counts the packet, restores the ECN bits, marks or drops packets of
+ *                 senders without Weir above a receive limit, and sends feedback when it is due.
+ *                 receive.h
  *   tick          Runs the rate law of the receive meters. Packets and a timer run it. tick.h
  *   weir_start    Starts the timer.
  *
@@ -102,15 +103,17 @@ int weir_ingress(struct __sk_buff *skb)
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);
-	meter_packet(service, WEIR_RX, bytes, segments);
-	if (!config->enforces)
+	if (!config->enforces) {
+		meter_packet(service, WEIR_RX, bytes, segments);
 		return NEXT;
+	}
 	if (packet.protocol == WEIR_PROTOCOL_UDP && (packet.has & WEIR_HAS_PORTS) &&
 	    is_control(config, packet.destination_port)) {
 		/*
 		 * On a host that mostly sends, most ingress packets are feedback: they keep tick
 		 * time current.
 		 */
+		meter_packet(service, WEIR_RX, bytes, segments);
 		tick_at(bpf_ktime_get_ns());
 		verdict = receive_control(skb, config, &packet);
 		if (verdict == SEND_CAPABILITY) {
@@ -121,7 +124,10 @@ int weir_ingress(struct __sk_buff *skb)
 		}
 		return verdict;
 	}
-	receive(skb, config, &packet, service, bytes, segments);
+	/* What the policer drops is no usage of the service. It has counters of its own. */
+	if (receive(skb, config, &packet, service, bytes, segments) == DROP)
+		return DROP;
+	meter_packet(service, WEIR_RX, bytes, segments);
 	return NEXT;
 }
 

@@ -206,4 +206,16 @@ WEIR_INLINE struct weir_ecn weir_ecn_arrive_ipv6(u8 header[WEIR_ECN_IPV6])
 	return found;
 }
 
+/* Marks the first WEIR_ECN_IPV4 bytes of an IPv4 header CE. */
+WEIR_INLINE void weir_ecn_mark_ipv4(u8 header[WEIR_ECN_IPV4])
+{
+	weir_ipv4_set(header, WEIR_CE, weir_be16(header + 4));
+}
+
+/* Marks the first WEIR_ECN_IPV6 bytes of an IPv6 header CE. */
+WEIR_INLINE void weir_ecn_mark_ipv6(u8 header[WEIR_ECN_IPV6])
+{
+	weir_ipv6_set(header, weir_ipv6_word(header) | (u32)WEIR_CE << 20);
+}
+
 #endif

@@ -33,11 +33,21 @@ const REPEAT: u32 = 50_000;
 const SERVICES: u16 = 20;
 /// The port of the last.
 const LAST: u16 = 7000 + SERVICES - 1;
+/// The ports of a service with a receive limit that no run reaches, and of one whose limit each run exceeds.
+const LIMITED: u16 = 7001;
+const FLOODED: u16 = 7002;
 
 /// Services are the TCP ports from 7000.
 fn policy() -> Policy {
-    let services: String =
-        (0..SERVICES).map(|i| format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ] }}\n", 7000 + i)).collect();
+    let service = |i: u16| {
+        let limit = match 7000 + i {
+            LIMITED => ", machine: { rx: { max: 9Gb/s } }",
+            FLOODED => ", machine: { rx: { max: 10kb/s } }",
+            _ => "",
+        };
+        format!("  s{i}: {{ match: [ {{ protocol: tcp, port: {} }} ]{limit} }}\n", 7000 + i)
+    };
+    let services: String = (0..SERVICES).map(service).collect();
     let text = format!(
         "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks: {{ r: {{ uplink: 10Gb/s, machines: [a, b] }} }}\n\
          services:\n{services}"
@@ -201,9 +211,26 @@ impl Bench {
             for (name, frame) in frames {
                 self.row(&format!("{family} arrives, {name}"), Direction::Rx, &frame, Some(ARRIVING));
             }
+            self.policed(ipv6, family);
             let replayed = control(Message::FeedbackAck, ipv6, 7000, 1);
             self.row(&format!("{family} feedback arrives, replayed"), Direction::Rx, &replayed, None);
             self.feedback_cost(ipv6, family);
+        }
+    }
+
+    /// Packets to services with a receive limit. Those of senders without Weir read the clock and take a lock.
+    fn policed(&mut self, ipv6: bool, family: &str) {
+        let [a, b, c] = [1, 2, 3].map(|last| address(last, ipv6));
+        let come = |from, port, ecn| tcp(ethernet(ipv6, true), from, a, port, 10, ecn);
+        self.sequence += 1;
+        let capability = control(Message::EcnCapability, ipv6, LIMITED, self.sequence);
+        self.datapath.cost(Direction::Rx, &capability, 1).expect("a test run");
+        // A run sees the first packet's marker only: the program takes it off the frame that it is repeated on.
+        let name = format!("{family} arrives under a limit, with Weir");
+        self.row(&name, Direction::Rx, &come(b, LIMITED, 0), None);
+        for (name, port) in [("passes", LIMITED), ("is dropped", FLOODED)] {
+            let name = format!("{family} arrives under a limit, without Weir, {name}");
+            self.row(&name, Direction::Rx, &come(c, port, 0), None);
         }
     }
 

@@ -27,6 +27,23 @@ pub struct ReceiveReading {
     pub marked: u64,
     /// Feedback packets sent.
     pub feedback_sent: u64,
+    /// The packets that the policer decided about.
+    pub policed: PolicedReading,
+}
+
+/// Packets from senders without Weir to a service with a receive limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PolicedReading {
+    /// Bytes that passed, in marked packets too.
+    pub bytes: u64,
+    /// Packets that passed, marked ones included.
+    pub packets: u64,
+    /// Packets that were marked.
+    pub marked_packets: u64,
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+    /// Packets that were dropped.
+    pub dropped_packets: u64,
 }
 
 /// The ticks of the meters, and the timer.
@@ -70,6 +87,13 @@ impl InterfaceDatapath {
             packets: meter.packets,
             marked: meter.marked,
             feedback_sent: counting.iter().map(|cpu| cpu.feedback_sent).sum(),
+            policed: PolicedReading {
+                bytes: counting.iter().map(|cpu| cpu.policed.bytes).sum(),
+                packets: counting.iter().map(|cpu| cpu.policed.packets).sum(),
+                marked_packets: counting.iter().map(|cpu| cpu.policed.marked_packets).sum(),
+                dropped_bytes: counting.iter().map(|cpu| cpu.policed.dropped_bytes).sum(),
+                dropped_packets: counting.iter().map(|cpu| cpu.policed.dropped_packets).sum(),
+            },
         })
     }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::frames::{KEY, Message, address, control, ecn, ecn_marker_bits, ethernet, tcp, with_marker};
-use common::{Cable, interface, pause, skipped};
+use common::{Cable, interface, later, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use weir_datapath::{Classifier, FEEDBACK_BYTES, ShaperConfig, SipKey};
 use weir_linux::class::Sending;
@@ -25,16 +25,17 @@ const SIGNED: usize = FEEDBACK_BYTES - 10;
 const PORTS: [u16; 3] = [7000, 7001, 80];
 
 /// `a` under a policy, which the machine of the tests' frames is.
-fn attach(socket: &UdpSocket, nic: &str) -> (Policy, InterfaceDatapath) {
+fn attach(socket: &UdpSocket, nic: &str, bulk: &str) -> (Policy, InterfaceDatapath) {
     let text = "weir: 1
 network:
   nic: NIC
   racks: { r: { uplink: NIC, machines: [a, b] } }
 services:
-  bulk: { match: [ { port: 7000 } ] }
+  bulk: { match: [ { port: 7000 } ]BULK }
   web: { match: [ { port: 7001 } ] }
 ";
-    let (policy, _) = Policy::parse("p.yaml", &text.replace("NIC", nic)).expect("the policy is valid");
+    let (policy, _) =
+        Policy::parse("p.yaml", &text.replace("NIC", nic).replace("BULK", bulk)).expect("the policy is valid");
     let mut datapath = InterfaceDatapath::attach(&interface(), None).expect("attach");
     let services = policy.services();
     let classifier = Classifier::new(services.classification_order(), Some("eth")).expect("supported");
@@ -43,25 +44,33 @@ services:
     let (shaper, sending) = (ShaperConfig::parley(&policy, None, None), Sending::over(&interface()).expect("offloads"));
     datapath.set_shaper(&policy, MachineId(0), &shaper, sending).expect("the shaper");
     datapath.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(KEY) }]).expect("keys");
-    let control = ControlSettings {
-        listen: socket.local_addr().expect("bound"),
-        cookie: weir_linux::settings::cookie(socket).expect("a cookie"),
-        epoch: 1,
-        peers: Vec::new(),
-        timeout: weir_units::Duration::from_secs(3600),
-    };
-    datapath.set_control(&control).expect("control");
+    datapath.set_control(&control_settings(socket, Duration::from_secs(3600))).expect("control");
     datapath.heartbeat().expect("alive");
     datapath.start_timer().expect("the timer");
     (policy, datapath)
 }
 
+fn control_settings(socket: &UdpSocket, timeout: Duration) -> ControlSettings {
+    ControlSettings {
+        listen: socket.local_addr().expect("bound"),
+        cookie: weir_linux::settings::cookie(socket).expect("a cookie"),
+        epoch: 1,
+        peers: Vec::new(),
+        timeout,
+    }
+}
+
 /// Runs `work` with `a` under a policy.
 fn with_host(name: &str, nic: &str, work: impl FnOnce(&Policy, &mut InterfaceDatapath) + Send) {
+    with_host_under(name, nic, "", work);
+}
+
+/// The same, where `bulk` has more keys.
+fn with_host_under(name: &str, nic: &str, bulk: &str, work: impl FnOnce(&Policy, &mut InterfaceDatapath) + Send) {
     let cable = Cable::new(name);
     let enter = || {
         let socket = UdpSocket::bind(SocketAddr::new(address(1, false), 30_565)).expect("a socket");
-        let (policy, mut datapath) = attach(&socket, nic);
+        let (policy, mut datapath) = attach(&socket, nic, bulk);
         work(&policy, &mut datapath);
         datapath.remove().expect("removed");
     };
@@ -106,6 +115,90 @@ fn only_packets_of_ecn_senders_are_decapsulated() {
         }
         let counters = datapath.counts().expect("counters");
         assert_eq!((counters.feedback_forged, counters.feedback_replayed), (0, 0), "{counters:?}");
+    });
+}
+
+/// Above a receive limit, packets of a sender without ECN capability messages are marked if they are ECT and then
+/// dropped; those of another sender, and of another service, pass unchanged.
+#[test]
+fn strangers_are_policed_at_a_receive_limit() {
+    if skipped() {
+        return;
+    }
+    // 15,140 bytes pass, and 3,785 more with marks.
+    with_host_under("n7", "10Gb/s", ", machine: { rx: { max: 10kb/s } }", |_, datapath| {
+        for ipv6 in [false, true] {
+            let mut arrive = |frame: &[u8]| datapath.passed(Direction::Rx, frame).expect("a test run");
+            let frame =
+                |from: u8, port, ecn| tcp(ethernet(ipv6, false), address(from, ipv6), address(1, ipv6), port, 400, ecn);
+            assert_eq!(arrive(&control(Message::EcnCapability, ipv6, 7000, 5)), None);
+            // The first packet has the limit set.
+            arrive(&frame(3, 7000, 2));
+            pause(std::time::Duration::from_millis(50));
+            let (mut passed, mut marked, mut dropped) = (0, 0, 0);
+            for _ in 0..100 {
+                match arrive(&frame(3, 7000, 2)) {
+                    None => dropped += 1,
+                    Some(arrived) if ecn(&arrived) == 3 => {
+                        let mut expected = frame(3, 7000, 3);
+                        if !ipv6 {
+                            // One more in the header is one less in its checksum, which is 0 in these frames.
+                            expected[24..26].copy_from_slice(&[0xff, 0xfe]);
+                        }
+                        assert_eq!(arrived, expected, "IPv6: {ipv6}");
+                        marked += 1;
+                    }
+                    Some(arrived) => {
+                        assert_eq!(arrived, frame(3, 7000, 2));
+                        passed += 1;
+                    }
+                }
+            }
+            println!("IPv6: {ipv6}: {passed} passed, {marked} marked, {dropped} dropped");
+            // The virtual queue is that of the service, full after the first addresses.
+            assert!(ipv6 || (passed > 20 && marked > 0), "{passed}, {marked}");
+            assert!(dropped > 20, "{dropped}");
+            for other in [frame(2, 7000, 0), frame(2, 7000, 2), frame(3, 7001, 2), frame(3, 80, 2)] {
+                assert_eq!(arrive(&other).as_ref(), Some(&other), "IPv6: {ipv6}");
+            }
+        }
+        let policed = datapath.receive_reading(ServiceId(0)).expect("a meter").policed;
+        let totals = datapath.totals(Some(ServiceId(0))).expect("totals").rx;
+        println!("{policed:?}, {totals:?}");
+        assert!(policed.dropped_packets > 40 && policed.marked_packets > 0, "{policed:?}");
+        // 100 and 1 frames of two families, and two of the sender with Weir each: what was dropped is no usage.
+        assert_eq!(totals.packets() + policed.dropped_packets, 2 * 103, "{totals:?}, {policed:?}");
+    });
+}
+
+/// With `htb` and without an agent nothing applies a receiver's rate, so the host no longer says that it does.
+#[test]
+fn capability_is_not_sent_during_fallback() {
+    if skipped() {
+        return;
+    }
+    with_host("n8", "10Gb/s", |_, datapath| {
+        let socket = UdpSocket::bind("10.77.0.1:0").expect("a socket");
+        datapath.set_control(&control_settings(&socket, Duration::from_millis(500))).expect("control");
+        datapath.heartbeat().expect("alive");
+        let mut sequence = 10;
+        let mut sent = |datapath: &mut InterfaceDatapath| {
+            // Longer than until a repetition is due.
+            pause(std::time::Duration::from_millis(300));
+            sequence += 1;
+            let before = datapath.totals(None).expect("totals").tx.packets();
+            let feedback = self::control(Message::FeedbackAck, false, 7000, sequence);
+            // From the interface, over which the message leaves.
+            datapath.cost_from(interface().index(), &feedback, 1).expect("a test run");
+            datapath.totals(None).expect("totals").tx.packets() - before
+        };
+        assert_eq!(sent(datapath), 1, "with an agent");
+        let fallback = |datapath: &InterfaceDatapath| datapath.timer().expect("the timer").fallback;
+        assert!((0..100).any(|_| later(fallback(datapath))), "the kernel falls back");
+        assert_eq!(sent(datapath), 0, "without one");
+        datapath.heartbeat().expect("alive");
+        assert!((0..100).any(|_| later(!fallback(datapath))), "the agent is back");
+        assert_eq!(sent(datapath), 1, "with an agent again");
     });
 }
 
