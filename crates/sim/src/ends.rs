@@ -133,8 +133,8 @@ impl<O: Observer> World<O> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
-        if self.shaping.on {
-            self.meter(host, id);
+        if self.shaping.on && self.meter(host, id) {
+            return self.drop_policed(host, id);
         }
         let packet = self.packets.remove(id);
         debug_assert_eq!(packet.to, host, "a packet went astray");

@@ -270,6 +270,14 @@ impl<O: Observer> World<O> {
         self.lose(id);
     }
 
+    /// A host drops a packet that has reached it over its link.
+    #[cold]
+    pub(crate) fn drop_policed(&mut self, host: HostId, id: PacketId) {
+        self.counters.dropped += 1;
+        self.observer.dropped(self.now, self.down_port(host), id, self.packets.get(id).size, false);
+        self.lose(id);
+    }
+
     /// Takes a packet out of the world without delivering it.
     pub(crate) fn lose(&mut self, id: PacketId) {
         let packet = self.packets.remove(id);

@@ -53,7 +53,7 @@ pub use flow::{Flow, FlowSpec};
 pub use ids::{FlowId, HostId, MeterId, PacketId, PortId, ServiceIndex, SlotId, SwitchId};
 pub use observer::{Observer, Silent};
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
-pub use shaper::ShaperReading;
+pub use shaper::{Policed, ShaperReading};
 pub use sources::{Source, Sources};
 pub use weir_datapath::{ServiceShaper, ShaperConfig};
 pub use weir_units::SimTime;

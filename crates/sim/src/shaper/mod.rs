@@ -22,6 +22,10 @@
 //! - Every packet of a service may be marked by switches (ECT). Marks that the meter has counted
 //!   are hidden from transports that do not use ECN.
 //!
+//! A host can be without an agent ([`World::set_stranger`]). The receivers of its packets police them at their receive
+//! limits, as the kernel does. A receiver recognises such a host from the first packet on, where the kernel awaits the
+//! sender's ECN capability message.
+//!
 //! A world without shapers pays one comparison a packet for them.
 //!
 //! Worked example (Parley Fig 4): three senders offer 1, 3 and more Gb/s to a service that may
@@ -43,8 +47,8 @@ use slot_table::SlotTable;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_control::NetworkReading;
-use weir_datapath::{Destination, InterfaceMeter, ReceiveMeter, ShaperConfig};
-use weir_units::{Bandwidth, Direction, Duration, MachineId, Weight};
+use weir_datapath::{Destination, InterfaceMeter, Policer, ReceiveMeter, ShaperConfig};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, Weight};
 
 /// The shapers of all hosts.
 #[derive(Debug, Default)]
@@ -63,6 +67,8 @@ pub(crate) struct Shaping {
     interfaces: Vec<Interface>,
     /// By host and service: the host's weight at the service's receivers.
     weights: Vec<Weight>,
+    /// By host: whether it has no agent. Empty if all hosts have one.
+    strangers: Vec<bool>,
 }
 
 /// The packets that wait for one destination of a host's service, and their limiter.
@@ -87,6 +93,22 @@ struct Receiver {
     limit: Bandwidth,
     /// Its committed rate of the interface.
     committed: Bandwidth,
+    /// Of packets from hosts without agents.
+    policer: Policer,
+    policed: Policed,
+    /// Bytes from hosts without agents since the last tick of the policer.
+    passed: Bytes,
+}
+
+/// What the policer of a service did at a host, in packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Policed {
+    /// Packets from hosts without agents that passed.
+    pub passed: u64,
+    /// Of them, those that were marked.
+    pub marked: u64,
+    /// Dropped packets.
+    pub dropped: u64,
 }
 
 /// All services of a host together.
@@ -144,7 +166,14 @@ impl<O: Observer> World<O> {
             let service = config.services.get(index % self.service_count);
             let parameters = service.map_or(config.parameters, |service| config.of(service));
             let meter = ReceiveMeter::new(now, &parameters, Bandwidth::UNLIMITED, index as u32);
-            shaping.receivers.push(Receiver { meter, limit: Bandwidth::UNLIMITED, committed: Bandwidth::ZERO });
+            shaping.receivers.push(Receiver {
+                meter,
+                limit: Bandwidth::UNLIMITED,
+                committed: Bandwidth::ZERO,
+                policer: Policer::default(),
+                policed: Policed::default(),
+                passed: Bytes::ZERO,
+            });
         }
         for (host, receivers) in shaping.receivers.chunks_mut(self.service_count).enumerate() {
             let committed_rates = config.committed_rates(MachineId(host as u32));
@@ -161,6 +190,20 @@ impl<O: Observer> World<O> {
             self.share_receiving(host);
             self.share_transmitting(host);
         }
+    }
+
+    /// Declares that a host has no agent: its packets pass no shaper, feedback has no effect on them, and receivers
+    /// police them as a stranger's. Call it after [`World::set_shapers`].
+    pub fn set_stranger(&mut self, host: HostId) {
+        assert!(self.shaping.on, "without shapers every host is a stranger");
+        self.shaping.strangers.resize(self.hosts.len(), false);
+        self.shaping.strangers[host.index()] = true;
+    }
+
+    /// What the policer of a service did at a host.
+    pub fn policed(&self, host: HostId, service: ServiceIndex) -> Policed {
+        let receiver = self.shaping.receivers.get(host.index() * self.service_count + service.index());
+        receiver.map(|receiver| receiver.policed).unwrap_or_default()
     }
 
     /// Divides the hosts' interfaces among services by the machine's shares for transmitting: the

@@ -5,19 +5,25 @@ use crate::ids::{HostId, PacketId, ServiceIndex};
 use crate::observer::Observer;
 use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, REQUESTS_FEEDBACK, SHAPED};
 use crate::world::World;
+use weir_datapath::PoliceVerdict;
 use weir_units::{Bandwidth, Bytes, Direction};
 
 /// The frame of a feedback packet: Ethernet's smallest, as EyeQ's.
 const FEEDBACK_SIZE: u32 = 64;
 
 impl<O: Observer> World<O> {
-    /// Counts a packet that has reached its host, and sends feedback if it is due.
-    pub(crate) fn meter(&mut self, host: HostId, id: PacketId) {
+    /// Counts a packet that has reached its host, and sends feedback if it is due. Returns whether the policer drops it.
+    pub(crate) fn meter(&mut self, host: HostId, id: PacketId) -> bool {
         let packet = self.packets.get_mut(id);
         let service = packet.service;
         if service.index() + 1 == self.service_count {
-            return;
+            return false;
         }
+        let policed = if self.shaping.strangers.is_empty() { None } else { self.police(host, id) };
+        if policed == Some(PoliceVerdict::Drop) {
+            return true;
+        }
+        let packet = self.packets.get_mut(id);
         let (capable, marked) = (u32::from(packet.has(CAPABLE)), u32::from(packet.has(MARKED)));
         let requested = packet.has(REQUESTS_FEEDBACK) && !packet.has(MARKED);
         if packet.has(SHAPED) {
@@ -34,6 +40,9 @@ impl<O: Observer> World<O> {
         let share = &config.services[service.index()].shares.rx;
         interface.reach(&receiver.meter, now, bytes, share, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, committed);
+        if policed.is_some() {
+            receiver.meter.take_back(bytes);
+        }
         if received.shares {
             self.share_receiving(host);
         }
@@ -41,14 +50,55 @@ impl<O: Observer> World<O> {
         if received.feedback || (requested && !rate.is_unlimited()) {
             self.send_feedback(host, id, rate);
         }
+        false
+    }
+
+    /// The host that a packet of a flow comes from.
+    fn source(&self, id: PacketId) -> HostId {
+        let packet = self.packets.get(id);
+        let flow = &self.flows[packet.flow.index()].address;
+        if packet.kind() == Kind::Segment { flow.from } else { flow.to }
+    }
+
+    /// Decides about a packet in a world where some hosts have no agent; `None` if it is not of such a host, or the
+    /// service has no limit.
+    fn police(&mut self, host: HostId, id: PacketId) -> Option<PoliceVerdict> {
+        let source = self.source(id);
+        let packet = self.packets.get_mut(id);
+        let (now, service, bytes) = (self.now.instant(), packet.service, Bytes::new(packet.size.into()));
+        let shaping = &mut self.shaping;
+        let receiver = &mut shaping.receivers[host.index() * self.service_count + service.index()];
+        if !shaping.config.parameters.polices || shaping.strangers[host.index()] {
+            return None;
+        }
+        let limit = receiver.limit.min(shaping.config.services[service.index()].shares.rx.max);
+        let is_stranger = shaping.strangers[source.index()];
+        let followed = if is_stranger { Bytes::ZERO } else { bytes };
+        let passed = std::mem::take(&mut receiver.passed);
+        let drained = receiver.policer.tick(now, limit, receiver.meter.interval(), followed, passed);
+        receiver.meter.count(drained);
+        if limit.is_unlimited() || !is_stranger {
+            return None;
+        }
+        let verdict = receiver.policer.police(now, bytes, 1, packet.has(CAPABLE));
+        match verdict {
+            PoliceVerdict::Drop => receiver.policed.dropped += 1,
+            PoliceVerdict::Mark => {
+                packet.set(MARKED, true);
+                receiver.policed.marked += 1;
+                receiver.policed.passed += 1;
+            }
+            PoliceVerdict::Pass => receiver.policed.passed += 1,
+        }
+        if verdict != PoliceVerdict::Drop {
+            receiver.passed = bytes;
+        }
+        Some(verdict)
     }
 
     /// Sends a rate to a packet's source.
     fn send_feedback(&mut self, host: HostId, id: PacketId, rate: Bandwidth) {
-        let packet = self.packets.get(id);
-        let service = packet.service;
-        let flow = &self.flows[packet.flow.index()].address;
-        let source = if packet.kind() == Kind::Segment { flow.from } else { flow.to };
+        let (service, source) = (self.packets.get(id).service, self.source(id));
         let meter = &self.shaping.receivers[host.index() * self.service_count + service.index()].meter;
         self.observer.advertised(self.now, host, service, rate, meter.capacity());
         self.counters.feedback += 1;

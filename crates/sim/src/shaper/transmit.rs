@@ -24,9 +24,10 @@ impl<O: Observer> World<O> {
     /// A packet of a host with a shaper: it continues to its service's queue, or waits for its
     /// destination's limiter.
     pub(crate) fn shape(&mut self, host: HostId, id: PacketId) {
+        let is_stranger = self.is_stranger(host);
         let packet = self.packets.get_mut(id);
         let (service, to, size) = (packet.service, packet.to, packet.size);
-        if service.index() + 1 == self.service_count {
+        if service.index() + 1 == self.service_count || is_stranger {
             self.enter_service(host, id);
             return;
         }
@@ -60,6 +61,11 @@ impl<O: Observer> World<O> {
         slot.waiting.push(&mut self.packets, id);
         slot.count += 1;
         self.observer.waits(self.now, host, service, to, id);
+    }
+
+    /// Whether a host has no agent.
+    fn is_stranger(&self, host: HostId) -> bool {
+        self.shaping.strangers.get(host.index()).is_some_and(|stranger| *stranger)
     }
 
     /// The limiter to a destination; the first packet creates it if the parameters require one.
@@ -105,6 +111,9 @@ impl<O: Observer> World<O> {
 
     /// A receiver's feedback sets the rate of its senders.
     pub(crate) fn on_feedback(&mut self, host: HostId, feedback: Feedback) {
+        if self.is_stranger(host) {
+            return;
+        }
         let Feedback { from, service, rate } = feedback;
         let at = host.index() * self.service_count + service.index();
         let (now, weight) = (self.now.instant(), self.shaping.weights[at]);
