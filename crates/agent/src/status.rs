@@ -15,7 +15,7 @@ use weir_control::{MeterReading, RackBroker};
 use weir_linux::attachment::Attachment;
 use weir_observe::Publisher;
 use weir_state::replace;
-use weir_status::{AgentStatus, KernelCounters, Status, TimerCounters};
+use weir_status::{AgentStatus, KernelCounters, Status, Strangers, TimerCounters};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// The facts of one period.
@@ -159,6 +159,7 @@ impl StatusReporter {
 
 /// The kernel's counters and rates.
 fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
+    let period = Duration::from_millis(status.period_ms);
     for (service, meter) in status.services.iter_mut().zip(&kernel.meters) {
         let limited = |rate: Bandwidth| (!rate.is_unlimited()).then_some(rate);
         service.rx.meter_capacity = limited(meter.capacity);
@@ -166,6 +167,14 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.rx.packets_markable = Some(meter.packets);
         service.rx.packets_marked = Some(meter.marked);
         service.rx.feedback_sent = Some(meter.feedback_sent);
+        let policed = meter.policed;
+        let strangers = Strangers {
+            bytes: policed.bytes,
+            packets_marked: policed.marked_packets,
+            bytes_dropped: policed.dropped_bytes,
+            packets_dropped: policed.dropped_packets,
+        };
+        service.rx.policed(strangers, period);
     }
     for ((service, queue), reported) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.reported) {
         service.tx.feedback_received = Some(*reported);

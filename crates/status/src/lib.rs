@@ -50,6 +50,7 @@ pub mod metrics;
 mod model;
 mod rate;
 pub mod read;
+mod strangers;
 
 pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters, TimerCounters};
 pub use model::{
@@ -57,6 +58,7 @@ pub use model::{
     SessionState, Status, VERSION,
 };
 pub use read::ReadError;
+pub use strangers::Strangers;
 
 /// The default port of an agent's status: beside that of rack datagrams.
 pub const DEFAULT_PORT: u16 = 30_566;

@@ -321,6 +321,21 @@ pub struct DirectionStatus {
     /// Received: feedback that was sent to senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_sent: Option<u64>,
+    /// Received: bytes of senders without Weir that the policer of the receive limit let pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger_bytes: Option<u64>,
+    /// Received: packets of senders without Weir that it marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger_packets_marked: Option<u64>,
+    /// Received: bytes of senders without Weir that it dropped; they count in no usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger_bytes_dropped: Option<u64>,
+    /// Received: packets of senders without Weir that it dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger_packets_dropped: Option<u64>,
+    /// Received: that senders without Weir sent to a limited service in the last period, and how much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
     /// Sent: feedback that arrived from receivers and was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback_received: Option<u64>,
@@ -363,6 +378,11 @@ impl Default for DirectionStatus {
             packets_markable: None,
             packets_marked: None,
             feedback_sent: None,
+            stranger_bytes: None,
+            stranger_packets_marked: None,
+            stranger_bytes_dropped: None,
+            stranger_packets_dropped: None,
+            remark: None,
             feedback_received: None,
             backlog_bytes: None,
             drops: None,

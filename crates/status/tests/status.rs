@@ -266,6 +266,10 @@ fn complete() -> AgentStatus {
     service.rx.packets_markable = Some(1_000);
     service.rx.packets_marked = Some(7);
     service.rx.feedback_sent = Some(9);
+    service.rx.stranger_bytes = Some(250_000);
+    service.rx.stranger_packets_marked = Some(11);
+    service.rx.stranger_bytes_dropped = Some(900_000);
+    service.rx.stranger_packets_dropped = Some(600);
     status
 }
 
