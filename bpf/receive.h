@@ -194,8 +194,8 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 
 	if (!counting || !receiver)
 		return NEXT;
-	/* The policer of unclassified traffic and of a service without a receive limit has no rate. */
-	if (*(volatile u64 *)&receiver->policer.rate && (packet->has & WEIR_HAS_IP)) {
+	/* The policer of unclassified traffic and of a service without a receive limit has no limit. */
+	if (*(volatile u64 *)&receiver->policer.limit && (packet->has & WEIR_HAS_IP)) {
 		if (ecn.encapsulated)
 			counting->policed.followed_bytes += bytes;
 		else

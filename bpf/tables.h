@@ -152,7 +152,7 @@ struct weir_counting {
 
 /*
  * A service's receiving side, written by ticks, except for the virtual queue of the policer. Packets read `meter.rate`
- * and `policer.rate`.
+ * and `policer.limit`.
  */
 struct weir_receiver {
 	struct weir_receive_meter meter;

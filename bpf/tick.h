@@ -234,8 +234,10 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 	else
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
 	weir_tick_set_interval(&receiver->meter, service->law.interval, config->grain);
+	bpf_spin_lock(&receiver->lock);
 	drained = weir_tick_policer(&receiver->policer, now, limit, receiver->meter.law.interval, config->tick / 2,
 				    receiver->taken.followed_bytes, receiver->taken.stranger_bytes);
+	bpf_spin_unlock(&receiver->lock);
 	weir_tick_meter(&state->receiving, &receiver->meter, now,
 			receiver->taken.bytes - receiver->taken.stranger_bytes + drained, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);

@@ -4,7 +4,7 @@
  *
  * R holds only senders that apply feedback. All others (strangers) share one virtual queue per
  * service: it fills with the bytes that pass and drains at the strangers' rate. Its length is
- * counted in ns of that rate.
+ * counted in ns that its bytes take at the limit C.
  *
  *   up to F       the packet passes
  *   F to F + F/4  one packet in 1/p is marked CE if its sender uses ECN, else dropped;
@@ -27,7 +27,7 @@
  * Mb/s, y is 18.75 Mb/s, and R rises by 3 % an interval until both have 10 Mb/s.
  *
  * Bounds: a limit of 10 kb/s to 8 Tb/s or 0 (none), packets up to WEIR_POLICED_MAX bytes; the product
- * with 8 * 10^9 is below 2^61. Over t ns strangers deliver at most t + 5/4 F of their rate, and a packet.
+ * with 8 * 10^9 is below 2^61. Over any time strangers deliver at most their rate, 5/4 F of C, and a packet.
  *
  * Source: the virtual queue of HULL (NSDI 2012) and of phantom-queue policers (BC-PQP, SIGCOMM
  * 2024); squared probability: RFC 9332; summed probability: RFC 8033 section 5.4. Constants:
@@ -46,6 +46,8 @@
 #define WEIR_POLICER_FREE 250000000ULL
 /* Least bytes of F: the initial window of TCP, 10 segments (RFC 6928). */
 #define WEIR_POLICER_FREE_BYTES 15140ULL
+/* The strangers' rate is in 2^-20 of C. */
+#define WEIR_POLICER_SHIFT 20
 /* Part of F in which p rises from 0 to 1. */
 #define WEIR_POLICER_RAMP_PART 4
 /*
@@ -68,13 +70,15 @@
 
 struct weir_policer {
 	/* written by ticks */
-	u64 rate;                     /* bit/s of strangers; 0: no limit */
+	u64 limit;                    /* bit/s: C; 0: none */
+	u64 drain;                    /* the strangers' rate in 2^-20 of C */
 	u64 free;                     /* ns: F */
 	u64 followed;                 /* bit/s: w, smoothed */
-	u64 backlog;                  /* bytes in the virtual queue after the last tick */
+	u64 backlog;                  /* ns: length at the last tick */
 	struct weir_window followers; /* bytes of followers */
 	/* written by strangers' packets, under a lock if several CPUs receive them */
-	u64 empty_at;  /* ns: time at which the virtual queue is empty */
+	u64 length;    /* ns at C: the virtual queue at `at` */
+	u64 at;        /* ns */
 	u64 congested; /* sum of p since the last mark or drop, in 2^-32 */
 };
 
@@ -91,49 +95,58 @@ struct weir_policed {
 	u64 taken_followed;
 };
 
-/* Returns the length of the virtual queue in ns. */
+/* Returns the length of the virtual queue, in ns at C. Pauses count up to 2^34 ns: the product is below 2^55. */
 WEIR_INLINE u64 weir_policer_length(const struct weir_policer *policer, u64 now)
 {
-	return policer->empty_at > now ? policer->empty_at - now : 0;
+	u64 elapsed = now > policer->at ? now - policer->at : 0, drained;
+
+	drained = ((elapsed < WEIR_WINDOW_NS_MAX ? elapsed : WEIR_WINDOW_NS_MAX) * policer->drain) >> WEIR_POLICER_SHIFT;
+	return policer->length > drained ? policer->length - drained : 0;
+}
+
+/*
+ * Returns the bytes that a length stands for at `limit`. Lengths up to 2^34 ns count, which is more than 5/4 F:
+ * limit / 1000 < 2^33 and length / 1000 < 2^25.
+ */
+WEIR_INLINE u64 weir_policer_bytes(u64 limit, u64 length)
+{
+	return limit / 1000 * ((length < WEIR_WINDOW_NS_MAX ? length : WEIR_WINDOW_NS_MAX) / 1000) / 8000;
 }
 
 /* Returns WEIR_POLICE_* for a stranger's `bytes` in `segments` packets. `ect`: its sender uses ECN. */
 WEIR_INLINE int weir_police(struct weir_policer *policer, u64 now, u32 bytes, u32 segments, int ect)
 {
-	u64 rate = policer->rate, ramp = policer->free / WEIR_POLICER_RAMP_PART;
+	u64 limit = policer->limit, ramp = policer->free / WEIR_POLICER_RAMP_PART;
 	u64 length = weir_policer_length(policer, now), part;
 	int verdict = WEIR_POLICE_PASS;
 
-	if (!rate)
+	if (!limit)
 		return WEIR_POLICE_PASS;
 	if (length >= policer->free + ramp)
 		return WEIR_POLICE_DROP;
 	if (length > policer->free) {
 		part = ((length - policer->free) << 16) / ramp;
-		policer->congested += part * part * (segments < WEIR_POLICED_SEGMENTS_MAX ? segments : WEIR_POLICED_SEGMENTS_MAX);
+		policer->congested +=
+			part * part * (segments < WEIR_POLICED_SEGMENTS_MAX ? segments : WEIR_POLICED_SEGMENTS_MAX);
 		if (policer->congested >> 32) {
 			/* A merged packet is one loss to its sender, however many segments it has. */
 			policer->congested &= 0xffffffff;
 			verdict = ect ? WEIR_POLICE_MARK : WEIR_POLICE_DROP;
 		}
 	}
-	if (verdict != WEIR_POLICE_DROP)
-		policer->empty_at = now + length + (bytes < WEIR_POLICED_MAX ? bytes : WEIR_POLICED_MAX) * 8000000000ULL / rate;
+	if (verdict == WEIR_POLICE_DROP)
+		return verdict;
+	policer->length = length + (bytes < WEIR_POLICED_MAX ? bytes : WEIR_POLICED_MAX) * 8000000000ULL / limit;
+	if (now > policer->at)
+		policer->at = now;
 	return verdict;
 }
 
-/* Returns the bytes in the virtual queue. A length of up to 2^34 ns, which is more than 5/4 F, counts. */
-WEIR_INLINE u64 weir_policer_backlog(const struct weir_policer *policer, u64 now)
-{
-	u64 length = weir_policer_length(policer, now);
-
-	/* rate / 1000 < 2^33.0 and length / 1000 < 2^24.1: the product is below 2^58 */
-	length = length < WEIR_WINDOW_NS_MAX ? length : WEIR_WINDOW_NS_MAX;
-	return policer->rate / 1000 * (length / 1000) / 8000;
-}
-
-/* Sets F and the rate of strangers under `limit` bit/s, 0 or at least 10 kb/s. */
-WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 limit)
+/*
+ * Sets C, F and the strangers' rate at `now`. `limit` is 0 or 10 kb/s to 8 Tb/s. Changes the length, so that the drain
+ * of earlier time is at the earlier rate.
+ */
+WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 length, u64 limit)
 {
 	u64 least = limit ? WEIR_POLICER_FREE_BYTES * 8000000000ULL / limit : 0;
 	u64 followed = policer->followed, rate = limit;
@@ -141,12 +154,17 @@ WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 lim
 	policer->free = least > WEIR_POLICER_FREE ? least : WEIR_POLICER_FREE;
 	if (followed <= limit >> WEIR_POLICER_FEW_SHIFT)
 		followed = 0;
-	if (weir_policer_length(policer, now) < policer->free / 2)
+	if (length < policer->free / 2)
 		rate += limit / WEIR_POLICER_SLACK_PART;
 	else if (followed)
 		rate -= limit / WEIR_POLICER_YIELD_PART;
 	rate = rate > followed ? rate - followed : 0;
-	policer->rate = rate > limit / 2 ? rate : limit / 2;
+	if (rate < limit / 2)
+		rate = limit / 2;
+	policer->length = length;
+	policer->at = now;
+	policer->drain = limit ? (rate << WEIR_POLICER_SHIFT) / limit : 0;
+	policer->limit = limit;
 }
 
 /* Counts the `usage` of followers, in bit/s, of a window that is over. */

@@ -191,16 +191,17 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 WEIR_INLINE u64 weir_tick_policer(struct weir_policer *policer, u64 now, u64 limit, u64 interval, u64 slack, u64 followed,
 				  u64 strangers)
 {
-	u64 elapsed = weir_window_elapsed(&policer->followers, now);
-	u64 counted, backlog = weir_policer_backlog(policer, now), entered = policer->backlog + strangers;
+	u64 elapsed = weir_window_elapsed(&policer->followers, now), length = weir_policer_length(policer, now);
+	u64 entered = weir_policer_bytes(policer->limit, policer->backlog) + strangers;
+	u64 backlog = weir_policer_bytes(policer->limit, length), counted;
 
 	weir_window_add(&policer->followers, followed, 0, 0);
 	if (weir_tick_closes(elapsed, interval, slack, &counted)) {
 		weir_policer_follow(policer, weir_window_usage(&policer->followers, elapsed));
 		weir_window_open(&policer->followers, now);
 	}
-	weir_policer_set(policer, now, weir_capacity_clamp(limit));
-	policer->backlog = weir_policer_backlog(policer, now);
+	weir_policer_set(policer, now, length, weir_capacity_clamp(limit));
+	policer->backlog = length;
 	return entered > backlog ? entered - backlog : 0;
 }
 

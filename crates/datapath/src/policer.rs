@@ -7,7 +7,7 @@
 //! ten.
 
 use crate::abi;
-use crate::parameters::{from_limit, limit};
+use crate::parameters::limit;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// The decision about a packet.
@@ -52,11 +52,6 @@ impl Policer {
             abi::POLICE_MARK => PoliceVerdict::Mark,
             _ => PoliceVerdict::Drop,
         }
-    }
-
-    /// The rate of the strangers; unlimited without a limit.
-    pub fn rate(&self) -> Bandwidth {
-        from_limit(self.raw.rate)
     }
 
     /// The C structure.
