@@ -148,6 +148,18 @@ static __always_inline u32 destination_slot(const struct weir_packet *packet, u3
 }
 
 /*
+ * Returns 0 if no agent creates the classes that apply a destination's rate (htb). A capability
+ * message would then exempt this host from the receiver's policer (policer.h).
+ */
+static __always_inline int applies_rates(const struct weir_config *config)
+{
+	u32 key = 0;
+	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &key);
+
+	return paces(config) || !state || !state->fallback;
+}
+
+/*
  * Applies authentic feedback to its destination's limiter. Returns 1 if the receiver is due another
  * ECN capability message (WEIR_ECN_REFRESH).
  */
@@ -159,12 +171,10 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	struct weir_interface_egress *egress;
 	struct weir_destination_entry *entry;
 	struct weir_rate_mailbox *mailbox;
-	struct weir_state *state;
 	u32 slot, weight, key = 0;
 	int newer, changed = 0;
 	u64 rate;
 
-	state = bpf_map_lookup_elem(&weir_states, &key);
 	egress = bpf_map_lookup_elem(&weir_interface_egresses, &key);
 	if (!egress)
 		return 0;
@@ -214,11 +224,7 @@ static __always_inline int apply_feedback(const struct weir_config *config, cons
 	count_event(feedback_accepted);
 	if (feedback->has & WEIR_FEEDBACK_ECN_ACK)
 		entry->capability_acked_at = now;
-	/*
-	 * Without an agent no class applies the rate (htb). A capability message would exempt this host from the
-	 * receiver's policer (policer.h).
-	 */
-	if (!paces(config) && state && state->fallback)
+	if (!applies_rates(config))
 		return 0;
 	if (entry->capability_sent_at && now - entry->capability_sent_at < WEIR_ECN_REFRESH)
 		return 0;

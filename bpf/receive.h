@@ -138,8 +138,8 @@ static __always_inline void mark_ce(struct __sk_buff *skb, const struct weir_pac
 }
 
 /*
- * Polices a packet of a service with a receive limit (policer.h). Returns DROP, or NEXT for a packet that passes, marked
- * or not. Not inlined: the caller's stack is short.
+ * Polices a packet of a service with a receive limit (policer.h). Returns DROP, or NEXT for a packet
+ * that passes, marked or not. Not inlined: the caller's stack is short.
  */
 static __noinline int police(struct __sk_buff *skb, const struct weir_packet *packet, u32 slot, u32 bytes, u32 segments)
 {
@@ -176,8 +176,8 @@ static __noinline int police(struct __sk_buff *skb, const struct weir_packet *pa
 }
 
 /*
- * Counts a packet of `bytes` and `segments` for the next tick, and sends feedback if it is due. Returns DROP for a packet
- * that the policer drops, else NEXT.
+ * Counts a packet of `bytes` and `segments` for the next tick, and sends feedback if it is due.
+ * Returns DROP for a packet that the policer drops, else NEXT.
  */
 static __always_inline int receive(struct __sk_buff *skb, const struct weir_config *config,
 				   const struct weir_packet *packet, u32 service, u64 bytes, u32 segments)

@@ -5,8 +5,8 @@
  *   weir_verdict   Parses and classifies its frame. The result is in weir_found.
  *   weir_limit     Reads a struct weir_step from its frame, applies it to the limiter in weir_limiters,
  *                  and stores the departure time in weir_departed.
- *   weir_police_step  Reads a struct weir_police_step from its frame, applies it to the policer in weir_policers as a tick
- *                  and a packet do, and stores the verdict in weir_departed.
+ *   weir_police_step  Reads a struct weir_police_step from its frame, applies it to the policer in
+ *                  weir_policers as a tick and a packet do, and stores the verdict in weir_departed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -100,7 +100,9 @@ WEIR_INLINE u64 weir_policer_length(const struct weir_policer *policer, u64 now)
 {
 	u64 elapsed = now > policer->at ? now - policer->at : 0, drained;
 
-	drained = ((elapsed < WEIR_WINDOW_NS_MAX ? elapsed : WEIR_WINDOW_NS_MAX) * policer->drain) >> WEIR_POLICER_SHIFT;
+	if (elapsed > WEIR_WINDOW_NS_MAX)
+		elapsed = WEIR_WINDOW_NS_MAX;
+	drained = (elapsed * policer->drain) >> WEIR_POLICER_SHIFT;
 	return policer->length > drained ? policer->length - drained : 0;
 }
 

@@ -184,14 +184,16 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 }
 
 /*
- * Counts what followers and strangers sent since the last tick, and sets the strangers' rate under `limit` bit/s (0:
- * none). `interval` is that of the service's meter, so that w and y are of windows of one length. Returns the bytes that
- * have left the virtual queue, which the meter counts in place of `strangers`.
+ * Counts the bytes of followers and of strangers since the last tick, and sets the strangers' rate
+ * under `limit` bit/s (0: none). `interval` is that of the service's meter, so that w and y are of
+ * windows of one length. Returns the bytes that have left the virtual queue, which the meter counts
+ * in place of `strangers`.
  */
-WEIR_INLINE u64 weir_tick_policer(struct weir_policer *policer, u64 now, u64 limit, u64 interval, u64 slack, u64 followed,
-				  u64 strangers)
+WEIR_INLINE u64 weir_tick_policer(struct weir_policer *policer, u64 now, u64 limit, u64 interval, u64 slack,
+				  u64 followed, u64 strangers)
 {
-	u64 elapsed = weir_window_elapsed(&policer->followers, now), length = weir_policer_length(policer, now);
+	u64 elapsed = weir_window_elapsed(&policer->followers, now);
+	u64 length = weir_policer_length(policer, now);
 	u64 entered = weir_policer_bytes(policer->limit, policer->backlog) + strangers;
 	u64 backlog = weir_policer_bytes(policer->limit, length), counted;
 

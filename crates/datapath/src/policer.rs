@@ -28,8 +28,8 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// Counts `followed` bytes of senders that apply feedback and `passed` bytes of others since the last call, and sets
-    /// the rate of the others under the service's receive limit, which is unlimited or clamped to 10 kb/s to 8 Tb/s.
+    /// Counts `followed` bytes of senders that apply feedback and `passed` bytes of others since the last call. Sets
+    /// the rate of the others under the service's receive limit, unlimited or clamped to 10 kb/s to 8 Tb/s.
     /// `interval` is that of the service's meter. Returns the bytes that have left the virtual queue: the meter counts
     /// them in place of `passed` ([`ReceiveMeter::count`](crate::ReceiveMeter::count)).
     pub fn tick(

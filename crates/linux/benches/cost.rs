@@ -225,7 +225,7 @@ impl Bench {
         self.sequence += 1;
         let capability = control(Message::EcnCapability, ipv6, LIMITED, self.sequence);
         self.datapath.cost(Direction::Rx, &capability, 1).expect("a test run");
-        // A run sees the first packet's marker only: the program takes it off the frame that it is repeated on.
+        // Not encapsulated: the program would restore the frame, and a run repeats it on the result.
         let name = format!("{family} arrives under a limit, with Weir");
         self.row(&name, Direction::Rx, &come(b, LIMITED, 0), None);
         for (name, port) in [("passes", LIMITED), ("is dropped", FLOODED)] {

@@ -171,7 +171,7 @@ fn strangers_are_policed_at_a_receive_limit() {
     });
 }
 
-/// With `htb` and without an agent nothing applies a receiver's rate, so the host no longer says that it does.
+/// With `htb` and without an agent nothing applies a receiver's rate, so the host no longer reports that it does.
 #[test]
 fn capability_is_not_sent_during_fallback() {
     if skipped() {

@@ -153,7 +153,7 @@ fn bursts_of_strangers_do_not_squeeze_out_senders_with_weir() {
 fn senders_with_weir_are_not_policed() {
     let limit = Bandwidth::from_gbps(2);
     let (mut world, hosts) = star(6, 0, limit, Duration::from_micros(100));
-    // A stranger that sends to nobody: the receivers look at each packet.
+    // A stranger without traffic: the receivers check each packet.
     let idle = hosts[0];
     world.set_stranger(idle);
     let tcp = Parameters::default();

@@ -2,7 +2,7 @@
 //!
 //! Problem: such a sender does not apply the service's rate, so the receiver polices it (`datapath/policer.h`), at the
 //! price of losses. An operator should learn that, but not of the first packets of each sender with Weir, which the
-//! kernel cannot tell apart before the sender's ECN capability message. Approach: a remark for a period in which
+//! kernel cannot recognise before the sender's ECN capability message. Approach: a remark for a period in which
 //! strangers sent more than a tenth of what the service received, and more than such first packets.
 //!
 //! Worked example: 2.5 MB passed and 9 MB were dropped in a period: `senders without Weir are policed: 2.5 MB received,

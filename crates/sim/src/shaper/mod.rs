@@ -100,7 +100,7 @@ struct Receiver {
     passed: Bytes,
 }
 
-/// What the policer of a service did at a host, in packets.
+/// Counts of the policer of a service at a host, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policed {
     /// Packets from hosts without agents that passed.
@@ -200,7 +200,7 @@ impl<O: Observer> World<O> {
         self.shaping.strangers[host.index()] = true;
     }
 
-    /// What the policer of a service did at a host.
+    /// Counts of the policer of a service at a host.
     pub fn policed(&self, host: HostId, service: ServiceIndex) -> Policed {
         let receiver = self.shaping.receivers.get(host.index() * self.service_count + service.index());
         receiver.map(|receiver| receiver.policed).unwrap_or_default()

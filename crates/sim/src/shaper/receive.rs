@@ -12,7 +12,8 @@ use weir_units::{Bandwidth, Bytes, Direction};
 const FEEDBACK_SIZE: u32 = 64;
 
 impl<O: Observer> World<O> {
-    /// Counts a packet that has reached its host, and sends feedback if it is due. Returns whether the policer drops it.
+    /// Counts a packet that has reached its host, and sends feedback if it is due. Returns whether the policer drops
+    /// it.
     pub(crate) fn meter(&mut self, host: HostId, id: PacketId) -> bool {
         let packet = self.packets.get_mut(id);
         let service = packet.service;
