@@ -18,6 +18,14 @@
 //! 0.5 = 15.32 ms. To keep it within 20 ms, 1 − ρ must be at least 7.66 / 20: a load of up to 61.7
 //! %.
 //!
+//! # Buffer
+//!
+//! The bound counts the work of a queue that loses nothing. In a busy period that began `t` ago the
+//! queue holds at most `σ + ρC·t − C·t ≤ σ` bytes of the arrivals that σ and ρ describe, and the
+//! message: `σ + Z`, the numerator of the bound ([`BurstBound::buffer`]). In the worked example
+//! that is 9.575 MB. A port with a smaller buffer may lose packets, and a retransmission timer
+//! then decides the completion time ([`crate::retransmission`]).
+//!
 //! # Limits
 //!
 //! - The printed proof counts arrivals from the flow's start on and ignores the queue at that time.
@@ -34,8 +42,8 @@
 //!   Parley §6.3 states that the worst case is within 30; with these its first bound would be 17.8
 //!   ms, not 9.0.
 //!
-//! Source: Parley §4, equations 1 and 2, with Cruz's (σ, ρ) constraint; Table 3 (§6.3). Table 3's C
-//! is one machine's interface, not the rack's uplink, and its last column is at ρ = 0.80, although
+//! Source: Parley §4, equations 1 and 2, with Cruz's (σ, ρ) constraint and his bound on the backlog
+//! (A calculus for network delay, part I, 1991); Table 3 (§6.3). Table 3's C is one machine's interface, not the rack's uplink, and its last column is at ρ = 0.80, although
 //! 60 of 80 Gb/s is 0.75.
 
 use crate::error::{LatencyError, finite};
@@ -123,6 +131,19 @@ impl BurstBound {
                 Err(LatencyError::NoCapacity { target, least })
             }
         }
+    }
+
+    /// The most bytes in the queue, σ + Z: the buffer that the bound needs. Rounded up to a byte.
+    ///
+    /// # Errors
+    /// [`LatencyError::Capacity`] if the capacity is zero or unlimited;
+    /// [`LatencyError::OutOfRange`] if it is more than [`Bytes`] can count.
+    pub fn buffer(&self, capacity: Bandwidth) -> Result<Bytes, LatencyError> {
+        finite(capacity)?;
+        let burst = self.burst.size(capacity);
+        // A saturated σ is one that no buffer is known to hold.
+        let bytes = burst.get().checked_add(self.message.get()).filter(|_| burst.get() < u64::MAX);
+        bytes.map(Bytes::new).ok_or(LatencyError::OutOfRange)
     }
 
     /// The larger of `t + Z/C` and `(shapers + Z)/C`.
@@ -249,6 +270,19 @@ mod tests {
         assert_eq!(text, "no capacity keeps 7 ms at this load: even 1000000 Tb/s needs 15.000001 ms");
     }
 
+    /// Table 3's burst and message A: 9.375 MB and 200 kB; at 1 Gb/s a tenth of the burst. σ is
+    /// rounded up: 3 Gb/s · 1 ns is 0.375 B.
+    #[test]
+    fn buffer_holds_burst_and_message() {
+        assert_eq!(A.buffer(TEN_GBPS), Ok(Bytes::new(9_575_000)));
+        assert_eq!(A.buffer(Bandwidth::from_gbps(1)), Ok(Bytes::new(1_137_500)));
+        let short = BurstBound { burst: Burst::from_convergence(Duration::from_nanos(1)), message: Bytes::new(10) };
+        assert_eq!(short.buffer(Bandwidth::from_gbps(3)), Ok(Bytes::new(11)));
+        assert_eq!(A.buffer(Bandwidth::UNLIMITED), Err(LatencyError::Capacity(Bandwidth::UNLIMITED)));
+        let huge = BurstBound { burst: Burst::from_bytes(Bytes::new(u64::MAX)), message: Bytes::ZERO };
+        assert_eq!(huge.buffer(TEN_GBPS), Err(LatencyError::OutOfRange));
+    }
+
     #[test]
     fn nothing_takes_no_time() {
         let nothing = BurstBound { burst: Burst::default(), message: Bytes::ZERO };
@@ -275,6 +309,27 @@ mod tests {
             let byte = 8.0 / (bps as f64 * (1.0 - load.as_f64()));
             let computed = bound.completion_time(capacity, load).unwrap().as_secs_f64();
             prop_assert!((computed - printed).abs() <= byte + 2e-9 + 1e-9 * printed, "{computed} and {printed}");
+        }
+        /// Arrivals within σ and ρ and one message never fill the buffer beyond [`BurstBound::buffer`], and the
+        /// burst at once beside the message fills it.
+        #[test]
+        fn buffer_holds_every_backlog(
+            bound in bounds(), rho in 1u32..1_000_000_000,
+            arrivals in prop::collection::vec((0u64..100_000, 0u64..1 << 20), 1..50),
+        ) {
+            let (capacity, load) = (Bandwidth::from_gbps(8), Load::from_billionths(rho).unwrap());
+            let (sigma, buffer) = (bound.burst.size(capacity).get(), bound.buffer(capacity).unwrap().get());
+            prop_assert_eq!(buffer, sigma + bound.message.get());
+            // At 8 Gb/s a nanosecond is a byte; tokens and queue in billionths of a byte.
+            let unit = 1_000_000_000u128;
+            let (mut tokens, mut queue) = (u128::from(sigma) * unit, u128::from(bound.message.get()) * unit);
+            for (gap, wanted) in arrivals {
+                tokens = (tokens + u128::from(gap) * u128::from(load.billionths())).min(u128::from(sigma) * unit);
+                queue = queue.saturating_sub(u128::from(gap) * unit);
+                let sent = (u128::from(wanted) * unit).min(tokens);
+                (tokens, queue) = (tokens - sent, queue + sent);
+                prop_assert!(queue <= u128::from(buffer) * unit);
+            }
         }
         #[test]
         fn slower_with_load_and_size_and_faster_with_capacity(

@@ -10,6 +10,9 @@
 //! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
 //! | [`trace`](mod@trace) | a quantile of the completion times in a trace | arrivals as measured, one FIFO queue |
 //!
+//! All three count queues that lose nothing. [`BurstBound::buffer`] is the buffer for which the bound's
+//! assumption holds, and [`retransmission`] what a loss adds otherwise.
+//!
 //! The formulas have the same shape: a time at an idle queue, multiplied by `1/(1 − ρ)` for the
 //! load `ρ`. So all have the same three methods, and the results agree exactly:
 //!
@@ -45,6 +48,7 @@ pub mod burst_bound;
 mod error;
 mod fraction;
 pub mod mm1;
+pub mod retransmission;
 pub mod trace;
 
 pub use burst_bound::{Burst, BurstBound};
