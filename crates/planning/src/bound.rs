@@ -1,16 +1,73 @@
 //! The burst bound of every service with a latency target, from the policy alone.
 //!
 //! The result is that of `weir plan POLICY` without options, which also prints the assumptions.
+//!
+//! A bound within its target keeps the target only if its premises hold: each port's buffer holds
+//! the queue, and σ covers the arrivals. Otherwise the target is *unproven*: packets may be lost,
+//! and a retransmission timer then decides the completion time.
 
+use crate::buffers::{PortNeed, port_needs};
+use crate::overload::{Overload, overloads};
 use crate::points::{Point, points};
 use crate::queue;
 use weir_datapath::ShaperConfig;
+use std::fmt;
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
-use weir_units::{Bytes, Duration, ServiceId};
+use weir_units::{Bytes, ContentionPoint, Duration, ServiceId};
+
+/// Whether a target is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The completion time is within the target, and nothing contradicts its premises.
+    Kept,
+    /// The completion time is beyond the target, or there is none.
+    NotKept,
+    /// The completion time is within the target, but a premise of the bound is not known to hold.
+    Unproven,
+}
+
+impl Verdict {
+    /// Its name for people and for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::NotKept => "not kept",
+            Self::Unproven => "unproven",
+        }
+    }
+}
+
+/// A premise of the bound that is not known to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gap {
+    /// A port's buffer is smaller than its queue, or unknown.
+    Buffer(PortNeed),
+    /// Services without congestion control can overload an uplink.
+    Overload(Overload),
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Buffer(need) => need.fmt(f),
+            Self::Overload(overload) => overload.fmt(f),
+        }
+    }
+}
+
+/// The gaps of a plan: ports whose needs are not met, and overloads of uplinks if `points` has
+/// these.
+pub fn gaps(needs: &[PortNeed], overloads: &[Overload], points: &[Point]) -> Vec<Gap> {
+    let unmet = needs.iter().filter(|need| !need.is_met()).copied().map(Gap::Buffer);
+    let at_uplinks = |overload: &&Overload| {
+        points.iter().any(|at| at.point == ContentionPoint::Rack && at.direction == overload.direction)
+    };
+    unmet.chain(overloads.iter().filter(at_uplinks).cloned().map(Gap::Overload)).collect()
+}
 
 /// The bound on the completion time of one service's messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyBound {
     /// The service.
     pub service: ServiceId,
@@ -19,12 +76,18 @@ pub struct LatencyBound {
     /// Maximum completion time of a message of the target's size. `None` if there is no bound: the
     /// load may reach 100 %, or the capacity is unlimited.
     pub bound: Option<Duration>,
+    /// The premises of the bound that are not known to hold.
+    pub gaps: Vec<Gap>,
 }
 
 impl LatencyBound {
-    /// Whether the bound is within the target.
-    pub fn is_kept(&self) -> bool {
-        self.bound.is_some_and(|bound| bound <= self.target.p99)
+    /// Whether the target is kept.
+    pub fn verdict(&self) -> Verdict {
+        match self.bound {
+            Some(bound) if bound <= self.target.p99 && self.gaps.is_empty() => Verdict::Kept,
+            Some(bound) if bound <= self.target.p99 => Verdict::Unproven,
+            _ => Verdict::NotKept,
+        }
     }
 }
 
@@ -32,9 +95,14 @@ impl LatencyBound {
 pub fn latency_bounds(policy: &Policy) -> Vec<LatencyBound> {
     let points = points(policy, policy.caps());
     let shapers = ShaperConfig::parley(policy, None, None);
-    let of =
-        |(service, target)| LatencyBound { service, target, bound: bound(policy, service, target, &points, &shapers) };
-    policy.services().iter().filter_map(|(id, service)| Some((id, service.latency()?))).map(of).collect()
+    let targets: Vec<_> =
+        policy.services().iter().filter_map(|(id, service)| Some((id, service.latency()?))).collect();
+    let overloads = if targets.is_empty() { Vec::new() } else { overloads(policy) };
+    let of = |(service, target)| {
+        let (bound, needs) = bound(policy, service, target, &points, &shapers);
+        LatencyBound { service, target, bound, gaps: gaps(&needs, &overloads, &points) }
+    };
+    targets.into_iter().map(of).collect()
 }
 
 fn bound(
@@ -43,39 +111,79 @@ fn bound(
     target: LatencyTarget,
     points: &[Point],
     shapers: &ShaperConfig,
-) -> Option<Duration> {
+) -> (Option<Duration>, Vec<PortNeed>) {
     let (interval, one) = queue::shaper(policy, service, shapers);
     let (capacity, _) = queue::capacity(policy, service, target, one, points);
-    let load = queue::fullest(points)?.load?;
     let convergence = queue::convergence(interval, queue::ITERATIONS);
     let shapers = Bytes::new(one.get().saturating_mul(queue::SENDERS.into()));
-    BurstBound { burst: Burst { convergence, shapers }, message: target.message }.completion_time(capacity, load).ok()
+    let bound = BurstBound { burst: Burst { convergence, shapers }, message: target.message };
+    let load = queue::fullest(points).and_then(|point| point.load);
+    let needs = port_needs(policy.network(), points, &bound, None, policy.network().port_buffers());
+    // Without a queue that can be counted there is no bound either.
+    match (load.and_then(|load| bound.completion_time(capacity, load).ok()), needs) {
+        (time, Ok(needs)) => (time, needs),
+        (_, Err(_)) => (None, Vec::new()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bounds(caps: &str) -> Vec<(Option<Duration>, bool)> {
+    fn bounds(switches: &str, bulk: &str, caps: &str) -> Vec<LatencyBound> {
         let text = format!(
-            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1] }} }} }}\nservices:\n  \
-             web: {{ match: [ {{ port: 80 }} ], latency: {{ message: 200kB, p99: 7ms }}, shaper: {{ interval: 200us \
-             }} }}\n  \
-             bulk: {{ match: [ {{ port: 81 }} ] }}\n{caps}"
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }}{switches} \
+             }}\nservices:\n  web: {{ match: [ {{ protocol: tcp, port: 80 }} ], latency: {{ message: 200kB, p99: 7ms }}, \
+             shaper: {{ interval: 200us }} }}\n  bulk: {{ match: [ {{ protocol: {bulk}, port: 81 }} ] }}\n{caps}"
         );
         let (policy, _) = Policy::parse("policy.yaml", &text).expect("sound");
-        latency_bounds(&policy).iter().map(|bound| (bound.bound, bound.is_kept())).collect()
+        latency_bounds(&policy)
     }
+
+    fn verdict(switches: &str, bulk: &str, caps: &str) -> (Option<Duration>, Verdict) {
+        let bounds = bounds(switches, bulk, caps);
+        assert_eq!(bounds.len(), 1);
+        (bounds[0].bound, bounds[0].verdict())
+    }
+
+    const DEEP: &str = ", switches: { buffer: 3950kB }";
+    const HALF: &str = "caps: { rack: 5Gb/s }\n";
 
     /// The crate's worked example: (15 × 200 µs + 200 kB / 10 Gb/s) / 0.5 = (3 + 0.16) ms / 0.5.
     #[test]
     fn bound_matches_the_worked_example() {
-        assert_eq!(bounds("caps: { rack: 5Gb/s }\n"), [(Some(Duration::from_micros(6_320)), true)]);
-        assert_eq!(bounds("caps: { rack: 8Gb/s }\n"), [(Some(Duration::from_micros(15_800)), false)]);
+        assert_eq!(verdict(DEEP, "tcp", HALF), (Some(Duration::from_micros(6_320)), Verdict::Kept));
+        let fuller = verdict(DEEP, "tcp", "caps: { rack: 8Gb/s }\n");
+        assert_eq!(fuller, (Some(Duration::from_micros(15_800)), Verdict::NotKept));
     }
 
     #[test]
     fn full_load_has_no_bound() {
-        assert_eq!(bounds(""), [(None, false)]);
+        assert_eq!(verdict(DEEP, "tcp", ""), (None, Verdict::NotKept));
+    }
+
+    /// The same bound without a premise: 3.75 MB and 200 kB need more than the network states, or it
+    /// states nothing; or UDP overloads the uplink.
+    #[test]
+    fn bound_without_its_premises_is_unproven() {
+        for (switches, bulk, first) in [
+            ("", "tcp", "the bound needs 3.95 MB of buffer at the machine's interface; the network states none"),
+            (
+                ", switches: { buffer: { machine: 3950kB, rack: 3949999B } }",
+                "tcp",
+                "the bound needs 3.95 MB of buffer at the rack's uplink; the network states 3.949999 MB",
+            ),
+            (
+                DEEP,
+                "udp",
+                "services that may send UDP (bulk) can offer 20 Gb/s to a rack's uplink of 10 Gb/s until its brokers \
+                  limit them, 300 ms or 562.5 MB that σ does not include; with rack maxima of together at most 5 Gb/s \
+                  they cannot",
+            ),
+        ] {
+            assert_eq!(verdict(switches, bulk, HALF), (Some(Duration::from_micros(6_320)), Verdict::Unproven));
+            let found: Vec<String> = bounds(switches, bulk, HALF)[0].gaps.iter().map(ToString::to_string).collect();
+            assert_eq!(found.first().map(String::as_str), Some(first));
+        }
     }
 }

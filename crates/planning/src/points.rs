@@ -38,6 +38,15 @@ pub enum Bound {
     Nothing,
 }
 
+/// The name of a kind of contention point in sentences.
+pub fn name(point: ContentionPoint) -> &'static str {
+    match point {
+        ContentionPoint::Machine => "machine's interface",
+        ContentionPoint::Rack => "rack's uplink",
+        ContentionPoint::Fabric => "fabric",
+    }
+}
+
 /// One contention point in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {

@@ -34,6 +34,11 @@ pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub const MIN_BURST: Bytes = Bytes::new(1_514);
 /// The largest burst of a limiter: 20 ms at 100 Gb/s. A longer one is a load.
 pub const MAX_BURST: Bytes = Bytes::new(256 << 20);
+/// The smallest buffer of a switch's port: one full Ethernet frame without its check sequence.
+pub const MIN_BUFFER: Bytes = Bytes::new(1_514);
+/// The largest buffer of a switch's port, as in a scenario: the deepest switches have a few
+/// gigabytes for all ports.
+pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
 
 static NAME: Scalar =
     Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "m1" };
@@ -121,6 +126,33 @@ static NETWORK: Record = Record {
             "Properties of single machines or ranges of them.",
             "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
         ),
+        Key::optional(
+            "switches",
+            Shape::Record(&SWITCHES),
+            "The properties of the network's switches, for plans.",
+            "switches: { buffer: 256kB }",
+        ),
+    ],
+};
+
+static SWITCHES: Record = Record {
+    id: "switches",
+    what: "the switches",
+    doc: "The properties of the network's switches. Plans depend on them; shares do not.",
+    keys: &[Key::optional(
+        "buffer",
+        Shape::OneOf(&[Shape::Scalar(&SIZE), Shape::Record(&PORT_BUFFERS)]),
+        "The bytes that each port can queue, from 1514B: the part of a shared buffer that one full port gets.",
+        "buffer: 256kB",
+    )],
+};
+static PORT_BUFFERS: Record = Record {
+    id: "port-buffers",
+    what: "the buffers of ports",
+    doc: "The bytes that a port can queue, by contention point; unknown where not written.",
+    keys: &[
+        Key::optional("machine", Shape::Scalar(&SIZE), "Each port towards a machine.", "machine: 256kB"),
+        Key::optional("rack", Shape::Scalar(&SIZE), "Each port of a rack's uplink, at both ends.", "rack: 4MB"),
     ],
 };
 

@@ -58,7 +58,7 @@ mod write;
 
 pub use demands::Demands;
 pub use model::{
-    Caps, LatencyTarget, Machine, Match, Network, Policy, Protocol, QosLevel, RECEIVE_PERCENT, Rack, Service, Services,
+    Caps, LatencyTarget, Machine, Match, Network, Policy, PortBuffers, Protocol, QosLevel, RECEIVE_PERCENT, Rack, Service, Services,
     Shaper, Share, Sharing, Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};

@@ -164,6 +164,17 @@ pub struct Network {
     /// Indices into `racks` and `machines`, sorted by name.
     racks_by_name: Vec<u32>,
     machines_by_name: Vec<u32>,
+    port_buffers: PortBuffers,
+}
+
+/// The bytes that each port of a switch can queue, by contention point; `None` where the file does
+/// not state them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortBuffers {
+    /// Each port towards a machine.
+    pub machine: Option<Bytes>,
+    /// Each port of a rack's uplink, at both ends.
+    pub rack: Option<Bytes>,
 }
 
 /// The indices `0..len` sorted by name, and the index of one name among them.
@@ -178,10 +189,14 @@ fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Optio
 
 impl Network {
     /// A network from tables that are already in canonical order.
-    pub(crate) fn new(racks: Vec<Rack>, machines: Vec<Machine>) -> Self {
+    pub(crate) fn new(racks: Vec<Rack>, machines: Vec<Machine>, port_buffers: PortBuffers) -> Self {
         let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
-        Self { racks, machines, racks_by_name, machines_by_name }
+        Self { racks, machines, racks_by_name, machines_by_name, port_buffers }
+    }
+    /// The buffers of the switches' ports.
+    pub fn port_buffers(&self) -> PortBuffers {
+        self.port_buffers
     }
     /// All racks; a [`RackId`] is the index into this table.
     pub fn racks(&self) -> &[Rack] {

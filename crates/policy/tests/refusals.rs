@@ -51,6 +51,8 @@ refusals! {
     bare_number: changed("3Gb/s", "3");
     negative_rate: changed("3Gb/s", "-3Gb/s");
     zero_min: changed("3Gb/s", "0b/s");
+    buffer_out_of_range: changed("  nic: 10Gb/s", "  switches: { buffer: { machine: 1kB, rack: 1TB } }\n  nic: 10Gb/s");
+    buffer_of_no_port: changed("  nic: 10Gb/s", "  switches: { buffer: { fabric: 1MB } }\n  nic: 10Gb/s");
     zero_nic: changed("nic: 10Gb/s", "nic: 0Gb/s");
     unlimited_nic: changed("nic: 10Gb/s", "nic: unlimited");
     weight_zero: changed("weight: 2", "weight: 0");

@@ -5,7 +5,7 @@ mod texts;
 use proptest::prelude::*;
 use std::fmt::Write;
 use weir_policy::{Policy, Protocol, QosLevel, Sharing};
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, ServiceId};
 
 fn read(text: &str) -> Policy {
     match Policy::parse("policy.yaml", text) {
@@ -71,6 +71,7 @@ fn every_key_is_read() {
         )
         .unwrap();
     }
+    writeln!(out, "{:?}", policy.network().port_buffers()).unwrap();
     for (id, service) in policy.services().iter() {
         writeln!(out, "service {} {} {:?} order {}", id.0, service.path(), service.sharing(), service.order()).unwrap();
         writeln!(out, "  parent {:?} children {:?}", service.parent(), service.children()).unwrap();
@@ -178,6 +179,7 @@ fn the_fingerprint() {
         ("machines: [m1, m2]", "machines: [\"m[1-2]\"]"),
         ("machines: [m1, m2]", "machines: [m2, m1]"),
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  machines: { m1: { address: 10.0.0.1 } }"),
+        ("  nic: 10Gb/s", "  nic: 10Gb/s\n  switches: { buffer: 256kB }"),
         ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    level: 1"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
@@ -241,4 +243,17 @@ proptest! {
     fn the_order_of_the_file_leaves_no_trace((sorted, shuffled) in shuffled()) {
         prop_assert_eq!(read(&sorted), read(&shuffled));
     }
+}
+
+/// One size is that of every port; a point without one stays unknown.
+#[test]
+fn buffers_of_ports() {
+    let buffers = |switches: &str| {
+        let text = texts::EXAMPLE.replace("  nic: 10Gb/s", &format!("  nic: 10Gb/s\n{switches}"));
+        let of = read(&text).network().port_buffers();
+        [of.machine, of.rack].map(|buffer| buffer.map(Bytes::get))
+    };
+    assert_eq!(buffers(""), [None, None]);
+    assert_eq!(buffers("  switches: { buffer: 256kB }"), [Some(256_000), Some(256_000)]);
+    assert_eq!(buffers("  switches: { buffer: { rack: 4MB } }"), [None, Some(4_000_000)]);
 }

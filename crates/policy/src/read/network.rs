@@ -6,13 +6,13 @@
 
 use super::rates;
 use crate::filter_syntax as syntax;
-use crate::language::MAX_MACHINES;
-use crate::model::{Machine, Network, Rack};
+use crate::language::{MAX_BUFFER, MAX_MACHINES, MIN_BUFFER};
+use crate::model::{Machine, Network, PortBuffers, Rack};
 use crate::names::{NameRange, natural_order};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use weir_document::{Field, Key, Node, Problems, Span, Suggester};
-use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId};
+use weir_document::{Field, Key, Node, Problems, Span, Suggester, scalar};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, RackId};
 
 /// A network with its positions.
 pub(crate) struct ReadNetwork {
@@ -84,7 +84,28 @@ pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork 
         let rack = RackId(machine.rack as u32);
         all.push(Machine { name: machine.name, rack, nic: speed(&nics[i]), address: addresses[i] });
     }
-    ReadNetwork { network: Network::new(network_racks, all), nics, uplinks, complete }
+    let port_buffers = port_buffers(node.and_then(|node| node.get("switches")), problems);
+    ReadNetwork { network: Network::new(network_racks, all, port_buffers), nics, uplinks, complete }
+}
+
+/// Reads `switches: { buffer: … }`: one size for all ports, or one for each contention point.
+fn port_buffers(switches: Option<&Node>, problems: &mut Problems) -> PortBuffers {
+    let Some(node) = switches.and_then(|node| node.get("buffer")) else { return PortBuffers::default() };
+    let mut checked = |field: Field<Bytes>| {
+        if let Field::Value(size, span) = field
+            && !(MIN_BUFFER..=MAX_BUFFER).contains(&size)
+        {
+            let cause = format!("the buffer {size} of a port is not between {} B and {MAX_BUFFER}", MIN_BUFFER.get());
+            problems.error(span, cause, "write the bytes that one full port can queue, for example `256kB`");
+        }
+        field.value()
+    };
+    if node.entries().is_empty() {
+        let both = checked(node.read(scalar::size));
+        return PortBuffers { machine: both, rack: both };
+    }
+    let mut of = |key: &str| checked(node.field(key, scalar::size));
+    PortBuffers { machine: of("machine"), rack: of("rack") }
 }
 
 /// All machines of all racks, each once, and whether these are all written ones.

@@ -37,6 +37,7 @@ network:
     "n[08-09]": { nic: 25Gb/s }
     m1: { address: 10.0.0.1 }
     m2: { nic: { tx: 5Gb/s, rx: 5Gb/s }, address: "fd00::2" }
+  switches: { buffer: { machine: 256kB, rack: 4MB } }
 services:
   dfs:
     sharing: add
