@@ -202,12 +202,12 @@ fn limits_and_nesting() {
     let directory = directory();
     let policy = |shaper: &str| {
         let text = format!(
-            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }} \
-                }}\nservices:\n  \
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1, m2] }} }}, switches: \
+             {{ buffer: 5MB }} }}\nservices:\n  \
              p:\n    latency: {{ message: 100kB, p99: 50ms }}\n    services:\n      \
-             a: {{ match: [ {{ port: 1 }} ], machine: {{ max: 1Gb/s }}, latency: {{ message: 100kB, p99: 50ms \
-             }}{shaper} }}\n      \
-             b: {{ match: [ {{ port: 2 }} ] }}\ncaps: {{ machine: 5Gb/s, rack: 5Gb/s }}\n"
+             a: {{ match: [ {{ protocol: tcp, port: 1 }} ], machine: {{ max: 1Gb/s }}, latency: {{ message: 100kB, \
+             p99: 50ms }}{shaper} }}\n      \
+             b: {{ match: [ {{ protocol: tcp, port: 2 }} ] }}\ncaps: {{ machine: 5Gb/s, rack: 5Gb/s }}\n"
         );
         file(directory.path(), "policy.yaml", &text)
     };
@@ -234,8 +234,8 @@ fn slow_interfaces_have_long_intervals() {
     let directory = directory();
     let policy = |shaper: &str| {
         let text = format!(
-            "weir: 1\nnetwork: {{ nic: 100Mb/s, racks: {{ r1: {{ uplink: 1Gb/s, machines: [m1, m2] }} }} \
-                }}\nservices:\n  \
+            "weir: 1\nnetwork: {{ nic: 100Mb/s, racks: {{ r1: {{ uplink: 1Gb/s, machines: [m1, m2] }} }}, switches: \
+             {{ buffer: 2MB }} }}\nservices:\n  \
              p:\n    latency: {{ message: 160kB, p99: 100ms }}\n    services:\n      \
              a: {{ match: [ {{ port: 1 }} ], shaper: {{ interval: 500us }} }}\n      \
              b: {{ match: [ {{ port: 2 }} ]{shaper} }}\ncaps: {{ machine: 50Mb/s, rack: 500Mb/s }}\n"

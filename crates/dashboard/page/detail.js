@@ -61,8 +61,8 @@ function drawFacts(place, status) {
       add("destinations limited", whole(row.destinations_limited));
     }
     if (service?.latency) {
-      const { target_ns, bound_ns } = service.latency;
-      const bound = bound_ns === undefined ? "none" : about(bound_ns / 1e9);
+      const { target_ns, bound_ns, unproven } = service.latency;
+      const bound = bound_ns === undefined ? "none" : about(bound_ns / 1e9) + (unproven ? ", unproven" : "");
       add("latency bound", `${bound} (target: ${about(target_ns / 1e9)})`);
     }
   }

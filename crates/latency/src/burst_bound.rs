@@ -43,8 +43,9 @@
 //!   ms, not 9.0.
 //!
 //! Source: Parley §4, equations 1 and 2, with Cruz's (σ, ρ) constraint and his bound on the backlog
-//! (A calculus for network delay, part I, 1991); Table 3 (§6.3). Table 3's C is one machine's interface, not the rack's uplink, and its last column is at ρ = 0.80, although
-//! 60 of 80 Gb/s is 0.75.
+//! (A calculus for network delay, part I, 1991); Table 3 (§6.3). Table 3's C is one machine's
+//! interface, not the rack's uplink, and its last column is at ρ = 0.80, although 60 of 80 Gb/s is
+//! 0.75.
 
 use crate::error::{LatencyError, finite};
 use crate::fraction::{IdleTime, Load};

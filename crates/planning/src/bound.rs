@@ -10,8 +10,8 @@ use crate::buffers::{PortNeed, port_needs};
 use crate::overload::{Overload, overloads};
 use crate::points::{Point, points};
 use crate::queue;
-use weir_datapath::ShaperConfig;
 use std::fmt;
+use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bytes, ContentionPoint, Duration, ServiceId};
@@ -45,6 +45,16 @@ pub enum Gap {
     Buffer(PortNeed),
     /// Services without congestion control can overload an uplink.
     Overload(Overload),
+}
+
+impl Gap {
+    /// The bytes of an overload that σ does not include.
+    pub fn burst_beyond(&self) -> Option<Bytes> {
+        match self {
+            Self::Buffer(_) => None,
+            Self::Overload(overload) => Some(overload.burst),
+        }
+    }
 }
 
 impl fmt::Display for Gap {
@@ -95,8 +105,7 @@ impl LatencyBound {
 pub fn latency_bounds(policy: &Policy) -> Vec<LatencyBound> {
     let points = points(policy, policy.caps());
     let shapers = ShaperConfig::parley(policy, None, None);
-    let targets: Vec<_> =
-        policy.services().iter().filter_map(|(id, service)| Some((id, service.latency()?))).collect();
+    let targets: Vec<_> = policy.services().iter().filter_map(|(id, service)| Some((id, service.latency()?))).collect();
     let overloads = if targets.is_empty() { Vec::new() } else { overloads(policy) };
     let of = |(service, target)| {
         let (bound, needs) = bound(policy, service, target, &points, &shapers);
@@ -133,8 +142,8 @@ mod tests {
     fn bounds(switches: &str, bulk: &str, caps: &str) -> Vec<LatencyBound> {
         let text = format!(
             "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }}{switches} \
-             }}\nservices:\n  web: {{ match: [ {{ protocol: tcp, port: 80 }} ], latency: {{ message: 200kB, p99: 7ms }}, \
-             shaper: {{ interval: 200us }} }}\n  bulk: {{ match: [ {{ protocol: {bulk}, port: 81 }} ] }}\n{caps}"
+             }}\nservices:\n  web: {{ match: [ {{ protocol: tcp, port: 80 }} ], latency: {{ message: 200kB, p99: 7ms \
+             }}, shaper: {{ interval: 200us }} }}\n  bulk: {{ match: [ {{ protocol: {bulk}, port: 81 }} ] }}\n{caps}"
         );
         let (policy, _) = Policy::parse("policy.yaml", &text).expect("sound");
         latency_bounds(&policy)

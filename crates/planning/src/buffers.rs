@@ -115,9 +115,8 @@ mod tests {
         let bound = BurstBound { burst, message: Bytes::new(20_000) };
         let points = points(&policy, policy.caps());
         let found = port_needs(policy.network(), &points, &bound, capacity, policy.network().port_buffers());
-        let row = |need: &PortNeed| {
-            (format!("{} {}", need.point, need.direction.name()), need.needed.get(), need.is_met())
-        };
+        let row =
+            |need: &PortNeed| (format!("{} {}", need.point, need.direction.name()), need.needed.get(), need.is_met());
         found.expect("finite").iter().map(row).collect()
     }
 

@@ -64,13 +64,12 @@ impl fmt::Display for Overload {
 
 /// The worst overload of the racks' uplinks in each direction; none where maxima prevent it.
 pub fn overloads(policy: &Policy) -> Vec<Overload> {
-    let services: Vec<String> = policy
-        .services()
-        .leaves()
-        .filter(|(_, service)| may_send_udp(service))
-        .map(|(_, service)| service.path().to_owned())
-        .collect();
-    let racks = Racks { policy, sums: sums(policy) };
+    let leaves = policy.services().leaves().filter(|(_, service)| may_send_udp(service));
+    let services: Vec<String> = leaves.map(|(_, service)| service.path().to_owned()).collect();
+    if services.is_empty() {
+        return Vec::new();
+    }
+    let racks = Racks::new(policy);
     let of = |direction: Direction| {
         let each = (0..policy.network().racks().len() as u32).map(RackId).filter_map(|rack| {
             let (offered, peak) = (racks.offered(rack, direction), policy.rack_capacity(rack, direction));
@@ -91,66 +90,84 @@ fn may_send_udp(service: &Service) -> bool {
     service.matches().iter().any(|filter| filter.protocol != Some(Protocol::TCP))
 }
 
-/// The highest rate at which each rack's machines can send, together, and their number.
-fn sums(policy: &Policy) -> Vec<(Bandwidth, u64)> {
-    let cap = policy.caps()[ContentionPoint::Machine].tx;
-    let of = |rack: &weir_policy::Rack| {
-        let nic = |machine| policy.network().machine(machine).nic().tx.min(cap);
-        (rack.machines().iter().map(|machine| nic(*machine)).sum(), rack.machines().len() as u64)
-    };
-    policy.network().racks().iter().map(of).collect()
-}
-
+/// The highest rates of services that may send UDP, by rack.
 struct Racks<'a> {
     policy: &'a Policy,
-    sums: Vec<(Bandwidth, u64)>,
+    /// The machines' interfaces under `caps.machine` together, and the number of machines.
+    machines: Vec<(Bandwidth, u64)>,
+    /// What leaves each rack: all these services together, within its uplink.
+    sent: Vec<Bandwidth>,
+    /// The same of all racks, and for each service by id. A rack receives it without its own part.
+    all_sent: Bandwidth,
+    service_sent: Vec<Bandwidth>,
 }
 
-impl Racks<'_> {
-    /// The highest rate of all services without congestion control through one rack's uplink.
-    fn offered(&self, rack: RackId, direction: Direction) -> Bandwidth {
-        if direction == Direction::Tx {
-            return self.sent(rack);
+impl<'a> Racks<'a> {
+    fn new(policy: &'a Policy) -> Self {
+        let cap = policy.caps()[ContentionPoint::Machine].tx;
+        let network = policy.network();
+        let machines = network.racks().iter().map(|rack| {
+            let nics = rack.machines().iter().map(|machine| network.machine(*machine).nic().tx.min(cap));
+            (nics.sum(), rack.machines().len() as u64)
+        });
+        let mut racks = Self {
+            policy,
+            machines: machines.collect(),
+            sent: Vec::new(),
+            all_sent: Bandwidth::ZERO,
+            service_sent: vec![Bandwidth::ZERO; policy.services().all().len()],
+        };
+        for rack in (0..network.racks().len() as u32).map(RackId) {
+            let sent = racks.offered(rack, Direction::Tx).min(network.rack(rack).uplink().tx);
+            racks.sent.push(sent);
+            racks.all_sent += sent;
+            for (service, _) in policy.services().leaves() {
+                racks.service_sent[service.index()] += racks.sent_by(rack, service);
+            }
         }
-        let others = || (0..self.sums.len() as u32).map(RackId).filter(|other| *other != rack);
-        let leaf = |service: ServiceId| others().map(|other| self.sent_by(other, service)).sum();
-        let together: Bandwidth = others().map(|other| self.sent(other).min(self.uplink(other))).sum();
-        self.all(Direction::Rx, &leaf).min(together)
+        racks
     }
 
-    /// The highest rate at which all these services leave a rack's machines.
-    fn sent(&self, rack: RackId) -> Bandwidth {
-        self.all(Direction::Tx, &|service| self.sent_by(rack, service)).min(self.sums[rack.index()].0)
+    /// The highest rate of all these services together through one rack's uplink.
+    fn offered(&self, rack: RackId, direction: Direction) -> Bandwidth {
+        match direction {
+            Direction::Tx => {
+                let all = self.together(direction, |service| self.sent_by(rack, service));
+                all.min(self.machines[rack.index()].0)
+            }
+            Direction::Rx => {
+                let of_others =
+                    |service: ServiceId| self.service_sent[service.index()].saturating_sub(self.sent_by(rack, service));
+                let others = self.all_sent.saturating_sub(self.sent[rack.index()]);
+                self.together(direction, of_others).min(others)
+            }
+        }
     }
 
     /// The highest rate at which one leaf leaves a rack's machines.
     fn sent_by(&self, rack: RackId, service: ServiceId) -> Bandwidth {
-        let (together, machines) = self.sums[rack.index()];
+        let (together, machines) = self.machines[rack.index()];
         let ceiling = self.policy.machine_ceiling(service, Direction::Tx);
         let bps = if ceiling.is_unlimited() { u64::MAX } else { ceiling.bps().saturating_mul(machines) };
         together.min(Bandwidth::from_bps(bps.min(Bandwidth::MAX.bps())))
     }
 
-    fn uplink(&self, rack: RackId) -> Bandwidth {
-        self.policy.network().rack(rack).uplink()[Direction::Tx]
-    }
-
-    /// The rates of `leaf` up the tree, under the maxima of rack and fabric.
-    fn all(&self, direction: Direction, leaf: &dyn Fn(ServiceId) -> Bandwidth) -> Bandwidth {
-        let services = self.policy.services();
-        let roots = services.iter().filter(|(_, service)| service.parent().is_none());
-        roots.map(|(root, _)| self.of(root, direction, leaf)).sum()
-    }
-
-    fn of(&self, id: ServiceId, direction: Direction, leaf: &dyn Fn(ServiceId) -> Bandwidth) -> Bandwidth {
-        let service = self.policy.services().get(id);
-        let below = match service.is_leaf() {
-            true if may_send_udp(service) => leaf(id),
-            true => Bandwidth::ZERO,
-            false => service.children().iter().map(|child| self.of(*child, direction, leaf)).sum(),
-        };
-        let max = |point| service.share(point, direction).max;
-        below.min(max(ContentionPoint::Rack)).min(max(ContentionPoint::Fabric))
+    /// The rates of `leaf` summed up the tree of services, under the maxima of rack and fabric.
+    fn together(&self, direction: Direction, leaf: impl Fn(ServiceId) -> Bandwidth) -> Bandwidth {
+        let mut below = vec![Bandwidth::ZERO; self.policy.services().all().len()];
+        let mut roots = Bandwidth::ZERO;
+        let services: Vec<_> = self.policy.services().iter().collect();
+        // Parents are before their children in the policy's order.
+        for (id, service) in services.into_iter().rev() {
+            let rate = if service.is_leaf() && may_send_udp(service) { leaf(id) } else { below[id.index()] };
+            let max = |point| service.share(point, direction).max;
+            let rate = rate.min(max(ContentionPoint::Rack)).min(max(ContentionPoint::Fabric));
+            match service.parent() {
+                Some(parent) => below[parent.index()] += rate,
+                None => roots += rate,
+            }
+        }
+        roots
     }
 }
 
@@ -175,7 +192,10 @@ mod tests {
     fn udp_overloads_an_uplink() {
         let both = [(Direction::Tx, 8_000, 271_875_000), (Direction::Rx, 1_000, 9_375_000)];
         assert_eq!(found("  bulk: { match: [ { port: 81 } ] }\n", ""), both);
-        assert_eq!(found("  bulk: { match: [ { protocol: tcp, port: 81 }, { protocol: udp, port: 81 } ] }\n", ""), both);
+        assert_eq!(
+            found("  bulk: { match: [ { protocol: tcp, port: 81 }, { protocol: udp, port: 81 } ] }\n", ""),
+            both
+        );
         assert_eq!(found("  bulk: { match: [ { protocol: tcp, port: 81 } ] }\n", ""), []);
     }
 
@@ -192,6 +212,19 @@ mod tests {
         // One direction's maximum leaves the other.
         let received = [(Direction::Tx, 8_000, 271_875_000)];
         assert_eq!(found(&bulk("rack: { rx: { max: 750Mb/s } }"), ""), received);
+    }
+
+    /// Two of three racks may send 400 Mb/s each to the third, whose cap is 750 Mb/s: 50 Mb/s · 0.3 s.
+    #[test]
+    fn a_rack_receives_from_all_others() {
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { a: { uplink: 1Gb/s, machines: [m1] }, b: { uplink: 1Gb/s, \
+                    machines: [m2] }, c: { uplink: 1Gb/s, machines: [m3] } } }\nservices: { bulk: { match: [ { port: 81 } \
+                    ], rack: { tx: { max: 400Mb/s } } } }\ncaps: { rack: 750Mb/s }\n";
+        let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
+        let found = overloads(&policy);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].direction, found[0].burst), (Direction::Rx, Bytes::new(1_875_000)));
+        assert_eq!(found[0].offered, Bandwidth::from_mbps(800));
     }
 
     /// Two children of 500 Mb/s each stay below their parent's maximum.

@@ -58,8 +58,8 @@ mod write;
 
 pub use demands::Demands;
 pub use model::{
-    Caps, LatencyTarget, Machine, Match, Network, Policy, PortBuffers, Protocol, QosLevel, RECEIVE_PERCENT, Rack, Service, Services,
-    Shaper, Share, Sharing, Tenant,
+    Caps, LatencyTarget, Machine, Match, Network, Policy, PortBuffers, Protocol, QosLevel, RECEIVE_PERCENT, Rack,
+    Service, Services, Shaper, Share, Sharing, Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

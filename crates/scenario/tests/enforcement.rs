@@ -222,3 +222,22 @@ refusals! {
     after_the_end: "at: 40s" => "at: 61s";
     an_event_without_an_action: "at: 10s, shaper-interval: 1ms" => "at: 10s";
 }
+
+/// The buffers of a run's ports and those that its policy states differ: a remark. Equal ones and
+/// none stated are silent.
+#[test]
+fn buffers_of_policy_and_links() {
+    let notes = |links: &str, switches: &str| {
+        let source = Source::from_text("test.scenario.yaml", &GOOD.replace("traffic:", &format!("{links}traffic:")));
+        let policy = POLICY.replace("network:\n", &format!("network:\n{switches}"));
+        let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", &policy));
+        let (_, notes) = read.unwrap_or_else(|errors| panic!("{errors}"));
+        notes.iter().map(|note| note.cause().to_owned()).collect::<Vec<_>>()
+    };
+    let links = "links: { buffer: 1MB }\n";
+    assert!(notes(links, "").is_empty() && notes("", "").is_empty());
+    assert!(notes(links, "  switches: { buffer: 1MB }\n").is_empty());
+    let differ = |has: &str| vec![format!("ports have buffers of {has}, while the policy's `switches` state 2 MB")];
+    assert_eq!(notes(links, "  switches: { buffer: { rack: 2MB } }\n"), differ("1 MB"));
+    assert_eq!(notes("", "  switches: { buffer: 2MB }\n"), differ("256 kB"));
+}

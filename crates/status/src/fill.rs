@@ -50,6 +50,7 @@ impl AgentStatus {
                 message_bytes: bound.target.message.get(),
                 target_ns: bound.target.p99.nanos(),
                 bound_ns: bound.bound.map(|bound| bound.nanos()),
+                unproven: !bound.gaps.is_empty(),
             })
         };
         let one = |leaf: ServiceId, direction: Direction| {

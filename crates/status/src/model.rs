@@ -272,6 +272,10 @@ pub struct Latency {
     /// no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
+    /// Whether a premise of the bound is not known to hold: a buffer of the network is too small or
+    /// not stated, or services that may send UDP can overload an uplink.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
 }
 
 /// One service on one machine in one direction.

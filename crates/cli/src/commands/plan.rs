@@ -4,6 +4,7 @@ use crate::error::{CommandError, Exit};
 use crate::output::Ui;
 use crate::plan::compute::{self, Choices};
 use crate::plan::model::{Method, Plan};
+use crate::plan::network::PlannedNetwork;
 use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, print};
@@ -33,6 +34,11 @@ A plan is for the slowest capacity and the highest load on a message's way: mach
 rack's uplink, fabric. --at leaves the others out; --capacity and --load replace the derived
 values.
 
+The bound needs ports that can queue its burst and the message. A target is kept only if the policy
+states such buffers (`network: { switches: { buffer: 1MB } }`), or the scenario of --scenario has
+them, and if no service that may send UDP can overload a rack's uplink until the brokers limit it.
+Otherwise the target is unproven, and the plan shows what a retransmission timer adds.
+
 A trace is CSV with the columns time (seconds) and size (bytes), and perhaps service; other columns
 are not read, so the flows.csv of a report is a trace.
 
@@ -41,11 +47,17 @@ named (--write=machine). Nothing else in the file changes.
 
 With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
 \"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"services\":
-[{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"by\", \"capacity_bps\", \"peak_load\",
-\"sigma_bytes\", \"estimates\": [{\"by\", \"time_ns\", \"largest_load\", \"smallest_capacity_bps\",
-\"assumes\"}], ...}]}. Loads are parts of 1; null is 100 % or no estimate.
+[{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"verdict\": \"kept\", \"not kept\" or
+\"unproven\", \"unproven\": [reason], \"by\", \"capacity_bps\", \"peak_load\", \"sigma_bytes\",
+\"buffers\": [{\"point\", \"direction\", \"capacity_bps\", \"sigma_bytes\", \"needed_bytes\",
+\"stated_bytes\", \"enough\"}], \"overloads\": [{\"point\", \"direction\", \"offered_bps\",
+\"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
+\"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
+\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, or a
+buffer that is not stated.
 
-Exit code 0: the policy keeps every target. 1: it does not (with proposals). 2: refused.")]
+Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
+unproven. 2: refused.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
@@ -73,6 +85,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = queue::SENDERS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     senders: u32,
+    /// The shortest retransmission timeout, instead of the scenario's or Linux's 200 ms
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    min_rto: Option<Duration>,
+    /// A scenario under this policy, whose buffers and timers count instead of the policy's
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
     /// Messages that arrived, as CSV; `-` is standard input
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -104,6 +122,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused(format!("{}: no service has a latency target", args.policy.display()))
             .hint("write `latency: { message: 1MB, p99: 20ms }` under a service"));
     }
+    let network = PlannedNetwork::read(&policy, args.min_rto, args.scenario.as_deref(), ui)?;
     let report = args.report.prepare()?;
     let choices = Choices {
         at: args.at.clone(),
@@ -120,7 +139,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         Some(path) => Some(Traced::read(path, &policy, ui)?),
         None => None,
     };
-    let plan = compute::plan(&policy, &choices, trace.as_mut())?;
+    let plan = compute::plan(&policy, &choices, &network, trace.as_mut())?;
     drop(trace);
 
     if let Some(report) = &report {
@@ -187,17 +206,24 @@ fn write(
         .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
     // The queue stays the same: only the loads have changed.
     let points = weir_planning::points(&changed, changed.caps());
-    let kept = !points.iter().any(|point| choices.judges(point.point) && point.exceeds(most));
+    let points: Vec<_> = points.into_iter().filter(|point| choices.judges(point.point)).collect();
+    let low = !points.iter().any(|point| point.exceeds(most));
+    let overloads = weir_planning::overloads(&changed);
+    let proven = args.by != Method::Bound
+        || plan.services.iter().all(|service| weir_planning::gaps(&service.needs, &overloads, &points).is_empty());
     if !args.json {
         print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
-        if kept {
+        if low && !proven {
+            let load = print::load(Some(most));
+            ui.print(&format!("with it no load is above {load}, but not every target is proven\n"))?;
+        } else if low {
             ui.print(&format!("with it every target is kept: no load is above {}\n", print::load(Some(most))))?;
         } else {
             let needed = caps::needed(&changed, most, |point| choices.judges(point));
             ui.print(&format!("not every target is kept yet: {}\n", caps::as_written(&needed)))?;
         }
     }
-    Ok(kept)
+    Ok(low && proven)
 }
 
 /// Writes the page, a picture for each service, and the plan for programs.
@@ -237,6 +263,12 @@ impl Args {
         }
         if self.senders != 1 {
             option("--senders", self.senders.to_string());
+        }
+        if let Some(timer) = self.min_rto {
+            option("--min-rto", timer.to_string().replace(' ', ""));
+        }
+        if let Some(scenario) = &self.scenario {
+            option("--scenario", scenario.display().to_string());
         }
         if let Some(trace) = &self.trace {
             option("--trace", trace.display().to_string());

@@ -3,17 +3,19 @@
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
 //! [`weir_planning`]), unless the command line overrides them. Every method estimates the same three
 //! values for it. The deciding method gives the highest load of the network; the lowest such
-//! load of all services gives the caps.
+//! load of all services gives the caps. The premises of the bound are checked against the network.
 
 use super::caps;
 use super::model::{AsItIs, Estimate, Found, Method, NeededCap, Plan, ServicePlan};
+use super::network::PlannedNetwork;
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
 use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
+use weir_planning::points::name as point_name;
 use weir_planning::queue::{self, CapacityFrom};
-use weir_planning::{Point, points};
+use weir_planning::{Overload, Point, gaps, overloads, points, port_needs};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 
@@ -50,25 +52,28 @@ impl Choices {
 pub(crate) fn plan(
     policy: &Policy,
     choices: &Choices,
+    network: &PlannedNetwork,
     mut trace: Option<&mut Traced<'_>>,
 ) -> Result<Plan, CommandError> {
     let points: Vec<Point> =
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
     let shapers = ShaperConfig::parley(policy, None, None);
+    let context = Context { policy, choices, network, points: &points, overloads: &overloads(policy) };
     let mut services = Vec::new();
     for (id, service) in policy.services().iter() {
         let Some(target) = service.latency() else { continue };
         let shaper = queue::shaper(policy, id, &shapers);
-        services.push(service_plan(policy, id, target, shaper, &points, choices, trace.as_deref_mut())?);
+        services.push(service_plan(&context, id, target, shaper, trace.as_deref_mut())?);
     }
     let most = most(&services);
-    let kept = services.iter().all(ServicePlan::is_kept);
-    let caps = match most {
-        Ok(Some(most)) if !kept => caps::needed(policy, most, |point| choices.judges(point)),
-        _ => Vec::new(),
-    };
-    let refused = refusal(policy, &caps);
-    Ok(Plan { points, services, most, caps, refused })
+    let mut plan = Plan { points, services, most, caps: Vec::new(), refused: None };
+    if let Ok(Some(most)) = plan.most
+        && plan.exceeds_a_target()
+    {
+        plan.caps = caps::needed(policy, most, |point| choices.judges(point));
+    }
+    plan.refused = refusal(policy, &plan.caps);
+    Ok(plan)
 }
 
 /// The highest load that keeps every service's target.
@@ -98,15 +103,23 @@ fn refusal(policy: &Policy, caps: &[NeededCap]) -> Option<String> {
     None
 }
 
+/// The input of the plans of all services.
+struct Context<'a> {
+    policy: &'a Policy,
+    choices: &'a Choices,
+    network: &'a PlannedNetwork,
+    points: &'a [Point],
+    overloads: &'a [Overload],
+}
+
 fn service_plan(
-    policy: &Policy,
+    context: &Context<'_>,
     id: ServiceId,
     target: LatencyTarget,
     (interval, one_burst): (Duration, Bytes),
-    points: &[Point],
-    choices: &Choices,
     trace: Option<&mut Traced<'_>>,
 ) -> Result<ServicePlan, CommandError> {
+    let Context { policy, choices, network, points, overloads } = *context;
     let service = policy.services().get(id);
     let convergence = choices.convergence.unwrap_or_else(|| queue::convergence(interval, choices.iterations));
     let shapers = Bytes::new(one_burst.get().saturating_mul(choices.senders.into()));
@@ -127,6 +140,8 @@ fn service_plan(
 
     let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
     let bound = BurstBound { burst, message: target.message };
+    let needs = port_needs(policy.network(), points, &bound, choices.capacity, network.buffers)
+        .map_err(|error| CommandError::refused(error.to_string()))?;
     let full = || "no time holds at a load of 100 %".to_owned();
     let mut estimates = vec![
         Estimate {
@@ -177,6 +192,9 @@ fn service_plan(
         trace_curve,
         assumes: assumptions(policy, id, points, choices),
         by: choices.by,
+        gaps: gaps(&needs, overloads, points),
+        needs,
+        timer: network.timer(policy, id),
     })
 }
 
@@ -235,20 +253,12 @@ fn load(points: &[Point], choices: &Choices) -> (Option<Load>, String) {
     }
 }
 
-/// The name of a contention point.
-pub(crate) fn point_name(point: ContentionPoint) -> &'static str {
-    match point {
-        ContentionPoint::Machine => "machine's interface",
-        ContentionPoint::Rack => "rack's uplink",
-        ContentionPoint::Fabric => "fabric",
-    }
-}
-
 /// The assumptions of all methods about this service.
 fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choices) -> Vec<String> {
     let mut lines = vec![
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
             .to_owned(),
+        "no packet is lost: every port on its way can queue what these times count".to_owned(),
     ];
     let evenly = points.iter().any(|point| point.bound == weir_planning::Bound::Evenly);
     if evenly && choices.load.is_none() {

@@ -4,7 +4,7 @@ use super::model::{Estimate, Found, NeededCap, Plan, ServicePlan};
 use crate::text;
 use serde_json::{Value, json};
 use weir_latency::Load;
-use weir_planning::Point;
+use weir_planning::{Gap, Point, PortNeed};
 use weir_units::{Bandwidth, Duration};
 
 /// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`.
@@ -44,7 +44,9 @@ fn service(service: &ServicePlan) -> Value {
         "service": service.path,
         "message_bytes": service.target.message.get(),
         "p99_ns": service.target.p99.nanos(),
-        "kept": service.is_kept(),
+        "kept": service.verdict() == weir_planning::Verdict::Kept,
+        "verdict": service.verdict().name(),
+        "unproven": service.doubts(),
         "by": service.by.name(),
         "capacity_bps": text::bps(service.capacity),
         "capacity_from": service.capacity_from,
@@ -52,10 +54,48 @@ fn service(service: &ServicePlan) -> Value {
         "peak_load_from": service.load_from,
         "convergence_ns": service.burst.convergence.nanos(),
         "sigma_bytes": service.sigma.get(),
+        "buffers": service.needs.iter().map(buffer).collect::<Value>(),
+        "overloads": service.gaps.iter().filter_map(overload).collect::<Value>(),
+        "retransmission": retransmission(service),
         "estimates": service.estimates.iter().map(estimate).collect::<Value>(),
         "trace_as_it_is": as_it_is.collect::<Value>(),
         "trace_curve": curve.collect::<Value>(),
         "assumes": service.assumes,
+    })
+}
+
+fn buffer(need: &PortNeed) -> Value {
+    json!({
+        "point": need.point.name(),
+        "direction": need.direction.name(),
+        "capacity_bps": need.capacity.bps(),
+        "sigma_bytes": need.sigma.get(),
+        "needed_bytes": need.needed.get(),
+        "stated_bytes": need.stated.map(|stated| stated.get()),
+        "enough": need.is_met(),
+    })
+}
+
+fn overload(gap: &Gap) -> Option<Value> {
+    let Gap::Overload(overload) = gap else { return None };
+    Some(json!({
+        "point": weir_units::ContentionPoint::Rack.name(),
+        "direction": overload.direction.name(),
+        "offered_bps": overload.offered.bps(),
+        "capacity_bps": overload.capacity.bps(),
+        "until_ns": weir_planning::overload::REACTION.nanos(),
+        "burst_bytes": overload.burst.get(),
+        "services": overload.services,
+    }))
+}
+
+fn retransmission(service: &ServicePlan) -> Value {
+    let after = |timeouts| service.with_timeouts(timeouts).map(|time| time.nanos());
+    json!({
+        "shortest_ns": service.timer.shortest.map(|shortest| shortest.nanos()),
+        "from": service.timer.from,
+        "one_timeout_ns": after(1),
+        "two_timeouts_ns": after(2),
     })
 }
 

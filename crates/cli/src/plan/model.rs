@@ -1,7 +1,8 @@
 //! The content of a plan: for each service with a latency target, its queue and the estimates.
 
+use super::network::Timer;
 use weir_latency::{Burst, Load};
-use weir_planning::Point;
+use weir_planning::{Gap, Point, PortNeed, Verdict};
 use weir_policy::LatencyTarget;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection};
 
@@ -95,6 +96,12 @@ pub(crate) struct ServicePlan {
     pub(crate) assumes: Vec<String>,
     /// The deciding method.
     pub(crate) by: Method,
+    /// The buffers that the bound needs at the ports of switches.
+    pub(crate) needs: Vec<PortNeed>,
+    /// The premises of the bound that are not known to hold.
+    pub(crate) gaps: Vec<Gap>,
+    /// The timer that repairs the loss of a message's last packets.
+    pub(crate) timer: Timer,
 }
 
 impl ServicePlan {
@@ -106,9 +113,37 @@ impl ServicePlan {
     pub(crate) fn keeps(&self, load: Option<Load>) -> bool {
         self.deciding().is_some_and(|estimate| estimate.keeps(load))
     }
-    /// Whether it keeps the target at the planned load.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.keeps(self.load)
+    /// Whether it keeps the target at the planned load. The bound's premises count where the bound
+    /// decides; the other methods state no worst case.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.keeps(self.load) {
+            false => Verdict::NotKept,
+            true if self.by == Method::Bound && !self.gaps.is_empty() => Verdict::Unproven,
+            true => Verdict::Kept,
+        }
+    }
+    /// Why the target is unproven, a clause each. Equal clauses of both directions appear once, and
+    /// only the worst overload: the same maxima prevent the others.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        if self.verdict() != Verdict::Unproven {
+            return Vec::new();
+        }
+        let mut doubts: Vec<String> = Vec::new();
+        let buffers = self.gaps.iter().filter(|gap| matches!(gap, Gap::Buffer(_)));
+        let overload = self.gaps.iter().filter(|gap| gap.burst_beyond().is_some()).max_by_key(|gap| gap.burst_beyond());
+        for doubt in buffers.chain(overload).map(ToString::to_string) {
+            if !doubts.contains(&doubt) {
+                doubts.push(doubt);
+            }
+        }
+        doubts
+    }
+    /// The completion time with `timeouts` timeouts after each other, if the deciding method has
+    /// one and losses are repaired.
+    pub(crate) fn with_timeouts(&self, timeouts: u32) -> Option<Duration> {
+        let time = self.deciding()?.time.as_ref().ok()?;
+        let wait = weir_latency::retransmission::wait(self.timer.shortest?, timeouts);
+        Some(Duration::from_nanos(time.nanos().saturating_add(wait.nanos())))
     }
 }
 
@@ -133,8 +168,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether a target is not kept at the planned load, whatever the premises.
+    pub(crate) fn exceeds_a_target(&self) -> bool {
+        self.services.iter().any(|service| service.verdict() == Verdict::NotKept)
+    }
     /// Whether every target is kept.
     pub(crate) fn is_kept(&self) -> bool {
-        self.services.iter().all(ServicePlan::is_kept)
+        self.services.iter().all(|service| service.verdict() == Verdict::Kept)
     }
 }

@@ -5,7 +5,7 @@ use super::model::{Method, Plan, ServicePlan};
 use super::print;
 use crate::text;
 use weir_latency::{BurstBound, Load, Mm1, Quantile};
-use weir_planning::in_rows;
+use weir_planning::{Verdict, in_rows};
 use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
 use weir_units::Duration;
 
@@ -36,7 +36,14 @@ pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
                 service.load_from
             ))
             .chart(&chart(service))
-            .table(&estimates(service));
+            .table(&estimates(service))
+            .table(&buffers(service));
+        for doubt in service.doubts() {
+            page = page.paragraph(&format!("Unproven: {doubt}."));
+        }
+        if service.verdict() == Verdict::Unproven {
+            page = page.paragraph(&format!("Unproven: {}.", print::cost_of_a_loss(service)));
+        }
         for estimate in &service.estimates {
             page = page.paragraph(&format!("{}: {}.", estimate.method.title(), estimate.assumes));
         }
@@ -104,13 +111,22 @@ fn estimates(service: &ServicePlan) -> Table {
             estimate.time.as_ref().map_or_else(|_| none(), |time| print::time(*time)),
             print::largest(&estimate.largest_load),
             estimate.smallest_capacity.as_ref().map_or_else(|_| none(), |capacity| text::rate(*capacity)),
-            if decides.is_empty() { decides } else { format!("decides: {decides}") },
+            if decides.is_empty() { decides } else { format!("decides: {}, {decides}", service.verdict().name()) },
         ]);
     }
     for at in &service.as_it_is {
         let time = at.time.as_ref().map_or_else(Clone::clone, |time| print::time(*time));
         let name = format!("{} as it is, at {}", Method::Trace.title(), text::rate(at.capacity));
         table.row([name, time, String::new(), String::new(), format!("a load of {}", print::load(at.load))]);
+    }
+    table
+}
+
+fn buffers(service: &ServicePlan) -> Table {
+    let mut table = Table::new().text("buffer of each port at").text("direction").number("needed").number("stated");
+    for (need, directions) in print::buffer_rows(service) {
+        let name = weir_planning::points::name(need.point).to_owned();
+        table.row([name, directions.to_owned(), need.needed.to_string(), print::stated(need)]);
     }
     table
 }
@@ -126,7 +142,7 @@ fn points(plan: &Plan) -> Table {
     for (point, directions) in in_rows(&plan.points) {
         let cap = plan.caps.iter().find(|needed| needed.point == point.point);
         table.row([
-            super::compute::point_name(point.point).to_owned(),
+            weir_planning::points::name(point.point).to_owned(),
             directions.to_owned(),
             text::rate(point.capacity),
             print::load(point.load),

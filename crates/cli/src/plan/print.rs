@@ -7,7 +7,7 @@ use crate::output::{Style, Table, Ui};
 use crate::text;
 use std::io;
 use weir_latency::Load;
-use weir_planning::{Bound, Point, in_rows};
+use weir_planning::{Bound, Point, PortNeed, Verdict, in_rows};
 use weir_units::Duration;
 
 /// A load in per cent, at most two decimals; a full point has 100 %.
@@ -59,21 +59,61 @@ pub(crate) fn target(service: &ServicePlan) -> String {
 pub(crate) fn verdict(service: &ServicePlan) -> String {
     let Some(estimate) = service.deciding() else { return String::new() };
     let by = format!("by the {}", estimate.method.title());
-    match (service.is_kept(), &estimate.time) {
-        (kept, Ok(of)) => {
-            let relation = if kept { "within" } else { "not within" };
+    match (service.verdict(), &estimate.time) {
+        (verdict, Ok(of)) => {
+            let relation = if verdict == Verdict::NotKept { "not within" } else { "within" };
             format!("{by}: {} at a load of {}, {relation} {}", time(*of), load(service.load), service.target.p99)
         }
         (_, Err(why)) => format!("{by}: {why}"),
     }
 }
 
+/// The cost of a loss, in one line.
+pub(crate) fn cost_of_a_loss(service: &ServicePlan) -> String {
+    let (Some(shortest), Some(one), Some(two)) =
+        (service.timer.shortest, service.with_timeouts(1), service.with_timeouts(2))
+    else {
+        return "a lost packet is not sent again".to_owned();
+    };
+    format!(
+        "a lost packet may wait for the retransmission timer, at least {shortest} ({}): {} with one timeout, {} with \
+         two",
+        service.timer.from,
+        time(one),
+        time(two)
+    )
+}
+
+/// A buffer for people.
+pub(crate) fn stated(need: &PortNeed) -> String {
+    need.stated.map_or("none".to_owned(), |stated| stated.to_string())
+}
+
+/// Ports with equal needs in both directions have one row.
+pub(crate) fn buffer_rows(service: &ServicePlan) -> Vec<(&PortNeed, &'static str)> {
+    let mut rows: Vec<(&PortNeed, &'static str)> = Vec::new();
+    for need in &service.needs {
+        match rows.last_mut() {
+            Some((last, directions)) if PortNeed { direction: need.direction, ..**last } == *need => {
+                *directions = "tx, rx";
+            }
+            _ => rows.push((need, need.direction.name())),
+        }
+    }
+    rows
+}
+
 /// Proposals that would keep all targets.
 pub(crate) fn advice(plan: &Plan) -> Vec<String> {
-    if plan.is_kept() {
-        return Vec::new();
-    }
     let mut lines = Vec::new();
+    if !plan.exceeds_a_target() {
+        let unproven = plan.services.iter().filter(|service| service.verdict() == Verdict::Unproven);
+        lines.extend(unproven.map(|service| {
+            let (path, target) = (&service.path, service.target.p99);
+            format!("{path}: the bound is within {target}, but not every premise of it is known to hold.")
+        }));
+        return lines;
+    }
     match &plan.most {
         Err(why) => lines.push(format!("No load keeps every target: {why}")),
         Ok(most) => {
@@ -89,7 +129,7 @@ pub(crate) fn advice(plan: &Plan) -> Vec<String> {
     if let Some(refused) = &plan.refused {
         lines.push(format!("With these caps the policy would be refused: {refused}"));
     }
-    for service in plan.services.iter().filter(|service| !service.is_kept()) {
+    for service in plan.services.iter().filter(|service| service.verdict() == Verdict::NotKept) {
         let Some(estimate) = service.deciding() else { continue };
         match &estimate.smallest_capacity {
             Ok(capacity) => lines.push(format!(
@@ -112,7 +152,7 @@ pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     for (point, directions) in in_rows(&plan.points) {
         let style = if point.bound == Bound::Nothing { Style::Limited } else { Style::Plain };
         table.styled([
-            (super::compute::point_name(point.point).to_owned(), Style::Plain),
+            (weir_planning::points::name(point.point).to_owned(), Style::Plain),
             (directions.to_owned(), Style::Plain),
             (text::rate(point.capacity), Style::Plain),
             (load(point.load), style),
@@ -164,17 +204,47 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
         ui.print_table(&table, 2)?;
     }
     ui.print("\n")?;
+    print_buffers(service, ui)?;
     for estimate in &service.estimates {
         ui.print(&text::wrapped(&format!("{}: {}", estimate.method.title(), estimate.assumes), 2))?;
     }
     for line in &service.assumes {
         ui.print(&text::wrapped(&format!("all: {line}"), 2))?;
     }
-    let kept = match service.is_kept() {
-        true => ui.on_out(Style::Good, "kept"),
-        false => ui.on_out(Style::Error, "not kept"),
+    let style = match service.verdict() {
+        Verdict::Kept => Style::Good,
+        Verdict::NotKept => Style::Error,
+        Verdict::Unproven => Style::Limited,
     };
-    ui.print(&format!("  {kept} {}\n", verdict(service)))
+    let name = ui.on_out(style, service.verdict().name());
+    ui.print(&format!("  {name} {}\n", verdict(service)))?;
+    let doubts = service.doubts();
+    for doubt in &doubts {
+        ui.print(&text::wrapped(&format!("unproven: {doubt}"), 2))?;
+    }
+    if !doubts.is_empty() {
+        ui.print(&text::wrapped(&format!("unproven: {}", cost_of_a_loss(service)), 2))?;
+    }
+    Ok(())
+}
+
+/// The buffers that the bound needs, beside the network's.
+fn print_buffers(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
+    if service.needs.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["buffer of each port at", "direction", ">needed", ">stated"]);
+    for (need, directions) in buffer_rows(service) {
+        let style = if need.is_met() { Style::Plain } else { Style::Limited };
+        table.styled([
+            (weir_planning::points::name(need.point).to_owned(), Style::Plain),
+            (directions.to_owned(), Style::Plain),
+            (need.needed.to_string(), Style::Plain),
+            (stated(need), style),
+        ]);
+    }
+    ui.print_table(&table, 2)?;
+    ui.print("\n")
 }
 
 /// The changes of `--write` to a file.

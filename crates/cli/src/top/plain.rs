@@ -62,8 +62,11 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         let limit = status.effective_limit();
         let latency =
             row.agent.services.iter().find(|service| service.service == row.service).and_then(|of| of.latency);
-        let bound = latency
-            .map_or(String::new(), |of| of.bound_ns.map_or("none".to_owned(), |bound| text::time(bound as f64 / 1e9)));
+        let bound = latency.map_or(String::new(), |of| match of.bound_ns.map(|bound| text::time(bound as f64 / 1e9)) {
+            None => "none".to_owned(),
+            Some(bound) if of.unproven => format!("{bound} (unproven)"),
+            Some(bound) => bound,
+        });
         let style = if status.is_limited() { Style::Limited } else { Style::Plain };
         let plain = |text: String| (text, Style::Plain);
         // The last status is shown all the same.

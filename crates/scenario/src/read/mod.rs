@@ -192,6 +192,7 @@ impl<F: Files> Reader<'_, F> {
         let policy = self.policy(root);
         let links = self.policy_links(root.get("links"));
         let (policy, path) = policy?;
+        self.stated_buffers(root, policy.network(), &links);
         let at = root.get("policy").map_or(root.span, |node| node.span);
         let size = topology::policy_size(policy.network(), &links);
         let graph = (self.fits(size, at, "the policy's network") && self.rates(policy.network(), &links, at))

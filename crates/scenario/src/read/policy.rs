@@ -73,6 +73,21 @@ impl<F: Files> Reader<'_, F> {
         links
     }
 
+    /// A remark if the ports of a run have other buffers than the policy states: the run then differs
+    /// from the plan of the policy.
+    pub(super) fn stated_buffers(&mut self, root: &Node, network: &Network, links: &Links) {
+        let (stated, buffer) = (network.port_buffers(), links.queue.buffer);
+        let Some(other) = [stated.machine, stated.rack].into_iter().flatten().find(|stated| *stated != buffer) else {
+            return;
+        };
+        let at = root.get("links").or(root.get("policy")).map_or(root.span, |node| node.span);
+        self.problems.note(
+            at,
+            format!("ports have buffers of {buffer}, while the policy's `switches` state {other}"),
+            "write the stated size as `links: { buffer: … }`, or plan with `weir plan --scenario`",
+        );
+    }
+
     /// Whether links of the policy's rates can be simulated; the first that cannot is reported at
     /// `at`.
     pub(super) fn rates(&mut self, network: &Network, links: &Links, at: Span) -> bool {

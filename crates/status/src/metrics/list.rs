@@ -366,7 +366,8 @@ pub const METRICS: &[Metric] = &[
         "weir_service_latency_bound",
         SECONDS,
         &["service"],
-        "The burst bound: every message of the policy's size finishes within this time; no series if there is no bound",
+        "The burst bound: every message of the policy's size finishes within this time if no packet is lost; no \
+         series if there is no bound",
         Of::Latency(|of| of.bound_ns.map(seconds_of_ns)),
     ),
     info(
