@@ -122,7 +122,8 @@ impl<'a> Racks<'a> {
             racks.sent.push(sent);
             racks.all_sent += sent;
             for (service, _) in policy.services().leaves() {
-                racks.service_sent[service.index()] += racks.sent_by(rack, service);
+                let sent = racks.sent_by(rack, service);
+                racks.service_sent[service.index()] += sent;
             }
         }
         racks

@@ -127,16 +127,8 @@ fn service_plan(
 
     let (capacity, capacity_from) = capacity(policy, id, target, one_burst, points, choices);
     let (load, load_from) = load(points, choices);
-    let because = match choices.convergence {
-        Some(_) => "as given".to_owned(),
-        None => format!("{} iterations of {interval}", choices.iterations),
-    };
     let sigma = burst.size(capacity);
-    let sigma_is = if burst.shapers >= sigma {
-        format!("{} bursts of {one_burst}", choices.senders)
-    } else {
-        format!("{convergence} of the capacity until senders have converged, {because}")
-    };
+    let sigma_is = origin_of_sigma(burst, sigma, one_burst, interval, choices);
 
     let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
     let bound = BurstBound { burst, message: target.message };
@@ -196,6 +188,19 @@ fn service_plan(
         needs,
         timer: network.timer(policy, id),
     })
+}
+
+/// The part of the burst that decides σ.
+fn origin_of_sigma(burst: Burst, sigma: Bytes, one_burst: Bytes, interval: Duration, choices: &Choices) -> String {
+    if burst.shapers >= sigma {
+        return format!("{} bursts of {one_burst}", choices.senders);
+    }
+    let because = match choices.convergence {
+        Some(_) => "as given".to_owned(),
+        None => format!("{} iterations of {interval}", choices.iterations),
+    };
+    let convergence = burst.convergence;
+    format!("{convergence} of the capacity until senders have converged, {because}")
 }
 
 fn or_text<T>(result: Result<T, weir_latency::LatencyError>) -> Found<T> {

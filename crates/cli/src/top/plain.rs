@@ -62,11 +62,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         let limit = status.effective_limit();
         let latency =
             row.agent.services.iter().find(|service| service.service == row.service).and_then(|of| of.latency);
-        let bound = latency.map_or(String::new(), |of| match of.bound_ns.map(|bound| text::time(bound as f64 / 1e9)) {
-            None => "none".to_owned(),
-            Some(bound) if of.unproven => format!("{bound} (unproven)"),
-            Some(bound) => bound,
-        });
+        let bound = latency.map_or(String::new(), latency_bound);
         let style = if status.is_limited() { Style::Limited } else { Style::Plain };
         let plain = |text: String| (text, Style::Plain);
         // The last status is shown all the same.
@@ -88,6 +84,15 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         ]);
     }
     ui.print_table(&table, 0)
+}
+
+/// A service's bound, with a remark if a premise of it is not known to hold.
+fn latency_bound(of: weir_status::Latency) -> String {
+    match of.bound_ns.map(|bound| text::time(bound as f64 / 1e9)) {
+        None => "none".to_owned(),
+        Some(bound) if of.unproven => format!("{bound} (unproven)"),
+        Some(bound) => bound,
+    }
 }
 
 /// Every source with its status as it arrived.
