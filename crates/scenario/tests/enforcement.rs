@@ -228,7 +228,7 @@ refusals! {
 #[test]
 fn buffers_of_policy_and_links() {
     let notes = |links: &str, switches: &str| {
-        let source = Source::from_text("test.scenario.yaml", &GOOD.replace("traffic:", &format!("{links}traffic:")));
+        let source = Source::from_text("test.scenario.yaml", GOOD.replace("traffic:", &format!("{links}traffic:")));
         let policy = POLICY.replace("network:\n", &format!("network:\n{switches}"));
         let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", &policy));
         let (_, notes) = read.unwrap_or_else(|errors| panic!("{errors}"));
