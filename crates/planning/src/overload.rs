@@ -95,7 +95,7 @@ struct Racks<'a> {
     policy: &'a Policy,
     /// The machines' interfaces under `caps.machine` together, and the number of machines.
     machines: Vec<(Bandwidth, u64)>,
-    /// What leaves each rack: all these services together, within its uplink.
+    /// The rate that leaves each rack: all these services together, within its uplink.
     sent: Vec<Bandwidth>,
     /// The same of all racks, and for each service by id. A rack receives it without its own part.
     all_sent: Bandwidth,
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn a_rack_receives_from_all_others() {
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { a: { uplink: 1Gb/s, machines: [m1] }, b: { uplink: 1Gb/s, \
-                    machines: [m2] }, c: { uplink: 1Gb/s, machines: [m3] } } }\nservices: { bulk: { match: [ { port: 81 } \
-                    ], rack: { tx: { max: 400Mb/s } } } }\ncaps: { rack: 750Mb/s }\n";
+                    machines: [m2] }, c: { uplink: 1Gb/s, machines: [m3] } } }\nservices: { bulk: { match: [ { port: \
+                    81 } ], rack: { tx: { max: 400Mb/s } } } }\ncaps: { rack: 750Mb/s }\n";
         let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
         let found = overloads(&policy);
         assert_eq!(found.len(), 1);
