@@ -470,7 +470,7 @@ impl Search {
     fn window(&mut self, usage: f64, was: f64) {
         let marked = self.marking > 0;
         self.marking = self.marking.saturating_sub(1);
-        let saturated = usage <= CAPACITY * 16.0 / 15.0 && usage >= CAPACITY * 1.04;
+        let saturated = (CAPACITY * 1.04..=CAPACITY * 16.0 / 15.0).contains(&usage);
         let ends = if saturated { was <= CAPACITY / 3.0 } else { was >= CAPACITY || usage >= CAPACITY * 0.96 };
         let (phase, steps) = match self.phase {
             _ if ends || marked => (0, self.steps),
@@ -495,6 +495,57 @@ impl Search {
     }
 }
 
+/// The interface meter, in plain numbers.
+#[derive(Debug, Default)]
+struct AllMetered {
+    full: bool,
+    settling: bool,
+    peak: f64,
+    /// Packets of services below their committed rates, and those marked.
+    short: [u32; 2],
+    search: Search,
+}
+
+impl AllMetered {
+    /// Checks R, before and after a window with this usage.
+    fn close(&mut self, usage: f64, [was, is]: [f64; 2], seen: &mut Seen) {
+        let (peak, short) = (self.peak, self.short);
+        let idle = usage < 5.0 / 8.0 * CAPACITY;
+        let y = if idle { usage.max(peak.min(CAPACITY)) } else { usage.max(peak) } / CAPACITY;
+        self.search.window(usage, was);
+        if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
+            assert!(is <= CAPACITY / 3.0 + 1.0, "{is}");
+            seen.fell += u32::from(is < 0.9 * was);
+        } else {
+            let law = (was * (1.0 - if y < 1.0 { 1.0 } else { 0.5 } * (y - 1.0))).min(CAPACITY);
+            let law = if self.settling || peak > 0.0 { law.min(was) } else { law };
+            let law = self.search.rate(usage, was).unwrap_or(law);
+            assert!((is / law - 1.0).abs() < 1e-3, "{is}, not {law}, from {was} at {y}");
+            seen.waited += u32::from(self.search.phase == 2);
+            seen.stepped += u32::from(self.search.phase == 1 && self.search.steps > 0);
+            seen.settling += u32::from(self.settling && y < 1.0);
+            seen.peak += u32::from(peak > usage && !idle);
+            seen.held += u32::from(peak > usage && idle);
+        }
+        self.full = CAPACITY < usage && usage <= CAPACITY * 16.0 / 15.0;
+        seen.full += u32::from(self.full);
+        (self.short, self.settling, self.peak) = ([0; 2], peak > 0.0, 0.0);
+    }
+
+    /// Counts a packet: of a crowd, of a service below its committed rate.
+    fn packet(&mut self, marked: bool, crowd: bool, below: bool) {
+        if self.full && marked {
+            self.search.marking = 100;
+        }
+        if self.full && !crowd && marked {
+            self.peak = self.peak.max(CAPACITY);
+        }
+        if self.full && !crowd && below {
+            self.short = [self.short[0] + 1, self.short[1] + u32::from(marked)];
+        }
+    }
+}
+
 /// Both meters follow the header's table and text. R of the interface is at most the fair rate after
 /// a window in which most packets of services below their committed rates were marked. Otherwise it
 /// follows usage: that of a service's window with marks, if it is higher and most of C arrived. With
@@ -507,9 +558,7 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
     let mut meters = [meter(0), meter(1), meter(2)];
     meters[2].set_share(rate(CAPACITY));
     let mut models = [false, false, true].map(Metered::new);
-    let (mut short, mut peak, mut settling, mut now) = ([0u32; 2], 0.0f64, false, 0);
-    let mut search = Search::default();
-    let (mut full, mut received) = (false, 0);
+    let (mut model_of_all, mut now, mut received) = (AllMetered::default(), 0, 0);
     for &(service, pause, load, marked) in packets {
         now += pause;
         let (at, bytes) = (Instant::from_nanos(now), bytes(CAPACITY * load * pause as f64 / T as f64));
@@ -519,42 +568,13 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
         let committed = Bandwidth::from_bps(committed_rates[service]);
         let due = interface.receive(&mut meters[service], at, bytes, 1, u32::from(marked), committed);
         if due.shares {
-            let usage = interface.usage().bps() as f64;
-            let idle = usage < 5.0 / 8.0 * CAPACITY;
-            let y = if idle { usage.max(peak.min(CAPACITY)) } else { usage.max(peak) } / CAPACITY;
-            let is = interface.rate().bps() as f64;
-            let was = before.rate().bps() as f64;
-            search.window(usage, was);
-            if short[1] > 0 && short[1] * 8 >= short[0] * 5 {
-                assert!(is <= CAPACITY / 3.0 + 1.0, "{is}");
-                seen.fell += u32::from(is < 0.9 * was);
-            } else {
-                let law = (was * (1.0 - if y < 1.0 { 1.0 } else { 0.5 } * (y - 1.0))).min(CAPACITY);
-                let law = if settling || peak > 0.0 { law.min(was) } else { law };
-                let law = search.rate(usage, was).unwrap_or(law);
-                seen.waited += u32::from(search.phase == 2);
-                seen.stepped += u32::from(search.phase == 1 && search.steps > 0);
-                assert!((is / law - 1.0).abs() < 1e-3, "{is}, not {law}, from {was} at {y}");
-                seen.settling += u32::from(settling && y < 1.0);
-                seen.peak += u32::from(peak > usage && !idle);
-                seen.held += u32::from(peak > usage && idle);
-            }
-            full = CAPACITY < usage && usage <= CAPACITY * 16.0 / 15.0;
-            seen.full += u32::from(full);
-            (short, settling, peak) = ([0; 2], peak > 0.0, 0.0);
+            let rates = [before.rate(), interface.rate()].map(|rate| rate.bps() as f64);
+            model_of_all.close(interface.usage().bps() as f64, rates, seen);
         } else {
             assert_eq!(interface.rate(), before.rate());
         }
         let crowd = usage >= interface.usage().bps() / 8 * 5;
-        if full && marked {
-            search.marking = 100;
-        }
-        if full && !crowd && marked {
-            peak = peak.max(CAPACITY);
-        }
-        if full && !crowd && usage < committed.bps() {
-            short = [short[0] + 1, short[1] + u32::from(marked)];
-        }
+        model_of_all.packet(marked, crowd, usage < committed.bps());
         assert_eq!(due.feedback, alone.packet(at, bytes, 1, u32::from(marked)).is_some());
         assert_eq!(meters[service].usage(at), alone.usage(at));
         let model = &mut models[service];
@@ -563,9 +583,9 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
                 return;
             }
             let marks = model.marked > 0;
-            peak = peak.max(model.close(now, received, full, seen));
+            model_of_all.peak = model_of_all.peak.max(model.close(now, received, model_of_all.full, seen));
             if marks && model.met_queue {
-                search.marking = 100;
+                model_of_all.search.marking = 100;
             }
         }
         received += bytes.get();

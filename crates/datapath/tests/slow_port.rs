@@ -54,7 +54,7 @@ impl Port {
         let shares: Vec<Share> = services.iter().map(|(min, _)| Share { min: bps(*min), ..Share::default() }).collect();
         let interface = InterfaceMeter::new(Instant::ZERO, &parameters(), bps(CAPACITY), Sharing::Fill, &shares);
         let service = |(share, (_, senders)): (&Share, &(f64, f64))| Service {
-            share: share.clone(),
+            share: *share,
             senders: *senders,
             demand: 0.0,
             rate: CAPACITY,
