@@ -474,6 +474,7 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 		return;
 	if (meter->window.marked)
 		interface->marking = WEIR_MARKING_WINDOWS;
+	meter->censored = !interface->marking;
 	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		meter->window.marked = 0;
 	if (usage > most)

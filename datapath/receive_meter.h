@@ -19,7 +19,8 @@
  * switch port towards this host. Then
  *
  *   - usage counts up to 16/15 C if C is the interface's share (`shared`); the interface meter
- *     handles the rest; R is at most C / usage of the highest R that the senders had lately;
+ *     handles the rest; behind a port that does not mark, R is at most C / usage of the highest R
+ *     that the senders had lately;
  *   - marks lower R, but by half at most for good: `drained` is the R from which the law continues
  *     once the queue has drained.
  *
@@ -83,7 +84,7 @@ struct weir_receive_meter {
 	u32 queued;   /* 1: the own queue determines usage, see above */
 	u32 shared;   /* 1: the capacity is the interface's share; 0: a limit of the service */
 	u32 grain;    /* bytes after which a window may close early; 0: never (receive_tick.h) */
-	u32 reserved;
+	u32 censored; /* 1: the port does not mark, so usage alone shows how much too high R is */
 	u64 soonest;  /* ns that such a window lasts at least */
 	u64 hold;     /* ns that the own queue needs to drain at most */
 	u64 held_at;  /* ns: when `held` began */
@@ -287,7 +288,8 @@ WEIR_INLINE void weir_receive_meter_step(struct weir_receive_meter *meter, u64 e
 		return;
 	}
 	if (meter->shared && usage > meter->capacity + meter->capacity / WEIR_LINK_PART) {
-		bound = weir_receive_meter_bound(meter, usage);
+		if (meter->censored)
+			bound = weir_receive_meter_bound(meter, usage);
 		usage = meter->capacity + meter->capacity / WEIR_LINK_PART;
 	}
 	if (meter->unqueued < meter->drained)

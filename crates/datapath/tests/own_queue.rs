@@ -376,8 +376,6 @@ struct Metered {
     /// The highest R of two periods of half an interval of the interface, and when the second began.
     held: [f64; 2],
     held_at: u64,
-    /// Whether the last window met the own queue.
-    met_queue: bool,
     opened: u64,
     /// What the interface had received when the window opened, and what of it was the service's since.
     beside: u64,
@@ -396,7 +394,6 @@ impl Metered {
             unqueued: None,
             held: [0.0; 2],
             held_at: 0,
-            met_queue: false,
             opened: 0,
             beside: 0,
             bytes: 0,
@@ -417,13 +414,16 @@ impl Metered {
 
     /// Closes the window at `now`, with the interface's bytes until then. What came in it, where it
     /// met the own queue and marks that count.
-    fn close(&mut self, now: u64, received: u64, full: bool, seen: &mut Seen) -> f64 {
+    fn close(&mut self, now: u64, received: u64, full: bool, marking: &mut u32, seen: &mut Seen) -> f64 {
         let elapsed = now - self.opened;
         let bps = |bytes: u64| bytes as f64 * 8e9 / elapsed as f64;
         let (own, all, intervals) = (bps(self.bytes), bps(received - self.beside), elapsed / 200_000);
         let off = if full { (7.0 / 8.0, 9.0 / 8.0) } else { (1.0, 16.0 / 15.0) };
         let queued = off.0 * CAPACITY < all && all <= off.1 * CAPACITY && intervals <= 32;
-        self.met_queue = queued;
+        if queued && self.marked > 0 {
+            *marking = 100;
+        }
+        let censored = *marking == 0;
         let crowd = queued && own >= all * 5.0 / 8.0;
         let marked = if crowd { 0.0 } else { f64::from(self.marked) / f64::from(self.packets.max(1)) };
         seen.crowd += u32::from(crowd && self.marked > 0);
@@ -447,7 +447,7 @@ impl Metered {
         let lowered = law(self.drained, used, marked, intervals);
         seen.halved += u32::from(lowered < half && half < self.drained);
         self.drained = lowered.max(law(self.drained, used, 0.0, intervals).min(half));
-        if used < own {
+        if used < own && censored {
             let bound = (self.held[0].max(self.held[1]) * CAPACITY / own).max(CAPACITY / 1000.0);
             seen.bound += u32::from(bound < self.rate);
             (self.rate, self.drained) = (self.rate.min(bound), self.drained.min(bound));
@@ -582,11 +582,8 @@ fn marks_count(packets: &[(usize, u64, f64, bool)], committed_rates: [u64; 3], s
             if model.is_tie(now, received) {
                 return;
             }
-            let marks = model.marked > 0;
-            model_of_all.peak = model_of_all.peak.max(model.close(now, received, model_of_all.full, seen));
-            if marks && model.met_queue {
-                model_of_all.search.marking = 100;
-            }
+            let AllMetered { full, peak, search, .. } = &mut model_of_all;
+            *peak = peak.max(model.close(now, received, *full, &mut search.marking, seen));
         }
         received += bytes.get();
         model.bytes += bytes.get();
