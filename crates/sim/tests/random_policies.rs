@@ -16,7 +16,7 @@ const SECONDS: u64 = 60;
 /// The seconds after which guarantees and maxima must hold in every second.
 const SETTLED: usize = 2;
 /// The same for guarantees where services share the fabric: its broker allocates first after a period
-/// of 10 s, and knows a service's demand after some allocations, a tenth of a period apart.
+/// of 10 s, and measures a service's demand over some allocations, a tenth of a period apart.
 const SETTLED_AT_FABRIC: usize = 20;
 /// Two packets: a service of less than some dozen packets a second has no steadier rate.
 const LEAST_BITS: u64 = 24_000;
