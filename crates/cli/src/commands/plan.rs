@@ -53,8 +53,8 @@ With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"r
 \"stated_bytes\", \"enough\"}], \"overloads\": [{\"point\", \"direction\", \"offered_bps\",
 \"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
 \"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
-\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, or a
-buffer that is not stated.
+\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, or
+a buffer that is not stated.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
 unproven. 2: refused.")]
