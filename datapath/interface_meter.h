@@ -71,7 +71,8 @@
 #define WEIR_SEARCH_PART 5
 /*
  * A port that marked in one of the last 100 windows marks. If its link is saturated without a mark,
- * its queue is short, and nothing is lost.
+ * its queue is short, and nothing is lost. TCP that fills the link returns to the mark within tens
+ * of round trips, which are some windows.
  */
 #define WEIR_MARKING_WINDOWS 100
 /* Doublings after which the step, 1/40 of R without one, is half of R. */

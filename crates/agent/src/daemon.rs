@@ -143,6 +143,8 @@ struct Daemon {
     /// Why limits are not enforced although the interface is there.
     not_enforced: Option<String>,
     /// Whether the warning about a destination thread without real-time priority was logged.
+    /// Whether this agent has just dropped programs of its own.
+    releases: bool,
     warned_of_delay: bool,
     mode: Mode,
     /// Whether limits of an earlier broker were in force, and the mode after them is not logged
@@ -204,6 +206,7 @@ impl Daemon {
             started: tokio::time::Instant::now(),
             look: Instant::ZERO,
             not_enforced: None,
+            releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
             meters: (Instant::ZERO, Vec::new()),

@@ -161,6 +161,7 @@ fn a_guarantee_returns_beside_floods() {
         port.services[0].demand = 100e6;
         port.services[1].demand = 100e6;
         let time = port.until(2, 38e6);
+        println!("40 Mb/s beside 17 senders, buffer of {buffer} B: after {time} s");
         // By the law alone 4 to 5 s.
         assert!(time <= longest, "{time} s with {buffer} B");
     }
@@ -180,6 +181,7 @@ fn guarantees_of_many_services_return_beside_a_flood() {
         port.run(Duration::from_secs(5));
         port.services[199].demand = 100e6;
         let time = port.until(198, 1.9e6);
+        println!("2 Mb/s of each of 46 services, buffer of {buffer} B: after {time} s");
         // By the law alone 7.4 s.
         assert!(time <= 0.5, "{time} s with {buffer} B");
     }

@@ -27,6 +27,7 @@ use crate::host::{self, Host, HostError, Missing};
 use crate::notify;
 use crate::status;
 use tracing::{debug, info, warn};
+use weir_linux::loader::LoaderError;
 use weir_units::Duration;
 
 /// The shortest time between two checks, since a check reads the interface's qdiscs. It is less
@@ -108,9 +109,11 @@ impl Daemon {
                 }
                 self.forget();
                 self.look = self.now() + self.config.broker.period;
+                self.releases = true;
                 if !self.find() {
                     self.report_status();
                 }
+                self.releases = false;
             }
             // Only a reply of the kernel proves that a part is missing.
             Err(error) => debug!("{error}"),
@@ -201,6 +204,9 @@ impl Daemon {
                 debug!("{error}");
                 self.not_enforced = None;
             }
+            // The programs found are this agent's own: the kernel releases them some time after they
+            // were dropped. The next check attaches anew, or finds another agent.
+            HostError::Loader(LoaderError::AlreadyAttached(_)) if self.releases => debug!("{error}"),
             error => self.does_not_enforce(error.to_string()),
         }
         false
