@@ -57,6 +57,16 @@ static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, 
 		weir_meter_add(meter, bytes, packets);
 }
 
+/* Counts a buffer that is dropped because its departure is beyond the horizon. */
+static __always_inline void count_drop(struct __sk_buff *skb, u32 slot)
+{
+	struct weir_meter *drops = bpf_map_lookup_elem(&weir_drops, &slot);
+
+	count_event(beyond_horizon);
+	if (drops)
+		weir_meter_add(drops, skb->wire_len, 1);
+}
+
 /*
  * Makes a Not-ECT packet ECN-capable if its receiver can decapsulate it (`encapsulate`). In any
  * case the header of a tenant's ECN-capable packet is changed if it carries the encapsulation
@@ -229,7 +239,7 @@ static __noinline int pace(struct __sk_buff *skb, u32 service, struct weir_desti
 			     &departure);
 	bpf_spin_unlock(&egress->lock);
 	if (leaves == WEIR_LEAVES_NEVER) {
-		count_event(beyond_horizon);
+		count_drop(skb, slot);
 		return 1;
 	}
 	if (departure <= now)

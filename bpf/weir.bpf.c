@@ -67,7 +67,8 @@ int weir_egress(struct __sk_buff *skb)
 	if (origin == WEIR_ORIGIN_SPOOFED)
 		return DROP;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
-	meter_packet(service, WEIR_TX, skb->wire_len, segments);
+	/* The agent's datagrams pass no limiter of a service, whatever filter matches them. */
+	meter_packet(origin == WEIR_ORIGIN_AGENT ? WEIR_UNCLASSIFIED : service, WEIR_TX, skb->wire_len, segments);
 	if (origin == WEIR_ORIGIN_AGENT) {
 		prioritize_control(skb, config);
 		return NEXT;

@@ -50,6 +50,8 @@ pub struct EdtShaper {
     sending: Sending,
     /// By slot, with the policy's guarantee.
     services: BTreeMap<u32, ServiceRate>,
+    /// Drops of fq, which belong to no service that is known.
+    fq_dropped: Dropped,
 }
 
 /// The sending side of an interface.
@@ -112,7 +114,7 @@ impl EdtShaper {
             cpus: possible_cpus()?,
         };
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
-        let mut shaper = Self { fq, maps, config, sending, services };
+        let mut shaper = Self { fq, maps, config, sending, services, fq_dropped: Dropped::default() };
         shaper.write_pacing()?;
         shaper.write_side()?;
         shaper.write_services(rates)?;
@@ -220,7 +222,16 @@ impl EdtShaper {
         let waits = u128::from(sender.latest.saturating_sub(now));
         let backlog = u64::try_from(u128::from(rate) * waits / u128::from(NANOBITS_PER_BYTE)).unwrap_or(u64::MAX);
         let sent = Bytes::new(sender.sent + sender.lease.uncounted() + self.unpaid(slot)?);
-        Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops: sender.dropped, destinations: 0 })
+        let drops = self.maps.drops.sum(slot)?.packets;
+        Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops, destinations: 0 })
+    }
+
+    /// Counts the drops of fq.
+    fn read_fq(&mut self) -> Result<(), ShaperError> {
+        const FQ: u16 = 0;
+        let drops = u32::try_from(self.fq_drops()?).unwrap_or(u32::MAX);
+        self.fq_dropped.read([(FQ, None, drops)].into_iter());
+        Ok(())
     }
 }
 
@@ -274,15 +285,23 @@ impl Shaper for EdtShaper {
         let now = kernel_time();
         let services = self.services.values().map(|rate| (rate.slot, Some(rate.service)));
         let queues = services.chain([(REST, None)]).map(|(slot, service)| self.queue(slot, service, now));
-        Ok(queues.collect::<Result<_, MapError>>().map_err(LoaderError::from)?)
+        let mut queues = queues.collect::<Result<Vec<_>, MapError>>().map_err(LoaderError::from)?;
+        self.read_fq()?;
+        for queue in queues.iter_mut().filter(|queue| queue.service.is_none()) {
+            queue.drops += self.fq_dropped.of(None);
+        }
+        Ok(queues)
     }
 
     fn dropped(&mut self) -> Result<Dropped, ShaperError> {
-        // The kernel's totals continue.
-        Ok(Dropped::default())
+        // The maps' totals continue by themselves.
+        self.read_fq()?;
+        Ok(self.fq_dropped.clone())
     }
 
-    fn go_on_from(&mut self, _: Dropped) {}
+    fn go_on_from(&mut self, dropped: Dropped) {
+        self.fq_dropped = dropped;
+    }
 
     fn remove(self: Box<Self>) -> Result<(), ShaperError> {
         Ok(self.fq.map_or(Ok(()), Fq::remove)?)

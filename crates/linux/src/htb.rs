@@ -238,31 +238,7 @@ impl HtbTree {
     }
 
     fn all_classes(&mut self) -> Result<Vec<ClassStatus>, HtbError> {
-        let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(self.interface, 0, 0));
-        let replies = self.socket.dump("list classes", request)?;
-        let mut classes: Vec<ClassStatus> = replies
-            .iter()
-            .filter(|reply| reply.kind == libc::RTM_NEWTCLASS && reply.payload.len() >= TCMSG)
-            .filter_map(|reply| {
-                let handle = read_u32(&reply.payload, 8);
-                let minor = handle as u16;
-                if handle & 0xffff_0000 != HANDLE || minor == ROOT_MINOR {
-                    return None;
-                }
-                let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
-                let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
-                let queue = attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default();
-                Some(ClassStatus {
-                    minor,
-                    bytes: Bytes::new(read_u64(basic, 0)),
-                    packets: read_u32(basic, 8),
-                    backlog: Bytes::new(u64::from(read_u32(queue, 4))),
-                    drops: read_u32(queue, 8),
-                })
-            })
-            .collect();
-        classes.sort_by_key(|class| class.minor);
-        Ok(classes)
+        Ok(classes(&mut self.socket, self.interface)?)
     }
 
     /// Deletes the tree; the kernel puts its default back.
@@ -346,6 +322,36 @@ impl HtbTree {
         let root = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(self.interface, HANDLE, TC_H_ROOT));
         with_defaults(root.text(TCA_KIND, "htb"))
     }
+}
+
+/// Counters of every class of a tree but the root's, by minor number; none where the interface has
+/// no tree.
+pub(crate) fn classes(socket: &mut Socket, interface: u32) -> Result<Vec<ClassStatus>, NetlinkError> {
+    let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(interface, 0, 0));
+    let replies = socket.dump("list classes", request)?;
+    let mut classes: Vec<ClassStatus> = replies
+        .iter()
+        .filter(|reply| reply.kind == libc::RTM_NEWTCLASS && reply.payload.len() >= TCMSG)
+        .filter_map(|reply| {
+            let handle = read_u32(&reply.payload, 8);
+            let minor = handle as u16;
+            if handle & 0xffff_0000 != HANDLE || minor == ROOT_MINOR {
+                return None;
+            }
+            let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
+            let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
+            let queue = attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default();
+            Some(ClassStatus {
+                minor,
+                bytes: Bytes::new(read_u64(basic, 0)),
+                packets: read_u32(basic, 8),
+                backlog: Bytes::new(u64::from(read_u32(queue, 4))),
+                drops: read_u32(queue, 8),
+            })
+        })
+        .collect();
+    classes.sort_by_key(|class| class.minor);
+    Ok(classes)
 }
 
 /// Appends the options of an HTB qdisc to the request that makes one.

@@ -15,6 +15,7 @@
 //! | [`htb_shaper`], [`htb`], [`class`] | services and destinations as HTB classes; the tree; one class's numbers |
 //! | [`edt_shaper`], [`fq`] | services and destinations by departure times; the qdisc that applies them |
 //! | [`dropped`] | drops of classes that are created and deleted |
+//! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
@@ -45,6 +46,7 @@ pub mod netns;
 pub mod pins;
 pub mod readings;
 pub mod requirements;
+pub mod sent;
 pub mod settings;
 pub mod shaper;
 mod slots;

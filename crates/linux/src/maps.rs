@@ -158,6 +158,7 @@ maps! {
         interfaces: Values<Interface> = "weir_interfaces",
         heartbeat: Values<u64> = "weir_heartbeat",
         meters: CpuValues<Meter> = "weir_meters",
+        drops: CpuValues<Meter> = "weir_drops",
         counting: CpuValues<Counting> = "weir_counting",
         counts: CpuValues<Counts> = "weir_counts",
         receivers: Values<Receiver> = "weir_receivers",
@@ -172,6 +173,7 @@ maps! {
         service_egresses: Values<ServiceEgress> = "weir_service_egresses",
         interface_egresses: Values<InterfaceEgress> = "weir_interface_egresses",
         cpu_batches: CpuValues<CpuBatch> = "weir_cpu_batches",
+        drops: CpuValues<Meter> = "weir_drops",
         states: Values<State> = "weir_states",
     }
     /// Destinations, which a thread of their own reads and writes.

@@ -9,7 +9,8 @@ pub use weir_datapath::abi::Counts;
 use weir_datapath::abi::{self, REST};
 use weir_units::{Bandwidth, Direction, PerDirection, ServiceId};
 
-/// Bytes and packets that one service has sent and received.
+/// Bytes and packets that one service has offered to the interface and received. What has left of
+/// the offered ones is in [`crate::sent`].
 pub type Totals = PerDirection<Meter>;
 
 /// A service's receive meter.
@@ -72,6 +73,12 @@ impl InterfaceDatapath {
             totals[direction] = self.maps.meters.sum(slot * 2 + index)?.into();
         }
         Ok(totals)
+    }
+
+    /// Bytes and buffers that the pacing of a service (`edt`) dropped since the programs were first
+    /// attached.
+    pub fn drops(&self, service: ServiceId) -> Result<Meter, LoaderError> {
+        Ok(self.maps.drops.sum(self.slots.of(service)?)?.into())
     }
 
     /// A service's receive meter.

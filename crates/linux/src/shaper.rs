@@ -128,7 +128,8 @@ pub struct ServiceQueue {
     /// Bytes queued in all its classes.
     pub backlog: Bytes,
     /// Buffers dropped since this shaper was installed, or the one before that it continues,
-    /// including those of an earlier agent's classes. Monotonic.
+    /// including those of an earlier agent's classes. Monotonic. Those of unclassified traffic
+    /// include drops that cannot be attributed to a service: control traffic's, and those of fq.
     pub drops: u64,
     /// Rate-limited destinations.
     pub destinations: u32,
