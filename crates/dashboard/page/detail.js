@@ -57,6 +57,8 @@ function drawFacts(place, status) {
       add("feedback sent", whole(row.feedback_sent));
       add("feedback received", whole(row.feedback_received));
       add("waiting", row.backlog_bytes === undefined ? null : `${whole(row.backlog_bytes)} B`);
+      add("offered", row.offered_bps === undefined ? null : rate(row.offered_bps));
+      add("dropped", row.dropped_bps ? rate(row.dropped_bps) : null);
       add("packets dropped", whole(row.drops));
       add("destinations limited", whole(row.destinations_limited));
     }

@@ -90,6 +90,7 @@ impl AgentStatus {
             capacity_tx_bps: policy.machine_capacity(machine, Direction::Tx),
             capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
             fabric: None,
+            drops_unattributed: None,
             services: policy.services().leaves().map(service).collect(),
             counters: AgentCounters::default(),
             kernel: None,

@@ -147,6 +147,10 @@ pub struct AgentStatus {
     /// configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<FabricLink>,
+    /// Buffers that the qdisc dropped and that it does not attribute to a service: of unclassified and
+    /// control traffic, and with `edt` those that fq dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops_unattributed: Option<u64>,
     /// The leaf services, in the policy's order.
     pub services: Vec<ServiceStatus>,
     /// Counters of the agent.
@@ -281,7 +285,8 @@ pub struct Latency {
 /// One service on one machine in one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionStatus {
-    /// The rate used in the last period; absent before the second reading.
+    /// The rate used in the last period; absent before the second reading. Sent: what left the
+    /// interface.
     #[serde(rename = "usage_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Bandwidth>,
     /// The demand, unlimited when backlogged; absent while the interface is absent.
@@ -307,7 +312,7 @@ pub struct DirectionStatus {
     /// The runtime limit in force, of this agent or one before it.
     #[serde(rename = "limit_bps", with = "rate")]
     pub limit: Bandwidth,
-    /// Bytes since the meters were started.
+    /// Bytes since the meters were started. Sent: those that left the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Received: the receive meter's capacity C.
@@ -346,9 +351,22 @@ pub struct DirectionStatus {
     /// Sent: bytes that wait for a limiter now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog_bytes: Option<u64>,
-    /// Sent: packets that a limiter dropped.
+    /// Sent: buffers that the service's pacing or queue dropped (with offload, one stands for
+    /// several packets).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
+    /// Sent: the rate that the service offered to the interface in the last period.
+    #[serde(rename = "offered_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Bandwidth>,
+    /// Sent: the part of it that the service's pacing or queue dropped.
+    #[serde(rename = "dropped_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Bandwidth>,
+    /// Sent: bytes offered since the meters were started: those sent, dropped and waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_bytes: Option<u64>,
+    /// Sent: bytes dropped since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_bytes: Option<u64>,
     /// Sent: destinations that are rate-limited by their receivers now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destinations_limited: Option<u64>,
@@ -390,6 +408,10 @@ impl Default for DirectionStatus {
             feedback_received: None,
             backlog_bytes: None,
             drops: None,
+            offered: None,
+            dropped: None,
+            offered_bytes: None,
+            dropped_bytes: None,
             destinations_limited: None,
         }
     }

@@ -255,10 +255,15 @@ fn complete() -> AgentStatus {
         certificate_ends: Some(1_900_000_000),
         counters,
     };
+    status.drops_unattributed = Some(4);
     status.fabric = Some(FabricLink { leads: false, receives: true, session: Some(session) });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);
     service.tx.drops = Some(1);
+    // 100 MB sent (`agent`), 3 kB waiting.
+    service.tx.offered = Some(Bandwidth::from_mbps(3_400));
+    service.tx.dropped = Some(Bandwidth::from_mbps(3_000));
+    (service.tx.offered_bytes, service.tx.dropped_bytes) = (Some(850_003_000), Some(750_000_000));
     service.tx.destinations_limited = Some(2);
     service.tx.feedback_received = Some(6);
     service.rx.meter_capacity = Some(Bandwidth::from_mbps(800));

@@ -37,6 +37,7 @@ pub(crate) fn view() -> View {
         status
     };
     let mut m1 = agent("m1", 400, 420);
+    (m1.services[0].tx.offered, m1.services[0].tx.dropped) = (Some(m(3_400)), Some(m(3_000)));
     m1.services[1].rx.usage = Some(m(100));
     let mut fabric = FabricStatus::outline(&policy, "f1", 1);
     (fabric.leads, fabric.racks_reporting) = (true, 2);

@@ -60,6 +60,10 @@ impl Row<'_> {
     pub(crate) fn usage(&self) -> Bandwidth {
         self.status.usage.unwrap_or(Bandwidth::ZERO)
     }
+    /// The rate of what the service's pacing or queue dropped, if it dropped anything.
+    pub(crate) fn dropped(&self) -> Option<Bandwidth> {
+        self.status.dropped.filter(|rate| *rate > Bandwidth::ZERO)
+    }
     /// The deciding constraint; a dash if unknown.
     pub(crate) fn decided_by(&self) -> &str {
         self.status.decided_by.as_deref().unwrap_or("-")

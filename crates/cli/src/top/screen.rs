@@ -153,7 +153,8 @@ fn pieces(bar: &[Piece], limited: bool, paint: Paint) -> Vec<Span<'static>> {
 fn service_lines(rows: &[Row<'_>], top: usize, area: Rect, paint: Paint) -> Vec<Line<'static>> {
     let machine = widest(rows.iter().map(|row| row.agent.machine.as_str()), 7, 16);
     let service = widest(rows.iter().map(|row| row.service), 7, 24);
-    let decided = widest(rows.iter().map(Row::decided_by), 10, 28);
+    let ends: Vec<String> = rows.iter().map(|row| row.decided_by().to_owned() + &drops(row)).collect();
+    let decided = widest(ends.iter().map(String::as_str), 10, 40);
     // The width that other columns leave.
     let bar_width = usize::from(area.width).saturating_sub(machine + service + decided + 3 + 3 * 13 + 5).clamp(5, BAR);
     let heading = format!(
@@ -177,6 +178,11 @@ fn service_lines(rows: &[Row<'_>], top: usize, area: Rect, paint: Paint) -> Vec<
     lines
 }
 
+/// The rate of drops, behind the deciding constraint: few services drop, so it has no column.
+fn drops(row: &Row<'_>) -> String {
+    row.dropped().map_or(String::new(), |rate| format!(", drops {}", text::rate(rate)))
+}
+
 fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint: Paint) -> Line<'static> {
     let status = row.status;
     let (limited, limit) = (status.is_limited(), status.effective_limit());
@@ -194,6 +200,7 @@ fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint:
     spans.push(Span::raw(format!(" {} {} ", right(&guarantee, 12), right(&limit, 12))));
     let style = if limited { paint.in_colour(Color::Yellow) } else { paint.faint() };
     spans.push(Span::styled(row.decided_by().to_owned(), style));
+    spans.push(Span::styled(drops(row), paint.in_colour(Color::Red)));
     let line = Line::from(spans);
     if row.lost { line.style(paint.faint()) } else { line }
 }

@@ -149,6 +149,18 @@ pub const METRICS: &[Metric] = &[
         "The capacity of the interface: its speed (95 % of it for receiving), or the machine cap where that is lower",
         Of::Agent(|status, give| both(give, status.capacity_tx_bps, status.capacity_rx_bps)),
     ),
+    counter(
+        "weir_interface_unattributed_dropped_packets",
+        None,
+        &[],
+        "Packets that the qdisc dropped and does not attribute to a service: unclassified and control traffic, and \
+         with `edt` what fq dropped",
+        Of::Agent(|status, give| {
+            if let Some(drops) = status.drops_unattributed {
+                alone(give, Value::Count(drops));
+            }
+        }),
+    ),
     gauge(
         "weir_fabric_link_leads",
         None,
@@ -205,7 +217,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_usage",
         RATE,
         SERVICE,
-        "The rate that the service used in the last period",
+        "The rate that the service used in the last period; sent: what left the interface",
         Of::Service(|of| of.usage.map(rate)),
     ),
     gauge(
@@ -261,7 +273,7 @@ pub const METRICS: &[Metric] = &[
         "weir_service_traffic",
         BYTES,
         SERVICE,
-        "Bytes of the service",
+        "Bytes of the service; sent: those that left the interface",
         Of::Service(|of| of.bytes.map(Value::Count)),
     ),
     gauge(
@@ -341,11 +353,32 @@ pub const METRICS: &[Metric] = &[
         "Sent: bytes that wait for a limiter",
         Of::Service(|of| of.backlog_bytes.map(Value::Count)),
     ),
+    gauge(
+        "weir_service_offered",
+        RATE,
+        SERVICE,
+        "Sent: the rate that the service offered to the interface in the last period",
+        Of::Service(|of| of.offered.map(rate)),
+    ),
+    counter(
+        "weir_service_offered",
+        BYTES,
+        SERVICE,
+        "Sent: bytes that the service offered to the interface: those that left it, were dropped or wait",
+        Of::Service(|of| of.offered_bytes.map(Value::Count)),
+    ),
+    counter(
+        "weir_service_dropped",
+        BYTES,
+        SERVICE,
+        "Sent: bytes that the service's pacing or queue dropped",
+        Of::Service(|of| of.dropped_bytes.map(Value::Count)),
+    ),
     counter(
         "weir_service_dropped_packets",
         None,
         SERVICE,
-        "Sent: packets that a limiter dropped",
+        "Sent: packets that the service's pacing or queue dropped; with segmentation offload one stands for several",
         Of::Service(|of| of.drops.map(Value::Count)),
     ),
     gauge(
