@@ -18,9 +18,10 @@ mod lock;
 mod readings;
 
 pub use error::HostError;
-pub use readings::KernelReadings;
+pub use readings::{KernelReadings, Traffic};
 
 use lock::{LOCKS, Lock, lock};
+use readings::Counted;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,11 +39,12 @@ use weir_linux::interface::Interface;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
+use weir_linux::sent::Sent;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Policy, Sharing};
-use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
@@ -148,8 +150,10 @@ pub struct Host {
     obstacles: Vec<Possible>,
     rates: Vec<ServiceRate>,
     leaves: Vec<ServiceId>,
+    /// The bytes that have left the interface.
+    sent: Sent,
     /// By leaf: the bytes counted before the broker began.
-    before: Vec<PerDirection<Bytes>>,
+    before: Vec<Traffic>,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
     /// Receive limits of the runtime policy.
@@ -203,7 +207,8 @@ impl Host {
         // The rules come last, so that no packet is sent to a class that does not exist yet.
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
-        let before = totals(&datapath, &plan.leaves)?;
+        let mut sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
+        let before = Counted::read(&datapath, &plan.leaves)?.traffic(&mut sent)?;
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
         let Plan { leaves, absent, .. } = plan;
         let mut host = Self {
@@ -215,6 +220,7 @@ impl Host {
             obstacles,
             rates,
             leaves,
+            sent,
             before,
             absent,
             receive_limits,
@@ -236,10 +242,10 @@ impl Host {
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface)?;
         configure(&mut self.datapath, host_context, plan.sending)?;
-        let old: Vec<(u32, PerDirection<Bytes>)> =
+        let old: Vec<(u32, Traffic)> =
             self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
         let rates = rates(&self.datapath, host_context, &plan)?;
-        let mut before = totals(&self.datapath, &plan.leaves)?;
+        let mut before = Counted::read(&self.datapath, &plan.leaves)?.traffic(&mut self.sent)?;
         if !anew {
             // The broker goes on with its meters as they were.
             for (rate, before) in rates.iter().zip(&mut before) {
@@ -564,12 +570,4 @@ fn shaper_of(
         }
         Backend::Edt => Box::new(EdtShaper::install(interface, datapath, nic, sharing, rates, sending, force)?),
     })
-}
-
-fn totals(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<PerDirection<Bytes>>, HostError> {
-    let total = |leaf: &ServiceId| {
-        let totals = datapath.totals(Some(*leaf))?;
-        Ok(PerDirection { tx: totals.tx.bytes(), rx: totals.rx.bytes() })
-    };
-    leaves.iter().map(total).collect()
 }

@@ -7,7 +7,7 @@
 
 use crate::daemon::{AgentConfig, DatagramCounters};
 use crate::fabric_session::FabricSession;
-use crate::host::{Host, KernelReadings};
+use crate::host::{Host, KernelReadings, Traffic};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
@@ -51,6 +51,8 @@ pub(crate) struct StatusReporter {
     /// Datagrams that the kernel dropped before the agent could count them: foreign ones, and those
     /// of another version.
     dropped: [Total; 2],
+    /// The traffic at the last report, by leaf, and the uptime then.
+    traffic: (Duration, Vec<Traffic>),
 }
 
 /// A count of the kernel, which may start anew or be unreadable: this total never falls.
@@ -76,7 +78,8 @@ impl StatusReporter {
     /// Reports to a file, to a publisher, to both or to neither. `status` has the facts of the
     /// machine that do not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
-        Self { status, file, publisher, warned: false, dropped: [Total::default(); 2] }
+        let traffic = (Duration::ZERO, Vec::new());
+        Self { status, file, publisher, warned: false, dropped: [Total::default(); 2], traffic }
     }
 
     /// Another policy is in force, or another broker runs; the reporter's own counters go on.
@@ -84,6 +87,7 @@ impl StatusReporter {
         let (unwritten, reloads) = (self.status.counters.statuses_unwritten, self.status.counters.reloads);
         let refused = self.status.policy_refused.take();
         self.status = AgentStatus { policy_refused: refused, ..status };
+        self.traffic.1.clear();
         (self.status.counters.statuses_unwritten, self.status.counters.reloads) = (unwritten, reloads);
     }
 
@@ -123,6 +127,7 @@ impl StatusReporter {
         status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {
             report_kernel(status, kernel);
+            report_traffic(status, &mut self.traffic, &kernel.traffic, period.uptime);
             self.dropped[0].take(kernel.counts.foreign);
             self.dropped[1].take(kernel.counts.other_version);
         }
@@ -182,10 +187,38 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.tx.drops = queue.map(|queue| queue.drops);
         service.tx.destinations_limited = queue.map(|queue| u64::from(queue.destinations));
     }
+    status.drops_unattributed = kernel.drops_unattributed;
     status.kernel = Some(KernelCounters {
         events: kernel.counts,
         timer: TimerCounters { ticks_late: kernel.timer.late, fallbacks: kernel.timer.fallbacks },
     });
+}
+
+/// Reports the traffic of services: in all, and its rates since the reading of a period ago.
+fn report_traffic(
+    status: &mut AgentStatus,
+    (at, before): &mut (Duration, Vec<Traffic>),
+    now: &[Traffic],
+    uptime: Duration,
+) {
+    for (service, now) in status.services.iter_mut().zip(now) {
+        service.tx.bytes = Some(now.sent.get());
+        service.tx.offered_bytes = Some(now.offered.get());
+        service.tx.dropped_bytes = Some(now.dropped.get());
+    }
+    let time = uptime.saturating_sub(*at);
+    // A reload is reported within a period.
+    if before.len() == now.len() && time.nanos() < status.period_ms * 900_000 {
+        return;
+    }
+    if before.len() == now.len() {
+        for ((service, now), before) in status.services.iter_mut().zip(now).zip(&*before) {
+            let since = now.since(*before);
+            service.tx.offered = Some(Bandwidth::from_transfer(since.offered, time));
+            service.tx.dropped = Some(Bandwidth::from_transfer(since.dropped, time));
+        }
+    }
+    (*at, *before) = (uptime, now.to_vec());
 }
 
 /// The facts of this machine from the policy and from the host, if its interface is there.
