@@ -142,9 +142,9 @@ struct Daemon {
     look: Instant,
     /// Why limits are not enforced although the interface is there.
     not_enforced: Option<String>,
-    /// Whether the warning about a destination thread without real-time priority was logged.
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
+    /// Whether the warning about a destination thread without real-time priority was logged.
     warned_of_delay: bool,
     mode: Mode,
     /// Whether limits of an earlier broker were in force, and the mode after them is not logged
@@ -280,6 +280,7 @@ impl Daemon {
             if let Err(error) = self.perform_outputs().await {
                 self.outlive(error)?;
             }
+            self.take_check();
         }
     }
 
@@ -308,9 +309,10 @@ impl Daemon {
         while let Some(output) = self.broker.poll_output() {
             match output {
                 Output::ReadMeters => {
-                    let now = self.now();
+                    let queues = self.is_status_due();
                     let Some(host) = &mut self.host else { continue };
-                    let readings = host.read_meters()?;
+                    let readings = host.read_meters(queues).await?;
+                    let now = self.now();
                     self.measure(now, &readings);
                     self.report_delay();
                     self.broker.handle_input(now, Input::Meters(&readings));
@@ -323,17 +325,21 @@ impl Daemon {
                     let Some(host) = &mut self.host else { continue };
                     let changed = host.set_limits(&limits)?;
                     self.report(&changed);
-                    // Limits may change in each interval; a status takes a reading of all counters.
-                    let now = self.now();
-                    let least = Duration::from_nanos(self.config.broker.period.nanos() / 10 * 9);
-                    if self.status_at.is_none_or(|at| now.saturating_since(at) >= least) {
-                        self.status_at = Some(now);
+                    if self.is_status_due() {
+                        self.status_at = Some(self.now());
                         self.report_status();
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Limits may change in each interval; a status, which takes a reading of all counters, is due
+    /// once a period.
+    fn is_status_due(&self) -> bool {
+        let least = Duration::from_nanos(self.config.broker.period.nanos() / 10 * 9);
+        self.status_at.is_none_or(|at| self.now().saturating_since(at) >= least)
     }
 
     fn measure(&mut self, now: Instant, readings: &[MeterReading]) {

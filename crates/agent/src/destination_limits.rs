@@ -49,6 +49,9 @@ pub(crate) struct DestinationLimits {
     thread: Option<JoinHandle<Result<(), HostError>>>,
     stop: Arc<AtomicBool>,
     destinations: Arc<Mutex<Destinations>>,
+    /// Held while classes are set, which may wait for the kernel: `destinations` is locked for
+    /// shorter, as the daemon's loop reads it.
+    turn: Arc<Mutex<()>>,
     prompt: Arc<AtomicBool>,
 }
 
@@ -56,13 +59,15 @@ impl DestinationLimits {
     /// Starts the thread.
     pub(crate) fn start(destinations: Destinations, shaper: SharedShaper) -> io::Result<Self> {
         let (stop, prompt) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let destinations = Arc::new(Mutex::new(destinations));
+        let (destinations, turn) = (Arc::new(Mutex::new(destinations)), Arc::new(Mutex::new(())));
         let (shared, ends, is_prompt) = (Arc::clone(&destinations), Arc::clone(&stop), Arc::clone(&prompt));
+        let turns = Arc::clone(&turn);
         let run = move || {
             is_prompt.store(be_prompt(), Ordering::Relaxed);
             let mut checked = now();
             while !ends.load(Ordering::Relaxed) {
                 wait(&shared)?;
+                let _turn = lock(&turns);
                 serve(&shared, &shaper)?;
                 if checked.elapsed() >= ROOM_EVERY {
                     checked = now();
@@ -72,7 +77,7 @@ impl DestinationLimits {
             Ok(())
         };
         let thread = std::thread::Builder::new().name("destinations".into()).spawn(run)?;
-        Ok(Self { thread: Some(thread), stop, destinations, prompt })
+        Ok(Self { thread: Some(thread), stop, destinations, turn, prompt })
     }
 
     /// An error if the thread ended by itself.
@@ -96,8 +101,9 @@ impl DestinationLimits {
     }
 
     /// Does `work` while the thread sets no classes. The shaper is locked inside, if at all: the
-    /// thread takes both locks in this order.
+    /// thread takes its turn first too.
     pub(crate) fn pause<T>(&self, work: impl FnOnce(&mut Destinations) -> T) -> T {
+        let _turn = lock(&self.turn);
         work(&mut lock(&self.destinations))
     }
 
@@ -148,7 +154,21 @@ fn wait(destinations: &Mutex<Destinations>) -> Result<(), HostError> {
 
 /// Takes all events and sets the classes accordingly.
 fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<(), HostError> {
-    let mut destinations = lock(destinations);
+    let rates = changes(&mut lock(destinations))?;
+    if !rates.is_empty()
+        && let Some(shaper) = lock(shaper).as_mut()
+    {
+        let classes = shaper.limit_destinations(&rates)?;
+        let mut destinations = lock(destinations);
+        for (destination, class) in classes {
+            destinations.set_class(destination, class);
+        }
+    }
+    Ok(())
+}
+
+/// The rates of destinations with feedback since the last call, and of those that are silent.
+fn changes(destinations: &mut Destinations) -> Result<Vec<DestinationRate>, HostError> {
     let mut rates = destinations.events()?;
     // The list of destinations with a class is short.
     let silent: Vec<DestinationRate> = destinations.silent(SILENCE)?;
@@ -157,14 +177,7 @@ fn serve(destinations: &Mutex<Destinations>, shaper: &SharedShaper) -> Result<()
         destinations.set_class(gone.destination, 0);
     }
     rates.extend(silent);
-    if !rates.is_empty()
-        && let Some(shaper) = lock(shaper).as_mut()
-    {
-        for (destination, class) in shaper.limit_destinations(&rates)? {
-            destinations.set_class(destination, class);
-        }
-    }
-    Ok(())
+    Ok(rates)
 }
 
 /// Makes the calling thread a real-time one with exact wake-ups; returns whether that is permitted.

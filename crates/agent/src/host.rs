@@ -22,7 +22,7 @@ pub use readings::{KernelReadings, Traffic};
 
 use lock::{LOCKS, Lock, lock};
 use readings::Counted;
-use std::fs::File;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_alloc::RackAllocator;
@@ -48,6 +48,7 @@ use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
+use crate::shaper_thread::ShaperThread;
 
 /// The configuration of a host in its network.
 pub struct HostContext<'a> {
@@ -144,16 +145,20 @@ pub struct Host {
     datapath: InterfaceDatapath,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
+    /// Dropped before the shaper.
+    thread: ShaperThread,
     shaper: SharedShaper,
     backend: Backend,
     /// The preferred backends that cannot be used, and why.
     obstacles: Vec<Possible>,
     rates: Vec<ServiceRate>,
     leaves: Vec<ServiceId>,
-    /// The bytes that have left the interface.
-    sent: Sent,
-    /// By leaf: the bytes counted before the broker began.
-    before: Vec<Traffic>,
+    /// By slot: the traffic at the last reading.
+    traffic: HashMap<u32, Traffic>,
+    /// By slot: the traffic before the broker began.
+    before: HashMap<u32, Traffic>,
+    /// Whether qdisc and programs are checked with the next reading.
+    is_to_check: bool,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
     /// Receive limits of the runtime policy.
@@ -207,21 +212,27 @@ impl Host {
         // The rules come last, so that no packet is sent to a class that does not exist yet.
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
-        let mut sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
-        let before = Counted::read(&datapath, &plan.leaves)?.traffic(&mut sent)?;
+        let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
+        let counted = Counted::read(&datapath, &plan.leaves)?;
+        let programs = datapath.attached_programs()?;
+        let check = Box::new(move || programs.are_there());
+        let thread = ShaperThread::start(Arc::clone(&shaper), check, sent, counted.offered.clone())?;
+        let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
         let Plan { leaves, absent, .. } = plan;
         let mut host = Self {
             interface,
             datapath,
             destinations,
+            thread,
             shaper,
             backend,
             obstacles,
             rates,
             leaves,
-            sent,
-            before,
+            before: traffic.clone(),
+            traffic,
+            is_to_check: false,
             absent,
             receive_limits,
             resumes,
@@ -242,16 +253,14 @@ impl Host {
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface)?;
         configure(&mut self.datapath, host_context, plan.sending)?;
-        let old: Vec<(u32, Traffic)> =
-            self.rates.iter().zip(&self.before).map(|(rate, before)| (rate.slot, *before)).collect();
         let rates = rates(&self.datapath, host_context, &plan)?;
-        let mut before = Counted::read(&self.datapath, &plan.leaves)?.traffic(&mut self.sent)?;
+        let counted = Counted::read(&self.datapath, &plan.leaves)?;
+        let traffic = counted.traffic(&self.thread.read(counted.offered.clone())?, &rates, &self.traffic);
+        let mut before = traffic.clone();
         if !anew {
             // The broker goes on with its meters as they were.
-            for (rate, before) in rates.iter().zip(&mut before) {
-                if let Some((_, known)) = old.iter().find(|(slot, _)| *slot == rate.slot) {
-                    *before = *known;
-                }
+            for (slot, before) in &mut before {
+                *before = self.before.get(slot).copied().unwrap_or(*before);
             }
         }
         match self.reshape(&plan, &rates, false) {
@@ -263,7 +272,8 @@ impl Host {
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
-        (self.rates, self.leaves, self.absent, self.before) = (rates, plan.leaves, plan.absent, before);
+        (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
+        (self.traffic, self.before) = (traffic, before);
         Ok(())
     }
 
@@ -271,10 +281,11 @@ impl Host {
     /// the state of the earlier one.
     fn reshape(&mut self, plan: &Plan, rates: &[ServiceRate], force: bool) -> Result<(), HostError> {
         let (shaper, interface, backend, kept) = (&self.shaper, &self.interface, self.backend, self.kept);
-        let datapath = &self.datapath;
+        let (datapath, thread) = (&self.datapath, &self.thread);
         self.destinations.pause(|destinations| {
             let limited = destinations.classed()?;
             let mut shaper = shaper.lock().unwrap_or_else(PoisonError::into_inner);
+            thread.discard();
             // Drops of classes that another program deleted are unknown.
             let dropped = shaper.as_mut().and_then(|shaper| shaper.dropped().ok()).unwrap_or_default();
             // The kernel keeps its classes, and the new shaper brings them to the new rates.
@@ -291,18 +302,20 @@ impl Host {
         })
     }
 
-    /// The part that another program removed from this interface, if any.
-    pub fn missing(&mut self) -> Result<Option<Missing>, HostError> {
-        let there = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(shaper) => shaper.is_installed()?,
-            None => false,
-        };
-        if !self.datapath.is_attached()? {
-            // A process without free files finds nothing, whatever is there.
-            File::open("/dev/null").map_err(HostError::Wait)?;
-            return Ok(Some(Missing::Programs));
-        }
-        Ok((!there).then_some(Missing::Qdisc))
+    /// The part that another program removed from this interface, if any, by a check now. It may
+    /// wait for the kernel for long.
+    pub fn missing(&self) -> Result<Option<Missing>, HostError> {
+        self.thread.missing()
+    }
+
+    /// Checks qdisc and programs with the next reading.
+    pub fn check_with_reading(&mut self) {
+        self.is_to_check = true;
+    }
+
+    /// The result of a check with a reading since the last call.
+    pub fn take_check(&mut self) -> Option<Option<Missing>> {
+        self.thread.take_check()
     }
 
     /// Restores the qdisc; programs and meters have gone on meanwhile. Another program's qdisc in
@@ -372,8 +385,8 @@ impl Host {
         &self.absent
     }
 
-    /// Puts runtime limits in force; the static policy applies where they are unlimited. Returns
-    /// the changed ones.
+    /// Puts runtime limits in force, or those that are set next if the kernel is busy; the static
+    /// policy applies where they are unlimited. Returns the changed ones.
     pub fn set_limits(&mut self, limits: &[RuntimeLimit]) -> Result<Vec<RuntimeLimit>, HostError> {
         let mut changed = Vec::new();
         for limit in limits {
@@ -393,9 +406,7 @@ impl Host {
         }
         let capped = |rate: &ServiceRate| ServiceRate { min: rate.min.min(rate.max), ..*rate };
         let rates: Vec<ServiceRate> = self.rates.iter().map(capped).collect();
-        if let Some(shaper) = self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            shaper.set(&rates)?;
-        }
+        self.thread.set(rates);
         let limits: Vec<_> = self.leaves.iter().copied().zip(self.limits()).collect();
         self.datapath.set_limits(&limits)?;
         Ok(changed)
@@ -411,8 +422,8 @@ impl Host {
 
     /// Restores the interface to its original state.
     pub fn remove(self) -> Result<(), HostError> {
-        let Self { interface, datapath, destinations, shaper, _lock, .. } = self;
-        drop(destinations);
+        let Self { interface, datapath, destinations, thread, shaper, _lock, .. } = self;
+        drop((destinations, thread));
         // The programs go first, so that no packet is sent to deleted classes. Both are tried,
         // whatever the first result is.
         let programs = datapath.remove().map_err(HostError::from);

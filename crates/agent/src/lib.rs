@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`host`] | the interface under policy: classifier, meters, rates |
 //! | `destination_limits` | the thread that sets destinations to the rates of their receivers |
+//! | `shaper_thread` | the thread that sets rates, reads the qdisc and checks that it is there |
 //! | `fabric_session` | the session with the fabric broker, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals; reloads; interfaces that come and go |
 //! | [`runtime_config`] | the part of the configuration that a reload reads again |
@@ -30,6 +31,7 @@ pub mod host;
 pub mod key_file;
 mod notify;
 pub mod runtime_config;
+mod shaper_thread;
 mod status;
 
 pub use daemon::{AgentConfig, AgentError, run};

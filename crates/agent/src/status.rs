@@ -51,11 +51,14 @@ pub(crate) struct StatusReporter {
     /// Datagrams that the kernel dropped before the agent could count them: foreign ones, and those
     /// of another version.
     dropped: [Total; 2],
+    /// Late readings of this host and of earlier ones.
+    late: Total,
     /// The traffic at the last report, by leaf, and the uptime then.
     traffic: (Duration, Vec<Traffic>),
 }
 
-/// A count of the kernel, which may start anew or be unreadable: this total never falls.
+/// A count of the kernel or of a host, which may start anew or be unreadable: this total never
+/// falls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     before: u64,
@@ -79,7 +82,8 @@ impl StatusReporter {
     /// machine that do not change.
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
         let traffic = (Duration::ZERO, Vec::new());
-        Self { status, file, publisher, warned: false, dropped: [Total::default(); 2], traffic }
+        let (dropped, late) = ([Total::default(); 2], Total::default());
+        Self { status, file, publisher, warned: false, dropped, late, traffic }
     }
 
     /// Another policy is in force, or another broker runs; the reporter's own counters go on.
@@ -130,7 +134,9 @@ impl StatusReporter {
             report_traffic(status, &mut self.traffic, &kernel.traffic, period.uptime);
             self.dropped[0].take(kernel.counts.foreign);
             self.dropped[1].take(kernel.counts.other_version);
+            self.late.take(kernel.late_readings);
         }
+        status.counters.readings_late = self.late.get();
         status.counters.datagrams_foreign = datagrams.foreign + self.dropped[0].get();
         status.counters.datagrams_other_version = datagrams.version + self.dropped[1].get();
         let status = Status::Agent(status.clone());

@@ -39,7 +39,7 @@ use std::fmt;
 use weir_datapath::PacingConfig;
 use weir_datapath::abi::{Interface as Side, NANOBITS_PER_BYTE, REST, SIDE_SENDING, Sending as Limits, ServiceEgress};
 use weir_policy::{Share, Sharing};
-use weir_units::{Bandwidth, Bytes, ServiceId};
+use weir_units::{Bandwidth, Bytes};
 
 /// Rates by departure times.
 pub struct EdtShaper {
@@ -215,7 +215,7 @@ impl EdtShaper {
         Ok(batches.iter().map(|batch| u64::from(batch.unpaid)).sum())
     }
 
-    fn queue(&self, slot: u32, service: Option<ServiceId>, now: u64) -> Result<ServiceQueue, MapError> {
+    fn queue(&self, slot: u32, now: u64) -> Result<ServiceQueue, MapError> {
         let sender = self.maps.service_egresses.get(slot)?.sender;
         let rates = [sender.root.rate, sender.committed.rate, self.config.raw().rate];
         let rate = rates.into_iter().filter(|rate| *rate != 0).min().unwrap_or(0);
@@ -223,7 +223,8 @@ impl EdtShaper {
         let backlog = u64::try_from(u128::from(rate) * waits / u128::from(NANOBITS_PER_BYTE)).unwrap_or(u64::MAX);
         let sent = Bytes::new(sender.sent + sender.lease.uncounted() + self.unpaid(slot)?);
         let drops = self.maps.drops.sum(slot)?.packets;
-        Ok(ServiceQueue { service, sent, backlog: Bytes::new(backlog), drops, destinations: 0 })
+        let slot = (slot != REST).then_some(slot);
+        Ok(ServiceQueue { slot, sent, backlog: Bytes::new(backlog), drops, destinations: 0 })
     }
 
     /// Counts the drops of fq.
@@ -283,11 +284,10 @@ impl Shaper for EdtShaper {
 
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError> {
         let now = kernel_time();
-        let services = self.services.values().map(|rate| (rate.slot, Some(rate.service)));
-        let queues = services.chain([(REST, None)]).map(|(slot, service)| self.queue(slot, service, now));
+        let queues = self.services.keys().chain([&REST]).map(|slot| self.queue(*slot, now));
         let mut queues = queues.collect::<Result<Vec<_>, MapError>>().map_err(LoaderError::from)?;
         self.read_fq()?;
-        for queue in queues.iter_mut().filter(|queue| queue.service.is_none()) {
+        for queue in queues.iter_mut().filter(|queue| queue.slot.is_none()) {
             queue.drops += self.fq_dropped.of(None);
         }
         Ok(queues)

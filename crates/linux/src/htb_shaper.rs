@@ -230,11 +230,9 @@ impl Shaper for HtbShaper {
     }
 
     fn queues(&mut self) -> Result<Vec<ServiceQueue>, ShaperError> {
-        let empty =
-            |service| ServiceQueue { service, sent: Bytes::ZERO, backlog: Bytes::ZERO, drops: 0, destinations: 0 };
-        let mut queues: BTreeMap<Option<u32>, ServiceQueue> =
-            self.services.values().map(|rate| (Some(rate.slot), empty(Some(rate.service)))).collect();
-        queues.insert(None, empty(None));
+        let empty = |slot| ServiceQueue { slot, sent: Bytes::ZERO, backlog: Bytes::ZERO, drops: 0, destinations: 0 };
+        let slots = self.services.keys().map(|slot| Some(*slot)).chain([None]);
+        let mut queues: BTreeMap<Option<u32>, ServiceQueue> = slots.map(|slot| (slot, empty(slot))).collect();
         for (slot, class) in self.leaves()? {
             let Some(queue) = queues.get_mut(&slot) else { continue };
             queue.sent += class.bytes;

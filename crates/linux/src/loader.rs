@@ -139,6 +139,27 @@ pub struct InterfaceDatapath {
     _held: File,
 }
 
+/// The programs on an interface.
+#[derive(Debug)]
+pub struct AttachedPrograms {
+    pins: Pins,
+    namespace: File,
+    interface: u32,
+    attachment: Attachment,
+}
+
+impl AttachedPrograms {
+    /// Whether both programs are still attached: not detached, and neither their pins nor clsact
+    /// deleted. Queries two links, or the filters of two directions, under the kernel's RTNL lock.
+    pub fn are_there(&self) -> Result<bool, LoaderError> {
+        if self.attachment == Attachment::Tcx {
+            return Ok(PROGRAMS.iter().all(|(name, _)| self.pins.leads_to(name, self.interface)));
+        }
+        let there = || has_filters(self.interface, &PROGRAMS);
+        Ok(netns::inside(&self.namespace, there).map_err(LoaderError::Namespace)??)
+    }
+}
+
 impl InterfaceDatapath {
     /// Loads the programs and attaches them in both directions. Adopts the maps of an earlier agent
     /// unchanged; otherwise all traffic is unclassified until rules are set. Tries tcx, and clsact
@@ -256,15 +277,11 @@ impl InterfaceDatapath {
         self.attachment
     }
 
-    /// Whether both programs are still attached: not detached, and neither their pins nor clsact
-    /// deleted. Queries two links, or the filters of two directions.
-    pub fn is_attached(&self) -> Result<bool, LoaderError> {
-        let index = self.interface.index();
-        if self.attachment == Attachment::Tcx {
-            return Ok(PROGRAMS.iter().all(|(name, _)| self.pins.leads_to(name, index)));
-        }
-        let there = netns::inside(&self.namespace, || has_filters(index, &PROGRAMS)).map_err(LoaderError::Namespace)?;
-        Ok(there?)
+    /// The check that the programs are attached, which any thread can make.
+    pub fn attached_programs(&self) -> Result<AttachedPrograms, LoaderError> {
+        let namespace = self.namespace.try_clone().map_err(LoaderError::Namespace)?;
+        let (pins, attachment) = (self.pins.clone(), self.attachment);
+        Ok(AttachedPrograms { pins, namespace, interface: self.interface.index(), attachment })
     }
 
     /// Whether an earlier agent's maps were adopted.

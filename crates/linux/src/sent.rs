@@ -29,7 +29,7 @@ use crate::interface::Interface;
 use crate::netlink::{NetlinkError, Socket};
 use crate::shaper::Backend;
 use std::collections::HashMap;
-use weir_units::Bytes;
+use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The programs' counters of a service's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,25 @@ pub struct Offered {
     pub bytes: Bytes,
     /// Those of them that the programs dropped (`edt`).
     pub dropped: Bytes,
+}
+
+/// The bytes of a service until a reading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Those that it offered to the interface.
+    pub offered: Bytes,
+    /// Those of them that have left it; they only grow.
+    pub sent: Bytes,
+    /// Those of them that its pacing or its queue dropped; they only grow.
+    pub dropped: Bytes,
+}
+
+impl Left {
+    /// The most that has left a time after this reading, when `offered` bytes are offered and the
+    /// limit was `max` meanwhile.
+    pub fn at_most(&self, offered: Bytes, max: Bandwidth, time: Duration) -> Bytes {
+        self.sent + offered.saturating_sub(self.offered).min(max.bytes_in(time))
+    }
 }
 
 /// The bytes that have left an interface, by service.
@@ -61,9 +80,9 @@ impl Sent {
         Ok(Self { tree, services: HashMap::new() })
     }
 
-    /// Reads the counters, with what was offered before that. Returns the bytes sent of each of the
+    /// Reads the counters, with what was offered before that. Returns the bytes of each of the
     /// services, in their order: differences of two readings are meaningful, and never negative.
-    pub fn read(&mut self, offered: &[Offered]) -> Result<Vec<Bytes>, NetlinkError> {
+    pub fn read(&mut self, offered: &[Offered]) -> Result<Vec<Left>, NetlinkError> {
         let classes = match &mut self.tree {
             Some((socket, interface)) => Some(Classes::new(&classes(socket, *interface)?)),
             None => None,
@@ -75,24 +94,20 @@ impl Sent {
                 Some(classes) => progress.by_classes(offered.bytes, classes.of(offered.slot)),
                 None => progress.by_programs(offered.bytes, offered.dropped),
             }
-            progress.sent
+            Left { offered: offered.bytes, sent: progress.sent, dropped: progress.dropped }
         };
         Ok(offered.iter().map(one).collect())
     }
 
-    /// Counts the drops of a service until the last reading, if `waiting` bytes are queued.
-    pub fn count_drops(&mut self, slot: u32, waiting: Bytes) {
+    /// Counts the drops of a service until the last reading, if `waiting` bytes are queued; returns
+    /// the bytes that were dropped.
+    pub fn count_drops(&mut self, slot: u32, waiting: Bytes) -> Bytes {
+        let Some(progress) = self.services.get_mut(&slot) else { return Bytes::ZERO };
         // With departure times the programs count them, and what waits is sent.
-        if self.tree.is_some()
-            && let Some(progress) = self.services.get_mut(&slot)
-        {
+        if self.tree.is_some() {
             progress.count_drops(waiting);
         }
-    }
-
-    /// The bytes of a service that were dropped; as those sent, they only grow.
-    pub fn dropped(&self, slot: u32) -> Bytes {
-        self.services.get(&slot).map_or(Bytes::ZERO, |progress| progress.dropped)
+        progress.dropped
     }
 }
 
@@ -206,6 +221,16 @@ mod tests {
         progress.by_classes(kilobytes(425_000), Counter::Sent(kilobytes(18_400)));
         progress.count_drops(Bytes::ZERO);
         assert_eq!((progress.sent, progress.dropped), (kilobytes(11_400), kilobytes(413_600)));
+    }
+
+    #[test]
+    fn late_reading_is_bounded_by_what_was_offered_and_by_the_limit() {
+        let left = Left { offered: kilobytes(500), sent: kilobytes(200), dropped: kilobytes(290) };
+        // 80 Mb/s are 1 MB in 100 ms.
+        let at_most = |offered| left.at_most(kilobytes(offered), Bandwidth::from_mbps(80), Duration::from_millis(100));
+        assert_eq!(at_most(500), kilobytes(200));
+        assert_eq!(at_most(800), kilobytes(500));
+        assert_eq!(at_most(9_000), kilobytes(1_200));
     }
 
     #[test]

@@ -121,8 +121,8 @@ pub struct DestinationRate {
 /// Backlog and drops of one service, or of unclassified traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceQueue {
-    /// `None` for unclassified traffic.
-    pub service: Option<ServiceId>,
+    /// The service's slot; `None` for unclassified traffic.
+    pub slot: Option<u32>,
     /// Bytes sent through the existing classes.
     pub sent: Bytes,
     /// Bytes queued in all its classes.

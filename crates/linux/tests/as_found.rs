@@ -185,7 +185,8 @@ fn removed_programs_and_qdiscs_are_detected() {
     for attachment in attachments(&cable) {
         let attach = || InterfaceDatapath::attach(&interface(), Some(attachment)).expect("attach");
         let datapath = cable.a.run(attach).expect("enter");
-        assert!(datapath.is_attached().expect("queried"), "from another namespace, too");
+        let programs = datapath.attached_programs().expect("a namespace");
+        assert!(programs.are_there().expect("queried"), "from another namespace, too");
         match attachment {
             Attachment::Clsact => drop(tc(&cable.a, "filter del dev eth ingress")),
             Attachment::Tcx => {
@@ -194,7 +195,7 @@ fn removed_programs_and_qdiscs_are_detected() {
                 }
             }
         }
-        assert!(!datapath.is_attached().expect("queried"), "{attachment:?}");
+        assert!(!programs.are_there().expect("queried"), "{attachment:?}");
         datapath.remove().expect("remove");
         assert_eq!(attached(&cable.a), before, "{attachment:?}");
     }

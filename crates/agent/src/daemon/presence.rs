@@ -38,12 +38,12 @@ impl Daemon {
     /// Whether the interface is there and under the policy, as far as possible.
     pub(super) fn is_present(&mut self) -> bool {
         let now = self.now();
-        match &self.host {
+        match &mut self.host {
             Some(_) if now < self.look => true,
             Some(host) if host.is_there() => {
                 self.look = now + LOOK_EVERY;
-                self.restore_missing();
-                self.host.is_some()
+                host.check_with_reading();
+                true
             }
             Some(_) => {
                 self.lose();
@@ -60,10 +60,19 @@ impl Daemon {
         }
     }
 
+    /// Acts on the result of a check, if there is one.
+    pub(super) fn take_check(&mut self) {
+        match self.host.as_mut().and_then(Host::take_check) {
+            None => {}
+            Some(None) => self.enforces(),
+            Some(Some(_)) => self.restore_missing(),
+        }
+    }
+
     /// Accepts a failure whose cause is that the interface, its qdisc or its programs are gone;
     /// returns others.
     pub(super) fn outlive(&mut self, error: AgentError) -> Result<(), AgentError> {
-        let (AgentError::Host(failed), Some(host)) = (&error, &mut self.host) else { return Err(error) };
+        let (AgentError::Host(failed), Some(host)) = (&error, &self.host) else { return Err(error) };
         if !host.is_there() {
             debug!("{failed}");
             self.lose();

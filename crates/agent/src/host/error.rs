@@ -51,6 +51,9 @@ pub enum HostError {
     /// A fault of the agent.
     #[error("the thread that limits destinations panicked")]
     DestinationThread,
+    /// A fault of the agent.
+    #[error("the thread that sets rates panicked")]
+    ShaperThread,
 }
 
 impl HostError {

@@ -1,13 +1,13 @@
 //! Readings of an interface: for the broker, and for watchers.
 
 use super::{Host, HostError};
+use crate::shaper_thread::Reading;
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use weir_control::{MeterReading, NetworkReading};
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
-use weir_linux::sent::{Offered, Sent};
-use weir_linux::shaper::{Backend, ServiceQueue, ShaperError};
+use weir_linux::sent::Offered;
+use weir_linux::shaper::{Backend, ServiceQueue, ServiceRate};
 use weir_units::{Bytes, PerDirection, ServiceId};
 
 /// The bytes of a service.
@@ -35,10 +35,10 @@ impl Traffic {
     }
 }
 
-/// The first half of a reading of services' traffic.
+/// The programs' counters of services' traffic, by leaf.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    offered: Vec<Offered>,
+    pub(super) offered: Vec<Offered>,
     received: Vec<Bytes>,
 }
 
@@ -55,16 +55,26 @@ impl Counted {
         Ok(counted)
     }
 
-    /// With what has left: the traffic since the programs were attached.
-    pub(super) fn traffic(&self, sent: &mut Sent) -> Result<Vec<Traffic>, HostError> {
-        let left = sent.read(&self.offered).map_err(ShaperError::from)?;
-        let one = |((offered, left), received): ((&Offered, Bytes), &Bytes)| Traffic {
-            offered: offered.bytes,
-            sent: left,
-            dropped: sent.dropped(offered.slot),
-            received: *received,
+    /// With what has left: the traffic since the programs were attached, by slot. If the reading is
+    /// late, it is the most that can have left; it is never less than in `last`.
+    pub(super) fn traffic(
+        &self,
+        reading: &Reading,
+        rates: &[ServiceRate],
+        last: &HashMap<u32, Traffic>,
+    ) -> HashMap<u32, Traffic> {
+        let age = reading.age();
+        let one = |((offered, received), rate): ((&Offered, &Bytes), &ServiceRate)| {
+            let last = last.get(&offered.slot).copied().unwrap_or_default();
+            let (sent, dropped) = match reading.left.get(&offered.slot) {
+                Some(left) => (left.at_most(offered.bytes, rate.max, age), left.dropped),
+                // The reading is of a policy without this service.
+                None => (last.sent, last.dropped),
+            };
+            let sent = sent.max(last.sent);
+            (offered.slot, Traffic { offered: offered.bytes, sent, dropped, received: *received })
         };
-        Ok(self.offered.iter().zip(left).zip(&self.received).map(one).collect())
+        self.offered.iter().zip(&self.received).zip(rates).map(one).collect()
     }
 }
 
@@ -84,6 +94,8 @@ pub struct KernelReadings {
     pub counts: Counts,
     /// The timer.
     pub timer: TimerReading,
+    /// Meters read without the qdisc's counters, since the kernel did not return them in time.
+    pub late_readings: u64,
 }
 
 impl Host {
@@ -93,18 +105,8 @@ impl Host {
         let meters = self.leaves.iter().map(meter).collect::<Result<_, HostError>>()?;
         let leaf_of: HashMap<u32, usize> =
             self.rates.iter().enumerate().map(|(leaf, rate)| (rate.slot, leaf)).collect();
-        // In this order, so that no packet in transit counts as dropped (`weir_linux::sent`).
-        let counted = Counted::read(&self.datapath, &self.leaves)?;
-        let (mut queues, drops_unattributed) = self.queues()?;
-        let mut traffic = counted.traffic(&mut self.sent)?;
-        for (leaf, traffic) in traffic.iter_mut().enumerate() {
-            if let Some(queue) = &queues[leaf] {
-                let slot = self.rates[leaf].slot;
-                self.sent.count_drops(slot, queue.backlog);
-                traffic.dropped = self.sent.dropped(slot);
-            }
-            *traffic = traffic.since(self.before[leaf]);
-        }
+        let traffic = self.since_start();
+        let (mut queues, drops_unattributed) = self.queues();
         let mut reported = vec![0; self.leaves.len()];
         for (slot, count) in self.destinations.reported()? {
             if let Some(leaf) = leaf_of.get(&slot) {
@@ -122,27 +124,29 @@ impl Host {
             }
         }
         let (counts, timer) = (self.datapath.counts()?, self.datapath.timer()?);
-        Ok(KernelReadings { meters, traffic, queues, drops_unattributed, reported, counts, timer })
+        let late_readings = self.thread.late();
+        Ok(KernelReadings { meters, traffic, queues, drops_unattributed, reported, counts, timer, late_readings })
     }
 
     /// By leaf: backlog and drops; and the drops of no service.
-    fn queues(&self) -> Result<(Vec<Option<ServiceQueue>>, Option<u64>), HostError> {
-        let queues = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(shaper) => shaper.queues()?,
-            None => Vec::new(),
-        };
-        let queues: HashMap<Option<ServiceId>, ServiceQueue> =
-            queues.into_iter().map(|queue| (queue.service, queue)).collect();
-        let by_leaf = self.leaves.iter().map(|leaf| queues.get(&Some(*leaf)).copied()).collect();
-        Ok((by_leaf, queues.get(&None).map(|queue| queue.drops)))
+    fn queues(&self) -> (Vec<Option<ServiceQueue>>, Option<u64>) {
+        let queues = self.thread.last().queues.into_iter();
+        let queues: HashMap<Option<u32>, ServiceQueue> = queues.map(|queue| (queue.slot, queue)).collect();
+        let by_leaf = self.rates.iter().map(|rate| queues.get(&Some(rate.slot)).copied()).collect();
+        (by_leaf, queues.get(&None).map(|queue| queue.drops))
     }
 
-    /// All meters now, counted from the start of this agent. Sends a heartbeat to the kernel.
-    pub fn read_meters(&mut self) -> Result<Vec<MeterReading>, HostError> {
+    /// All meters now, counted from the start of this agent; with `queues` also what
+    /// [`Host::kernel_readings`] shows of backlog and drops. Sends a heartbeat to the kernel.
+    pub async fn read_meters(&mut self, queues: bool) -> Result<Vec<MeterReading>, HostError> {
         self.destinations.check()?;
+        self.thread.check()?;
         self.datapath.heartbeat()?;
-        let traffic = Counted::read(&self.datapath, &self.leaves)?.traffic(&mut self.sent)?;
-        let reading = |((service, traffic), before): ((&ServiceId, Traffic), &Traffic)| {
+        let counted = Counted::read(&self.datapath, &self.leaves)?;
+        let check = std::mem::take(&mut self.is_to_check);
+        self.thread.request(counted.offered.clone(), queues, check).await;
+        self.traffic = counted.traffic(&self.thread.last(), &self.rates, &self.traffic);
+        let reading = |(service, traffic): (&ServiceId, Traffic)| {
             let meter = self.datapath.receive_reading(*service)?;
             let network = NetworkReading {
                 packets: meter.packets,
@@ -150,9 +154,18 @@ impl Host {
                 rate: (!meter.rate.is_unlimited()).then_some(meter.rate),
                 capacity: meter.capacity,
             };
-            let Traffic { sent, received, .. } = traffic.since(*before);
+            let Traffic { sent, received, .. } = traffic;
             Ok(MeterReading { service: *service, bytes: PerDirection { tx: sent, rx: received }, network })
         };
-        self.leaves.iter().zip(traffic).zip(&self.before).map(reading).collect()
+        self.leaves.iter().zip(self.since_start()).map(reading).collect()
+    }
+
+    /// By leaf: its traffic at the last reading, since the start of this agent.
+    fn since_start(&self) -> Vec<Traffic> {
+        let one = |rate: &ServiceRate| {
+            let of = |traffic: &HashMap<u32, Traffic>| traffic.get(&rate.slot).copied().unwrap_or_default();
+            of(&self.traffic).since(of(&self.before))
+        };
+        self.rates.iter().map(one).collect()
     }
 }
