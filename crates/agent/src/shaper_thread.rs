@@ -6,7 +6,7 @@
 //! the daemon's loop reads and writes maps only, and posts the rest to this thread: rates, and
 //! requests for a reading. Newer rates replace those that are not set yet; a newer request replaces
 //! an older one. The loop waits for a reading for [`READ_WAIT`] and then goes on with the last one
-//! (`weir_linux::sent::Left::at_most`).
+//! (`weir_linux::sent::Left::go_on`).
 //!
 //! Order of locks: the shaper's, then that of requests. A new shaper discards what is posted for the
 //! old one while it has the shaper's lock.
@@ -29,6 +29,7 @@ use tracing::debug;
 use weir_linux::loader::LoaderError;
 use weir_linux::sent::{Left, Offered, Sent};
 use weir_linux::shaper::{ServiceQueue, ServiceRate, ShaperError};
+use weir_units::Bandwidth;
 
 /// The longest wait of the loop for a reading: a tenth of the broker's shortest interval.
 const READ_WAIT: Duration = Duration::from_millis(10);
@@ -42,6 +43,8 @@ pub(crate) struct Reading {
     at: Option<Instant>,
     /// By slot.
     pub(crate) left: HashMap<u32, Left>,
+    /// By slot: the rate at which it has left since the reading before.
+    rates: HashMap<u32, Bandwidth>,
     /// Backlog and drops at the last request for them; empty while there is no shaper.
     pub(crate) queues: Vec<ServiceQueue>,
     /// The result of the last check, until it is [taken](ShaperThread::take_check).
@@ -53,6 +56,23 @@ impl Reading {
     pub(crate) fn age(&self) -> weir_units::Duration {
         let nanos = self.at.map_or(0, |at| now().saturating_duration_since(at).as_nanos());
         weir_units::Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The rate of a service since the reading before, if it is in both.
+    pub(crate) fn rate(&self, slot: u32) -> Bandwidth {
+        self.rates.get(&slot).copied().unwrap_or(Bandwidth::ZERO)
+    }
+
+    /// Replaces the counters by newer ones.
+    fn take(&mut self, request: &Request, left: HashMap<u32, Left>) {
+        let time = self.at.map_or(Duration::ZERO, |at| request.at.saturating_duration_since(at));
+        let time = weir_units::Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let rate = |(slot, now): (&u32, &Left)| {
+            let sent = now.sent.saturating_sub(self.left.get(slot)?.sent);
+            Some((*slot, Bandwidth::from_transfer(sent, time)))
+        };
+        self.rates = left.iter().filter_map(rate).collect();
+        (self.number, self.at, self.left) = (request.number, Some(request.at), left);
     }
 }
 
@@ -271,7 +291,7 @@ impl Shared {
             None => None,
         };
         self.readings.send_modify(|reading| {
-            (reading.number, reading.at, reading.left) = (request.number, Some(request.at), left);
+            reading.take(request, left);
             reading.queues = queues.unwrap_or_else(|| std::mem::take(&mut reading.queues));
             reading.check = check.or(reading.check);
         });
@@ -313,7 +333,7 @@ mod tests {
     use weir_linux::dropped::Dropped;
     use weir_linux::interface::Interface;
     use weir_linux::shaper::{Backend, DestinationRate, Shaper};
-    use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
+    use weir_units::{Bytes, ServiceId, Weight};
 
     /// A kernel that is busy as long as `busy` is locked.
     #[derive(Default)]

@@ -54,10 +54,10 @@ pub struct Left {
 }
 
 impl Left {
-    /// The most that has left a time after this reading, when `offered` bytes are offered and the
-    /// limit was `max` meanwhile.
-    pub fn at_most(&self, offered: Bytes, max: Bandwidth, time: Duration) -> Bytes {
-        self.sent + offered.saturating_sub(self.offered).min(max.bytes_in(time))
+    /// The bytes that have left a time after this reading, when `offered` bytes are offered, if they
+    /// leave at `rate`, that of the last readings, and not above it: what is offered may wait.
+    pub fn go_on(&self, offered: Bytes, rate: Bandwidth, time: Duration) -> Bytes {
+        self.sent + offered.saturating_sub(self.offered).min(rate.bytes_in(time))
     }
 }
 
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn late_reading_is_bounded_by_what_was_offered_and_by_the_limit() {
+    fn a_service_goes_on_at_its_rate_with_what_it_offers() {
         let left = Left { offered: kilobytes(500), sent: kilobytes(200), dropped: kilobytes(290) };
         // 80 Mb/s are 1 MB in 100 ms.
-        let at_most = |offered| left.at_most(kilobytes(offered), Bandwidth::from_mbps(80), Duration::from_millis(100));
-        assert_eq!(at_most(500), kilobytes(200));
-        assert_eq!(at_most(800), kilobytes(500));
-        assert_eq!(at_most(9_000), kilobytes(1_200));
+        let go_on = |offered| left.go_on(kilobytes(offered), Bandwidth::from_mbps(80), Duration::from_millis(100));
+        assert_eq!(go_on(500), kilobytes(200));
+        assert_eq!(go_on(800), kilobytes(500));
+        assert_eq!(go_on(9_000), kilobytes(1_200));
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Counted {
     }
 
     /// With what has left: the traffic since the programs were attached, by slot. If the reading is
-    /// late, it is the most that can have left; it is never less than in `last`.
+    /// late, services go on at their rates, within their limits; it is never less than in `last`.
     pub(super) fn traffic(
         &self,
         reading: &Reading,
@@ -67,7 +67,10 @@ impl Counted {
         let one = |((offered, received), rate): ((&Offered, &Bytes), &ServiceRate)| {
             let last = last.get(&offered.slot).copied().unwrap_or_default();
             let (sent, dropped) = match reading.left.get(&offered.slot) {
-                Some(left) => (left.at_most(offered.bytes, rate.max, age), left.dropped),
+                Some(left) => {
+                    let rate = reading.rate(offered.slot).min(rate.max);
+                    (left.go_on(offered.bytes, rate, age), left.dropped)
+                }
                 // The reading is of a policy without this service.
                 None => (last.sent, last.dropped),
             };
