@@ -161,8 +161,8 @@ pub struct Host {
     is_to_check: bool,
     /// Leaf services whose packets are not on this interface.
     absent: Vec<ServiceId>,
-    /// Receive limits of the runtime policy.
-    receive_limits: Vec<Bandwidth>,
+    /// By leaf: the runtime limits in force; the static policy's where they are unlimited.
+    limits: Vec<PerDirection<Bandwidth>>,
     /// Whether limits of an earlier agent's broker are in force.
     resumes: bool,
     /// Whether all stays in force when this is dropped.
@@ -202,7 +202,7 @@ impl Host {
             lift(&mut datapath, &plan.leaves)?;
         }
         let rates = rates(&datapath, host_context, &plan)?;
-        let receive_limits = receive_limits(&datapath, &plan.leaves)?;
+        let limits = limits_in_force(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let limited = destinations.classed()?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
@@ -234,7 +234,7 @@ impl Host {
             traffic,
             is_to_check: false,
             absent,
-            receive_limits,
+            limits,
             resumes,
             kept: succeeds,
             _lock: lock,
@@ -271,7 +271,7 @@ impl Host {
         }
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
-        self.receive_limits = receive_limits(&self.datapath, &plan.leaves)?;
+        self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
         (self.traffic, self.before) = (traffic, before);
         Ok(())
@@ -391,33 +391,28 @@ impl Host {
         let mut changed = Vec::new();
         for limit in limits {
             let Ok(leaf) = self.leaves.binary_search(&limit.service) else { continue };
-            let wanted = match limit.direction {
-                Direction::Tx => limit.limit.min(self.rates[leaf].machine_max),
-                Direction::Rx => limit.limit,
-            };
-            let in_force = match limit.direction {
-                Direction::Tx => &mut self.rates[leaf].max,
-                Direction::Rx => &mut self.receive_limits[leaf],
-            };
-            if *in_force != wanted {
-                *in_force = wanted;
+            let in_force = &mut self.limits[leaf][limit.direction];
+            if *in_force != limit.limit {
+                *in_force = limit.limit;
                 changed.push(*limit);
             }
+            let rate = &mut self.rates[leaf];
+            rate.max = send_limit(self.limits[leaf].tx, rate.machine_max, rate.static_limit);
         }
-        let capped = |rate: &ServiceRate| ServiceRate { min: rate.min.min(rate.max), ..*rate };
-        let rates: Vec<ServiceRate> = self.rates.iter().map(capped).collect();
-        self.thread.set(rates);
+        self.thread.set(self.rates.clone());
         let limits: Vec<_> = self.leaves.iter().copied().zip(self.limits()).collect();
         self.datapath.set_limits(&limits)?;
         Ok(changed)
     }
 
-    /// By leaf: the runtime limits in force. Unlimited where the static policy has the same limit:
-    /// the next policy, or agent, may have another.
+    /// By leaf: the runtime limits in force; the static policy's where they are unlimited.
     pub fn limits(&self) -> Vec<PerDirection<Bandwidth>> {
-        let sent = |rate: &ServiceRate| if rate.max == rate.static_limit { Bandwidth::UNLIMITED } else { rate.max };
-        let limits = self.rates.iter().zip(&self.receive_limits);
-        limits.map(|(rate, rx)| PerDirection { tx: sent(rate), rx: *rx }).collect()
+        self.limits.clone()
+    }
+
+    /// By leaf: the send limits in force, with those of the machine and of the static policy.
+    pub fn send_limits(&self) -> Vec<Bandwidth> {
+        self.rates.iter().map(|rate| rate.max).collect()
     }
 
     /// Restores the interface to its original state.
@@ -541,12 +536,13 @@ fn rates(
         let machine_max = share.max.min(plan.nic);
         let static_limit = limits.tx.min(machine_max);
         let slot = datapath.slot(leaf)?;
-        let limit = in_force.iter().find(|(service, limits)| *service == leaf && !limits.tx.is_unlimited());
+        let in_force = in_force.iter().find(|(service, _)| *service == leaf);
+        let limit = in_force.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.tx);
         Ok(ServiceRate {
             service: leaf,
             slot,
             min: share.min.min(machine_max),
-            max: limit.map_or(static_limit, |(_, limits)| limits.tx.min(machine_max)),
+            max: send_limit(limit, machine_max, static_limit),
             machine_max,
             static_limit,
             weight: share.weight,
@@ -555,11 +551,21 @@ fn rates(
     host_context.static_limits().zip(&shapers).map(rate).collect()
 }
 
-fn receive_limits(datapath: &InterfaceDatapath, leaves: &[ServiceId]) -> Result<Vec<Bandwidth>, HostError> {
+/// The send limit of a service under a runtime limit: without one, that of the static policy.
+fn send_limit(limit: Bandwidth, machine_max: Bandwidth, static_limit: Bandwidth) -> Bandwidth {
+    if limit.is_unlimited() { static_limit } else { limit.min(machine_max) }
+}
+
+/// By leaf: the runtime limits in force.
+fn limits_in_force(
+    datapath: &InterfaceDatapath,
+    leaves: &[ServiceId],
+) -> Result<Vec<PerDirection<Bandwidth>>, HostError> {
     let in_force = datapath.limits()?;
+    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
     let limit = |leaf: &ServiceId| {
         let limit = in_force.iter().find(|(service, _)| service == leaf);
-        limit.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.rx)
+        limit.map_or(unlimited, |(_, limits)| *limits)
     };
     Ok(leaves.iter().map(limit).collect())
 }

@@ -185,7 +185,11 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
             bytes_dropped: policed.dropped_bytes,
             packets_dropped: policed.dropped_packets,
         };
+        let was_remarked = service.rx.remark.is_some();
         service.rx.policed(strangers, period);
+        if let (false, Some(remark)) = (was_remarked, &service.rx.remark) {
+            info!("{}: {remark}", service.service);
+        }
     }
     for ((service, queue), reported) in status.services.iter_mut().zip(&kernel.queues).zip(&kernel.reported) {
         service.tx.feedback_received = Some(*reported);

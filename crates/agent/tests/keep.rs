@@ -9,14 +9,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use weir_agent::host::{Host, HostContext};
 use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, RuntimeConfig, Source, host};
-use weir_control::RackBrokerConfig;
+use weir_control::{LimitRule, RackBrokerConfig, RuntimeLimit};
 use weir_linux::interface::Interface;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
+use weir_linux::settings::{self, ControlSettings};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::{Key, Keys};
 
 /// A fault in a reload.
@@ -163,6 +165,56 @@ fn limits_end_after_the_timeout_without_an_agent() {
     dies();
     let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
     assert_eq!(found(), unlimited, "the kernel had put the static policy in force");
+    assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"));
+}
+
+/// A limit of brokers that equals the static policy's is in force all the same: the next agent goes on with it, and an
+/// unlimited service has its part of the rack's maximum.
+#[test]
+fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
+    if !check(Purpose::Lab).is_empty() {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
+        let skipped = "skipped: limits that an agent finds need root and Linux's network parts\n";
+        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
+        return;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let prefix = Prefix::new("wkr").expect("a prefix");
+    prefix.cleanup().expect("leftovers of an earlier run go");
+    let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
+    connect((&m1, "eth0", Some("10.78.0.1/24")), (&m2, "eth0", None)).expect("connected");
+    let text = "weir: 1\nnetwork: { nic: 100Mb/s, racks: { r: { uplink: 100Mb/s, machines: [m1, m2] } } }\n\
+                services: { a: { match: [ { protocol: udp, port: 5001 } ], rack: { max: 10Mb/s } } }\n";
+    let policy = Arc::new(Policy::parse("policy.yaml", text).expect("valid").0);
+    let keys = Keys::new(vec![Key::new([7; 32]).expect("a key")]).expect("keys");
+    let half = Bandwidth::from_mbps(5);
+    let limit = |limit| RuntimeLimit { service: ServiceId(0), direction: Direction::Tx, limit };
+    let hosted = |work: &(dyn Fn(&mut Host) + Sync)| {
+        m1.run(|| {
+            let socket = std::net::UdpSocket::bind("10.78.0.1:0").expect("bound");
+            let control = ControlSettings {
+                listen: socket.local_addr().expect("bound"),
+                cookie: settings::cookie(&socket).expect("a cookie"),
+                epoch: 1,
+                peers: Vec::new(),
+                timeout: RackBrokerConfig::default().timeout,
+            };
+            let (rule, machine, backend) = (LimitRule::Ceilings, MachineId(0), None);
+            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend };
+            let mut host = Host::install("eth0", &context, false).expect("installed");
+            host.keep();
+            work(&mut host);
+        })
+        .expect("inside");
+    };
+    hosted(&|host| {
+        assert_eq!(host.set_limits(&[limit(half)]).expect("set"), [limit(half)]);
+    });
+    hosted(&|host| {
+        assert_eq!(host.limits()[0].tx, half);
+        host.set_limits(&[limit(Bandwidth::UNLIMITED)]).expect("set");
+        assert_eq!((host.limits()[0].tx, host.send_limits()), (Bandwidth::UNLIMITED, vec![half]));
+    });
     assert!(m1.run(|| host::remove("eth0")).expect("inside").expect("removed"));
 }
 

@@ -60,6 +60,7 @@ function drawFacts(place, status) {
       add("offered", row.offered_bps === undefined ? null : rate(row.offered_bps));
       add("dropped", row.dropped_bps ? rate(row.dropped_bps) : null);
       add("packets dropped", whole(row.drops));
+      add("remark", row.remark);
       add("destinations limited", whole(row.destinations_limited));
     }
     if (service?.latency) {

@@ -37,9 +37,10 @@ use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
 use weir_datapath::abi;
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
 
-/// The smallest rate that a class is given: with it a frame still passes within seconds, and HTB's 60 s
-/// memory of debts holds 60 kB.
-pub const RATE_MIN: Bandwidth = Bandwidth::from_bps(8_000);
+/// The smallest rate that a service is given: a maximum of 100 kb/s over 40 machines. HTB's 60 s memory of
+/// debts then holds 18.75 kB, more than TCP's first window of ten frames, and a full queue of 128 frames of
+/// 9,014 B takes 3,692 s, less than fq's longest horizon (4,294 s).
+pub const RATE_MIN: Bandwidth = Bandwidth::from_bps(2_500);
 /// How long a full queue takes to drain at the limit: several round trips of a datacenter, and enough for TCP
 /// across the scaled-down rates of the lab.
 pub const QUEUE_TIME: Duration = Duration::from_millis(20);
@@ -222,7 +223,7 @@ mod tests {
     fn small_rates_have_small_bursts_and_queues_for_64_connections() {
         // 3 Mb/s: ten frames are 40 ms, and 128 half a second.
         let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
-        assert_eq!(class.rate, 1000);
+        assert_eq!(class.rate, 312);
         assert_eq!(class.ceil, 375_000);
         assert_eq!(class.cburst, 15_140 * 8 * 1000 / 3 / 64);
         assert_eq!(class.queue, 128 * 1514);

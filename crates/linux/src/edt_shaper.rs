@@ -248,17 +248,8 @@ impl Shaper for EdtShaper {
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError> {
         let mut new = false;
         for rate in rates {
-            let shares = |rate: &ServiceRate| (rate.machine_max, rate.weight);
-            match self.services.get_mut(&rate.slot) {
-                // A guarantee capped by the limit is not another guarantee.
-                Some(there) if rate.min == there.min.min(rate.max) && shares(rate) == shares(there) => {
-                    *there = ServiceRate { min: there.min, ..*rate };
-                }
-                _ => {
-                    self.services.insert(rate.slot, *rate);
-                    new = true;
-                }
-            }
+            let there = self.services.insert(rate.slot, *rate);
+            new |= there.is_none_or(|there| Self::share(&there) != Self::share(rate));
         }
         if new {
             self.write_side()?;

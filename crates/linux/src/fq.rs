@@ -21,8 +21,8 @@ use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCM
 /// 660,000 frames of 1,514 B wait.
 const ROOM: u32 = 1_000_000;
 /// How far ahead a departure may lie, in µs: fq drops what is beyond. The shortest queue of frames
-/// of 9,014 B takes 1,154 s at the least rate that a service is given ([`crate::class::RATE_MIN`]).
-const HORIZON: u32 = 2_000_000_000;
+/// of 9,014 B takes 3,692 s at the least rate that a service is given ([`crate::class::RATE_MIN`]).
+const HORIZON: u32 = 4_000_000_000;
 
 const TCA_FQ_PLIMIT: u16 = 1;
 const TCA_FQ_FLOW_PLIMIT: u16 = 2;

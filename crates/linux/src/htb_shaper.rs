@@ -283,6 +283,13 @@ mod tests {
     }
 
     #[test]
+    fn class_of_the_static_policy_keeps_the_guarantee_under_a_low_limit() {
+        let limited = ServiceRate { max: Bandwidth::from_gbps(1), static_limit: Bandwidth::from_gbps(2), ..service() };
+        let mins: Vec<u64> = classes(&limited, &[]).iter().map(|spec| spec.min.bps() / 1_000_000_000).collect();
+        assert_eq!(mins, [1, 1, 2]);
+    }
+
+    #[test]
     fn service_has_a_class_two_leaves_and_one_per_limited_destination() {
         let specs = classes(&service(), &[(7, Bandwidth::from_gbps(1)), (9, Bandwidth::from_gbps(9))]);
         let row = |spec: &ClassSpec| (spec.minor, spec.parent, spec.leaf, spec.parts, spec.max.bps() / 1_000_000_000);

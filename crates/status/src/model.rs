@@ -358,7 +358,8 @@ pub struct DirectionStatus {
     /// Sent: the rate that the service offered to the interface in the last period.
     #[serde(rename = "offered_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Bandwidth>,
-    /// Sent: the part of it that the service's pacing or queue dropped.
+    /// Sent: the part of it that the service's pacing or queue dropped. Received: what the policer
+    /// dropped of senders without Weir.
     #[serde(rename = "dropped_bps", with = "rate::known", default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Bandwidth>,
     /// Sent: bytes offered since the meters were started: those sent, dropped and waiting.

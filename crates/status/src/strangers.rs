@@ -2,14 +2,15 @@
 //!
 //! Problem: such a sender does not apply the service's rate, so the receiver polices it (`datapath/policer.h`), at the
 //! price of losses. An operator should learn that, but not of the first packets of each sender with Weir, which the
-//! kernel cannot recognise before the sender's ECN capability message. Approach: a remark for a period in which
-//! strangers sent more than a tenth of what the service received, and more than such first packets.
+//! kernel cannot recognise before the sender's ECN capability message, or after seconds of silence. Approach: a remark
+//! for a period in which strangers sent more than a tenth of what the service received, more than such first packets,
+//! and so much that some was marked or dropped.
 //!
 //! Worked example: 2.5 MB passed and 9 MB were dropped in a period: `senders without Weir are policed: 2.5 MB received,
 //! 9 MB dropped in the last period`.
 
 use crate::model::DirectionStatus;
-use weir_units::{Bytes, Duration};
+use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The policer's totals for a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,9 +37,12 @@ impl DirectionStatus {
         let since = |total: u64, before: Option<u64>| total.saturating_sub(before.unwrap_or(total));
         let (passed, dropped) =
             (since(totals.bytes, self.stranger_bytes), since(totals.bytes_dropped, self.stranger_bytes_dropped));
+        let marked = since(totals.packets_marked, self.stranger_packets_marked);
         let received = self.usage.map_or(0, |usage| usage.bytes_in(period).get());
         let offered = passed + dropped;
-        self.remark = (offered > FIRST_PACKETS && offered > received / SMALL_PART).then(|| {
+        let congest = marked > 0 || dropped > 0;
+        self.dropped = Some(Bandwidth::from_transfer(Bytes::new(dropped), period));
+        self.remark = (congest && offered > FIRST_PACKETS && offered > received / SMALL_PART).then(|| {
             let (passed, dropped) = (Bytes::new(passed), Bytes::new(dropped));
             format!("senders without Weir are policed: {passed} received, {dropped} dropped in the last period")
         });
@@ -52,7 +56,6 @@ impl DirectionStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_units::Bandwidth;
 
     #[test]
     fn strangers_are_remarked_and_first_packets_are_not() {
@@ -64,12 +67,16 @@ mod tests {
         rx.policed(totals(3_500_000, 10_000_000), second);
         let remark = rx.remark.as_deref();
         assert_eq!(remark, Some("senders without Weir are policed: 2.5 MB received, 9 MB dropped in the last period"));
+        assert_eq!(rx.dropped, Some(Bandwidth::from_mbps(72)));
+        // Many senders with Weir that are not recognised after a silence: nothing is congested.
+        rx.policed(totals(6_000_000, 10_000_000), second);
+        assert_eq!(rx.remark, None);
         // A tenth of 2.5 MB, and less.
-        rx.policed(totals(3_750_000, 10_000_000), second);
+        rx.policed(totals(6_240_000, 10_010_000), second);
         assert_eq!(rx.remark, None);
         // First packets of a service that hardly receives.
         rx.usage = Some(Bandwidth::from_bps(500_000));
-        rx.policed(totals(3_815_000, 10_000_000), second);
+        rx.policed(totals(6_295_000, 10_020_000), second);
         assert_eq!(rx.remark, None);
         // New counters, after the programs were attached again.
         rx.policed(totals(0, 0), second);

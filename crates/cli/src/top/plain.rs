@@ -57,6 +57,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         "latency bound",
     ];
     let mut table = Table::new(&columns);
+    let mut remarks = Vec::new();
     for row in rows {
         let status = row.status;
         let known = |rate: Option<Bandwidth>| rate.map_or("-".to_owned(), text::rate);
@@ -64,6 +65,8 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         let latency =
             row.agent.services.iter().find(|service| service.service == row.service).and_then(|of| of.latency);
         let bound = latency.map_or(String::new(), latency_bound);
+        let place = format!("{} {} {}", row.agent.machine, row.service, row.direction.name());
+        remarks.extend(status.remark.iter().map(|remark| clean(&format!("{place}: {remark}"))));
         let style = if status.is_limited() { Style::Limited } else { Style::Plain };
         let plain = |text: String| (text, Style::Plain);
         // The last status is shown all the same.
@@ -85,7 +88,11 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
             plain(bound),
         ]);
     }
-    ui.print_table(&table, 0)
+    ui.print_table(&table, 0)?;
+    for line in remarks {
+        ui.print(&format!("  {line}\n"))?;
+    }
+    Ok(())
 }
 
 /// A service's bound, with a remark if a premise of it is not known to hold.

@@ -178,9 +178,11 @@ fn service_lines(rows: &[Row<'_>], top: usize, area: Rect, paint: Paint) -> Vec<
     lines
 }
 
-/// The rate of drops, behind the deciding constraint: few services drop, so it has no column.
+/// The rate of drops, behind the deciding constraint: few services drop, so it has no column. A remark
+/// is about senders without Weir.
 fn drops(row: &Row<'_>) -> String {
-    row.dropped().map_or(String::new(), |rate| format!(", drops {}", text::rate(rate)))
+    let of = if row.status.remark.is_some() { " of senders without Weir" } else { "" };
+    row.dropped().map_or(String::new(), |rate| format!(", drops {}{of}", text::rate(rate)))
 }
 
 fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint: Paint) -> Line<'static> {
