@@ -76,7 +76,7 @@ counters! {
         limits_malformed,
         /// Times that the fabric's limits ended because none arrived within the timeout.
         fabric_fallbacks,
-        /// Intervals in which the kernel did not return the qdisc's counters in time, so that services were taken to go on at their rates.
+        /// Intervals for which the kernel did not return the counters of the qdisc in time.
         readings_late,
         /// Status files that could not be written.
         statuses_unwritten,
