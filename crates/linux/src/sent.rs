@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_leaves_at_the_last_rate() {
+    fn late_reading_adds_the_last_rate() {
         let left = Left { offered: kilobytes(500), sent: kilobytes(200), dropped: kilobytes(290) };
         // 80 Mb/s are 1 MB in 100 ms.
         let go_on = |offered| left.go_on(kilobytes(offered), Bandwidth::from_mbps(80), Duration::from_millis(100));
