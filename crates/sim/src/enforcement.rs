@@ -25,7 +25,7 @@ use weir_alloc::ShareTree;
 use weir_datapath::ShaperConfig;
 use weir_policy::Policy;
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph, MARK};
-use weir_units::{ContentionPoint, Direction, Duration, SimTime};
+use weir_units::{ContentionPoint, Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks that an enforcement needs.
 pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {
@@ -83,7 +83,11 @@ impl<'a> Enforcer<'a> {
         // EyeQ has a meter of the interface instead.
         if self.governed.enforcement != Enforcement::EyeQ {
             let tree = Arc::new(ShareTree::of_services(&self.policy, ContentionPoint::Machine, Direction::Tx));
-            world.set_interface_shares(&tree, |machine| self.policy.machine_capacity(machine, Direction::Tx));
+            let capacity = |machine| self.policy.machine_capacity(machine, Direction::Tx);
+            world.set_interface_shares(&tree, capacity);
+            for machine in (0..world.host_count() as u32).map(MachineId) {
+                world.set_pace(HostId(machine.0), capacity(machine));
+            }
         }
         if self.governed.enforcement == Enforcement::Shaper {
             for host in (0..world.host_count() as u32).map(HostId) {

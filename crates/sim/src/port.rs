@@ -258,6 +258,10 @@ pub(crate) struct PortRecord {
     /// The service when the link is up.
     pub(crate) usual: Service,
     pub(crate) meter: MeterId,
+    /// The rate of the link.
+    pub(crate) link_rate: Bandwidth,
+    /// The most at which its sender paces.
+    pub(crate) pace: Bandwidth,
     /// Bytes that could have been sent until `rated_at`.
     pub(crate) capacity: u64,
     pub(crate) rated_at: SimTime,
@@ -274,9 +278,11 @@ impl PortRecord {
     pub(crate) fn new(clock: SerialClock) -> Self {
         let none = [ClassCount::default(); PRIORITIES];
         Self {
+            link_rate: clock.rate(),
             clock,
             usual: Service::Fifo,
             meter: MeterId(NONE),
+            pace: Bandwidth::UNLIMITED,
             capacity: 0,
             rated_at: SimTime::ZERO,
             wire_end: SimTime::ZERO,

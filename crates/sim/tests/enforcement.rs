@@ -80,6 +80,29 @@ fn a_machine_receives_up_to_its_limit() {
     assert!(none.results.meter_samples.is_empty() && none.results.services.is_empty());
 }
 
+/// Shapers pace an interface to the machine's cap, and divide the cap, as on Linux; a link that is slower for a time
+/// sends at its own rate.
+#[test]
+fn a_machine_sends_up_to_its_cap() {
+    let services = "  s: { match: [ { port: 80 } ], machine: { tx: { min: 30Mb/s } } }\n  \
+                    t: { match: [ { port: 81 } ] }\ncaps: { machine: { tx: 50Mb/s } }\n";
+    let traffic = "  - { service: s, from: a1, to: c1, flows: 1 }\n  - { service: t, from: a1, to: c2, flows: 4 }\n";
+    let events = "events:\n  - { at: 6s, do: rate, link: \"a1->a\", rate: 20Mb/s }\n  - { at: 8s, do: rate, link: \"a1->a\", rate: \
+                  100Mb/s }\n";
+    let outcome = run(&scenario(services, &format!("enforcement: shaper\n{events}"), traffic), true);
+    let of = |service: u32, window: (f64, f64)| {
+        let chosen = |sample: &MeterSample| if sample.service == service { sample.sent } else { 0 };
+        let at = |sample: &MeterSample| sample.at.picos() as f64 / 1e12;
+        let within =
+            outcome.results.meter_samples.iter().filter(|sample| at(sample) > window.0 && at(sample) < window.1);
+        within.map(chosen).sum::<u64>() as f64 * 8.0 / (window.1 - window.0) / 1e6
+    };
+    near("the guarantee", of(0, (2.1, 6.1)), 30.0, 5.0);
+    near("the rest of the cap", of(1, (2.1, 6.1)), 20.0, 5.0);
+    near("a slower link", sent(&outcome, &["a1"], (6.4, 8.0)), 20.0, 3.0);
+    near("the cap again", sent(&outcome, &["a1"], (8.4, 10.0)), 50.0, 3.0);
+}
+
 /// A rack's receive limit reaches the receive meters.
 #[test]
 fn a_rack_receives_up_to_its_limit() {
