@@ -16,8 +16,8 @@
 //!   (`rack_broker/leader.rs`). Within two periods of the last fault all racks hold limits from
 //!   current reports.
 //! - Reports older than a machine's last report are replays and are counted. A restarted broker has
-//!   no demands: its first allocation is one period after the start, when every leader has reported
-//!   again.
+//!   no demands: it shares the fabric when every rack has reported again, or one period after the
+//!   start.
 //! - Limits are ordered by `(epoch, round)`, so a restarted broker needs a higher epoch.
 //!
 //! Order of calls: as all brokers (crate documentation). Messages with limits are built while the
@@ -39,6 +39,7 @@ mod interface;
 mod limits_queue;
 mod racks;
 
+pub(crate) use exchange::is_moved;
 pub use interface::{FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 
 use crate::policy_update::{self, IncompatiblePolicy};
@@ -69,6 +70,8 @@ pub struct FabricBroker {
     outdated: bool,
     exchange: Exchange,
     racks: Vec<Rack>,
+    /// The number of racks without a complete report since the start.
+    incomplete_racks: usize,
     /// By leaf, then by rack.
     demands: PerDirection<Vec<QuantisedRate>>,
     limits: PerDirection<Vec<QuantisedRate>>,
@@ -93,6 +96,7 @@ impl FabricBroker {
             outdated: false,
             exchange: Exchange::new(allocator.leaves().len(), allocator.racks()),
             racks: vec![Rack::new(allocator.leaves().len()); allocator.racks()],
+            incomplete_racks: allocator.racks(),
             demands: PerDirection::both(vec![QuantisedRate::ZERO; entries]),
             limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; entries]),
             pending_limits: LimitsQueue::default(),
@@ -164,9 +168,11 @@ impl FabricBroker {
     }
 
     /// When changed demands may be shared; `None` if there are none. A broker without an allocation
-    /// waits for its first period's end: by then all leaders have reported.
+    /// waits until all racks have reported, or for its first period's end: limits from the demands of
+    /// a part of the racks would be too high.
     fn next_at_once(&self) -> Option<Instant> {
-        (self.changed && self.round > 0).then_some(self.last_start + self.config.interval)
+        let ready = self.round > 0 || self.incomplete_racks == 0;
+        (self.changed && ready).then_some(self.last_start + self.config.interval)
     }
 
     fn end_interval(&mut self) {
@@ -190,7 +196,7 @@ impl FabricBroker {
         if self.round > 0 && !self.outdated && self.exchange.fits(&self.demands) {
             self.send_limits();
         } else {
-            self.outdated = true;
+            self.outdated = false;
             self.start_exchange();
         }
     }
@@ -198,7 +204,7 @@ impl FabricBroker {
     /// Puts the limits in force and sends them.
     fn end_allocation(&mut self) {
         self.put_in_force();
-        self.outdated = self.exchange.assumed;
+        self.outdated |= self.exchange.assumed;
         self.send_limits();
     }
 
@@ -209,5 +215,7 @@ impl FabricBroker {
     }
 }
 
+#[cfg(test)]
+mod exchange_tests;
 #[cfg(test)]
 mod tests;

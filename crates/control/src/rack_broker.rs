@@ -299,6 +299,8 @@ mod fabric_tests;
 #[cfg(test)]
 mod graceful_restart_tests;
 #[cfg(test)]
+mod proposals_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod throttled_tests;

@@ -13,10 +13,14 @@
 //!    most.
 //!
 //! The broker waits for replies for [`PATIENCE`] of a period. A rack without a reply, or without a
-//! leader, keeps its offers, lowered to the proposed limits.
+//! leader, keeps its offers, lowered to the proposed limits. Of two leaders in a partition the larger
+//! offer counts.
 //!
-//! While no demand differs by more than [`STEADY_PART`] of itself from those of the last allocation,
-//! its limits are sent again, and nothing is proposed.
+//! While no demand and no offer differs by more than [`STEADY_PART`] of itself from those of the last
+//! allocation, its limits are sent again, and nothing is proposed. A reported demand is a share
+//! without limits, which does not show all changes: where `a` and `b` fill an uplink and `b` has a
+//! limit, `a` may grow by what `b` leaves. So a leader whose offers under the last proposed limits
+//! change sends a reply to them once more.
 //!
 //! An exchange is identified by the broker's epoch and a number, which proposals and replies carry:
 //! a late or a recorded reply belongs to no current exchange.
@@ -29,13 +33,13 @@
 //! Source: Parley §3.2.3 for the step; the repetition is a fill. See `docs/design/fabric-broker.md`.
 
 use super::FabricBroker;
-use super::racks::LeafSet;
+use super::racks::{LeafSet, Rack, is_changed};
 use crate::fabric_message::RackReport;
 use crate::rack_broker::LimitRule;
 use crate::rate::QuantisedRate;
 use weir_alloc::rack::{ROUNDS, WORTH_A_ROUND};
 use weir_alloc::{FabricAllocator, RackRows};
-use weir_units::{Bandwidth, Direction, Duration, Instant, PerDirection, RackId};
+use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, RackId, ServiceId};
 
 /// The broker waits this part of a period for replies: longer than any leader needs to compute, and
 /// all rounds together end before the next period does.
@@ -62,8 +66,26 @@ pub(super) struct Exchange {
     offers: PerDirection<Vec<QuantisedRate>>,
     /// The proposed limits.
     pub(super) limits: PerDirection<Vec<QuantisedRate>>,
-    /// By rack: the leaves in the reply; `None` if none is expected.
-    awaited: Vec<Option<LeafSet>>,
+    /// By rack: the replies that are awaited; `None` if none is.
+    awaited: Vec<Option<Awaited>>,
+    /// The number of racks of which a reply is awaited.
+    awaited_racks: usize,
+    /// By rack: the number of its last proposal in this allocation; zero without one.
+    proposed: Vec<u64>,
+    /// By rack: whether no machine replied to a proposal of this allocation. It has no more of them:
+    /// each would take the whole wait, and all racks' limits would be late.
+    silent: Vec<bool>,
+}
+
+/// The awaited replies of a rack.
+#[derive(Debug, Clone)]
+struct Awaited {
+    /// The machines that have not replied, each with the leaves in its reply so far.
+    machines: Vec<(MachineId, LeafSet)>,
+    /// The leaves in any reply.
+    covered: LeafSet,
+    /// Whether a machine has replied for all leaves.
+    replied: bool,
 }
 
 impl Exchange {
@@ -77,6 +99,9 @@ impl Exchange {
             offers: PerDirection::both(vec![QuantisedRate::ZERO; leaves * racks]),
             limits: PerDirection::both(vec![QuantisedRate::UNLIMITED; leaves * racks]),
             awaited: vec![None; racks],
+            awaited_racks: 0,
+            proposed: vec![0; racks],
+            silent: vec![false; racks],
         }
     }
 
@@ -124,24 +149,76 @@ impl Exchange {
         self.offers[direction][index].bandwidth()
     }
 
+    /// Whether limits were proposed to a rack in the last allocation, and are not any more.
+    pub(super) fn has_proposed(&self, rack: usize) -> bool {
+        self.proposed[rack] > 0 && self.deadline.is_none()
+    }
+
     /// Ends the wait for replies without a result.
     pub(super) fn cancel(&mut self) {
         self.deadline = None;
         self.awaited.fill(None);
+        self.awaited_racks = 0;
     }
 
     /// Whether the limits in force still fit the demands.
     pub(super) fn fits(&self, demands: &PerDirection<Vec<QuantisedRate>>) -> bool {
-        let close = |(now, then): (&QuantisedRate, &QuantisedRate)| {
-            let (now, then) = (now.bandwidth().bps(), then.bandwidth().bps());
-            now == then || now.abs_diff(then) <= then / STEADY_PART
-        };
-        Direction::ALL.into_iter().all(|direction| demands[direction].iter().zip(&self.basis[direction]).all(close))
+        let close = |(now, then): (&QuantisedRate, &QuantisedRate)| !is_moved(now.bandwidth(), then.bandwidth());
+        let all = |direction| demands[direction].iter().zip(&self.basis[direction]).all(close);
+        self.deadline.is_none() && Direction::ALL.into_iter().all(all)
     }
 
-    fn is_awaited(&self) -> bool {
-        self.awaited.iter().any(Option::is_some)
+    /// Takes a part of an awaited reply. Returns whether it completes the reply of its machine.
+    fn take_offers(&mut self, rack: usize, from: MachineId, offers: Vec<(usize, PerDirection<QuantisedRate>)>) -> bool {
+        let racks = self.awaited.len();
+        let Some(awaited) = &mut self.awaited[rack] else { return false };
+        let Some(index) = awaited.machines.iter().position(|(machine, _)| *machine == from) else { return false };
+        for (leaf, rates) in offers {
+            awaited.machines[index].1.add(leaf);
+            // Of two leaders in a partition the larger offer counts.
+            let first = awaited.covered.add(leaf);
+            for direction in Direction::ALL {
+                let (rate, offer) = (rates[direction], &mut self.offers[direction][leaf * racks + rack]);
+                *offer = if first { rate } else { rate.max(*offer) };
+            }
+        }
+        let complete = awaited.machines[index].1.count() * racks == self.limits.tx.len();
+        if complete {
+            awaited.machines.swap_remove(index);
+            awaited.replied = true;
+            if awaited.machines.is_empty() {
+                self.awaited[rack] = None;
+                self.awaited_racks -= 1;
+            }
+        }
+        complete
     }
+
+    /// Awaits replies of these machines of a rack.
+    fn await_replies(&mut self, rack: usize, machines: &[MachineId], leaves: usize) {
+        let covered = LeafSet::new(leaves);
+        let machines = machines.iter().map(|machine| (*machine, covered.clone())).collect();
+        self.awaited[rack] = Some(Awaited { machines, covered, replied: false });
+        self.awaited_racks += 1;
+        self.proposed[rack] = self.number;
+    }
+}
+
+/// By leaf of a reply's range: the offers.
+fn offers_of(reply: &RackReport, leaves: &[ServiceId]) -> Vec<(usize, PerDirection<QuantisedRate>)> {
+    let mut rows = reply.rows.iter().peekable();
+    let range = leaves.iter().enumerate().filter(|(_, service)| (reply.first..=reply.last).contains(service));
+    let of = |(leaf, service): (usize, &ServiceId)| {
+        let row = rows.next_if(|row| row.service == *service);
+        let rate = |direction| QuantisedRate::of(row.map_or(Bandwidth::ZERO, |row| row.rates[direction]));
+        (leaf, PerDirection { tx: rate(Direction::Tx), rx: rate(Direction::Rx) })
+    };
+    range.map(of).collect()
+}
+
+/// Whether a rate differs by more than [`STEADY_PART`].
+pub(crate) fn is_moved(now: Bandwidth, then: Bandwidth) -> bool {
+    now.bps().abs_diff(then.bps()) > then.bps() / STEADY_PART
 }
 
 /// Whether an offer exceeds a limit by more than rounding does.
@@ -154,6 +231,9 @@ impl FabricBroker {
     /// Starts the rounds of an allocation with the reported demands.
     pub(super) fn start_exchange(&mut self) {
         (self.exchange.rounds, self.exchange.assumed) = (0, false);
+        self.exchange.proposed.fill(0);
+        self.exchange.silent.fill(false);
+        self.racks.iter_mut().for_each(Rack::start_exchange);
         for direction in Direction::ALL {
             self.exchange.basis[direction].clone_from(&self.demands[direction]);
             self.exchange.offers[direction].clone_from(&self.demands[direction]);
@@ -175,14 +255,14 @@ impl FabricBroker {
             self.exchange.number += 1;
             for rack in (0..exceeded.len()).filter(|rack| exceeded[*rack]) {
                 let machines = self.racks[rack].recipients(self.now, self.config.timeout);
-                if machines.is_empty() {
+                if machines.is_empty() || self.exchange.silent[rack] {
                     self.exchange.lower_offers(rack);
                 } else {
-                    self.exchange.awaited[rack] = Some(LeafSet::new(self.allocator.leaves().len()));
+                    self.exchange.await_replies(rack, &machines, self.allocator.leaves().len());
                     self.pending_limits.propose(RackId(rack as u32), machines);
                 }
             }
-            if self.exchange.is_awaited() {
+            if self.exchange.awaited_racks > 0 {
                 let patience = self.config.period.nanos() * PATIENCE.0 / PATIENCE.1;
                 self.exchange.deadline = Some(self.now + Duration::from_nanos(patience));
                 return;
@@ -193,9 +273,12 @@ impl FabricBroker {
     /// Goes on without the replies that are missing.
     pub(super) fn end_wait(&mut self) {
         for rack in 0..self.racks.len() {
-            if self.exchange.awaited[rack].is_some() {
-                self.counters.replies_missed += 1;
-                self.exchange.lower_offers(rack);
+            if let Some(awaited) = &self.exchange.awaited[rack] {
+                self.counters.replies_missed += awaited.machines.len() as u64;
+                if !awaited.replied {
+                    self.exchange.silent[rack] = true;
+                    self.exchange.lower_offers(rack);
+                }
             }
         }
         self.run_round();
@@ -204,32 +287,36 @@ impl FabricBroker {
     /// Handles a reply: a report whose epoch and round are those of the exchange.
     pub(super) fn take_reply(&mut self, reply: &RackReport) {
         let Some(rack) = self.check(reply) else { return };
-        let current = (self.epoch, self.exchange.number) == (reply.epoch, reply.round);
-        let racks = self.racks.len();
-        let Some(covered) = self.exchange.awaited[rack].as_mut().filter(|_| current) else {
+        let current = reply.epoch == self.epoch && reply.round == self.exchange.proposed[rack];
+        let awaits = match &self.exchange.awaited[rack] {
+            Some(awaited) => awaited.machines.iter().any(|(machine, _)| *machine == reply.machine),
+            // A reply that is not awaited any more may show that offers changed.
+            None => true,
+        };
+        if !current || !awaits {
             self.counters.replayed += 1;
             return;
-        };
-        let leaves = self.allocator.leaves();
-        let mut rows = reply.rows.iter().peekable();
-        for (leaf, service) in leaves.iter().enumerate() {
-            if *service < reply.first || *service > reply.last {
-                continue;
-            }
-            let row = rows.next_if(|row| row.service == *service);
-            // Of two leaders in a partition the larger offer counts.
-            let first = covered.add(leaf);
-            for direction in Direction::ALL {
-                let rate = QuantisedRate::of(row.map_or(Bandwidth::ZERO, |row| row.rates[direction]));
-                let offer = &mut self.exchange.offers[direction][leaf * racks + rack];
-                *offer = if first { rate } else { rate.max(*offer) };
-            }
         }
         self.counters.replies += 1;
-        if covered.count() == leaves.len() {
-            self.exchange.awaited[rack] = None;
-            if !self.exchange.is_awaited() {
+        let offers = offers_of(reply, self.allocator.leaves());
+        if self.exchange.awaited[rack].is_none() {
+            self.compare_offers(rack, offers);
+        } else if self.exchange.take_offers(rack, reply.machine, offers) {
+            self.racks[rack].replied(reply.machine);
+            if self.exchange.awaited_racks == 0 {
                 self.run_round();
+            }
+        }
+    }
+
+    /// Compares a rack's offers with those of the last allocation.
+    fn compare_offers(&mut self, rack: usize, offers: Vec<(usize, PerDirection<QuantisedRate>)>) {
+        let racks = self.racks.len();
+        for (leaf, rates) in offers {
+            for direction in Direction::ALL {
+                let (now, then) = (rates[direction], self.exchange.offers[direction][leaf * racks + rack]);
+                self.outdated |= is_moved(now.bandwidth(), then.bandwidth());
+                self.changed |= is_changed(now, then);
             }
         }
     }

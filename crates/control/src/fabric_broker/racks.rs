@@ -14,6 +14,8 @@ pub(super) struct Rack {
     reporters: Vec<Reporter>,
     /// Leaves that were reported in this period.
     reported: LeafSet,
+    /// Whether any reports since the start of the broker have covered all leaves.
+    complete: bool,
     forgotten: bool,
 }
 
@@ -27,6 +29,8 @@ struct Reporter {
     stamp: (u64, u64),
     /// Leaves that it reported under its current stamp.
     reported: LeafSet,
+    /// Whether it replied to a proposal of the last allocation, so that it reports changed offers.
+    replied: bool,
 }
 
 /// A set of leaves.
@@ -55,7 +59,7 @@ impl LeafSet {
 
 impl Rack {
     pub(super) fn new(leaves: usize) -> Self {
-        Self { reporters: Vec::new(), reported: LeafSet::new(leaves), forgotten: false }
+        Self { reporters: Vec::new(), reported: LeafSet::new(leaves), complete: false, forgotten: false }
     }
 
     pub(super) fn is_alive(&self, now: Instant, timeout: Duration) -> bool {
@@ -80,6 +84,22 @@ impl Rack {
         self.reported.clear();
         self.reporters.iter_mut().for_each(|reporter| reporter.this_period = false);
     }
+
+    pub(super) fn start_exchange(&mut self) {
+        self.reporters.iter_mut().for_each(|reporter| reporter.replied = false);
+    }
+
+    /// A machine replied to the proposed limits.
+    pub(super) fn replied(&mut self, machine: MachineId) {
+        let reporters = self.reporters.iter_mut().filter(|reporter| reporter.machine == machine);
+        reporters.for_each(|reporter| reporter.replied = true);
+    }
+}
+
+/// Whether a rate changed by more than a tenth, so that the fabric is shared again at once.
+pub(super) fn is_changed(now: QuantisedRate, then: QuantisedRate) -> bool {
+    let (now, then) = (now.bandwidth().bps(), then.bandwidth().bps());
+    now.abs_diff(then) > then / 10
 }
 
 impl FabricBroker {
@@ -123,11 +143,14 @@ impl FabricBroker {
                     this_period: false,
                     stamp: (0, 0),
                     reported,
+                    replied: false,
                 });
                 rack.reporters.last_mut().expect("one was just added")
             }
         };
         if stamp > reporter.stamp {
+            // A machine that restarted has lost the proposal.
+            reporter.replied &= stamp.0 == reporter.stamp.0;
             reporter.stamp = stamp;
             reporter.reported.clear();
         }
@@ -148,15 +171,21 @@ impl FabricBroker {
             let replaces = rack.reported.add(leaf);
             for direction in Direction::ALL {
                 let demand = &mut self.demands[direction][leaf * racks + index];
-                let before = demand.bandwidth().bps();
+                let before = *demand;
                 *demand = if replaces { rates[direction] } else { rates[direction].max(*demand) };
-                self.changed |= demand.bandwidth().bps().abs_diff(before) > before / 10;
+                self.changed |= is_changed(*demand, before);
             }
         }
         if is_new {
             self.counters.accepted += 1;
             (reporter.last_report, reporter.this_period) = (self.now, true);
+            // Another leader than the one that replied may have other offers.
+            self.outdated |= !reporter.replied && self.exchange.has_proposed(index);
             rack.forgotten = false;
+            if !rack.complete && rack.reported.count() == leaves.len() {
+                rack.complete = true;
+                self.incomplete_racks -= 1;
+            }
         } else {
             self.counters.replayed += 1;
         }

@@ -255,8 +255,6 @@ fn missing_reply_counts_as_the_proposed_limits_after_a_tenth_of_a_period() {
 fn changed_demands_are_shared_after_a_tenth_of_a_period() {
     let mut broker = broker(Stale::Keep);
     receive(&mut broker, 1, &[report(0, 1, 8), report(2, 1, 8)]);
-    // The first allocation waits for all leaders.
-    assert_eq!(broker.poll_timeout(), Some(at(10)));
     period(&mut broker, 10);
     assert_eq!(broker.poll_timeout(), Some(at(20)));
     receive(&mut broker, 10, &[report(0, 2, 3)]);
@@ -266,6 +264,19 @@ fn changed_demands_are_shared_after_a_tenth_of_a_period() {
     // A demand that stays within a tenth waits for the period's end.
     receive(&mut broker, 13, &[report(2, 2, 8)]);
     assert_eq!(broker.poll_timeout(), Some(at(20)));
+}
+
+#[test]
+fn first_allocation_follows_the_reports_of_all_racks() {
+    let mut broker = broker(Stale::Keep);
+    receive(&mut broker, 5, &[report(0, 1, 8)]);
+    assert_eq!(broker.poll_timeout(), Some(at(10)));
+    let part = RackReport { last: A, ..report(2, 1, 8) };
+    receive(&mut broker, 6, &[part]);
+    assert_eq!(broker.poll_timeout(), Some(at(10)), "`b` in the second rack is missing");
+    receive(&mut broker, 6, &[RackReport { first: B, rows: vec![], ..report(2, 1, 8) }]);
+    assert_eq!(broker.poll_timeout(), Some(at(6)));
+    assert_eq!(period(&mut broker, 6), [(0, gbps(5)), (2, gbps(5))]);
 }
 
 #[test]

@@ -153,14 +153,20 @@ impl RackBroker {
         PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
     }
 
-    fn demands_changed(&self, demands: &PerDirection<Vec<Bandwidth>>) -> bool {
+    fn demands_changed(&mut self, demands: &PerDirection<Vec<Bandwidth>>) -> bool {
+        self.differs_much(demands, &self.leader.reported)
+            || (self.config.rule == LimitRule::Ceilings && self.offers_changed())
+    }
+
+    /// Whether a rate differs by more than a tenth of the fabric's limit on it or, without one, of the
+    /// uplink.
+    pub(super) fn differs_much(&self, now: &PerDirection<Vec<Bandwidth>>, then: &PerDirection<Vec<Bandwidth>>) -> bool {
         let policy = self.allocator.policy();
         Direction::ALL.into_iter().any(|direction| {
             let capacity = policy.rack_capacity(self.allocator.rack(), direction);
-            let reported = &self.leader.reported[direction];
-            demands[direction].iter().zip(reported).enumerate().any(|(leaf, (now, reported))| {
+            now[direction].iter().zip(&then[direction]).enumerate().any(|(leaf, (now, then))| {
                 let limit = self.fabric.limit(direction, leaf).min(capacity);
-                now.bps().abs_diff(reported.bps()) > limit.bps() / 10
+                now.bps().abs_diff(then.bps()) > limit.bps() / 10
             })
         })
     }
@@ -191,6 +197,7 @@ impl RackBroker {
         basis.clone_from(if self.config.rule == LimitRule::Ceilings { &self.demands } else { peaks });
         self.leader.last_report = self.now;
         self.leader.reported = demands;
+        self.renew_reply();
     }
 
     /// The parts of a report, or of a reply, with this epoch and round.

@@ -7,13 +7,26 @@
 //!
 //! A proposal may have several parts; the reply follows the last one. A part of another exchange
 //! starts a new proposal.
+//!
+//! The rack's report shows shares without limits, so it does not show all changes of the shares under
+//! the proposed ones. While these differ from the reply, another reply follows each report, until the
+//! next proposal: any of these may be lost.
+//!
+//! Worked example: an uplink of 9, `a` uses 5 and `b` is backlogged. The report says 4.5 and 4.5. `b`
+//! is limited to 3, and the reply says 5 and 3. Now `a` is backlogged: the report is the same, and a
+//! reply of 6 and 3 follows it.
 
+use super::leader::LeaderState;
 use super::{Output, RackBroker};
+use crate::fabric_broker::is_moved;
 use crate::fabric_message::RackLimits;
-use weir_alloc::{Constraint, FabricLimit};
+use weir_alloc::{Constraint, FabricLimit, RackAllocator};
 use weir_units::{Bandwidth, Direction, PerDirection};
 
-/// The parts of a proposal that have arrived.
+/// Offers by leaf.
+type Offers = PerDirection<Vec<Bandwidth>>;
+
+/// The last proposal: the parts that have arrived, and the reply.
 #[derive(Debug, Default)]
 pub(super) struct Proposal {
     /// The fabric broker's epoch and the number of the exchange.
@@ -21,6 +34,10 @@ pub(super) struct Proposal {
     /// By leaf.
     arrived: Vec<bool>,
     limits: PerDirection<Vec<FabricLimit>>,
+    /// The offers of the reply; `None` before it.
+    replied: Option<Offers>,
+    /// The offers that were sent last.
+    sent: Offers,
 }
 
 impl RackBroker {
@@ -36,6 +53,7 @@ impl RackBroker {
             proposal.id = id;
             proposal.arrived = vec![false; leaves.len()];
             proposal.limits = PerDirection::both(vec![FabricLimit::NONE; leaves.len()]);
+            proposal.replied = None;
         }
         if proposal.arrived.is_empty() {
             // A repetition: the reply is sent.
@@ -59,17 +77,55 @@ impl RackBroker {
     }
 
     fn reply(&mut self, id: (u64, u64)) {
-        let mut of = |direction: Direction| {
-            let (leader, allocator) = (&mut self.leader, &self.allocator);
-            let limits = &leader.proposal.limits[direction];
-            allocator.allocate(direction, &leader.basis[direction], limits, &mut leader.shares);
-            (0..allocator.leaves().len()).map(|leaf| leader.shares.of_service(allocator, leaf)).collect()
-        };
-        let offers = PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) };
-        for reply in self.rack_reports(&offers, id) {
+        let offers = self.leader.offers(&self.allocator, None);
+        self.send_reply(id, &offers);
+        let proposal = &mut self.leader.proposal;
+        (proposal.replied, proposal.sent) = (Some(offers.clone()), offers);
+        proposal.arrived.clear();
+    }
+
+    fn send_reply(&mut self, id: (u64, u64), offers: &Offers) {
+        for reply in self.rack_reports(offers, id) {
             self.counters.replies += 1;
             self.outputs.push_back(Output::ReplyRack(reply));
         }
-        self.leader.proposal.arrived.clear();
+    }
+
+    /// Replies once more, after a report, if the rack's offers have changed since the reply.
+    pub(super) fn renew_reply(&mut self) {
+        if self.leader.proposal.replied.is_none() {
+            return;
+        }
+        let offers = self.leader.offers(&self.allocator, None);
+        let Proposal { id, replied: Some(replied), .. } = &self.leader.proposal else { return };
+        let moved = |(now, then): (&Bandwidth, &Bandwidth)| is_moved(*now, *then);
+        let renews = Direction::ALL.iter().any(|way| offers[*way].iter().zip(&replied[*way]).any(moved));
+        let id = *id;
+        if renews {
+            self.send_reply(id, &offers);
+        }
+        self.leader.proposal.sent = offers;
+    }
+
+    /// Whether an offer under the proposed limits has changed by so much that it is reported at once.
+    pub(super) fn offers_changed(&mut self) -> bool {
+        if self.leader.proposal.replied.is_none() {
+            return false;
+        }
+        let offers = self.leader.offers(&self.allocator, Some(&self.demands));
+        self.differs_much(&offers, &self.leader.proposal.sent)
+    }
+}
+
+impl LeaderState {
+    /// The rack's shares under the proposed limits, from these demands or those of the last report.
+    fn offers(&mut self, allocator: &RackAllocator, demands: Option<&Offers>) -> Offers {
+        let Self { proposal, shares, basis, .. } = self;
+        let demands = demands.unwrap_or(basis);
+        let mut of = |direction: Direction| {
+            allocator.allocate(direction, &demands[direction], &proposal.limits[direction], shares);
+            (0..allocator.leaves().len()).map(|leaf| shares.of_service(allocator, leaf)).collect()
+        };
+        PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
     }
 }
