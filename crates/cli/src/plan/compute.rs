@@ -130,34 +130,10 @@ fn service_plan(
     let sigma = burst.size(capacity);
     let sigma_is = origin_of_sigma(burst, sigma, one_burst, interval, choices);
 
-    let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
     let bound = BurstBound { burst, message: target.message };
     let needs = port_needs(policy.network(), points, &bound, choices.capacity, network.buffers)
         .map_err(|error| CommandError::refused(error.to_string()))?;
-    let full = || "no time holds at a load of 100 %".to_owned();
-    let mut estimates = vec![
-        Estimate {
-            method: Method::Mm1,
-            time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
-            largest_load: or_text(mm1.largest_load(capacity, target.p99)).map(Some),
-            smallest_capacity: load.ok_or_else(full).and_then(|load| or_text(mm1.smallest_capacity(load, target.p99))),
-            assumes: format!(
-                "Poisson arrivals, exponential sizes of {} on average; 99 of 100 messages of all sizes",
-                target.message
-            ),
-        },
-        Estimate {
-            method: Method::Bound,
-            time: load.ok_or_else(full).and_then(|load| or_text(bound.completion_time(capacity, load))),
-            largest_load: or_text(bound.largest_load(capacity, target.p99)).map(Some),
-            smallest_capacity: load.ok_or_else(full).and_then(|load| smallest_for(&bound, load, target.p99)),
-            assumes: format!(
-                "at most σ = {} beyond the peak load ({sigma_is}); every message of {}, at worst",
-                text::size(sigma.get()),
-                target.message
-            ),
-        },
-    ];
+    let mut estimates = vec![by_mm1(target, capacity, load)?, by_bound(&bound, target, capacity, load, &sigma_is)];
     let (mut as_it_is, mut trace_curve) = (Vec::new(), Vec::new());
     if let Some(trace) = trace {
         let mut queue = trace.of(service.path())?;
@@ -188,6 +164,47 @@ fn service_plan(
         needs,
         timer: network.timer(policy, id),
     })
+}
+
+fn full() -> String {
+    "no time holds at a load of 100 %".to_owned()
+}
+
+/// The estimate of the M/M/1 queue.
+fn by_mm1(target: LatencyTarget, capacity: Bandwidth, load: Option<Load>) -> Result<Estimate, CommandError> {
+    let mm1 = Mm1::new(target.message, Quantile::P99).map_err(|error| CommandError::refused(error.to_string()))?;
+    Ok(Estimate {
+        method: Method::Mm1,
+        time: load.ok_or_else(full).and_then(|load| or_text(mm1.completion_time(capacity, load))),
+        largest_load: or_text(mm1.largest_load(capacity, target.p99)).map(Some),
+        smallest_capacity: load.ok_or_else(full).and_then(|load| or_text(mm1.smallest_capacity(load, target.p99))),
+        assumes: format!(
+            "Poisson arrivals, exponential sizes of {} on average; 99 of 100 messages of all sizes",
+            target.message
+        ),
+    })
+}
+
+/// The estimate of the burst bound. `sigma_is` names the origin of σ.
+fn by_bound(
+    bound: &BurstBound,
+    target: LatencyTarget,
+    capacity: Bandwidth,
+    load: Option<Load>,
+    sigma_is: &str,
+) -> Estimate {
+    let sigma = bound.burst.size(capacity);
+    Estimate {
+        method: Method::Bound,
+        time: load.ok_or_else(full).and_then(|load| or_text(bound.completion_time(capacity, load))),
+        largest_load: or_text(bound.largest_load(capacity, target.p99)).map(Some),
+        smallest_capacity: load.ok_or_else(full).and_then(|load| smallest_for(bound, load, target.p99)),
+        assumes: format!(
+            "at most σ = {} beyond the peak load ({sigma_is}); every message of {}, at worst",
+            text::size(sigma.get()),
+            target.message
+        ),
+    }
 }
 
 /// The part of the burst that decides σ.
