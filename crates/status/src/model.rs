@@ -277,7 +277,7 @@ pub struct Latency {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
     /// Whether a premise of the bound is not known to hold: a buffer of the network is too small or
-    /// not stated, or services that may send UDP can overload an uplink.
+    /// not stated, services can overload a port, or messages may wait at limiters of hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
 }

@@ -102,6 +102,20 @@ fn agent_reports_the_decisions_of_its_broker() {
     assert_eq!(status.services[0].latency, None);
 }
 
+/// A bound within its target does not show that the target is kept while a premise is missing: the
+/// policy states no buffers, and `bulk` can overload its ports.
+#[test]
+fn metrics_show_unproven_bounds() {
+    let mut status = agent();
+    let latency = status.services[1].latency.as_mut().expect("the policy has a target");
+    assert!(latency.unproven && latency.bound_ns.is_some_and(|bound| bound < latency.target_ns), "{latency:?}");
+    latency.unproven = false;
+    let proven = metrics::text(&Status::Agent(status));
+    for (text, value) in [(metrics::text(&Status::Agent(agent())), 1), (proven, 0)] {
+        assert!(text.contains(&format!("weir_service_latency_unproven{{service=\"web\"}} {value}.0\n")), "{text}");
+    }
+}
+
 /// 900 Mb/s of `bulk` exceeds the rack's cap and its maximum here; but no report arrives, so no share is
 /// in force.
 #[test]

@@ -399,9 +399,16 @@ pub const METRICS: &[Metric] = &[
         "weir_service_latency_bound",
         SECONDS,
         &["service"],
-        "The burst bound: every message of the policy's size finishes within this time if no packet is lost; no \
-         series if there is no bound",
+        "The burst bound: every message of the policy's size finishes within this time unless the bound is unproven; \
+         no series if there is no bound",
         Of::Latency(|of| of.bound_ns.map(seconds_of_ns)),
+    ),
+    gauge(
+        "weir_service_latency_unproven",
+        None,
+        &["service"],
+        "Whether a premise of the burst bound is not known to hold, so that it does not show that the target is kept",
+        Of::Latency(|of| Some(flag(of.unproven))),
     ),
     info(
         "weir_fabric",
