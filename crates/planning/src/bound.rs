@@ -3,10 +3,12 @@
 //! The result is that of `weir plan POLICY` without options, which also prints the assumptions.
 //!
 //! A bound within its target keeps the target only if its premises hold: each port's buffer holds
-//! the queue, and σ covers the arrivals. Otherwise the target is *unproven*: packets may be lost,
-//! and a retransmission timer then decides the completion time.
+//! the queue, σ covers the arrivals, and no limiter at a host delays messages. Otherwise the target
+//! is *unproven*: messages may wait elsewhere, or packets may be lost, and a retransmission timer
+//! then decides the completion time.
 
 use crate::buffers::{PortNeed, port_needs};
+use crate::limiter::{Limiter, limiters};
 use crate::overload::{Overload, overloads};
 use crate::points::{Point, points};
 use crate::queue;
@@ -14,7 +16,7 @@ use std::fmt;
 use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
-use weir_units::{Bytes, ContentionPoint, Duration, ServiceId};
+use weir_units::{Bytes, Duration, ServiceId};
 
 /// Whether a target is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +45,18 @@ impl Verdict {
 pub enum Gap {
     /// A port's buffer is smaller than its queue, or unknown.
     Buffer(PortNeed),
-    /// Services without congestion control can overload an uplink.
+    /// Services can overload a port until Weir has limited them.
     Overload(Overload),
+    /// Messages may wait at limiters of hosts.
+    Limiter(Limiter),
 }
 
 impl Gap {
-    /// The bytes of an overload that σ does not include.
-    pub fn burst_beyond(&self) -> Option<Bytes> {
+    /// Whether packets may be lost.
+    pub fn may_lose(&self) -> bool {
         match self {
-            Self::Buffer(_) => None,
-            Self::Overload(overload) => Some(overload.burst),
+            Self::Buffer(_) | Self::Overload(_) => true,
+            Self::Limiter(_) => false,
         }
     }
 }
@@ -62,18 +66,27 @@ impl fmt::Display for Gap {
         match self {
             Self::Buffer(need) => need.fmt(f),
             Self::Overload(overload) => overload.fmt(f),
+            Self::Limiter(limiter) => limiter.fmt(f),
         }
     }
 }
 
-/// The gaps of a plan: ports whose needs are not met, and overloads of uplinks if `points` has
-/// these.
-pub fn gaps(needs: &[PortNeed], overloads: &[Overload], points: &[Point]) -> Vec<Gap> {
+/// The gaps of a service's plan at `points`: ports whose needs are not met, overloads, limiters.
+pub fn gaps(
+    policy: &Policy,
+    service: ServiceId,
+    needs: &[PortNeed],
+    overloads: &[Overload],
+    points: &[Point],
+) -> Vec<Gap> {
     let unmet = needs.iter().filter(|need| !need.is_met()).copied().map(Gap::Buffer);
-    let at_uplinks = |overload: &&Overload| {
-        points.iter().any(|at| at.point == ContentionPoint::Rack && at.direction == overload.direction)
-    };
-    unmet.chain(overloads.iter().filter(at_uplinks).cloned().map(Gap::Overload)).collect()
+    let planned =
+        |overload: &&Overload| points.iter().any(|at| at.point == overload.point && at.direction == overload.direction);
+    let limiters = limiters(policy, service, |point| points.iter().any(|at| at.point == point));
+    unmet
+        .chain(overloads.iter().filter(planned).cloned().map(Gap::Overload))
+        .chain(limiters.into_iter().map(Gap::Limiter))
+        .collect()
 }
 
 /// The bound on the completion time of one service's messages.
@@ -106,10 +119,11 @@ pub fn latency_bounds(policy: &Policy) -> Vec<LatencyBound> {
     let points = points(policy, policy.caps());
     let shapers = ShaperConfig::parley(policy, None, None);
     let targets: Vec<_> = policy.services().iter().filter_map(|(id, service)| Some((id, service.latency()?))).collect();
-    let overloads = if targets.is_empty() { Vec::new() } else { overloads(policy) };
+    let load = queue::fullest(&points).and_then(|point| point.load);
+    let overloads = if targets.is_empty() { Vec::new() } else { overloads(policy, load) };
     let of = |(service, target)| {
         let (bound, needs) = bound(policy, service, target, &points, &shapers);
-        LatencyBound { service, target, bound, gaps: gaps(&needs, &overloads, &points) }
+        LatencyBound { service, target, bound, gaps: gaps(policy, service, &needs, &overloads, &points) }
     };
     targets.into_iter().map(of).collect()
 }
@@ -139,59 +153,92 @@ fn bound(
 mod tests {
     use super::*;
 
-    fn bounds(switches: &str, bulk: &str, caps: &str) -> Vec<LatencyBound> {
+    fn bounds(switches: &str, web: &str, bulk: &str, caps: &str) -> Vec<LatencyBound> {
         let text = format!(
             "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 10Gb/s, machines: [m1, m2] }} }}{switches} \
              }}\nservices:\n  web: {{ match: [ {{ protocol: tcp, port: 80 }} ], latency: {{ message: 200kB, p99: 7ms \
-             }}, shaper: {{ interval: 200us }} }}\n  bulk: {{ match: [ {{ protocol: {bulk}, port: 81 }} ] }}\n{caps}"
+             }}, shaper: {{ interval: 200us }}{web} }}\n  bulk: {{ match: [ {{ protocol: udp, port: 81 }} ]{bulk} \
+             }}\n{caps}"
         );
         let (policy, _) = Policy::parse("policy.yaml", &text).expect("sound");
         latency_bounds(&policy)
     }
 
     fn verdict(switches: &str, bulk: &str, caps: &str) -> (Option<Duration>, Verdict) {
-        let bounds = bounds(switches, bulk, caps);
+        let bounds = bounds(switches, "", bulk, caps);
         assert_eq!(bounds.len(), 1);
         (bounds[0].bound, bounds[0].verdict())
     }
 
     const DEEP: &str = ", switches: { buffer: 3950kB }";
+    /// 2.45 Gb/s with the ceilings' excess.
+    const BOUNDED: &str = ", rack: { max: 2Gb/s }";
     const HALF: &str = "caps: { rack: 5Gb/s }\n";
 
     /// The crate's worked example: (15 × 200 µs + 200 kB / 10 Gb/s) / 0.5 = (3 + 0.16) ms / 0.5.
     #[test]
     fn bound_matches_the_worked_example() {
-        assert_eq!(verdict(DEEP, "tcp", HALF), (Some(Duration::from_micros(6_320)), Verdict::Kept));
-        let fuller = verdict(DEEP, "tcp", "caps: { rack: 8Gb/s }\n");
+        assert_eq!(verdict(DEEP, BOUNDED, HALF), (Some(Duration::from_micros(6_320)), Verdict::Kept));
+        let fuller = verdict(DEEP, BOUNDED, "caps: { rack: 8Gb/s }\n");
         assert_eq!(fuller, (Some(Duration::from_micros(15_800)), Verdict::NotKept));
     }
 
     #[test]
     fn full_load_has_no_bound() {
-        assert_eq!(verdict(DEEP, "tcp", ""), (None, Verdict::NotKept));
+        assert_eq!(verdict(DEEP, BOUNDED, ""), (None, Verdict::NotKept));
     }
 
     /// The same bound without a premise: 3.75 MB and 200 kB need more than the network states, or it
-    /// states nothing; or UDP overloads the uplink.
+    /// states nothing; bulk traffic overloads the uplink or, beside a fast one, the port of the other
+    /// machine; or messages wait at limiters.
     #[test]
     fn bound_without_its_premises_is_unproven() {
-        for (switches, bulk, first) in [
-            ("", "tcp", "the bound needs 3.95 MB of buffer at the machine's interface; the network states none"),
+        let own = ", rack: { max: 4Gb/s }";
+        for (switches, web, bulk, caps, first) in [
+            (
+                "",
+                "",
+                BOUNDED,
+                HALF,
+                "the bound needs 3.95 MB of buffer at the machine's interface; the network states none",
+            ),
             (
                 ", switches: { buffer: { machine: 3950kB, rack: 3949999B } }",
-                "tcp",
+                "",
+                BOUNDED,
+                HALF,
                 "the bound needs 3.95 MB of buffer at the rack's uplink; the network states 3.949999 MB",
             ),
             (
                 DEEP,
-                "udp",
-                "services that may send UDP (bulk) can offer 20 Gb/s to a rack's uplink of 10 Gb/s until its brokers \
-                  limit them, 300 ms or 562.5 MB that σ does not include; with rack maxima of together at most 5 Gb/s \
-                  they cannot",
+                "",
+                "",
+                HALF,
+                "services with UDP or without a target (bulk) can offer 20 Gb/s to a rack's uplink of 10 Gb/s until \
+                 its brokers limit them, 300 ms or 562.5 MB that σ does not include; with transmit maxima in the rack \
+                 of together at most 4.08 Gb/s they cannot",
+            ),
+            (
+                DEEP,
+                "",
+                BOUNDED,
+                "caps: { rack: 5Gb/s, machine: 5Gb/s }\n",
+                "the machine cap of 5 Gb/s limits each host: messages may wait at these limiters, which the bound does \
+                 not count",
+            ),
+            (
+                DEEP,
+                own,
+                BOUNDED,
+                HALF,
+                "its maxima (4 Gb/s at the rack) limit it at each host: messages may wait at these limiters, which the \
+                 bound does not count",
             ),
         ] {
-            assert_eq!(verdict(switches, bulk, HALF), (Some(Duration::from_micros(6_320)), Verdict::Unproven));
-            let found: Vec<String> = bounds(switches, bulk, HALF)[0].gaps.iter().map(ToString::to_string).collect();
+            let found = bounds(switches, web, bulk, caps);
+            let first_bound = (found[0].bound, found[0].verdict());
+            assert_eq!(first_bound, (Some(Duration::from_micros(6_320)), Verdict::Unproven));
+            let found: Vec<String> = found[0].gaps.iter().map(ToString::to_string).collect();
             assert_eq!(found.first().map(String::as_str), Some(first));
         }
     }

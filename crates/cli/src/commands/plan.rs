@@ -3,7 +3,7 @@
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
 use crate::plan::compute::{self, Choices};
-use crate::plan::model::{Method, Plan};
+use crate::plan::model::{Method, Plan, ServicePlan};
 use crate::plan::network::PlannedNetwork;
 use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
@@ -13,7 +13,7 @@ use crate::{input, json, shaper_remarks, text};
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
 use weir_latency::Load;
-use weir_planning::queue;
+use weir_planning::{gaps, queue};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, ContentionPoint, Duration};
 
@@ -36,8 +36,10 @@ values.
 
 The bound needs ports that can queue its burst and the message. A target is kept only if the policy
 states such buffers (`network: { switches: { buffer: 1MB } }`), or the scenario of --scenario has
-them, and if no service that may send UDP can overload a rack's uplink until the brokers limit it.
-Otherwise the target is unproven, and the plan shows what a retransmission timer adds.
+them; if no service that may send UDP or has no target can overload an uplink or a machine's port
+until Weir limits it; and if neither the machine cap nor a maximum of the service makes messages
+wait at hosts. Otherwise the target is unproven, and where packets may be lost the plan shows what
+a retransmission timer adds.
 
 A trace is CSV with the columns time (seconds) and size (bytes), and perhaps service; other columns
 are not read, so the flows.csv of a report is a trace.
@@ -53,8 +55,8 @@ With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"r
 \"stated_bytes\", \"enough\"}], \"overloads\": [{\"point\", \"direction\", \"offered_bps\",
 \"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
 \"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
-\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, or
-a buffer that is not stated.
+\"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, a
+buffer that is not stated, or no bound on the time or bytes of an overload.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
 unproven. 2: refused.")]
@@ -208,9 +210,9 @@ fn write(
     let points = weir_planning::points(&changed, changed.caps());
     let points: Vec<_> = points.into_iter().filter(|point| choices.judges(point.point)).collect();
     let low = !points.iter().any(|point| point.exceeds(most));
-    let overloads = weir_planning::overloads(&changed);
-    let proven = args.by != Method::Bound
-        || plan.services.iter().all(|service| weir_planning::gaps(&service.needs, &overloads, &points).is_empty());
+    let overloads = weir_planning::overloads(&changed, Some(most));
+    let gaps = |service: &ServicePlan| gaps(&changed, service.id, &service.needs, &overloads, &points);
+    let proven = args.by != Method::Bound || plan.services.iter().all(|service| gaps(service).is_empty());
     if !args.json {
         print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
         if low && !proven {

@@ -15,9 +15,9 @@ use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
 use weir_planning::points::name as point_name;
 use weir_planning::queue::{self, CapacityFrom};
-use weir_planning::{Overload, Point, gaps, overloads, points, port_needs};
+use weir_planning::{Overload, Point, every_packet_has_a_service, gaps, maxima, overloads, points, port_needs};
 use weir_policy::{LatencyTarget, Policy};
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, ServiceId};
 
 /// The options of the plan.
 #[derive(Debug, Clone)]
@@ -58,7 +58,8 @@ pub(crate) fn plan(
     let points: Vec<Point> =
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
     let shapers = ShaperConfig::parley(policy, None, None);
-    let context = Context { policy, choices, network, points: &points, overloads: &overloads(policy) };
+    let overloads = overloads(policy, load(&points, choices).0);
+    let context = Context { policy, choices, network, points: &points, overloads: &overloads };
     let mut services = Vec::new();
     for (id, service) in policy.services().iter() {
         let Some(target) = service.latency() else { continue };
@@ -147,6 +148,7 @@ fn service_plan(
         }
     }
     Ok(ServicePlan {
+        id,
         path: service.path().to_owned(),
         target,
         capacity,
@@ -160,7 +162,7 @@ fn service_plan(
         trace_curve,
         assumes: assumptions(policy, id, points, choices),
         by: choices.by,
-        gaps: gaps(&needs, overloads, points),
+        gaps: gaps(policy, id, &needs, overloads, points),
         needs,
         timer: network.timer(policy, id),
     })
@@ -280,6 +282,8 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
     let mut lines = vec![
         "all services together stay below the peak load, and one queue delays a message; several on its way add up"
             .to_owned(),
+        "TCP services with a target send only messages, no more than the maxima of all others leave of the peak load"
+            .to_owned(),
         "no packet is lost: every port on its way can queue what these times count".to_owned(),
     ];
     let evenly = points.iter().any(|point| point.bound == weir_planning::Bound::Evenly);
@@ -289,19 +293,13 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
                 .to_owned(),
         );
     }
-    let mut maxima = Vec::new();
-    let mut at = Some(id);
-    while let Some(id) = at {
-        let service = policy.services().get(id);
-        for point in ContentionPoint::ALL {
-            let max = Direction::ALL.map(|direction| service.share(point, direction).max);
-            let least = max[0].min(max[1]);
-            if !least.is_unlimited() {
-                maxima.push(format!("{least} at the {point}"));
-            }
-        }
-        at = service.parent();
+    if !every_packet_has_a_service(policy) {
+        lines.push(
+            "packets of no service, and of hosts without Weir, have no limit: with them the load stays below its peak"
+                .to_owned(),
+        );
     }
+    let maxima = maxima(policy, id);
     if !maxima.is_empty() {
         lines.push(format!("its own load stays below its maxima ({}): nothing limits it", text::list(&maxima, 4)));
     }

@@ -79,12 +79,12 @@ fn buffer(need: &PortNeed) -> Value {
 fn overload(gap: &Gap) -> Option<Value> {
     let Gap::Overload(overload) = gap else { return None };
     Some(json!({
-        "point": weir_units::ContentionPoint::Rack.name(),
+        "point": overload.point.name(),
         "direction": overload.direction.name(),
         "offered_bps": overload.offered.bps(),
         "capacity_bps": overload.capacity.bps(),
-        "until_ns": weir_planning::overload::REACTION.nanos(),
-        "burst_bytes": overload.burst.get(),
+        "until_ns": overload.excess.map(|excess| excess.until.nanos()),
+        "burst_bytes": overload.excess.map(|excess| excess.burst.get()),
         "services": overload.services,
     }))
 }

@@ -4,7 +4,7 @@ use super::network::Timer;
 use weir_latency::{Burst, Load};
 use weir_planning::{Gap, Point, PortNeed, Verdict};
 use weir_policy::LatencyTarget;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection, ServiceId};
 
 /// The method for a completion time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -76,6 +76,7 @@ pub(crate) struct AsItIs {
 /// The plan of one service.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServicePlan {
+    pub(crate) id: ServiceId,
     pub(crate) path: String,
     pub(crate) target: LatencyTarget,
     /// The capacity of the planned queue, and its origin.
@@ -123,20 +124,28 @@ impl ServicePlan {
         }
     }
     /// Why the target is unproven, a clause each. Equal clauses of both directions appear once, and
-    /// only the worst overload: the same maxima prevent the others.
+    /// of the overloads of uplinks only the worst: the same maxima prevent the other.
     pub(crate) fn doubts(&self) -> Vec<String> {
         if self.verdict() != Verdict::Unproven {
             return Vec::new();
         }
+        let excess = |gap: &Gap| match gap {
+            Gap::Overload(overload) => overload.excess.map(|excess| excess.burst),
+            Gap::Buffer(_) | Gap::Limiter(_) => None,
+        };
+        let worst = self.gaps.iter().filter_map(excess).max();
         let mut doubts: Vec<String> = Vec::new();
-        let buffers = self.gaps.iter().filter(|gap| matches!(gap, Gap::Buffer(_)));
-        let overload = self.gaps.iter().filter(|gap| gap.burst_beyond().is_some()).max_by_key(|gap| gap.burst_beyond());
-        for doubt in buffers.chain(overload).map(ToString::to_string) {
+        let shown = self.gaps.iter().filter(|gap| excess(gap).is_none() || excess(gap) == worst);
+        for doubt in shown.map(ToString::to_string) {
             if !doubts.contains(&doubt) {
                 doubts.push(doubt);
             }
         }
         doubts
+    }
+    /// Whether the target is unproven since packets may be lost.
+    pub(crate) fn may_lose(&self) -> bool {
+        self.verdict() == Verdict::Unproven && self.gaps.iter().any(Gap::may_lose)
     }
     /// The completion time with `timeouts` timeouts after each other, if the deciding method has
     /// one and losses are repaired.

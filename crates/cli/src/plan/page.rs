@@ -5,7 +5,7 @@ use super::model::{Method, Plan, ServicePlan};
 use super::print;
 use crate::text;
 use weir_latency::{BurstBound, Load, Mm1, Quantile};
-use weir_planning::{Verdict, in_rows};
+use weir_planning::in_rows;
 use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
 use weir_units::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) fn page(plan: &Plan, policy: &str, command: &str) -> Page {
         for doubt in service.doubts() {
             page = page.paragraph(&format!("Unproven: {doubt}."));
         }
-        if service.verdict() == Verdict::Unproven {
+        if service.may_lose() {
             page = page.paragraph(&format!("Unproven: {}.", print::cost_of_a_loss(service)));
         }
         for estimate in &service.estimates {

@@ -218,11 +218,10 @@ fn print_service(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
     };
     let name = ui.on_out(style, service.verdict().name());
     ui.print(&format!("  {name} {}\n", verdict(service)))?;
-    let doubts = service.doubts();
-    for doubt in &doubts {
+    for doubt in service.doubts() {
         ui.print(&text::wrapped(&format!("unproven: {doubt}"), 2))?;
     }
-    if !doubts.is_empty() {
+    if service.may_lose() {
         ui.print(&text::wrapped(&format!("unproven: {}", cost_of_a_loss(service)), 2))?;
     }
     Ok(())
