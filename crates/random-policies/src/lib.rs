@@ -38,6 +38,9 @@ pub const FAR_MACHINES: usize = 2;
 /// tenth of a second, slow enough to simulate a minute in seconds.
 pub const NIC_KBPS: u64 = 50_000;
 
+/// The most machines that are drawn beside the far ones.
+pub(crate) const MOST_MACHINES: usize = 12;
+
 /// The rate of the far machines' interfaces and uplink in kb/s, beyond all drawn uplinks together.
 const FAR_KBPS: u64 = 10_000_000;
 
@@ -65,7 +68,7 @@ struct Network {
 impl Network {
     fn draw(rng: &mut StdRng) -> Self {
         let racks = rng.random_range(1..=3);
-        let machines = rng.random_range(3.max(racks)..=12);
+        let machines = rng.random_range(3.max(racks)..=MOST_MACHINES);
         let mut sizes = vec![1; racks];
         for _ in racks..machines {
             sizes[rng.random_range(0..racks)] += 1;
@@ -107,12 +110,22 @@ impl Network {
 
 /// The policy and traffic of a seed.
 pub fn draw(seed: u64) -> RandomPolicy {
+    draw_at(seed, &ContentionPoint::ALL)
+}
+
+/// The same without shares and caps at the fabric, for networks without a fabric broker.
+pub fn draw_without_fabric(seed: u64) -> RandomPolicy {
+    draw_at(seed, &[ContentionPoint::Machine, ContentionPoint::Rack])
+}
+
+/// Draws shares and caps at all points, and writes those at `points`.
+fn draw_at(seed: u64, points: &[ContentionPoint]) -> RandomPolicy {
     let mut rng = StdRng::seed_from_u64(seed);
     loop {
         let direction = if rng.random_bool(0.5) { Direction::Tx } else { Direction::Rx };
         let network = Network::draw(&mut rng);
         let services = DrawnService::draw_all(&mut rng, &network);
-        let text = text(&mut rng, direction, &network, &services);
+        let text = text(&mut rng, (direction, points), &network, &services);
         let Ok((policy, _)) = Policy::parse("drawn.yaml", &text) else { continue };
         let policy = Arc::new(policy);
         let loads = traffic::draw(&mut rng, &policy);
@@ -120,12 +133,17 @@ pub fn draw(seed: u64) -> RandomPolicy {
     }
 }
 
-fn text(rng: &mut StdRng, direction: Direction, network: &Network, services: &[DrawnService]) -> String {
+fn text(
+    rng: &mut StdRng,
+    (direction, points): (Direction, &[ContentionPoint]),
+    network: &Network,
+    services: &[DrawnService],
+) -> String {
     let rule = if rng.random_bool(0.5) { "add" } else { "fill" };
     let mut text = format!("weir: 1\nsharing: {rule}\n{}services:\n", network.text());
     let mut port = 7000;
     for (i, service) in services.iter().enumerate() {
-        service.write(&mut text, &format!("s{i}"), 1, direction, &mut port);
+        service.write(&mut text, &format!("s{i}"), 1, (direction, points), &mut port);
     }
     // The paper's cap is three quarters of the uplink.
     let caps = [
@@ -137,6 +155,9 @@ fn text(rng: &mut StdRng, direction: Direction, network: &Network, services: &[D
     for (point, probability, percent, capacity) in caps {
         if rng.random_bool(probability) {
             let cap = capacity * rng.random_range(percent) / 100;
+            if !points.contains(&point) {
+                continue;
+            }
             let _ = writeln!(drawn, "  {point}: {{ {direction}: {cap}kb/s }}");
         }
     }
@@ -169,6 +190,25 @@ impl RandomPolicy {
         self.loads.iter().map(due).collect()
     }
 
+    /// The loads as a scenario's `traffic`, one line each.
+    pub fn traffic(&self) -> String {
+        let mut text = String::new();
+        for load in &self.loads {
+            let own = self.policy.network().machine(load.machine).name();
+            let (from, to) = match self.direction {
+                Direction::Tx => (own, load.far.as_str()),
+                Direction::Rx => (load.far.as_str(), own),
+            };
+            let service = self.policy.services().get(load.service).path();
+            let amount = match load.amount {
+                Amount::Backlogged { flows } => format!("flows: {flows}"),
+                Amount::Constant(rate) => format!("transport: {{ protocol: udp, rate: {}b/s }}", rate.bps()),
+            };
+            let _ = writeln!(text, "  - {{ service: {service}, from: {from}, to: {to}, {amount} }}");
+        }
+        text
+    }
+
     /// Whether a machine is one of the traffic's other ends.
     pub fn is_far(&self, machine: MachineId) -> bool {
         self.policy.network().machine(machine).name().starts_with(FAR)
@@ -184,6 +224,13 @@ mod tests {
         let (a, b) = (draw(7), draw(7));
         assert_eq!((&a.text, &a.loads), (&b.text, &b.loads));
         assert_ne!(draw(8).text, b.text);
+    }
+
+    #[test]
+    fn without_the_fabric_nothing_limits_it() {
+        let limits_fabric = |drawn: &RandomPolicy| weir_alloc::has_fabric_limits(&drawn.policy);
+        assert!((0..60).map(draw).filter(limits_fabric).count() > 30);
+        assert!(!(0..60).map(draw_without_fabric).any(|drawn| limits_fabric(&drawn)));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Drawn services: a tree of at most two levels with shares at the three points.
 
-use crate::Network;
+use crate::{MOST_MACHINES, Network};
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::fmt::Write as _;
 use weir_units::{ContentionPoint, Direction};
+
+/// The ports of a service: on Linux each of the traffic's pairs needs one of its own at the receiver.
+const PORTS: u16 = MOST_MACHINES as u16;
 
 /// A service's shares at a point, in kb/s.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,11 +63,18 @@ impl DrawnService {
         self.shares[index]
     }
 
-    /// Adds the service to a policy file.
-    pub(crate) fn write(&self, text: &mut String, name: &str, depth: usize, direction: Direction, port: &mut u16) {
+    /// Adds the service to a policy file, with its shares in a direction at some points.
+    pub(crate) fn write(
+        &self,
+        text: &mut String,
+        name: &str,
+        depth: usize,
+        (direction, points): (Direction, &[ContentionPoint]),
+        port: &mut u16,
+    ) {
         let indent = "  ".repeat(depth);
         let _ = writeln!(text, "{indent}{name}:");
-        for point in ContentionPoint::ALL {
+        for &point in points {
             let DrawnShare { min, max, weight } = self.share(point);
             let min = if min > 0 { format!(", min: {min}kb/s") } else { String::new() };
             let max = max.map(|max| format!(", max: {max}kb/s")).unwrap_or_default();
@@ -75,13 +85,13 @@ impl DrawnService {
         }
         if self.children.is_empty() {
             // Transports of both kinds may belong to one service.
-            let _ = writeln!(text, "{indent}  match: [ {{ port: {port} }} ]");
-            *port += 1;
+            let _ = writeln!(text, "{indent}  match: [ {{ port: {port}-{} }} ]", *port + PORTS - 1);
+            *port += PORTS;
             return;
         }
         let _ = writeln!(text, "{indent}  services:");
         for (i, child) in self.children.iter().enumerate() {
-            child.write(text, &format!("{name}{}", ["a", "b"][i % 2]), depth + 2, direction, port);
+            child.write(text, &format!("{name}{}", ["a", "b"][i % 2]), depth + 2, (direction, points), port);
         }
     }
 }

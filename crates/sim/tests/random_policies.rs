@@ -7,7 +7,7 @@ use crate::enforcement::run;
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_document::Source;
-use weir_random_policies::{Amount, FAR, RandomPolicy, draw};
+use weir_random_policies::{FAR, RandomPolicy, draw};
 use weir_scenario::Scenario;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
@@ -23,26 +23,13 @@ const LEAST_BITS: u64 = 24_000;
 
 /// The scenario of a drawn policy.
 fn scenario(drawn: &RandomPolicy, seconds: u64) -> Scenario {
-    let network = drawn.policy.network();
-    let mut traffic = String::new();
-    for load in &drawn.loads {
-        let own = network.machine(load.machine).name();
-        let (from, to) = match drawn.direction {
-            Direction::Tx => (own, load.far.as_str()),
-            Direction::Rx => (load.far.as_str(), own),
-        };
-        let service = drawn.policy.services().get(load.service).path();
-        let amount = match load.amount {
-            Amount::Backlogged { flows } => format!("flows: {flows}"),
-            Amount::Constant(rate) => format!("transport: {{ protocol: udp, rate: {}b/s }}", rate.bps()),
-        };
-        traffic += &format!("  - {{ service: {service}, from: {from}, to: {to}, {amount} }}\n");
-    }
     let text = format!(
         "scenario: 1\nname: drawn\npolicy: p.yaml\nseed: {}\nduration: {seconds}s\n\
          links: {{ delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }}\n\
-         traffic:\n{traffic}measure: {{ rack: {FAR}, direction: {}, every: 1s }}\n",
-        drawn.seed, drawn.direction
+         traffic:\n{}measure: {{ rack: {FAR}, direction: {}, every: 1s }}\n",
+        drawn.seed,
+        drawn.traffic(),
+        drawn.direction
     );
     let load = |_: &Path| weir_policy::Policy::parse("p.yaml", &drawn.text);
     match Scenario::from_source(&Source::from_text("drawn", text), Path::new(""), load) {
