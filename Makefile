@@ -17,8 +17,8 @@ RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test soak policies policies-lab test-realtime build install uninstall format lint unit \
-        test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+.PHONY: help setup demo results test soak policies policies-lab maxima test-realtime build install uninstall format \
+        lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,11 +59,12 @@ results: build ## Run all published experiments, quick: docs/results.md, as root
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
-soak: setup format ## make test in full, real-time tests one by one (idle machine), test-edt, policies, policies-lab
+soak: setup format ## make test in full, real-time tests one by one; test-edt, policies, policies-lab, maxima (idle machine)
 	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 	$(MAKE) policies
 	$(MAKE) policies-lab
+	$(MAKE) maxima
 
 policies: setup ## POLICIES=1000 random policies in the simulator, beside their shares in `weir allocate`
 	WEIR_POLICIES=$(or $(POLICIES),1000) $(CARGO) test --locked --release -p weir-sim --test tests random_policies \
@@ -71,6 +72,9 @@ policies: setup ## POLICIES=1000 random policies in the simulator, beside their 
 
 policies-lab: setup ## POLICIES=10 random policies on Linux, by weir lab (idle machine, a minute each)
 	WEIR_POLICIES=$(or $(POLICIES),10) $(CARGO) test --locked -p weir --test random_policies -- --ignored --nocapture
+
+maxima: setup ## A rack's maximum in every second, with real agents: MACHINES=1,2,10,20,40 (idle machine, half an hour)
+	$(if $(MACHINES),WEIR_MACHINES=$(MACHINES)) $(CARGO) test --locked -p weir --test maxima -- --ignored --nocapture
 
 test-realtime: setup ## Real-time tests: TESTS=words, REPEAT=times, BUSY=processors kept busy meanwhile
 	$(RUNNER) --realtime $(if $(REPEAT),--repeat $(REPEAT)) $(if $(BUSY),--busy $(BUSY)) $(RUNNER_OPTIONS) $(TESTS)

@@ -147,6 +147,11 @@ impl Flow {
 
     /// From one host to the other, with their addresses. No two to the same host have the same port.
     pub(crate) fn between(from: (&Netns, &str), to: (&Netns, &str), port: u16) -> Self {
+        Self::at_rate(from, to, port, DEMAND)
+    }
+
+    /// The same with a demand of so many Mb/s.
+    pub(crate) fn at_rate(from: (&Netns, &str), to: (&Netns, &str), port: u16, demand: u64) -> Self {
         let receiver = to.0.run(|| UdpSocket::bind((to.1, port))).expect("inside").expect("bound");
         let sender = from.0.run(|| UdpSocket::bind((from.1, 0))).expect("inside").expect("bound");
         let to = receiver.local_addr().expect("an address");
@@ -169,7 +174,7 @@ impl Flow {
                 if sender.send_to(&[0; PAYLOAD], to).is_err() {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                due = (due + Duration::from_nanos(FRAME * 8_000 / DEMAND)).max(Instant::now() - PAUSE);
+                due = (due + Duration::from_nanos(FRAME * 8_000 / demand)).max(Instant::now() - PAUSE);
                 if due > Instant::now() + PAUSE {
                     std::thread::sleep(PAUSE);
                 }
@@ -207,6 +212,11 @@ impl Flow {
             }
         });
         Self { stop, arrived, threads: vec![receive, send] }
+    }
+
+    /// Sends no more. Dropping it also waits for its threads.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Mb/s that arrive in each of `windows` windows of `ms` milliseconds from now on.
