@@ -59,7 +59,7 @@ results: build ## Run all published experiments, quick: docs/results.md, as root
 test: setup format ## Every check and test; without root, tests that need it print "skipped:"
 	$(RUNNER) $(RUNNER_OPTIONS) --beside "$(CLIPPY)"
 
-soak: setup format ## make test in full, real-time tests one by one; test-edt, policies, policies-lab, maxima (idle machine)
+soak: setup format ## make test in full, real-time tests singly; test-edt, policies, policies-lab, maxima (idle machine)
 	$(RUNNER) $(RUNNER_OPTIONS) --soak --beside "$(CLIPPY)"
 	$(MAKE) test-edt
 	$(MAKE) policies
@@ -71,10 +71,12 @@ policies: setup ## POLICIES=1000 random policies in the simulator, beside their 
 	    -- --nocapture
 
 policies-lab: setup ## POLICIES=10 random policies on Linux, by weir lab (idle machine, a minute each)
-	WEIR_POLICIES=$(or $(POLICIES),10) $(CARGO) test --locked -p weir --test random_policies -- --ignored --nocapture
+	WEIR_POLICIES=$(or $(POLICIES),10) $(CARGO) test --locked -p weir --test random_policies \
+	    -- --ignored --nocapture
 
 maxima: setup ## A rack's maximum in every second, with real agents: MACHINES=1,2,10,20,40 (idle machine, half an hour)
-	$(if $(MACHINES),WEIR_MACHINES=$(MACHINES)) $(CARGO) test --locked -p weir --test maxima -- --ignored --nocapture
+	$(if $(MACHINES),WEIR_MACHINES=$(MACHINES)) $(CARGO) test --locked -p weir --test maxima \
+	    -- --ignored --nocapture
 
 test-realtime: setup ## Real-time tests: TESTS=words, REPEAT=times, BUSY=processors kept busy meanwhile
 	$(RUNNER) --realtime $(if $(REPEAT),--repeat $(REPEAT)) $(if $(BUSY),--busy $(BUSY)) $(RUNNER_OPTIONS) $(TESTS)

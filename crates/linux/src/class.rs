@@ -5,8 +5,10 @@
 //! Approach, per class:
 //!
 //! - **rate** is the guarantee, **ceil** the limit in force, neither below [`RATE_MIN`] (HTB has no zero);
-//! - **burst** is 1 ms at the rate, at least ten frames: HTB's timers are high-resolution, so a burst bridges
-//!   the lateness of a timer and not a tick of the scheduler, and small rates in scaled-down labs stay smooth;
+//! - **burst** is 1 ms at the rate, at least ten frames or 100 ms, whichever is less: HTB's timers are
+//!   high-resolution, so a burst bridges the lateness of a timer and not a tick of the scheduler, and small
+//!   rates in scaled-down labs stay smooth. HTB lets a frame leave whenever a class is not in debt, so a burst
+//!   may be less than a frame;
 //! - **quantum** is eight of the largest segments times the weight over the smallest weight,
 //!   divided by the number of classes that share the weight: excess bandwidth is divided by weight
 //!   only when every quantum holds a segment (sch_htb serves a class its quantum in turn, and
@@ -54,6 +56,9 @@ const _: () =
 /// The fewest frames in a burst, TCP's first window: a timer that is late by less than ten frames' time (4 ms at
 /// 30 Mb/s; a virtual machine under load is that late) costs no throughput.
 const BURST_FRAMES: u64 = 10;
+/// The longest burst of a slow class: instances that were idle send their bursts together, and all instances
+/// under a maximum then exceed it in a second by a tenth at most.
+const BURST_TIME_MAX: Duration = Duration::from_millis(100);
 /// Weights further apart than this would make one round of the scheduler longer than a queue.
 const QUANTUM_RATIO_MAX: u64 = 1024;
 /// psched ticks are 64 ns (PSCHED_SHIFT 6).
@@ -174,14 +179,15 @@ pub(crate) fn queue_bytes(sending: Sending) -> Bytes {
     Bytes::new((sending.frame.get() * QUEUE_FRAMES).max(2 * sending.segment.get()))
 }
 
-/// The least burst of a slow class.
+/// The least burst of a class that is not so slow that it takes [`BURST_TIME_MAX`].
 pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
     Bytes::new(BURST_FRAMES * sending.frame.get())
 }
 
 /// The burst as the time that it takes at the rate.
 fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
-    let bytes = rate.bytes_in(BURST_TIME).get().max(burst_bytes(sending).get());
+    let slow = burst_bytes(sending).min(rate.bytes_in(BURST_TIME_MAX));
+    let bytes = rate.bytes_in(BURST_TIME).max(slow).get();
     let ns = u128::from(bytes) * u128::from(abi::NANOBITS_PER_BYTE) / u128::from(rate.bps());
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
@@ -226,6 +232,9 @@ mod tests {
         assert_eq!(class.rate, 312);
         assert_eq!(class.ceil, 375_000);
         assert_eq!(class.cburst, 15_140 * 8 * 1000 / 3 / 64);
+        // 300 kb/s: 100 ms, where ten frames are 404.
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_bps(300_000), 1000), NIC, PLAIN, Weight::ONE);
+        assert_eq!(class.cburst, 100_000_000 / 64);
         assert_eq!(class.queue, 128 * 1514);
     }
 

@@ -87,8 +87,8 @@ fn a_machine_sends_up_to_its_cap() {
     let services = "  s: { match: [ { port: 80 } ], machine: { tx: { min: 30Mb/s } } }\n  \
                     t: { match: [ { port: 81 } ] }\ncaps: { machine: { tx: 50Mb/s } }\n";
     let traffic = "  - { service: s, from: a1, to: c1, flows: 1 }\n  - { service: t, from: a1, to: c2, flows: 4 }\n";
-    let events = "events:\n  - { at: 6s, do: rate, link: \"a1->a\", rate: 20Mb/s }\n  - { at: 8s, do: rate, link: \"a1->a\", rate: \
-                  100Mb/s }\n";
+    let events = "events:\n  - { at: 6s, do: rate, link: \"a1->a\", rate: 20Mb/s }\n  \
+                  - { at: 8s, do: rate, link: \"a1->a\", rate: 100Mb/s }\n";
     let outcome = run(&scenario(services, &format!("enforcement: shaper\n{events}"), traffic), true);
     let of = |service: u32, window: (f64, f64)| {
         let chosen = |sample: &MeterSample| if sample.service == service { sample.sent } else { 0 };

@@ -13,6 +13,21 @@ fn clean(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
+/// The columns of services.
+const SERVICES: [&str; 11] = [
+    "machine",
+    "service",
+    "dir",
+    ">usage",
+    ">dropped",
+    ">demand",
+    ">guarantee",
+    ">share",
+    ">limit",
+    "decided by",
+    "latency bound",
+];
+
 /// Two tables.
 pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["machine", "rack", "state", ">sends", ">receives"]);
@@ -43,20 +58,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         return Ok(());
     }
     ui.print("\n")?;
-    let columns = [
-        "machine",
-        "service",
-        "dir",
-        ">usage",
-        ">dropped",
-        ">demand",
-        ">guarantee",
-        ">share",
-        ">limit",
-        "decided by",
-        "latency bound",
-    ];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&SERVICES);
     let mut remarks = Vec::new();
     for row in rows {
         let status = row.status;

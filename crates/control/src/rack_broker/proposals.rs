@@ -12,8 +12,8 @@
 //! the proposed ones. While these differ from the reply, another reply follows each report, until the
 //! next proposal: any of these may be lost.
 //!
-//! Worked example: an uplink of 9, `a` uses 5 and `b` is backlogged. The report says 4.5 and 4.5. `b`
-//! is limited to 3, and the reply says 5 and 3. Now `a` is backlogged: the report is the same, and a
+//! Worked example: an uplink of 9, `a` uses 5 and `b` is backlogged. The report has 4.5 and 4.5. `b`
+//! is limited to 3, and the reply has 5 and 3. Now `a` is backlogged: the report is the same, and a
 //! reply of 6 and 3 follows it.
 
 use super::leader::LeaderState;
