@@ -75,6 +75,13 @@
  * of round trips, which are some windows.
  */
 #define WEIR_MARKING_WINDOWS 100
+/*
+ * Half of the interval is assumed as the time that a packet waits in the own queue: a port that does not mark sends
+ * 0.6 MB in it, whatever its rate (the interval is 1 ms at 10 Gb/s). The receive meters' bound for usage far above the
+ * share uses the highest R of one to two such times. What waited longer was sent at an R before that, so the bound is
+ * too strict for it.
+ */
+#define WEIR_QUEUE_TIME_PART 2
 /* Doublings after which the step, 1/40 of R without one, is half of R. */
 #define WEIR_SEARCH_STEPS 5
 /* Phases of a search, see weir_interface_meter_search(). */
@@ -468,7 +475,7 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	if (known)
 		weir_window_add(&all, received - meter->beside, 0, 0);
 	meter->beside = received;
-	meter->hold = interface->law.interval / 2;
+	meter->queue_time = interface->law.interval / WEIR_QUEUE_TIME_PART;
 	usage = weir_window_usage(&all, elapsed);
 	meter->queued = known && weir_interface_meter_was_full(interface, usage);
 	if (!meter->queued)

@@ -86,10 +86,10 @@ struct weir_receive_meter {
 	u32 grain;    /* bytes after which a window may close early; 0: never (receive_tick.h) */
 	u32 censored; /* 1: the port does not mark, so usage alone shows how much too high R is */
 	u64 soonest;  /* ns that such a window lasts at least */
-	u64 hold;     /* ns that the own queue needs to drain at most */
-	u64 held_at;  /* ns: when `held` began */
-	u64 held;     /* bit/s: maximum of R since then */
-	u64 earlier;  /* bit/s: maximum of R in the `hold` before */
+	u64 queue_time; /* ns that a packet waits in the own queue, assumed (WEIR_QUEUE_TIME_PART) */
+	u64 highest_at; /* ns: when `highest` began */
+	u64 highest;    /* bit/s: maximum of R since then */
+	u64 earlier;    /* bit/s: maximum of R in the `queue_time` before */
 	/* for one CPU; the kernel has one sampler per CPU instead */
 	struct weir_feedback_sampler sampler;
 };
@@ -203,8 +203,8 @@ WEIR_INLINE void weir_receive_meter_set_capacity(struct weir_receive_meter *mete
 	capacity = weir_capacity_clamp(capacity);
 	if (capacity == before)
 		return;
-	if (meter->rate > meter->held)
-		meter->held = meter->rate;
+	if (meter->rate > meter->highest)
+		meter->highest = meter->rate;
 	if (capacity && before) {
 		meter->rate = weir_law_moved(meter->rate, before, capacity);
 		meter->drained = weir_law_moved(meter->drained, before, capacity);
@@ -250,26 +250,26 @@ WEIR_INLINE u64 weir_receive_meter_drain(const struct weir_receive_meter *meter,
 }
 
 /* Records R, which senders had until `now`. */
-WEIR_INLINE void weir_receive_meter_hold(struct weir_receive_meter *meter, u64 now)
+WEIR_INLINE void weir_receive_meter_record(struct weir_receive_meter *meter, u64 now)
 {
-	u64 since = now > meter->held_at ? now - meter->held_at : 0;
+	u64 since = now > meter->highest_at ? now - meter->highest_at : 0;
 
-	if (meter->rate > meter->held)
-		meter->held = meter->rate;
-	if (since < meter->hold)
+	if (meter->rate > meter->highest)
+		meter->highest = meter->rate;
+	if (since < meter->queue_time)
 		return;
-	meter->earlier = meter->held;
-	meter->held = meter->rate;
-	meter->held_at = now;
+	meter->earlier = meter->highest;
+	meter->highest = meter->rate;
+	meter->highest_at = now;
 }
 
 /*
  * Returns the highest R at which the senders of a window of `usage` bit/s would not exceed C, which
- * is less. They had at most the highest R of the last `hold` to `2 * hold`.
+ * is less. They had at most the highest R of the last one to two `queue_time`.
  */
 WEIR_INLINE u64 weir_receive_meter_bound(const struct weir_receive_meter *meter, u64 usage)
 {
-	u64 had = meter->held > meter->earlier ? meter->held : meter->earlier;
+	u64 had = meter->highest > meter->earlier ? meter->highest : meter->earlier;
 
 	return weir_law_clamp(weir_law_scale(had, (u32)((meter->capacity << WEIR_LAW_SHIFT) / usage)),
 			      weir_law_floor(meter->capacity), meter->capacity);
@@ -311,7 +311,7 @@ WEIR_INLINE void weir_receive_meter_close(struct weir_receive_meter *meter, u64 
 	meter->usage = weir_window_usage(&meter->window, elapsed);
 	meter->packets += meter->window.packets;
 	meter->marked += meter->window.marked;
-	weir_receive_meter_hold(meter, now);
+	weir_receive_meter_record(meter, now);
 	if (meter->capacity)
 		weir_receive_meter_step(meter, counted);
 	weir_window_open(&meter->window, now);

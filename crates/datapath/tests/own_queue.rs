@@ -6,6 +6,7 @@
 
 use crate::common::{CAPACITY, T, bytes, rate};
 use proptest::prelude::*;
+use weir_datapath::abi::QUEUE_TIME_PART;
 use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
@@ -373,9 +374,9 @@ struct Metered {
     rate: f64,
     drained: f64,
     unqueued: Option<f64>,
-    /// The highest R of two periods of half an interval of the interface, and when the second began.
-    held: [f64; 2],
-    held_at: u64,
+    /// The highest R of two periods in which a packet waits in the own queue, and when the second began.
+    highest: [f64; 2],
+    highest_at: u64,
     opened: u64,
     /// What the interface had received when the window opened, and what of it was the service's since.
     beside: u64,
@@ -392,8 +393,8 @@ impl Metered {
             rate,
             drained: rate,
             unqueued: None,
-            held: [0.0; 2],
-            held_at: 0,
+            highest: [0.0; 2],
+            highest_at: 0,
             opened: 0,
             beside: 0,
             bytes: 0,
@@ -429,9 +430,9 @@ impl Metered {
         seen.crowd += u32::from(crowd && self.marked > 0);
         seen.queued += u32::from(queued && marked > 0.0);
         (self.opened, self.beside, self.bytes, self.packets, self.marked) = (now, received, 0, 0, 0);
-        self.held[1] = self.held[1].max(self.rate);
-        if now - self.held_at >= T / 2 {
-            (self.held, self.held_at) = ([self.held[1], self.rate], now);
+        self.highest[1] = self.highest[1].max(self.rate);
+        if now - self.highest_at >= T / u64::from(QUEUE_TIME_PART) {
+            (self.highest, self.highest_at) = ([self.highest[1], self.rate], now);
         }
         if !queued {
             seen.drained += u32::from(self.drained > self.rate);
@@ -448,7 +449,7 @@ impl Metered {
         seen.halved += u32::from(lowered < half && half < self.drained);
         self.drained = lowered.max(law(self.drained, used, 0.0, intervals).min(half));
         if used < own && censored {
-            let bound = (self.held[0].max(self.held[1]) * CAPACITY / own).max(CAPACITY / 1000.0);
+            let bound = (self.highest[0].max(self.highest[1]) * CAPACITY / own).max(CAPACITY / 1000.0);
             seen.bound += u32::from(bound < self.rate);
             (self.rate, self.drained) = (self.rate.min(bound), self.drained.min(bound));
         }
