@@ -54,7 +54,7 @@ WEIR_PERCPU(weir_feedback_arrival, struct weir_feedback_arrival, 1);
 WEIR_PERCPU(weir_counts, struct weir_counts, 1);
 WEIR_PERCPU(weir_cpu_batches, struct weir_cpu_batch, WEIR_SERVICES_MAX + 1);
 
-/* written by ticks */
+/* written by ticks; the policers' virtual queues (weir_receivers) also by packets, under a lock */
 WEIR_ARRAY(weir_receivers, struct weir_receiver, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_states, struct weir_state, 1);
 WEIR_ARRAY(weir_timers, struct weir_timer, 1);

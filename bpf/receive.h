@@ -137,9 +137,16 @@ static __always_inline void mark_ce(struct __sk_buff *skb, const struct weir_pac
 	}
 }
 
+/* Counts `bytes` of a follower, to a service with a receive limit. */
+static __always_inline void count_follower(struct weir_counting *counting, u64 bytes)
+{
+	counting->policed.followed_bytes += bytes;
+	counting->arrivals.bytes += bytes;
+}
+
 /*
- * Polices a packet of a service with a receive limit (policer.h). Returns DROP, or NEXT for a packet
- * that passes, marked or not. Not inlined: the caller's stack is short.
+ * Polices a packet of a service with a receive limit (policer.h) and counts its bytes. Returns DROP,
+ * or NEXT for a packet that passes, marked or not. Not inlined: the caller's stack is short.
  */
 static __noinline int police(struct __sk_buff *skb, const struct weir_packet *packet, u32 slot, u32 bytes, u32 segments)
 {
@@ -153,7 +160,7 @@ static __noinline int police(struct __sk_buff *skb, const struct weir_packet *pa
 	if (!packet || !counting || !receiver || !config)
 		return NEXT;
 	if (decapsulates(packet, slot, tick_time(config->tick))) {
-		counting->policed.followed_bytes += bytes;
+		count_follower(counting, bytes);
 		return NEXT;
 	}
 	ect = packet->ecn != WEIR_NOT_ECT;
@@ -195,19 +202,16 @@ static __always_inline int receive(struct __sk_buff *skb, const struct weir_conf
 	if (!counting || !receiver)
 		return NEXT;
 	/* The policer of unclassified traffic and of a service without a receive limit has no limit. */
-	if (*(volatile u64 *)&receiver->policer.limit && (packet->has & WEIR_HAS_IP)) {
-		if (ecn.encapsulated)
-			counting->policed.followed_bytes += bytes;
-		else
-			verdict = police(skb, packet, slot, (u32)bytes, segments);
-	}
-	if (verdict == NEXT) {
+	if (!*(volatile u64 *)&receiver->policer.limit || !(packet->has & WEIR_HAS_IP))
 		counting->arrivals.bytes += bytes;
-		if (ecn.capable) {
-			counting->arrivals.packets += segments;
-			if (ecn.marked)
-				counting->arrivals.marked += segments;
-		}
+	else if (ecn.encapsulated)
+		count_follower(counting, bytes);
+	else
+		verdict = police(skb, packet, slot, (u32)bytes, segments);
+	if (verdict == NEXT && ecn.capable) {
+		counting->arrivals.packets += segments;
+		if (ecn.marked)
+			counting->arrivals.marked += segments;
 	}
 	mark_active(slot, bytes);
 	if (slot == WEIR_REST || !(packet->has & WEIR_HAS_IP))

@@ -6,8 +6,8 @@
  * those it includes. The maps are in maps.h.
  *
  * User space writes the configuration, each CPU its counters, and the CPU that runs a tick the
- * meters. Where several CPUs write a value, they hold a lock (limiters and destinations) or use
- * atomic operations (leases, rate mailboxes).
+ * meters. Where several CPUs write a value, they take a lock (limiters, destinations, and the virtual
+ * queues of policers) or use atomic operations (leases, rate mailboxes).
  *
  * A service keeps its slot (its index in the maps) as long as the maps live, whatever its order in
  * later policies: user space recognises it by the hash of its name.
@@ -34,7 +34,7 @@
  * definitions of the maps, of their keys and values, and from this number. Raise it when a value
  * changes its meaning, unit or origin and keeps its layout.
  */
-#define WEIR_STATE_REVISION 1
+#define WEIR_STATE_REVISION 2
 
 /* One classifier in use and one being written. */
 #define WEIR_TABLES 2

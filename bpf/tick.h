@@ -176,21 +176,22 @@ static long note_marks_slot(u32 index __attribute__((unused)), struct tick_conte
 	u32 slot = next_slot(context);
 	struct weir_receiver *receiver;
 	struct weir_service *service;
-	u64 limit, committed;
+	u64 limit, committed, bytes;
 
 	if (slot > WEIR_SERVICES_MAX)
 		return 1;
 	receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	if (!receiver)
 		return 0;
+	bytes = receiver->taken.bytes + receiver->taken.stranger_bytes;
 	/* What the policer dropped has crossed the interface, too. */
-	context->bytes += receiver->taken.bytes + receiver->taken.dropped_bytes;
+	context->bytes += bytes + receiver->taken.dropped_bytes;
 	service = bpf_map_lookup_elem(&weir_services, &slot);
 	if (!service || !service->known)
 		return 0;
 	limit = receive_limit(context->state, service);
 	committed = limit && limit < service->committed ? limit : service->committed;
-	weir_interface_meter_reach(&context->state->receiving, &receiver->meter, context->now, receiver->taken.bytes,
+	weir_interface_meter_reach(&context->state->receiving, &receiver->meter, context->now, bytes,
 				   context->config->sharing, service->rx_min, lower_limit(limit, service->rx_max),
 				   service->rx_weight);
 	weir_tick_marks(&context->state->receiving, &receiver->meter, receiver->taken.packets, receiver->taken.marked,
@@ -199,7 +200,7 @@ static long note_marks_slot(u32 index __attribute__((unused)), struct tick_conte
 }
 
 /*
- * Steps 3 and 4: sets the service's current capacity and runs its meter. `bytes` is what all
+ * Steps 3 to 5: sets the service's current capacity and runs its meter. `bytes` is what all
  * services received in this tick. A global function, which the verifier checks once.
  */
 __noinline int meter_at(u32 slot, u64 now, u64 bytes)
@@ -209,7 +210,8 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 	struct weir_state *state = bpf_map_lookup_elem(&weir_states, &zero);
 	struct weir_receiver *receiver = bpf_map_lookup_elem(&weir_receivers, &slot);
 	struct weir_service *service = bpf_map_lookup_elem(&weir_services, &slot);
-	u64 share, limit, drained;
+	u64 share, limit, counted;
+	int other = 0;
 
 	if (!config || !state || !receiver || !service)
 		return 0;
@@ -217,7 +219,8 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 						 service->rx_weight);
 	limit = lower_limit(receive_limit(state, service), service->rx_max);
 	if (receiver->generation != service->generation) {
-		if (is_other_service(receiver, service)) {
+		other = is_other_service(receiver, service);
+		if (other) {
 			weir_receive_meter_init(&receiver->meter, now, &service->law, lower_limit(share, limit),
 						service->feedback_bytes, service->feedback_interval, slot);
 			/* A new service was idle until now: as after any long pause, R = C. */
@@ -235,11 +238,12 @@ __noinline int meter_at(u32 slot, u64 now, u64 bytes)
 		weir_receive_meter_set_capacity(&receiver->meter, share, 1);
 	weir_tick_set_interval(&receiver->meter, service->law.interval, config->grain);
 	bpf_spin_lock(&receiver->lock);
-	drained = weir_tick_policer(&receiver->policer, now, limit, receiver->meter.law.interval, config->tick / 2,
-				    receiver->taken.followed_bytes, receiver->taken.stranger_bytes);
+	if (other)
+		weir_policer_clear(&receiver->policer);
+	counted = weir_tick_policer(&receiver->policer, now, limit, receiver->meter.law.interval, config->tick / 2,
+				    &receiver->taken);
 	bpf_spin_unlock(&receiver->lock);
-	weir_tick_meter(&state->receiving, &receiver->meter, now,
-			receiver->taken.bytes - receiver->taken.stranger_bytes + drained, receiver->taken.packets,
+	weir_tick_meter(&state->receiving, &receiver->meter, now, counted, receiver->taken.packets,
 			receiver->taken.marked, config->tick / 2);
 	return 0;
 }

@@ -93,10 +93,13 @@ int weir_police_step(struct __sk_buff *skb)
 	struct weir_policer *policer = bpf_map_lookup_elem(&weir_policers, &key);
 	u64 *verdict = bpf_map_lookup_elem(&weir_departed, &key);
 	struct weir_police_step step WEIR_ALIGNED;
+	struct weir_taken taken = {};
 
 	if (!policer || !verdict || weir_load(skb, 0, &step, sizeof(step)))
 		return 1;
-	weir_tick_policer(policer, step.now, step.limit, step.interval, 0, step.followed, step.passed);
+	taken.followed_bytes = step.followed;
+	taken.stranger_bytes = step.passed;
+	weir_tick_policer(policer, step.now, step.limit, step.interval, 0, &taken);
 	*verdict = weir_police(policer, step.now, step.bytes, step.segments, step.ect);
 	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Policer: the bound on what senders without Weir deliver to a service with a receive limit.
  *
- * R holds only senders that apply feedback. All others (strangers) share one virtual queue per
+ * R limits only senders that apply feedback. All others (strangers) share one virtual queue per
  * service: it fills with the bytes that pass and drains at the strangers' rate. Its length is
  * counted in ns that its bytes take at the limit C.
  *
@@ -15,7 +15,7 @@
  * ECN capability messages (feedback.h), which only a host that applies feedback sends. Its packets
  * pass and are counted. With the limit C and the followers' usage w, strangers may use
  *
- *   length below F/2   33/32 C - w        R alone decides: strangers that it holds are never policed
+ *   length below F/2   33/32 C - w        strangers that R limits are never policed
  *   else, w = 0        C
  *   else               15/16 C - w        y stays below C, and R rises
  *
@@ -28,6 +28,7 @@
  *
  * Bounds: a limit of 10 kb/s to 8 Tb/s or 0 (none), packets up to WEIR_POLICED_MAX bytes; the product
  * with 8 * 10^9 is below 2^61. Over any time strangers deliver at most their rate, 5/4 F of C, and a packet.
+ * A policer without a limit has no state: with the next limit it starts anew.
  *
  * Source: the virtual queue of HULL (NSDI 2012) and of phantom-queue policers (BC-PQP, SIGCOMM
  * 2024); squared probability: RFC 9332; summed probability: RFC 8033 section 5.4. Constants:
@@ -51,7 +52,7 @@
 /* Part of F in which p rises from 0 to 1. */
 #define WEIR_POLICER_RAMP_PART 4
 /*
- * Part of C above it that strangers may use while their virtual queue is short. Senders that R holds, but that are not
+ * Part of C above it that strangers may use while their virtual queue is short. Senders that R limits, but that are not
  * recognised as followers, are at C on average, and must not fill it.
  */
 #define WEIR_POLICER_SLACK_PART 32
@@ -62,6 +63,8 @@
  * (WEIR_GRAIN_BURSTS), and the strangers' rate must not alternate between C and C / 2.
  */
 #define WEIR_POLICER_SMOOTH_PART 8
+/* Pauses up to 2^42 ns (73 minutes) drain the queue. A packet of 512 KiB takes 7 minutes at 10 kb/s. */
+#define WEIR_POLICER_PAUSE_MAX (1ULL << 42)
 /* w below C / 4096 counts as 0: less than the floor of R (C / 1000) that a single backlogged follower has. */
 #define WEIR_POLICER_FEW_SHIFT 12
 /* Largest packet that counts, bytes, and most segments of one (their sum of p is below 2^49). */
@@ -95,24 +98,30 @@ struct weir_policed {
 	u64 taken_followed;
 };
 
-/* Returns the length of the virtual queue, in ns at C. Pauses count up to 2^34 ns: the product is below 2^55. */
+/* Clears a policer: it has no limit, and its virtual queue is empty. */
+WEIR_INLINE void weir_policer_clear(struct weir_policer *policer)
+{
+	__builtin_memset(policer, 0, sizeof(*policer));
+}
+
+/* Returns the length of the virtual queue, in ns at C. `drain` is below 2^21, so the product is below 2^63. */
 WEIR_INLINE u64 weir_policer_length(const struct weir_policer *policer, u64 now)
 {
 	u64 elapsed = now > policer->at ? now - policer->at : 0, drained;
 
-	if (elapsed > WEIR_WINDOW_NS_MAX)
-		elapsed = WEIR_WINDOW_NS_MAX;
+	if (elapsed > WEIR_POLICER_PAUSE_MAX)
+		elapsed = WEIR_POLICER_PAUSE_MAX;
 	drained = (elapsed * policer->drain) >> WEIR_POLICER_SHIFT;
 	return policer->length > drained ? policer->length - drained : 0;
 }
 
 /*
- * Returns the bytes that a length stands for at `limit`. Lengths up to 2^34 ns count, which is more than 5/4 F:
- * limit / 1000 < 2^33 and length / 1000 < 2^25.
+ * Returns the bytes that a length stands for at `limit`, under which it has come about. The product is 8,000 for a
+ * byte: at most 5/4 F at 8 Tb/s (313 GB) and a packet, so it is below 2^52.
  */
 WEIR_INLINE u64 weir_policer_bytes(u64 limit, u64 length)
 {
-	return limit / 1000 * ((length < WEIR_WINDOW_NS_MAX ? length : WEIR_WINDOW_NS_MAX) / 1000) / 8000;
+	return limit / 1000 * (length / 1000) / 8000;
 }
 
 /* Returns WEIR_POLICE_* for a stranger's `bytes` in `segments` packets. `ect`: its sender uses ECN. */
@@ -145,15 +154,19 @@ WEIR_INLINE int weir_police(struct weir_policer *policer, u64 now, u32 bytes, u3
 }
 
 /*
- * Sets C, F and the strangers' rate at `now`. `limit` is 0 or 10 kb/s to 8 Tb/s. Changes the length, so that the drain
- * of earlier time is at the earlier rate.
+ * Sets C, F and the strangers' rate at `now`, when the virtual queue has `length`: the drain of earlier time is at the
+ * earlier rate. `limit` is 10 kb/s to 8 Tb/s. At another limit than before, a length above 5/4 F of the new one counts
+ * as that: below 484 kb/s F is longer than 250 ms, and the queue of a lower limit would be a pause of seconds.
  */
 WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 length, u64 limit)
 {
-	u64 least = limit ? WEIR_POLICER_FREE_BYTES * 8000000000ULL / limit : 0;
+	u64 least = WEIR_POLICER_FREE_BYTES * 8000000000ULL / limit, most;
 	u64 followed = policer->followed, rate = limit;
 
 	policer->free = least > WEIR_POLICER_FREE ? least : WEIR_POLICER_FREE;
+	most = policer->free + policer->free / WEIR_POLICER_RAMP_PART;
+	if (limit != policer->limit && length > most)
+		length = most;
 	if (followed <= limit >> WEIR_POLICER_FEW_SHIFT)
 		followed = 0;
 	if (length < policer->free / 2)
@@ -164,15 +177,17 @@ WEIR_INLINE void weir_policer_set(struct weir_policer *policer, u64 now, u64 len
 	if (rate < limit / 2)
 		rate = limit / 2;
 	policer->length = length;
-	policer->at = now;
-	policer->drain = limit ? (rate << WEIR_POLICER_SHIFT) / limit : 0;
+	/* A packet on another CPU can have counted at a later time than that of the tick. */
+	if (now > policer->at)
+		policer->at = now;
+	policer->drain = (rate << WEIR_POLICER_SHIFT) / limit;
 	policer->limit = limit;
 }
 
-/* Counts the `usage` of followers, in bit/s, of a window that is over. */
+/* Counts the `usage` of followers, in bit/s, of a window that is over. Rounded, so that w reaches 0 without usage. */
 WEIR_INLINE void weir_policer_follow(struct weir_policer *policer, u64 usage)
 {
-	policer->followed -= policer->followed / WEIR_POLICER_SMOOTH_PART;
+	policer->followed -= (policer->followed + WEIR_POLICER_SMOOTH_PART - 1) / WEIR_POLICER_SMOOTH_PART;
 	policer->followed += usage / WEIR_POLICER_SMOOTH_PART;
 }
 

@@ -6,7 +6,8 @@
  * each packet a lock. Each CPU therefore has its own counters (struct weir_arrivals). A tick
  * sums what all CPUs counted since the last tick and runs the rate law. Each counter has one
  * writer, its CPU. Meters have one writer, the tick, which also records beside each counter how
- * much of it was taken.
+ * much of it was taken. Only the virtual queue of the policer (policer.h), which senders without
+ * Weir share, has several writers and a lock.
  *
  * A tick first counts and then closes the window: the bytes of a tick arrived before it. With
  * packets in every tick, a window is the interval since the last tick. A tick without packets
@@ -23,9 +24,11 @@
  *   1. weir_tick_marks()      the marks that count at the interface, by its last window
  *   2. weir_tick_interface()  once, with the bytes of all services
  *   3. weir_receive_meter_set_capacity(), with the current share or the brokers' limit, and
- *      weir_receive_meter_set_interval(), with its weir_tick_interval()
- *   4. weir_tick_meter()      also reports to the interface meter whether the service met the own
- *                             queue. It follows the interface's window, which counts it next time.
+ *      weir_tick_set_interval()
+ *   4. weir_tick_policer()    with the receive limit, under the lock of the virtual queue
+ *   5. weir_tick_meter()      with the bytes from step 4; also reports to the interface meter whether
+ *                             the service met the own queue. It follows the interface's window, which
+ *                             counts it next time.
  *
  * Worked example: C = 9 Gb/s, R = 5 Gb/s, a tick every 200 us. Two CPUs counted 100 and 200 kB
  * since the last tick: y = 12 Gb/s, and R becomes 4.1667 Gb/s at this tick.
@@ -45,9 +48,13 @@
  */
 #define WEIR_GRAIN_BURSTS 4
 
-/* Counters of one CPU for one service since the start, and how much of them ticks have taken. */
+/*
+ * Counters of one CPU for one service since the start, and how much of them ticks have taken. A tick can run while
+ * another CPU counts a packet. The bytes of each packet are therefore in one counter alone, and no sum subtracts one
+ * counter from another.
+ */
 struct weir_arrivals {
-	u64 bytes;
+	u64 bytes;       /* without those of strangers to a service with a receive limit (policer.h) */
 	u64 packets;     /* ECN-capable packets */
 	u64 marked;      /* of them, those marked CE */
 	u64 taken_bytes; /* only ticks write this and the next two fields */
@@ -57,10 +64,10 @@ struct weir_arrivals {
 
 /* Sum over all CPUs for one service since the last tick. */
 struct weir_taken {
-	u64 bytes;
-	u64 dropped_bytes;  /* by the policer (policer.h); not in `bytes` */
+	u64 bytes;          /* without the next two */
+	u64 stranger_bytes; /* of strangers to a service with a receive limit, which passed (policer.h) */
+	u64 dropped_bytes;  /* of strangers, dropped by the policer */
 	u64 followed_bytes; /* of followers, in `bytes` */
-	u64 stranger_bytes; /* of strangers to a service with a receive limit, in `bytes` */
 	u32 packets;
 	u32 marked;
 };
@@ -184,27 +191,32 @@ WEIR_INLINE int weir_tick_meter(struct weir_interface_meter *interface, struct w
 }
 
 /*
- * Counts the bytes of followers and of strangers since the last tick, and sets the strangers' rate
- * under `limit` bit/s (0: none). `interval` is that of the service's meter, so that w and y are of
- * windows of one length. Returns the bytes that have left the virtual queue, which the meter counts
- * in place of `strangers`.
+ * Counts what a service received since the last tick, and sets the strangers' rate under `limit`
+ * bit/s (0: none). `interval` is that of the service's meter, so that w and y are of windows of one
+ * length. Returns the bytes that the meter counts: in place of strangers' bytes, those that have left
+ * the virtual queue.
  */
 WEIR_INLINE u64 weir_tick_policer(struct weir_policer *policer, u64 now, u64 limit, u64 interval, u64 slack,
-				  u64 followed, u64 strangers)
+				  const struct weir_taken *taken)
 {
 	u64 elapsed = weir_window_elapsed(&policer->followers, now);
 	u64 length = weir_policer_length(policer, now);
-	u64 entered = weir_policer_bytes(policer->limit, policer->backlog) + strangers;
+	u64 entered = weir_policer_bytes(policer->limit, policer->backlog) + taken->stranger_bytes;
 	u64 backlog = weir_policer_bytes(policer->limit, length), counted;
 
-	weir_window_add(&policer->followers, followed, 0, 0);
-	if (weir_tick_closes(elapsed, interval, slack, &counted)) {
-		weir_policer_follow(policer, weir_window_usage(&policer->followers, elapsed));
-		weir_window_open(&policer->followers, now);
+	limit = weir_capacity_clamp(limit);
+	if (limit) {
+		weir_window_add(&policer->followers, taken->followed_bytes, 0, 0);
+		if (weir_tick_closes(elapsed, interval, slack, &counted)) {
+			weir_policer_follow(policer, weir_window_usage(&policer->followers, elapsed));
+			weir_window_open(&policer->followers, now);
+		}
+		weir_policer_set(policer, now, length, limit);
+		policer->backlog = policer->length;
+	} else {
+		weir_policer_clear(policer);
 	}
-	weir_policer_set(policer, now, length, weir_capacity_clamp(limit));
-	policer->backlog = length;
-	return entered > backlog ? entered - backlog : 0;
+	return taken->bytes + (entered > backlog ? entered - backlog : 0);
 }
 
 #endif

@@ -71,6 +71,7 @@ const SAFE: &[&str] = &[
     "weir_tick_meter",
     "weir_tick_policer",
     "weir_tick_take",
+    "weir_tick_take_policed",
     "weir_wire_bytes",
 ];
 /// Functions with pointers that may be null, alias, or name several objects.

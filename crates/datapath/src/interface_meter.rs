@@ -171,6 +171,13 @@ impl abi::Arrivals {
     }
 }
 
+impl abi::Policed {
+    /// Adds the counts since the last call to `taken`.
+    pub fn take(&mut self, taken: &mut abi::Taken) {
+        abi::tick_take_policed(self, taken);
+    }
+}
+
 fn rule(sharing: Sharing) -> u32 {
     match sharing {
         Sharing::Fill => abi::SHARE_FILL,

@@ -40,8 +40,15 @@ impl Policer {
         followed: Bytes,
         passed: Bytes,
     ) -> Bytes {
+        let taken =
+            abi::Taken { followed_bytes: followed.get(), stranger_bytes: passed.get(), ..abi::Taken::default() };
+        self.tick_taken(now, limit, interval, &taken)
+    }
+
+    /// The same with the kernel's sums over all CPUs. Returns the bytes that the meter counts in all.
+    pub fn tick_taken(&mut self, now: Instant, limit: Bandwidth, interval: Duration, taken: &abi::Taken) -> Bytes {
         let (limit, interval) = (self::limit(limit), interval.nanos());
-        Bytes::new(abi::tick_policer(&mut self.raw, now.nanos(), limit, interval, 0, followed.get(), passed.get()))
+        Bytes::new(abi::tick_policer(&mut self.raw, now.nanos(), limit, interval, 0, taken))
     }
 
     /// The decision about `bytes` in `segments` packets at `now`; `ect`: the sender uses ECN.

@@ -14,6 +14,7 @@ mod lease;
 mod machine_shaper;
 mod maps_version;
 mod own_queue;
+mod policer;
 mod rate_law;
 mod receive_meter;
 mod receive_tick;
