@@ -148,17 +148,47 @@ fn bursts_of_strangers_do_not_squeeze_out_senders_with_weir() {
     }
 }
 
-/// Senders with Weir alone never meet the policer, from the first packet on.
+/// What the policer drops has crossed the link: the interface's shares follow from all that arrives.
 #[test]
-fn senders_with_weir_are_not_policed() {
-    let limit = Bandwidth::from_gbps(2);
-    let (mut world, hosts) = star(6, 0, limit, Duration::from_micros(100));
-    // A stranger without traffic: the receivers check each packet.
-    let idle = hosts[0];
-    world.set_stranger(idle);
-    let tcp = Parameters::default();
-    let flows: Vec<FlowId> = (1..6).map(|i| world.add_flow(flow(hosts[i as usize], hosts[6], i), &tcp)).collect();
-    let part: f64 = parts(&mut world, &flows, limit, 1, 3).iter().sum();
-    assert!((0.9..=1.05).contains(&part), "{part}");
-    assert_eq!(world.policed(hosts[6], SERVICE), Policed::default());
+fn dropped_packets_count_at_the_interface() {
+    let capacity = |flood: u64| {
+        let mut world = World::new(2, SIZES, Checkers::default());
+        let switch = world.add_switch();
+        let edge = link(Bandwidth::from_gbps(10), Duration::from_micros(10), 4_000_000);
+        let hosts = [(); 2].map(|()| world.add_host(switch, edge, edge));
+        world.compute_routes();
+        let limited = Share { max: Bandwidth::from_mbps(500), ..Share::default() };
+        world.set_shapers(parley(hosts.len(), &[limited, Share::default()]));
+        world.set_stranger(hosts[0]);
+        let flood = world.add_flow(flow(hosts[0], hosts[1], 0), &udp(Bandwidth::from_gbps(flood)));
+        let part = parts(&mut world, &[flood], limited.max, 1, 2)[0];
+        assert!((0.95..=1.05).contains(&part), "{part} of the limit");
+        world.shaper(hosts[1], ServiceIndex(1)).expect("shapers").capacity
+    };
+    assert_eq!(capacity(4), Bandwidth::from_mbps(9500));
+    // 20 Gb/s are offered to a link of 10 and do not respond: the other service has less than its committed half.
+    assert!(capacity(20) < Bandwidth::from_mbps(4750), "{}", capacity(20));
+}
+
+/// Senders with Weir count as strangers until their first feedback, and those bytes are fewer than F: none is marked or
+/// dropped. 41 first windows of TCP at 20 Mb/s are as much as F; a sender has feedback before the end of its own.
+#[test]
+fn senders_with_weir_are_not_marked_or_dropped() {
+    // Windows of 200 us are noisy at 20 Mb/s, and R is lower there than it needs to be.
+    for (senders, mbps, least) in [(5, 2000, 0.9), (41, 20, 0.5)] {
+        let limit = Bandwidth::from_mbps(mbps);
+        let (mut world, hosts) = star(senders + 1, 0, limit, Duration::from_micros(100));
+        // A stranger without traffic: the receivers police.
+        world.set_stranger(hosts[0]);
+        let (tcp, to) = (Parameters::default(), hosts[senders as usize + 1]);
+        let flows: Vec<FlowId> = (1..=senders).map(|i| world.add_flow(flow(hosts[i as usize], to, i), &tcp)).collect();
+        let part: f64 = parts(&mut world, &flows, limit, 2, 6).iter().sum();
+        let policed = world.policed(to, SERVICE);
+        println!("{senders} senders: {part:.3} of {mbps} Mb/s, {policed:?}");
+        assert!((least..=1.05).contains(&part), "{part}");
+        assert!(
+            policed.passed > 0 && policed == Policed { passed: policed.passed, ..Policed::default() },
+            "{policed:?}"
+        );
+    }
 }

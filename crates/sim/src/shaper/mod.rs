@@ -23,8 +23,8 @@
 //!   are hidden from transports that do not use ECN.
 //!
 //! A host can be without an agent ([`World::set_stranger`]). The receivers of its packets police them at their receive
-//! limits, as the kernel does. A receiver recognises such a host from the first packet on, where the kernel awaits the
-//! sender's ECN capability message.
+//! limits, as the kernel does. A sender with an agent counts as a stranger, too, until it has a limiter to the
+//! receiver. The kernel waits half a round trip longer, for the sender's ECN capability message.
 //!
 //! A world without shapers pays one comparison a packet for them.
 //!
@@ -93,17 +93,17 @@ struct Receiver {
     limit: Bandwidth,
     /// Its committed rate of the interface.
     committed: Bandwidth,
-    /// Of packets from hosts without agents.
+    /// Of packets from strangers.
     policer: Policer,
     policed: Policed,
-    /// Bytes from hosts without agents since the last tick of the policer.
+    /// Bytes from strangers since the last tick of the policer.
     passed: Bytes,
 }
 
 /// Counts of the policer of a service at a host, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policed {
-    /// Packets from hosts without agents that passed.
+    /// Packets from strangers that passed.
     pub passed: u64,
     /// Of them, those that were marked.
     pub marked: u64,
@@ -193,7 +193,8 @@ impl<O: Observer> World<O> {
     }
 
     /// Declares that a host has no agent: its packets pass no shaper, feedback has no effect on them, and receivers
-    /// police them as a stranger's. Call it after [`World::set_shapers`].
+    /// police them as a stranger's. With the first such host receivers begin to police. Call it after
+    /// [`World::set_shapers`].
     pub fn set_stranger(&mut self, host: HostId) {
         assert!(self.shaping.on, "without shapers every host is a stranger");
         self.shaping.strangers.resize(self.hosts.len(), false);

@@ -22,6 +22,7 @@ impl<O: Observer> World<O> {
         }
         let policed = if self.shaping.strangers.is_empty() { None } else { self.police(host, id) };
         if policed == Some(PoliceVerdict::Drop) {
+            self.count_dropped(host, id);
             return true;
         }
         let packet = self.packets.get_mut(id);
@@ -54,6 +55,14 @@ impl<O: Observer> World<O> {
         false
     }
 
+    /// Counts a packet that the policer drops at the interface, which it has crossed.
+    fn count_dropped(&mut self, host: HostId, id: PacketId) {
+        let (now, bytes) = (self.now.instant(), Bytes::new(self.packets.get(id).size.into()));
+        if self.shaping.interfaces[host.index()].receive.packet(now, bytes) {
+            self.share_receiving(host);
+        }
+    }
+
     /// The host that a packet of a flow comes from.
     fn source(&self, id: PacketId) -> HostId {
         let packet = self.packets.get(id);
@@ -61,8 +70,8 @@ impl<O: Observer> World<O> {
         if packet.kind() == Kind::Segment { flow.from } else { flow.to }
     }
 
-    /// Decides about a packet in a world where some hosts have no agent; `None` if it is not of such a host, or the
-    /// service has no limit.
+    /// Decides about a packet in a world where some hosts have no agent; `None` if its sender applies feedback, or the
+    /// service has no limit. A sender applies feedback if it has a limiter to this host.
     fn police(&mut self, host: HostId, id: PacketId) -> Option<PoliceVerdict> {
         let source = self.source(id);
         let packet = self.packets.get_mut(id);
@@ -73,7 +82,8 @@ impl<O: Observer> World<O> {
             return None;
         }
         let limit = receiver.limit.min(shaping.config.services[service.index()].shares.rx.max);
-        let is_stranger = shaping.strangers[source.index()];
+        let limiters = &shaping.destinations[source.index() * self.service_count + service.index()];
+        let is_stranger = limiters.get(host.0).is_none();
         let followed = if is_stranger { Bytes::ZERO } else { bytes };
         let passed = std::mem::take(&mut receiver.passed);
         let drained = receiver.policer.tick(now, limit, receiver.meter.interval(), followed, passed);
