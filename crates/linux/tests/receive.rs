@@ -608,6 +608,8 @@ fn static_policy_applies_without_an_agent() {
     }
     let limits = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::from_mbps(10) };
     b.datapath.set_limits(&[(ServiceId(0), limits)]).expect("limits");
+    // This machine's part of the maxima of rack and fabric.
+    b.datapath.set_static_limits(&[(ServiceId(0), Bandwidth::from_mbps(30))]).expect("limits");
     let _server = cable.server(7000);
     let mut client = cable.client(7000, "30");
     let serve = |a: &mut Host, b: &mut Host| {
@@ -635,9 +637,9 @@ fn static_policy_applies_without_an_agent() {
         let timer = host.datapath.timer().expect("the timer");
         assert_eq!((timer.fallback, timer.fallbacks), (true, before.fallbacks + 1), "{timer:?}");
     }
-    // The policy's own maximum, or what the interface shares out at the moment: less and less, as
-    // long as a sender floods whom no agent holds.
-    let own = Bandwidth::from_mbps(20)..=Bandwidth::from_mbps(100);
+    // The static limit, which is below the policy's own maximum, or what the interface shares out at the moment: less
+    // and less, as long as a sender floods that no agent limits.
+    let own = Bandwidth::from_mbps(20)..=Bandwidth::from_mbps(30);
     assert!(own.contains(&capacity(&b)), "{}", capacity(&b));
     let of_policy = |a: &mut Host| {
         let classes = a.shaper.static_bytes().expect("classes");
