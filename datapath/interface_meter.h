@@ -117,7 +117,7 @@ struct weir_interface_meter {
 	u32 settling;       /* 1: `peak` was not 0 in the last window: usage reflects its marks */
 	u32 search;         /* WEIR_SEARCH_* */
 	u32 marking;        /* windows until the port counts as one that does not mark */
-	u32 reserved;
+	u32 unmarked;       /* 1: the link was saturated through a step of a search, and no mark since */
 	u32 steps;          /* of the search so far, while the link was saturated, up to WEIR_SEARCH_STEPS */
 };
 
@@ -287,6 +287,7 @@ WEIR_INLINE void weir_interface_meter_search(struct weir_interface_meter *meter)
 	} else if (meter->search == WEIR_SEARCH_WAITS) {
 		meter->search = WEIR_SEARCH_ACTS;
 		meter->steps += meter->steps < WEIR_SEARCH_STEPS;
+		meter->unmarked |= saturated;
 	} else if (saturated) {
 		meter->search = WEIR_SEARCH_ACTS;
 		meter->steps = 0;
@@ -424,6 +425,13 @@ WEIR_ONCE u64 weir_interface_meter_capacity_of(const struct weir_interface_meter
 /* weir_receive_packet(): the interface's shares are new */
 #define WEIR_RECEIVED_SHARES 2U
 
+/* Notes that the port of the interface marks. */
+WEIR_INLINE void weir_note_marking(struct weir_interface_meter *interface)
+{
+	interface->marking = WEIR_MARKING_WINDOWS;
+	interface->unmarked = 0;
+}
+
 /*
  * Counts the marks of a service while the interface is full. Marks of a service that is not
  * dominant keep R from rising, however long the service's windows are. Those of a service below
@@ -433,7 +441,7 @@ WEIR_INLINE void weir_note_marks(struct weir_interface_meter *interface, u64 usa
 				 u64 committed)
 {
 	if (interface->full && marked)
-		interface->marking = WEIR_MARKING_WINDOWS;
+		weir_note_marking(interface);
 	if (!interface->full || usage >= interface->usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		return;
 	if (marked && interface->peak < interface->capacity)
@@ -481,8 +489,8 @@ WEIR_INLINE void weir_note_own_queue(struct weir_interface_meter *interface, str
 	if (!meter->queued)
 		return;
 	if (meter->window.marked)
-		interface->marking = WEIR_MARKING_WINDOWS;
-	meter->censored = !interface->marking;
+		weir_note_marking(interface);
+	meter->censored = interface->unmarked;
 	if (weir_window_usage(&meter->window, elapsed) >= usage / WEIR_SHARE_MOST_OF * WEIR_SHARE_MOST)
 		meter->window.marked = 0;
 	if (usage > most)
