@@ -6,6 +6,7 @@
 use crate::enforcement::run;
 use std::collections::BTreeMap;
 use std::path::Path;
+use weir_alloc::has_fabric_limits;
 use weir_document::Source;
 use weir_random_policies::{FAR, RandomPolicy, draw};
 use weir_scenario::Scenario;
@@ -15,9 +16,9 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 const SECONDS: u64 = 60;
 /// The seconds after which guarantees and maxima must hold in every second.
 const SETTLED: usize = 2;
-/// The same for guarantees where services share the fabric: its broker allocates first after a period
-/// of 10 s, and measures a service's demand over some allocations, a tenth of a period apart.
-const SETTLED_AT_FABRIC: usize = 20;
+/// The same for guarantees where services share the fabric: a demand that the racks' limits hide shows
+/// itself over some of its broker's allocations, which are a second apart at the least.
+const SETTLED_AT_FABRIC: usize = 9;
 /// Two packets: a service of less than some dozen packets a second has no steadier rate.
 const LEAST_BITS: u64 = 24_000;
 
@@ -156,16 +157,6 @@ fn places(drawn: &RandomPolicy) -> Vec<Place> {
     places
 }
 
-/// Whether the policy limits anything at the fabric.
-fn shares_fabric(drawn: &RandomPolicy) -> bool {
-    let limits = |service: &weir_policy::Service| {
-        let share = service.share(ContentionPoint::Fabric, drawn.direction);
-        share.min > Bandwidth::ZERO || !share.max.is_unlimited()
-    };
-    drawn.policy.services().iter().any(|(_, service)| limits(service))
-        || !drawn.policy.fabric_capacity(drawn.direction).is_unlimited()
-}
-
 /// Every service with a guarantee or a maximum at the place, in every second. Of a guarantee as much
 /// is due as `weir allocate` yields for the instances there: their demand may be less.
 fn check_bounds(
@@ -176,7 +167,7 @@ fn check_bounds(
     verdict: &mut Verdict,
 ) {
     let services = drawn.policy.services();
-    let settled = if shares_fabric(drawn) { SETTLED_AT_FABRIC } else { SETTLED };
+    let settled = if has_fabric_limits(&drawn.policy) { SETTLED_AT_FABRIC } else { SETTLED };
     for (id, service) in services.iter() {
         let share = service.share(place.point, drawn.direction);
         let within =
