@@ -12,11 +12,15 @@
 //! Worked example: two racks whose services `a` could each send 8, fabric maximum of `a` 10: 5 and
 //! 5; each rack shares its uplink again with `a` at most 5.
 
-use crate::rack::{Constraint, FabricLimit, ROUNDS, RackAllocator, RackShares, WORTH_A_ROUND};
+use crate::rack::{Constraint, FabricLimit, RackAllocator, RackShares, WORTH_A_ROUND};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use std::sync::Arc;
 use weir_policy::{Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
+
+/// Repetitions over the racks, as many as the fabric broker's proposals in an allocation: each costs a
+/// message to every leader.
+pub const ROUNDS: u32 = 8;
 
 /// The share of one machine's part of a service in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

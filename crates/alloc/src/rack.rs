@@ -31,8 +31,9 @@ use std::sync::Arc;
 use weir_policy::{Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
-/// Repetitions after which the rest waits for the next period. Random policies need 2, rarely 3.
-pub const ROUNDS: u32 = 8;
+/// Repetitions after which the rest stays unused. Random policies need 2, rarely 3. Where services exchange
+/// capacity at two machines, each round halves the rest: 100 Gb/s are within 1 kb/s after 27.
+pub const ROUNDS: u32 = 32;
 
 /// The least difference that justifies another round. Parley tracks demands to 1 Mb/s (§6.2); below
 /// this, rounding alone could keep the rounds going.

@@ -37,7 +37,8 @@ use super::racks::{LeafSet, Rack, is_changed};
 use crate::fabric_message::RackReport;
 use crate::rack_broker::LimitRule;
 use crate::rate::QuantisedRate;
-use weir_alloc::rack::{ROUNDS, WORTH_A_ROUND};
+use weir_alloc::fabric::ROUNDS;
+use weir_alloc::rack::WORTH_A_ROUND;
 use weir_alloc::{FabricAllocator, RackRows};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, RackId, ServiceId};
 
