@@ -113,12 +113,12 @@ fn statuses(pair: &Pair, periods: usize) -> Vec<Value> {
     all
 }
 
-/// Asserts that usage is at most 1.05 of a rate in Mb/s; on shared processors, where a reading may be
-/// late and count in the period before, that the mean is.
+/// Asserts that usage is at most 1.05 of a rate in Mb/s; on shared processors, and in the emulated
+/// machine of `edt`, where a reading may be late and count in the period before, that the mean is.
 fn assert_at_most(all: &[Value], rate: f64) {
     let usages: Vec<f64> = all.iter().map(|status| sent(status, "usage_bps").expect("a usage") as f64 / 1e6).collect();
     let mean = usages.iter().sum::<f64>() / usages.len() as f64;
-    let most = if quick() { SHARED_MOST } else { 1.05 };
+    let most = if quick() || backend().0 == "edt" { SHARED_MOST } else { 1.05 };
     assert!(mean <= 1.05 * rate && usages.iter().all(|usage| *usage <= most * rate), "{usages:.1?} of {rate} Mb/s");
 }
 
