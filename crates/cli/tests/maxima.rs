@@ -3,8 +3,8 @@
 //! killed and machines reboot.
 //!
 //! Ratios above 1.1 are marked `*`. A case fails if a second, or the whole of it, exceeds that by more
-//! than the shapers' bursts: a machine that was idle sends ten frames at once
-//! (`crates/linux/src/class.rs`), and the bursts of many are more than a tenth of a low maximum.
+//! than a frame of each machine: at 100 kb/s each of ten machines sends less than one in a second. The
+//! bursts of idle machines are the tenth (`crates/linux/src/class.rs`).
 //! Segmentation offload is off below 100 Mb/s, since a buffer of it, half a megabit, leaves at once;
 //! rows with it allow for one of each machine.
 //!
@@ -31,8 +31,8 @@ const LEAST: f64 = 0.8;
 const LEAST_SHARE: f64 = 0.1;
 /// The time within which an instance has its share.
 const WAKING: Duration = Duration::from_millis(300);
-/// What a machine sends at once in Mbit: the burst of a class, and the frame that exceeds it.
-const BURST: f64 = 11.0 * 1514.0 * 8e-6;
+/// The frame that a machine sends beyond its burst, in Mbit.
+const FRAME: f64 = 1514.0 * 8e-6;
 /// The largest buffer of segmentation offload in Mbit, with the headers of its frames.
 const BUFFER: f64 = 66_000.0 * 8e-6;
 /// The maximum in Mb/s from which on frames are segmented by the interface: each one alone would use
@@ -56,9 +56,9 @@ impl Table {
     fn judge(&mut self, rack: &Rack, start: Instant, what: &str, max: f64) -> f64 {
         let (machines, mean, seconds) = (rack.machines.len(), rack.meter.mean(start), rack.meter.seconds(start));
         let worst = seconds.iter().copied().fold(0.0, f64::max);
-        let burst = if rack.has_offloads() { BURST + BUFFER } else { BURST };
-        let bursts = machines as f64 * burst;
-        let is_met = worst <= MOST * max + bursts && mean <= MOST * max + bursts / start.elapsed().as_secs_f64();
+        let frame = if rack.has_offloads() { BUFFER } else { FRAME };
+        let frames = machines as f64 * frame;
+        let is_met = worst <= MOST * max + frames && mean <= MOST * max + frames / start.elapsed().as_secs_f64();
         let ratio = worst / max;
         self.cases += 1;
         self.above += usize::from(ratio > MOST);
