@@ -385,8 +385,8 @@ impl Host {
         &self.absent
     }
 
-    /// Puts runtime limits in force, or those that are set next if the kernel is busy; the static
-    /// policy applies where they are unlimited. Returns the changed ones.
+    /// Puts runtime limits in force; the static policy applies where they are unlimited. Returns the
+    /// changed ones. Send limits are set by another thread, as soon as the kernel takes them.
     pub fn set_limits(&mut self, limits: &[RuntimeLimit]) -> Result<Vec<RuntimeLimit>, HostError> {
         let mut changed = Vec::new();
         for limit in limits {

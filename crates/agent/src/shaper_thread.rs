@@ -20,7 +20,6 @@ use crate::destination_limits::SharedShaper;
 use crate::host::{HostError, Missing};
 use std::collections::HashMap;
 use std::fs::File;
-
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -58,7 +57,7 @@ impl Reading {
         weir_units::Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The rate of a service since the reading before, if it is in both.
+    /// The rate of a service since the reading before; zero for a service that is not in both.
     pub(crate) fn rate(&self, slot: u32) -> Bandwidth {
         self.rates.get(&slot).copied().unwrap_or(Bandwidth::ZERO)
     }

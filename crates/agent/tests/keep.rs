@@ -113,12 +113,20 @@ fn ignore_hangups() {
     });
 }
 
+/// Whether this host lacks what the lab needs, which is reported; with WEIR_NO_SKIP that is a failure.
+fn is_skipped(what: &str) -> bool {
+    let skipped = !check(Purpose::Lab).is_empty();
+    if skipped {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
+        let line = format!("skipped: {what}: root and Linux's network parts are required\n");
+        std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    }
+    skipped
+}
+
 #[test]
 fn limits_end_after_the_timeout_without_an_agent() {
-    if !check(Purpose::Lab).is_empty() {
-        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let skipped = "skipped: limits that an agent finds need root and Linux's network parts\n";
-        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
+    if is_skipped("limits that an agent finds") {
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,10 +180,7 @@ fn limits_end_after_the_timeout_without_an_agent() {
 /// unlimited service has its part of the rack's maximum.
 #[test]
 fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
-    if !check(Purpose::Lab).is_empty() {
-        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let skipped = "skipped: limits that an agent finds need root and Linux's network parts\n";
-        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
+    if is_skipped("limits that an agent finds") {
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -220,11 +225,7 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
 
 #[test]
 fn panic_and_error_leave_the_same_state_as_a_kill() {
-    let missing = check(Purpose::Lab);
-    if !missing.is_empty() {
-        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
-        let skipped = "skipped: an agent that panics needs root and Linux's network parts\n";
-        std::io::stderr().write_all(skipped.as_bytes()).expect("standard error takes a line");
+    if is_skipped("an agent that panics") {
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -103,7 +103,7 @@ impl Sent {
     /// the bytes that were dropped.
     pub fn count_drops(&mut self, slot: u32, waiting: Bytes) -> Bytes {
         let Some(progress) = self.services.get_mut(&slot) else { return Bytes::ZERO };
-        // With departure times the programs count them, and what waits is sent.
+        // With `edt` the programs count the dropped bytes, and waiting bytes count as sent.
         if self.tree.is_some() {
             progress.count_drops(waiting);
         }
