@@ -10,7 +10,7 @@
 //! | port | rate offered | peak load | limited by |
 //! |---|---|---|---|
 //! | uplink, transmit | what leaves the rack | `caps.rack` | brokers, after 300 ms |
-//! | uplink, receive | what leaves the other racks | `caps.rack` | brokers, after 1.2 s |
+//! | uplink, receive | what leaves the other racks | `caps.rack` | brokers, after 300 ms |
 //! | machine, receive | the same within the uplink, and its neighbours | the planned load | meters |
 //!
 //! A planned load that is lower than the rack cap replaces it.
@@ -35,12 +35,9 @@ use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Machine
 
 /// The longest time until the limits of a rack follow a change of load everywhere.
 ///
-/// Sending: usage is read every 100 ms, a change is reported at once, and limits fall one exchange
-/// later. Receiving: demands are means over the whole period of 1 s, so the usage of a new load is
-/// not complete before that; then a reading and an exchange follow, of 100 ms each
+/// Usage is read every 100 ms, a change is reported at once, and limits fall one exchange later
 /// (`docs/parley.md`, the rack broker).
-pub const REACTION: PerDirection<Duration> =
-    PerDirection { tx: Duration::from_millis(300), rx: Duration::from_millis(1_200) };
+pub const REACTION: Duration = Duration::from_millis(300);
 
 /// The part by which the ceilings under a maximum may exceed it together, in fortieths: a tenth for
 /// instances that may begin, and an eighth of what unlimited ones use (`docs/design/ceilings.md`).
@@ -87,7 +84,7 @@ impl Overload {
     ) -> Option<Self> {
         let beyond = offered.bps().checked_sub(peak.bps()).filter(|beyond| *beyond > 0)?;
         let excess = (point == ContentionPoint::Rack).then(|| {
-            let until = REACTION[direction];
+            let until = REACTION;
             let bytes = (u128::from(beyond) * u128::from(until.nanos())).div_ceil(8_000_000_000);
             Excess { until, burst: Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)) }
         });
@@ -307,10 +304,10 @@ mod tests {
         ))
     }
 
-    /// 7.25 Gb/s · 0.3 s are 271.875 MB; the other uplink delivers 1 Gb/s: 0.25 Gb/s · 1.2 s are 37.5
-    /// MB. A port meets seven neighbours and the uplink.
+    /// 7.25 Gb/s · 0.3 s are 271.875 MB; the other uplink delivers 1 Gb/s: 0.25 Gb/s · 0.3 s are
+    /// 9.375 MB. A port meets seven neighbours and the uplink.
     fn all() -> Vec<Row> {
-        vec![at(SENT, 8_000, 271_875_000), at(RECEIVED, 1_000, 37_500_000), at_port(8_000)]
+        vec![at(SENT, 8_000, 271_875_000), at(RECEIVED, 1_000, 9_375_000), at_port(8_000)]
     }
 
     #[test]
@@ -329,7 +326,7 @@ mod tests {
 
     /// Ceilings of 306 Mb/s are 374.85 Mb/s in each rack. With 612 Mb/s, 749.7, each uplink is safe, and a
     /// port has twice as much. Eight machines of 90 Mb/s are 720 Mb/s, of 100 Mb/s 800 Mb/s: 50 Mb/s ·
-    /// 0.3 s are 1.875 MB, · 1.2 s are 7.5 MB.
+    /// 0.3 s are 1.875 MB.
     #[test]
     fn transmit_maxima_prevent_it() {
         let bulk = |shares: &str| format!("  bulk: {{ match: [ {{ port: 81 }} ], {shares} }}\n");
@@ -337,12 +334,12 @@ mod tests {
             assert_eq!(found(&bulk(safe), ""), [], "{safe}");
         }
         assert_eq!(found(&bulk("rack: { max: 612Mb/s }"), ""), [at_port(1_499)]);
-        let beyond = [at(SENT, 918, 6_328_125), at(RECEIVED, 918, 25_312_500), at_port(1_837)];
+        let beyond = [at(SENT, 918, 6_328_125), at(RECEIVED, 918, 6_328_125), at_port(1_837)];
         assert_eq!(found(&bulk("rack: { max: 750Mb/s }"), ""), beyond);
         assert_eq!(found(&bulk("machine: { max: 46Mb/s }"), ""), []);
         assert_eq!(found(&bulk("machine: { max: 90Mb/s }"), ""), [at_port(630 + 720)]);
         assert_eq!(found(&bulk("order: 1"), ", machine: 90Mb/s"), [at_port(630 + 720)]);
-        let more = [at(SENT, 800, 1_875_000), at(RECEIVED, 800, 7_500_000), at_port(700 + 800)];
+        let more = [at(SENT, 800, 1_875_000), at(RECEIVED, 800, 1_875_000), at_port(700 + 800)];
         assert_eq!(found(&bulk("machine: { max: 100Mb/s }"), ""), more);
     }
 
@@ -357,19 +354,19 @@ mod tests {
         }
     }
 
-    /// Two racks may send 735 Mb/s each to the third, whatever its receive maximum: 0.72 Gb/s · 1.2 s
-    /// beyond its cap are 108 MB. Its uplink passes 1 Gb/s to its only machine.
+    /// Two racks may send 735 Mb/s each to the third, whatever its receive maximum: 0.72 Gb/s · 0.3 s
+    /// beyond its cap are 27 MB. Its uplink passes 1 Gb/s to its only machine.
     #[test]
     fn rack_receives_from_all_others() {
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { a: { uplink: 1Gb/s, machines: [m1] }, b: { uplink: 1Gb/s, \
                     machines: [m2] }, c: { uplink: 1Gb/s, machines: [m3] } } }\nservices: { bulk: { match: [ { port: \
                     81 } ], rack: { tx: { max: 600Mb/s }, rx: { max: 500Mb/s } } } }\ncaps: { rack: 750Mb/s }\n";
-        assert_eq!(rows(text), [at(RECEIVED, 1_470, 108_000_000), at_port(1_000)]);
+        assert_eq!(rows(text), [at(RECEIVED, 1_470, 27_000_000), at_port(1_000)]);
         let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
         let clauses: Vec<String> =
             overloads(&policy, Load::from_fraction(0.75).ok()).iter().map(Overload::to_string).collect();
         let received = "services with UDP or without a target (bulk) can offer 1.47 Gb/s to a rack's uplink of 1 Gb/s \
-                        until its brokers limit them, 1.2 s or 108 MB that σ does not include; with \
+                        until its brokers limit them, 300 ms or 27 MB that σ does not include; with \
                         transmit maxima in the other racks of together at most 612 Mb/s they cannot";
         let port = "services with UDP or without a target (bulk) can offer 1 Gb/s to a machine's interface of 1 Gb/s \
                     until its receive meters limit their senders, which σ does not include; with transmit maxima in \

@@ -16,12 +16,14 @@ fn policy(uplink: &str, a: &str) -> Arc<Policy> {
 
 struct Host {
     broker: RackBroker,
-    sent: Bytes,
+    bytes: Bytes,
 }
 
 /// Both machines, whose brokers read their meters every 100 ms, 50 ms apart.
 struct Rack {
     hosts: [Host; 2],
+    /// Of all traffic.
+    direction: Direction,
     /// Tenths of a second since the start.
     tenths: u64,
     /// The number of reports so far.
@@ -30,23 +32,27 @@ struct Rack {
 
 impl Rack {
     fn new(policy: &Arc<Policy>) -> Self {
+        Self::of(policy, Direction::Tx)
+    }
+
+    fn of(policy: &Arc<Policy>, direction: Direction) -> Self {
         let host = |machine: u32| {
             let start = Instant::ZERO + Duration::from_millis(50 * u64::from(machine));
             let broker = RackBroker::new(policy, MachineId(machine), 1, RackBrokerConfig::default(), start);
-            Host { broker, sent: Bytes::ZERO }
+            Host { broker, bytes: Bytes::ZERO }
         };
-        let mut rack = Self { hosts: [host(0), host(1)], tenths: 0, reports: 0 };
+        let mut rack = Self { hosts: [host(0), host(1)], direction, tenths: 0, reports: 0 };
         rack.read();
         rack
     }
 
-    /// A tenth of a second in which the machines try to send these rates in Mb/s; returns what they
-    /// sent, within their limits.
+    /// A tenth of a second in which the machines would send, or receive, these rates in Mb/s; returns
+    /// the rates within their limits.
     fn send(&mut self, wanted: [u64; 2]) -> [Bandwidth; 2] {
         let mut sent = [Bandwidth::ZERO; 2];
         for ((host, wanted), sent) in self.hosts.iter_mut().zip(wanted).zip(&mut sent) {
-            *sent = MBPS(wanted).min(host.broker.limit(Direction::Tx, 0));
-            host.sent += sent.bytes_in(Duration::from_millis(100));
+            *sent = MBPS(wanted).min(host.broker.limit(self.direction, 0));
+            host.bytes += sent.bytes_in(Duration::from_millis(100));
         }
         self.tenths += 1;
         self.read();
@@ -62,12 +68,15 @@ impl Rack {
         for index in 0..2 {
             let now = Instant::ZERO + Duration::from_millis(100 * self.tenths + 50 * index as u64);
             let mut reports: Vec<UsageReport> = Vec::new();
-            let Host { broker, sent } = &mut self.hosts[index];
+            let Host { broker, bytes } = &mut self.hosts[index];
             broker.handle_input(now, Input::Timeout);
             while let Some(output) = broker.poll_output() {
                 match output {
                     Output::ReadMeters => {
-                        let bytes = PerDirection { tx: *sent, rx: Bytes::ZERO };
+                        let mut bytes = PerDirection { tx: *bytes, rx: Bytes::ZERO };
+                        if self.direction == Direction::Rx {
+                            std::mem::swap(&mut bytes.tx, &mut bytes.rx);
+                        }
                         let reading = MeterReading { service: A, bytes, network: NetworkReading::default() };
                         broker.handle_input(now, Input::Meters(&[reading]));
                     }
@@ -125,6 +134,16 @@ fn limits_at_a_contended_uplink_stay_when_a_service_pauses_at_once() {
     for _ in 0..10 {
         let [one, two] = rack.send([900, 900]);
         assert!(one + two <= MBPS(1_100), "{one} and {two} at {} tenths", rack.tenths);
+    }
+}
+
+#[test]
+fn contention_is_relieved_within_three_intervals_of_a_start() {
+    for direction in Direction::ALL {
+        let mut rack = Rack::of(&policy("1Gb/s", ""), direction);
+        rack.send_for(3, [300, 0]);
+        let rates: Vec<[Bandwidth; 2]> = (0..10).map(|_| rack.send([900, 900])).collect();
+        assert!(rates[3..].iter().all(|[one, two]| *one + *two <= MBPS(1_000)), "{direction}: {rates:?}");
     }
 }
 

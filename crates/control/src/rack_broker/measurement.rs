@@ -68,14 +68,13 @@ impl RackBroker {
             // The interface's share, where that is lower.
             let capacity = reading.network.capacity;
             let capacity = if by_law && capacity > Bandwidth::ZERO { capacity } else { Bandwidth::UNLIMITED };
+            let ceiled = self.own.contended[direction] && !limit.is_unlimited();
+            let by_period = self.config.rule == LimitRule::Backlogged;
+            let recent = direction == Direction::Tx || !(ceiled || by_period);
             let limit = limit.min(ceiling).min(capacity);
             let (lowered, contended) =
                 (self.own.lowered[direction][leaf], self.own.contended[direction] && full[direction]);
-            window.read(
-                bytes,
-                Conditions { time, limit, lowered, throttled, single, recent: direction == Direction::Tx, contended },
-                period,
-            )
+            window.read(bytes, Conditions { time, limit, lowered, throttled, single, recent, contended }, period)
         };
         let mut row = UsageRow { service: reading.service, tx: demand(Direction::Tx), rx: demand(Direction::Rx) };
         let throttled = is_throttled(&before, &reading.network, row.rx.usage, self.meters.throttled[leaf]);
