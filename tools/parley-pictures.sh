@@ -42,4 +42,4 @@ figure table3 table
 
 scenario fig12 scenarios/parley-fig12.scenario.yaml --set measure.every=1s
 scenario failure scenarios/parley-fig14.scenario.yaml \
-    --set 'events=[{ at: 8s, do: crash, broker: senders }, { at: 16s, do: restart, broker: senders }]'
+    --set 'events=[{ at: 26s, do: crash, broker: senders }, { at: 34s, do: restart, broker: senders }]'

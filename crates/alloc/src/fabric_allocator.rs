@@ -145,7 +145,7 @@ impl FabricAllocator {
         let contended = is_contended(self.shares.used(), capacity, self.contended[direction]);
         self.contended[direction] = contended;
         if contended {
-            tree.ceilings(capacity, &self.shares, false, &mut self.scratch, &mut self.ceilings);
+            tree.ceilings(capacity, &self.shares, &mut self.scratch, &mut self.ceilings);
         }
         for (leaf, racks) in demands.chunks_exact(self.racks).enumerate() {
             let tree = &self.trees[direction];

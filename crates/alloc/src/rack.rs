@@ -347,13 +347,6 @@ impl RackAllocator {
 }
 
 impl RackShares {
-    /// Whether a limit of the fabric affects any instance of the `leaf`-th service.
-    pub fn is_limited_by_fabric(&self, allocator: &RackAllocator, leaf: usize) -> bool {
-        let mut instances =
-            (0..allocator.machines().len()).map(|index| self.instances[allocator.instance(leaf, index)]);
-        instances.any(|instance| instance.decided_by == Constraint::Fabric)
-    }
-
     /// The share of a leaf service in the whole rack, over all machines.
     pub fn of_service(&self, allocator: &RackAllocator, leaf: usize) -> Bandwidth {
         let machines = allocator.machines().len();

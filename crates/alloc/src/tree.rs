@@ -216,16 +216,8 @@ impl ShareTree {
     }
 
     /// Each node's share of `capacity` if its own demand were unlimited, beside the demands of the
-    /// others that [`Self::share`] shared: at least its share. `of_policy` leaves the tighter maxima
-    /// of points above out of account for the node itself.
-    pub fn ceilings(
-        &self,
-        capacity: Bandwidth,
-        shares: &TreeShares,
-        of_policy: bool,
-        scratch: &mut Scratch,
-        ceilings: &mut Ceilings,
-    ) {
+    /// others that [`Self::share`] shared: at least its share.
+    pub fn ceilings(&self, capacity: Bandwidth, shares: &TreeShares, scratch: &mut Scratch, ceilings: &mut Ceilings) {
         // A node whose child demands more demands more itself: it may take its own ceiling.
         let nodes = &mut ceilings.nodes;
         nodes.clear();
@@ -239,8 +231,7 @@ impl ShareTree {
             scratch.children.extend((first..first + count).map(|c| {
                 // The others' usage is within their maxima in force.
                 let demand = shares.demands[c].min(shares.maxima[c]);
-                let max = if of_policy { self.nodes[c].share.max } else { shares.maxima[c] };
-                Child::new(Share { max, ..self.nodes[c].share }, demand)
+                Child::new(Share { max: shares.maxima[c], ..self.nodes[c].share }, demand)
             }));
             scratch.filling.ceilings(node.sharing, nodes[i], &scratch.children, &mut scratch.ceilings);
             for (c, ceiling) in (first..).zip(&scratch.ceilings) {

@@ -89,7 +89,7 @@ impl RackAllocator {
     pub fn ceilings(&self, direction: Direction, shares: &mut RackShares, ceilings: &mut Ceilings) {
         let capacity = self.policy.rack_capacity(self.rack, direction);
         let tree = &self.rack_trees[direction];
-        tree.ceilings(capacity, &shares.rack, false, &mut shares.scratch, ceilings);
+        tree.ceilings(capacity, &shares.rack, &mut shares.scratch, ceilings);
     }
 
     /// An instance's ceiling in [`Self::ceilings`].
