@@ -31,7 +31,7 @@
 use std::fmt;
 use weir_latency::Load;
 use weir_policy::{Policy, Protocol};
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, RackId, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, RackId, ServiceId};
 
 /// The longest time until the limits of a rack follow a change of load everywhere.
 ///
