@@ -68,9 +68,8 @@ impl RackBroker {
             // The interface's share, where that is lower.
             let capacity = reading.network.capacity;
             let capacity = if by_law && capacity > Bandwidth::ZERO { capacity } else { Bandwidth::UNLIMITED };
-            let ceiled = self.own.contended[direction] && !limit.is_unlimited();
-            let by_period = self.config.rule == LimitRule::Backlogged;
-            let recent = direction == Direction::Tx || !(ceiled || by_period);
+            let rises = self.config.rule == LimitRule::Ceilings && limit.is_unlimited();
+            let recent = direction == Direction::Tx || rises;
             let limit = limit.min(ceiling).min(capacity);
             let (lowered, contended) =
                 (self.own.lowered[direction][leaf], self.own.contended[direction] && full[direction]);

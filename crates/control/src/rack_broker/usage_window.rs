@@ -4,8 +4,8 @@
 //! may show a burst. Approach, with a reading every interval:
 //!
 //! - The usage is the mean over the last period, or that of the last interval less one [`BURST`]
-//!   where that is more, so that it rises within an interval and falls over a period. Under a ceiling
-//!   of a contended uplink, the usage of receiving is the mean.
+//!   where that is more, so that it rises within an interval and falls over a period. Under a limit,
+//!   the usage of receiving is the mean.
 //! - A service becomes backlogged when it fills its limit: when it uses nine tenths of it in the last
 //!   interval, or in the last period. It remains backlogged until it has not filled its limit for a
 //!   period, or has used less than nine tenths of its limits since it became backlogged, at most in
@@ -45,7 +45,7 @@ pub(super) struct Conditions {
     /// Whether no later interval of the same period shows a burst that this one missed.
     pub(super) single: bool,
     /// Whether the last interval alone may show the usage. A receiving service's interval contains
-    /// bursts of many senders, which no ceiling should follow.
+    /// bursts of many senders, which no limit should follow.
     pub(super) recent: bool,
     /// Whether the uplink is full: others leave only as much as is demanded.
     pub(super) contended: bool,
