@@ -24,7 +24,7 @@ pub(crate) fn machines(policy: &Policy, given: &[String]) -> Result<Vec<Liveness
             return Err(refuse(format!("`{name}` has a source already")));
         }
     }
-    let one = |(machine, source): (&weir_policy::Machine, Option<Source>)| {
+    let one = |(machine, source): (&weir_network::Machine, Option<Source>)| {
         let at = |address| Source::at(SocketAddr::new(address, weir_status::DEFAULT_PORT));
         let source = source.or_else(|| machine.address().map(at)).ok_or_else(|| {
             let name = machine.name();

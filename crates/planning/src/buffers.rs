@@ -22,7 +22,7 @@
 use crate::points::Point;
 use std::fmt;
 use weir_latency::{BurstBound, LatencyError};
-use weir_policy::{Network, PortBuffers};
+use weir_network::{Network, PortBuffers};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction};
 
 /// The buffer that a bound needs at the ports of one contention point.

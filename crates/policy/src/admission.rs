@@ -13,10 +13,10 @@
 //! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10
 //! Gb/s: the minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
-use crate::names::list_names;
 use crate::read::{ReadCaps, ReadNetwork, ReadService, direction_names, same_in_directions};
 use std::collections::BTreeMap;
 use weir_document::{Field, Problems, Span};
+use weir_network::names::list_names;
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
 
 /// Reports every minimum that does not fit. Values that were reported before are left out of all

@@ -188,7 +188,7 @@ impl Reader<'_> {
             self.problems.error(
                 span,
                 format!("service `{path}` has no traffic of its own: its children have"),
-                format!("write demands of {}", crate::names::list_names(children)),
+                format!("write demands of {}", weir_network::names::list_names(children)),
             );
             return None;
         }

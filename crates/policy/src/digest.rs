@@ -16,8 +16,9 @@
 //! Source: FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>; the empty text hashes to the
 //! offset basis 0xcbf29ce484222325, `a` to 0xaf63dc4c8601ec8c.
 
-use crate::model::{Caps, Network, Services, Sharing};
+use crate::model::{Caps, Services, Sharing};
 use std::fmt::{self, Write};
+use weir_network::Network;
 use weir_units::{ContentionPoint, Direction};
 
 struct Fnv(u64);

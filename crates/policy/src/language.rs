@@ -5,9 +5,9 @@
 //! `read`, `admission` and `overlap`.
 
 use crate::filter_syntax as syntax;
-use crate::names;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, List, Map, Record, Shape};
+use weir_network::names;
 use weir_units::{Bytes, Duration};
 
 /// Bytes of a policy file. A policy of 100,000 services takes about 10 MB.

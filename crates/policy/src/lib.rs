@@ -14,7 +14,6 @@
 //! | `admission` | minima that do not fit |
 //! | `change` | a policy with one value changed: [`Policy::with`] |
 //! | `write` | a cap written back into the file: [`Policy::write_cap`] |
-//! | [`names`] | syntax, order and ranges of names |
 //! | [`Demands`] | the CSV of demands for one allocation |
 //!
 //! Worked example:
@@ -51,15 +50,14 @@ mod filter_syntax;
 mod glob;
 pub mod language;
 mod model;
-pub mod names;
 mod overlap;
 mod read;
 mod write;
 
 pub use demands::Demands;
 pub use model::{
-    Caps, LatencyTarget, Machine, Match, Network, Policy, PortBuffers, Protocol, QosLevel, RECEIVE_PERCENT, Rack,
-    Service, Services, Shaper, Share, Sharing, Tenant,
+    Caps, LatencyTarget, Match, Policy, Protocol, QosLevel, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
+    Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

@@ -13,9 +13,9 @@
 
 use crate::change::Written;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use weir_document::{Source, Span};
+use weir_network::Network;
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
     Weight,
@@ -70,7 +70,7 @@ impl Policy {
     /// The capacity of a machine's network interface: its speed, for receiving
     /// [`RECEIVE_PERCENT`] of it, or the machine cap where that is lower.
     pub fn machine_capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
-        let speed = self.network.machine(machine).nic[direction];
+        let speed = self.network.machine(machine).nic()[direction];
         let usable = match direction {
             Direction::Tx => speed,
             Direction::Rx => Bandwidth::from_bps((u128::from(speed.bps()) * RECEIVE_PERCENT / 100) as u64),
@@ -101,11 +101,11 @@ impl Policy {
     }
     /// The capacity of a rack's uplink: its speed, or the rack cap where that is lower.
     pub fn rack_capacity(&self, rack: RackId, direction: Direction) -> Bandwidth {
-        self.network.rack(rack).uplink[direction].min(self.caps[ContentionPoint::Rack][direction])
+        self.network.rack(rack).uplink()[direction].min(self.caps[ContentionPoint::Rack][direction])
     }
     /// The capacity of the fabric: the sum of all uplinks, or the fabric cap where that is lower.
     pub fn fabric_capacity(&self, direction: Direction) -> Bandwidth {
-        let uplinks: Bandwidth = self.network.racks.iter().map(|rack| rack.uplink[direction]).sum();
+        let uplinks: Bandwidth = self.network.racks().iter().map(|rack| rack.uplink()[direction]).sum();
         uplinks.min(self.caps[ContentionPoint::Fabric][direction])
     }
 }
@@ -156,27 +156,6 @@ impl Default for Share {
     }
 }
 
-/// Racks and machines in canonical order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Network {
-    racks: Vec<Rack>,
-    machines: Vec<Machine>,
-    /// Indices into `racks` and `machines`, sorted by name.
-    racks_by_name: Vec<u32>,
-    machines_by_name: Vec<u32>,
-    port_buffers: PortBuffers,
-}
-
-/// The bytes that each port of a switch can queue, by contention point; `None` where the file does
-/// not state them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PortBuffers {
-    /// Each port towards a machine.
-    pub machine: Option<Bytes>,
-    /// Each port of a rack's uplink, at both ends.
-    pub rack: Option<Bytes>,
-}
-
 /// The indices `0..len` sorted by name, and the index of one name among them.
 fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
     let mut index: Vec<u32> = (0..len as u32).collect();
@@ -185,94 +164,6 @@ fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
 }
 fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Option<u32> {
     index.binary_search_by_key(&wanted, |place| name(*place)).ok().map(|i| index[i])
-}
-
-impl Network {
-    /// A network from tables that are already in canonical order.
-    pub(crate) fn new(racks: Vec<Rack>, machines: Vec<Machine>, port_buffers: PortBuffers) -> Self {
-        let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
-        let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
-        Self { racks, machines, racks_by_name, machines_by_name, port_buffers }
-    }
-    /// The buffers of the switches' ports.
-    pub fn port_buffers(&self) -> PortBuffers {
-        self.port_buffers
-    }
-    /// All racks; a [`RackId`] is the index into this table.
-    pub fn racks(&self) -> &[Rack] {
-        &self.racks
-    }
-    /// All machines; a [`MachineId`] is the index into this table. Machines of a rack are adjacent.
-    pub fn machines(&self) -> &[Machine] {
-        &self.machines
-    }
-    /// A rack by id.
-    pub fn rack(&self, id: RackId) -> &Rack {
-        &self.racks[id.index()]
-    }
-    /// A machine by id.
-    pub fn machine(&self, id: MachineId) -> &Machine {
-        &self.machines[id.index()]
-    }
-    /// The id of the rack with this name.
-    pub fn rack_named(&self, name: &str) -> Option<RackId> {
-        find(&self.racks_by_name, name, |i| &self.racks[i as usize].name).map(RackId)
-    }
-    /// The id of the machine with this name.
-    pub fn machine_named(&self, name: &str) -> Option<MachineId> {
-        find(&self.machines_by_name, name, |i| &self.machines[i as usize].name).map(MachineId)
-    }
-}
-
-/// Machines behind one uplink.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rack {
-    pub(crate) name: String,
-    pub(crate) uplink: PerDirection<Bandwidth>,
-    pub(crate) machines: Vec<MachineId>,
-}
-
-impl Rack {
-    /// The name in the policy file.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-    /// The speed to and from the fabric; several uplinks count as one pipe.
-    pub fn uplink(&self) -> PerDirection<Bandwidth> {
-        self.uplink
-    }
-    /// The machines, ascending.
-    pub fn machines(&self) -> &[MachineId] {
-        &self.machines
-    }
-}
-
-/// A host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
-    pub(crate) name: String,
-    pub(crate) rack: RackId,
-    pub(crate) nic: PerDirection<Bandwidth>,
-    pub(crate) address: Option<IpAddr>,
-}
-
-impl Machine {
-    /// The name in the policy file, unique over all racks.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-    /// The rack of the machine.
-    pub fn rack(&self) -> RackId {
-        self.rack
-    }
-    /// The speed of its network interface.
-    pub fn nic(&self) -> PerDirection<Bandwidth> {
-        self.nic
-    }
-    /// The address at which its agent receives rack datagrams, if the policy gives one.
-    pub fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
 }
 
 /// The tree of services in canonical order.

@@ -1,8 +1,9 @@
 //! The part of a scenario that depends on a policy: enforcement, timing, and events.
 
-use crate::model::{Application, Links, Measure, ServiceTransfers};
+use crate::model::{Application, Measure, ServiceTransfers};
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_network::topology::Links;
 use weir_policy::Policy;
 use weir_units::{Bytes, Duration, MachineId};
 

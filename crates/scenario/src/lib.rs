@@ -7,7 +7,6 @@
 //! | module | contents |
 //! |---|---|
 //! | [`model`](Scenario), [`governed`](Governed) | the valid scenario, and its part that depends on a policy |
-//! | [`graph`], [`topology`] | a network as hosts, switches and cables, and its construction |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → scenario |
 //! | [`result`](RunResult) | the result of a run |
@@ -44,20 +43,17 @@
 //! ```
 
 mod governed;
-pub mod graph;
 pub mod language;
 mod model;
 mod read;
 mod result;
-pub mod topology;
 
 pub use governed::{
     BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange,
     ShaperSettings, Stale,
 };
-pub use graph::Graph;
 pub use model::{
-    Application, Change, Links, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
+    Application, Change, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

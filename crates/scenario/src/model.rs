@@ -6,10 +6,11 @@
 //! the measured rack) are in [`Governed`].
 
 use crate::governed::{Enforcement, Governed};
-use crate::graph::{Graph, LinkRef, PRIORITIES, QueueSpec};
 use std::path::Path;
 use std::sync::Arc;
 use weir_document::Diagnostic;
+use weir_network::graph::{Graph, LinkRef, PRIORITIES};
+use weir_network::topology::Links;
 use weir_policy::Policy;
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, RackId, ServiceId};
@@ -218,26 +219,6 @@ pub struct Measurement {
     pub every: Duration,
     /// The links, each once.
     pub links: Vec<LinkRef>,
-}
-
-/// Properties of links and ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Links {
-    /// One-way propagation delay of each link.
-    pub delay: Duration,
-    /// The queue of each switch port; its buffer holds at least one packet.
-    pub queue: QueueSpec,
-    /// The largest IP packet, headers included.
-    pub mtu: Bytes,
-    /// Spine switches; a rack's uplink speed is divided evenly over them.
-    pub spines: u32,
-}
-
-impl Default for Links {
-    /// 10 µs, drop-tail with 256 kB, 1500 B, one spine.
-    fn default() -> Self {
-        Self { delay: Duration::from_micros(10), queue: QueueSpec::default(), mtu: Bytes::new(1500), spines: 1 }
-    }
 }
 
 /// Long-lived transfers of one service, as the lab runs them.

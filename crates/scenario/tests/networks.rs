@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::path::Path;
 use weir_document::{Diagnostic, Diagnostics, Source};
+use weir_network::graph::{Discipline, LinkRef, QueueSpec, Routing};
 use weir_policy::Policy;
-use weir_scenario::graph::{Discipline, LinkRef, QueueSpec, Routing};
 use weir_scenario::{Change, Files, ReadOptions, Scenario};
 use weir_transport::Parameters;
 use weir_units::{Bandwidth, Bytes, Duration, MachineId};

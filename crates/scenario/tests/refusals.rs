@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use std::path::Path;
 use weir_document::Source;
+use weir_network::graph::QueueSpec;
+use weir_network::topology::Links;
 use weir_policy::{Diagnostics, Policy};
-use weir_scenario::graph::QueueSpec;
-use weir_scenario::{Enforcement, Links, Pattern, Scenario};
+use weir_scenario::{Enforcement, Pattern, Scenario};
 use weir_units::{Bytes, Direction, Duration, MachineId};
 
 const POLICY: &str = "

@@ -22,8 +22,8 @@
 use std::fs::File;
 use std::process::Command;
 use weir_latency::Load;
+use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_policy::Sharing;
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{
     HostId, Observer, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId,

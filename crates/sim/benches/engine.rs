@@ -7,7 +7,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::events::{Event, EventQueue};
 use weir_sim::{FlowSpec, HostId, PacketId, ServiceIndex, Silent, SimTime, World};
 use weir_transport::Parameters;

@@ -19,8 +19,8 @@ use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
 use crate::shaper::Shaping;
 use crate::world::{Counters, World};
 use std::collections::VecDeque;
-use weir_scenario::Graph;
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, Routing};
+use weir_network::Graph;
+use weir_network::graph::{Discipline, LinkSpec, Packets, Routing};
 use weir_units::{Bytes, PerDirection, SimTime};
 
 /// A switch under construction.

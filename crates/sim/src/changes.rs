@@ -18,7 +18,7 @@ use crate::observer::Observer;
 use crate::packet::Arena;
 use crate::port::{Profile, Service};
 use crate::world::World;
-use weir_scenario::graph::PRIORITIES;
+use weir_network::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
 impl<O: Observer> World<O> {

@@ -23,8 +23,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_datapath::ShaperConfig;
+use weir_network::Graph;
 use weir_policy::Policy;
-use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, Graph, MARK};
+use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
 use weir_units::{ContentionPoint, Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks that an enforcement needs.

@@ -22,7 +22,7 @@
 
 use crate::ids::{End, HostId, MeterId, Node};
 use crate::serial_clock::SerialClock;
-use weir_scenario::graph::PRIORITIES;
+use weir_network::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
 /// When a frame's first bit leaves, when its last bit has left, and when that reaches the far end.

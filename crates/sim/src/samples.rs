@@ -6,10 +6,11 @@ use crate::ids::{HostId, MeterId, PortId, ServiceIndex};
 use crate::observer::Observer;
 use crate::shaper::ShaperReading;
 use crate::world::World;
+use weir_network::Graph;
+use weir_network::graph::LinkRef;
+use weir_network::topology::uplinks;
 use weir_results::{ClassCount, LinkRecord, LinkSample, MeterSample};
-use weir_scenario::graph::LinkRef;
-use weir_scenario::topology::uplinks;
-use weir_scenario::{Graph, Sample, Scenario};
+use weir_scenario::{Sample, Scenario};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection, ServiceId};
 
 /// Samples of the links that a scenario watches.

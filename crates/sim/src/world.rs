@@ -8,7 +8,7 @@
 //!
 //! Example: two hosts on a switch.
 //! ```
-//! use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+//! use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 //! use weir_sim::{FlowSpec, ServiceIndex, Silent, SimTime, World};
 //! use weir_units::{Bandwidth, Bytes, Duration};
 //!
@@ -42,7 +42,7 @@ use crate::routes::Routes;
 use crate::shaper::Shaping;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_scenario::graph::{LinkRef, Packets};
+use weir_network::graph::{LinkRef, Packets};
 use weir_transport::d3::Router;
 use weir_transport::{Connection, Parameters};
 use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, SimTime};

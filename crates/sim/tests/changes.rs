@@ -2,7 +2,7 @@
 
 use crate::support::{SIZES, delivered, dumbbell, flow, link, queued, run};
 use proptest::prelude::*;
-use weir_scenario::graph::{Discipline, QueueSpec};
+use weir_network::graph::{Discipline, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowSpec, HostId, PortId, SimTime, World};
 use weir_transport::{Parameters, udp};

@@ -9,8 +9,8 @@
 
 use crate::support::shaped::{MARK, flow, parley, rates};
 use crate::support::{SIZES, queued};
+use weir_network::graph::{Discipline, QueueSpec};
 use weir_policy::Share;
-use weir_scenario::graph::{Discipline, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, World};
 use weir_transport::Parameters;

@@ -2,7 +2,7 @@
 
 use crate::support::{delivered, dumbbell, flow, queued, run};
 use proptest::prelude::*;
-use weir_scenario::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
+use weir_network::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::port::Transmission;
 use weir_sim::{Counters, FlowId, FlowSpec, HostId, Observer, PacketId, PortId, SimTime, Stop, World};

@@ -1,6 +1,6 @@
 //! Whole networks against formulas, with every checker on.
 
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, Stop, World};
 use weir_transport::Parameters;

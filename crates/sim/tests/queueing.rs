@@ -2,8 +2,8 @@
 //! bounds.
 
 use crate::support::{SIZES, complete, link};
+use weir_network::graph::Packets;
 use weir_results::confidence;
-use weir_scenario::graph::Packets;
 use weir_sim::checkers::Checkers;
 use weir_sim::{HostId, World};
 use weir_transport::Parameters;

@@ -147,7 +147,7 @@ fn places(drawn: &RandomPolicy) -> Vec<Place> {
         name: network.machine(*id).name().to_owned(),
         machines: vec![*id],
     };
-    let rack = |rack: &weir_policy::Rack| Place {
+    let rack = |rack: &weir_network::Rack| Place {
         point: ContentionPoint::Rack,
         name: rack.name().to_owned(),
         machines: rack.machines().to_vec(),

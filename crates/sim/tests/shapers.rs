@@ -3,8 +3,8 @@
 use crate::support::shaped::{MARK, flow, parley, rates};
 use crate::support::{SIZES, delivered, queued, run};
 use weir_datapath::ShaperParameters;
+use weir_network::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_policy::Share;
-use weir_scenario::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, World};
 use weir_transport::{Parameters, udp};

@@ -1,7 +1,7 @@
 //! Transports in networks, against formulas and known answers.
 
 use crate::support::{complete, delivered, dumbbell, flow, link, queued, run};
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, PortId, SimTime, World};
 use weir_transport::{Parameters, d3, dctcp, newreno};

@@ -5,7 +5,7 @@ use crate::input;
 use crate::output::Ui;
 use std::path::PathBuf;
 use weir_fabric::ca::{Ca, CaError, Holder, Made};
-use weir_policy::names::check_name;
+use weir_network::names::check_name;
 
 /// The options.
 #[derive(Debug, clap::Args)]

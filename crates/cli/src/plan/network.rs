@@ -9,7 +9,8 @@ use crate::output::Ui;
 use crate::{input, memory};
 use std::path::Path;
 use weir_latency::retransmission::LINUX_MIN_RTO;
-use weir_policy::{Policy, PortBuffers};
+use weir_network::PortBuffers;
+use weir_policy::Policy;
 use weir_scenario::{ReadOptions, Scenario};
 use weir_units::{Duration, ServiceId};
 

@@ -96,7 +96,7 @@ pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
     let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
     let machines = policy.network().machines();
     let gone = until.saturating_sub(45);
-    let one = |(index, machine): (usize, &weir_policy::Machine)| {
+    let one = |(index, machine): (usize, &weir_network::Machine)| {
         let source: Source = format!("http://10.0.0.{}:30566/status", index % 250 + 1).parse().expect("a source");
         let mut seen = Liveness::new(source, Some(machine.name().to_owned()));
         let is_last = index + 1 == machines.len();

@@ -21,12 +21,12 @@ pub(crate) use share::{direction_names, same_in_directions};
 use crate::change::Written;
 use crate::language::{MAX_FILE, POLICY, SHARING_KEYWORDS};
 use crate::model::{Caps, Policy, Services, Sharing, Tenant};
-use crate::names::natural_order;
 use crate::{admission, digest, overlap};
 use std::path::Path;
 use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, check, scalar, tree};
+use weir_network::names::natural_order;
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, PerPoint};
 
 impl Policy {

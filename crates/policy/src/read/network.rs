@@ -7,11 +7,11 @@
 use super::rates;
 use crate::filter_syntax as syntax;
 use crate::language::{MAX_BUFFER, MAX_MACHINES, MIN_BUFFER};
-use crate::model::{Machine, Network, PortBuffers, Rack};
-use crate::names::{NameRange, natural_order};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use weir_document::{Field, Key, Node, Problems, Span, Suggester, scalar};
+use weir_network::names::{NameRange, natural_order};
+use weir_network::{Machine, Network, PortBuffers, Rack};
 use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, RackId};
 
 /// A network with its positions.
@@ -73,17 +73,17 @@ pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork 
         tx: fields.tx.value().unwrap_or_default(),
         rx: fields.rx.value().unwrap_or_default(),
     };
-    let mut network_racks: Vec<_> = racks
-        .iter()
-        .zip(&uplinks)
-        .map(|((key, _), uplink)| Rack { name: key.text.clone(), uplink: speed(uplink), machines: Vec::new() })
-        .collect();
+    let mut members = vec![Vec::new(); racks.len()];
     let mut all = Vec::with_capacity(found.len());
     for (i, machine) in found.into_iter().enumerate() {
-        network_racks[machine.rack].machines.push(MachineId(i as u32));
+        members[machine.rack].push(MachineId(i as u32));
         let rack = RackId(machine.rack as u32);
-        all.push(Machine { name: machine.name, rack, nic: speed(&nics[i]), address: addresses[i] });
+        all.push(Machine::new(machine.name, rack, speed(&nics[i]), addresses[i]));
     }
+    let network_racks = racks.iter().zip(&uplinks).zip(members);
+    let network_racks = network_racks
+        .map(|(((key, _), uplink), members)| Rack::new(key.text.clone(), speed(uplink), members))
+        .collect();
     let port_buffers = port_buffers(node.and_then(|node| node.get("switches")), problems);
     ReadNetwork { network: Network::new(network_racks, all, port_buffers), nics, uplinks, complete }
 }

@@ -8,10 +8,10 @@ use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
 use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
 use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Shaper, Sharing};
-use crate::names::natural_order;
 use crate::read::ReadNetwork;
 use crate::read::shaper;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
+use weir_network::names::natural_order;
 use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
 
 /// A service with its positions.

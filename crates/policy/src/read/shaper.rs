@@ -8,10 +8,11 @@
 
 use super::ReadNetwork;
 use crate::language::{MAX_BURST, MAX_INTERVAL, MAX_SENDERS, MIN_BURST, MIN_INTERVAL};
-use crate::model::{Network, Shaper};
-use crate::names::NameRange;
+use crate::model::Shaper;
 use std::collections::BTreeMap;
 use weir_document::{Field, Node, Problems, Span, Suggester, quote, scalar};
+use weir_network::Network;
+use weir_network::names::NameRange;
 use weir_units::{MachineId, Weight};
 
 /// Reads `shaper:`.

@@ -1,10 +1,10 @@
 //! The keys of `events:` and of `measure:`.
 
-use super::network::WEIGHTS_SHAPE;
 use super::{HOSTS, LINK_NAME, RACK_NAME, RATE, TIME, TIME_OR_ZERO};
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Choice, Key, List, Record, Shape};
+use weir_network::language::WEIGHTS_SHAPE;
 
 pub(crate) const DIRECTION_KEYWORDS: &[&str] = &["tx", "rx"];
 

@@ -6,18 +6,13 @@
 
 mod enforcement;
 mod events;
-mod network;
 mod traffic;
 
 pub use events::{EVENT, SERVICE_EVENT};
-pub use network::{NETWORK, QUEUE};
 pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
 
 pub(crate) use enforcement::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, STALE_KEYWORDS};
 pub(crate) use events::DIRECTION_KEYWORDS;
-pub(crate) use network::{
-    FACTOR_RANGE, MAX_HEADERS, MAX_K, MAX_PAYLOAD, MAX_QUANTUM, MAX_RACKS, MAX_SPINES, MAX_WEIGHT, ROUTING_KEYWORDS,
-};
 pub(crate) use traffic::{
     ARRIVALS_KEYWORDS, BARRIER_KEYWORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_PARALLEL, MAX_VALUE, ORDER_KEYWORDS,
     PATTERN_KEYWORDS, REDIS, SWITCH_KEYWORDS, Sizes, THINKING_KEYWORDS, sizes_of,
@@ -26,8 +21,9 @@ pub(crate) use traffic::{
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Alternatives, Key, List, Record, Shape};
-use weir_policy::names::{self, NameRange};
-use weir_units::{Bandwidth, Bytes, Duration};
+use weir_network::language::{NETWORK, QUEUE};
+use weir_network::names::{self, NameRange};
+use weir_units::{Bytes, Duration};
 
 /// Bytes of a scenario file.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -44,23 +40,10 @@ pub const MAX_FLOWS_OF_ROUND: u64 = 10_000_000;
 pub const MAX_SAMPLES: u64 = 1_000_000;
 /// The longest run.
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-/// The longest link: more than once around the earth in glass.
-pub const MAX_DELAY: Duration = Duration::from_secs(1);
-/// The slowest link: the largest buffer then takes three months to send, which a run's clock of
-/// picoseconds still counts.
-pub const MIN_RATE: Bandwidth = Bandwidth::from_bps(10_000);
-/// The fastest link: a byte takes a picosecond, which is what the clock counts.
-pub const MAX_RATE: Bandwidth = Bandwidth::from_bps(8_000_000_000_000);
-/// The largest buffer of a port; the deepest switches have a few gigabytes for all ports.
-pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
 /// The smallest packet size that IPv4 hosts must take (RFC 791).
 pub const MIN_MTU: Bytes = Bytes::new(576);
 /// Jumbo frames.
 pub const MAX_MTU: Bytes = Bytes::new(9000);
-/// Hosts of one rack, switch or star.
-pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
-/// Hosts of a network, for any memory: a fat-tree of 256-port switches has fewer.
-pub const MAX_HOSTS: u64 = 5_000_000;
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
 
@@ -79,23 +62,16 @@ static SIZE: Scalar = Scalar::Bytes;
 static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
 static SERVICE_NAME: Scalar = Scalar::Text { what: "the name of a service" };
 static RACK_NAME: Scalar = Scalar::Text { what: "the name of a rack" };
-const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
 static HOSTS: Scalar = Scalar::Checked {
     what: "the name of a rack, of a machine or a range of machines",
     check: check_hosts,
-    pattern: RANGE_PATTERN,
+    pattern: names::RANGE_PATTERN,
     example: "r1",
 };
 static HOST_LIST: List = List { what: "a list of racks and machines", item: Shape::Scalar(&HOSTS), min: 1 };
 const HOST_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(&HOST_LIST)]);
-static HOST_RANGE: Scalar =
-    Scalar::Checked { what: "a name or a range of names", check: check_hosts, pattern: RANGE_PATTERN, example: "h1" };
-static SWITCH_NAME: Scalar = Scalar::Checked {
-    what: "a name",
-    check: names::check_name,
-    pattern: r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$",
-    example: "h1",
-};
+static SWITCH_NAME: Scalar =
+    Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "h1" };
 static LINK_NAME: Scalar = Scalar::Checked {
     what: "the name of a link",
     check: check_link,

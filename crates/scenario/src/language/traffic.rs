@@ -3,10 +3,10 @@
 use super::{
     HOST_OR_LIST, HOSTS, MAX_FLOWS, MAX_MANY_FLOWS, RATE, SERVICE_NAME, SIZE, SWITCH_NAME, TIME, TIME_OR_ZERO,
 };
-use crate::graph::PRIORITIES;
 use weir_document::quote;
 use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Choice, Key, List, Record, Shape};
+use weir_network::graph::PRIORITIES;
 use weir_units::Bytes;
 use weir_workload::Builtin;
 

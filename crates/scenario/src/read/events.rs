@@ -2,11 +2,11 @@
 
 use super::names::Names;
 use super::{Files, Reader};
-use crate::graph::{Discipline, LinkRef};
 use crate::language::{MAX_SAMPLES, SERVICE_EVENT};
 use crate::model::{Change, Measurement, NetworkEvent};
 use std::collections::BTreeSet;
 use weir_document::{Field, Node, scalar};
+use weir_network::graph::{Discipline, LinkRef};
 use weir_units::Duration;
 
 /// Samples of a run without `every`: about as many points as a curve shows.
@@ -41,8 +41,8 @@ impl<F: Files> Reader<'_, F> {
         let change = match kind {
             "down" => Some(Change::Down),
             "up" => Some(Change::Up),
-            "rate" => self.link_rate(node).value().map(Change::Rate),
-            _ => node.get("weights").and_then(|node| self.weights(node)).map(Change::Weights),
+            "rate" => self.networks().link_rate(node).value().map(Change::Rate),
+            _ => node.get("weights").and_then(|node| self.networks().weights(node)).map(Change::Weights),
         };
         let links = links?;
         if kind == "weights" {

@@ -7,7 +7,6 @@
 //! | module | reads |
 //! |---|---|
 //! | `files` | the source of policies and tables; other inputs of a reader |
-//! | `network`, `links`, `queue` | `network:` |
 //! | `policy` | references to a policy |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
@@ -21,12 +20,9 @@
 mod control;
 mod events;
 mod files;
-mod links;
 mod names;
-mod network;
 mod overload;
 mod policy;
-mod queue;
 mod random;
 mod redis;
 mod rounds;
@@ -36,16 +32,17 @@ mod transfers;
 pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
-use crate::graph::{Discipline, Graph, LinkRef};
-use crate::language::{MAX_DELAY, MAX_DURATION, MAX_FILE, MAX_HOSTS, SCENARIO};
-use crate::model::{Links, Measurement, Scenario};
-use crate::topology::{self, Size};
+use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
+use crate::model::{Measurement, Scenario};
 use files::PolicyOnly;
 use names::Names;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, Span, Suggester, check, scalar, tree};
+use weir_network::graph::{Discipline, Graph, LinkRef};
+use weir_network::read::NetworkReader;
+use weir_network::topology::{self, Links};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration};
 
@@ -142,7 +139,7 @@ impl<F: Files> Reader<'_, F> {
     fn scenario(&mut self, root: &Node) -> Option<Scenario> {
         let duration = self.time(root, "duration", MAX_DURATION);
         let (graph, base) = match root.get("network") {
-            Some(network) => (self.network(network), None),
+            Some(network) => (self.networks().network(network), None),
             None => self.policy_network(root)?,
         };
         let graph = Arc::new(graph?);
@@ -194,9 +191,10 @@ impl<F: Files> Reader<'_, F> {
         let (policy, path) = policy?;
         self.stated_buffers(root, policy.network(), &links);
         let at = root.get("policy").map_or(root.span, |node| node.span);
-        let size = topology::policy_size(policy.network(), &links);
-        let graph = (self.fits(size, at, "the policy's network") && self.rates(policy.network(), &links, at))
-            .then(|| topology::from_policy(policy.network(), &links, crate::graph::Routing::Ecmp));
+        let size = topology::racks_size(policy.network(), &links);
+        let graph = (self.networks().fits(size, at, "the policy's network")
+            && self.rates(policy.network(), &links, at))
+        .then(|| topology::from_racks(policy.network(), &links, weir_network::graph::Routing::Ecmp));
         Some((graph, Some(Base { policy, path, links })))
     }
 
@@ -262,45 +260,12 @@ impl<F: Files> Reader<'_, F> {
 
     /// A time above zero and at most `most`.
     fn time(&mut self, node: &Node, key: &str, most: Duration) -> Field<Duration> {
-        let field = node.field(key, |text| scalar::time(text, false));
-        if let Field::Value(time, span) = field
-            && time > most
-        {
-            self.error(span, format!("the {key} {time} is longer than {most}"), format!("write at most {most}"));
-            return Field::Bad;
-        }
-        field
+        self.networks().time(node, key, most)
     }
 
-    /// A link's delay.
-    fn delay(&mut self, node: &Node) -> Field<Duration> {
-        self.time(node, "delay", MAX_DELAY)
-    }
-
-    /// Whether a network of this size may be built; `what` names it in messages.
-    fn fits(&mut self, size: Size, at: Span, what: &str) -> bool {
-        let Size { hosts, switches, links, .. } = size;
-        let parts = format!("{what} has {hosts} hosts, {links} links and {switches} switches");
-        if hosts > MAX_HOSTS {
-            self.error(at, format!("{parts}: more than {MAX_HOSTS} hosts"), "make it smaller");
-            return false;
-        }
-        let needed = size.memory();
-        if let Some(memory) = self.memory.filter(|memory| needed > *memory) {
-            // Megabytes are exact enough for an estimate.
-            let megabytes = |bytes: Bytes| Bytes::new(bytes.get().div_ceil(1_000_000) * 1_000_000);
-            self.error(
-                at,
-                format!(
-                    "{parts}, about {} of memory: more than the {} that may be used",
-                    megabytes(needed),
-                    megabytes(memory)
-                ),
-                "make it smaller, or run it on a machine with more memory",
-            );
-            return false;
-        }
-        true
+    /// The reader of networks, links and queues.
+    fn networks(&mut self) -> NetworkReader<'_> {
+        NetworkReader::new(self.problems, self.memory)
     }
 }
 

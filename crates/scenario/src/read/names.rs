@@ -5,13 +5,13 @@
 //! are meant all together.
 
 use super::{Files, Reader};
-use crate::graph::{Graph, LinkRef};
 use crate::language::{MAX_FLOWS, MAX_LINKS_NAMED, link_ends};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_document::{Node, Span, quote};
-use weir_policy::Network;
-use weir_policy::names::NameRange;
+use weir_network::Network;
+use weir_network::graph::{Graph, LinkRef};
+use weir_network::names::NameRange;
 use weir_units::MachineId;
 
 /// Hosts that all traffic together may name. Sound traffic of [`MAX_FLOWS`] names at most half of

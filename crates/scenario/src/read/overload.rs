@@ -11,8 +11,8 @@
 //! the receiver's link.
 
 use super::traffic::Read;
-use crate::graph::Graph;
 use weir_document::{Node, Problems};
+use weir_network::graph::Graph;
 use weir_units::{Bandwidth, MachineId};
 use weir_workload::{Framing, Random, Spec};
 

@@ -1,14 +1,17 @@
 //! References to a policy: its file, its links, services and racks.
 
-use super::queue::{can_be_simulated, links_have};
 use super::{Files, Reader};
-use crate::graph::Packets;
-use crate::language::{DIRECTION_KEYWORDS, MAX_BUFFER, MAX_MTU, MIN_MTU};
-use crate::model::{Links, Measure};
+use crate::language::{DIRECTION_KEYWORDS, MAX_MTU, MIN_MTU};
+use crate::model::Measure;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_document::{Field, Node, Span, quote, scalar};
-use weir_policy::{Network, Policy};
+use weir_network::Network;
+use weir_network::graph::Packets;
+use weir_network::language::MAX_BUFFER;
+use weir_network::read::{can_be_simulated, links_have};
+use weir_network::topology::Links;
+use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, Duration, RackId, ServiceId};
 
 impl<F: Files> Reader<'_, F> {
@@ -31,7 +34,7 @@ impl<F: Files> Reader<'_, F> {
     pub(super) fn policy_links(&mut self, node: Option<&Node>) -> Links {
         let mut links = Links::default();
         let Some(node) = node else { return links };
-        if let Field::Value(delay, _) = self.delay(node) {
+        if let Field::Value(delay, _) = self.networks().delay(node) {
             links.delay = delay;
         }
         let (buffer, mtu) = (node.field("buffer", scalar::size), node.field("mtu", scalar::size));
@@ -58,7 +61,7 @@ impl<F: Files> Reader<'_, F> {
             }
             // The size of headers does not matter here: the buffer is checked against the mtu.
             let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
-            links.queue = self.queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
+            links.queue = self.networks().queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
         } else if links.queue.buffer < links.mtu {
             let span = buffer.span().or(mtu.span()).unwrap_or(node.span);
             self.error(

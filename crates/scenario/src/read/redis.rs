@@ -22,7 +22,7 @@ impl<F: Files> Reader<'_, F> {
             Field::Absent => 1,
             field => u32::try_from(field.value()?).ok()?,
         };
-        let value = self.bounded_size(item, "value", MAX_VALUE.get());
+        let value = self.networks().bounded_size(item, "value", MAX_VALUE.get());
         let gap = item.field("gap", |text| scalar::time(text, false));
         let (start, stop) = self.interval(item, context.duration)?;
         let (from, to) = (from?, to?);

@@ -24,7 +24,7 @@
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
 use std::collections::VecDeque;
-use weir_scenario::graph::PRIORITIES;
+use weir_network::graph::PRIORITIES;
 
 /// The frames of each class and whose turn it is.
 #[derive(Debug)]

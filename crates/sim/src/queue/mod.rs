@@ -43,7 +43,7 @@ use crate::ids::PacketId;
 use crate::packet::{Arena, List};
 use std::sync::Arc;
 use weir_alloc::ShareTree;
-use weir_scenario::graph::{Discipline, PRIORITIES};
+use weir_network::graph::{Discipline, PRIORITIES};
 use weir_units::Bandwidth;
 
 /// The rule for the next frame.

@@ -12,7 +12,7 @@
 
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
-use weir_scenario::graph::PRIORITIES;
+use weir_network::graph::PRIORITIES;
 
 /// The frames of each class.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@
 
 pub(crate) mod shaped;
 
+use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_results::FlowRecord;
-use weir_scenario::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{FlowId, FlowSpec, HostId, PortId, ServiceIndex, SimTime, Source, Sources, Stop, World};
 use weir_transport::Parameters;

@@ -1,10 +1,9 @@
-//! The network that a policy describes: a leaf-spine whose racks, machines and speeds are the
-//! policy's.
+//! The graph of a network that is given by its racks: a leaf-spine with these racks, machines and speeds.
 //!
 //! Every rack is a leaf switch with its machines below it and a cable to every spine. A machine's
 //! links run at its interface's speeds; a rack's uplink speed is divided evenly over the spines,
 //! the remainder in bit/s going to the first ones, so that the sum is exact. Host i is machine i of
-//! the policy.
+//! the network.
 //!
 //! Example: 2 racks with 10 machines of 10 Gb/s and uplinks of 80 Gb/s, 2 spines: 4 switches, 20
 //! hosts, 4 cables of 40 Gb/s (Parley Fig 11 has nine such racks).
@@ -13,8 +12,7 @@
 
 use super::{Builder, Common, Size, part};
 use crate::graph::{Cable, Graph, LinkRef, LinkSpec, Packets, QueueSpec, Routing};
-use crate::model::Links;
-use weir_policy::Network;
+use crate::network::Network;
 use weir_units::{Bytes, Direction, Duration, RackId};
 
 /// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is the payload behind it.
@@ -22,14 +20,34 @@ const ETHERNET_HEADER: u64 = 14;
 /// IPv4 (20 bytes, RFC 791) and TCP with time stamps (32 bytes, RFC 9293 and 7323), inside the mtu.
 const INSIDE_MTU: u64 = 52;
 
-/// How large the graph of a policy's network will be.
-pub fn policy_size(network: &Network, links: &Links) -> Size {
+/// Properties of links and ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Links {
+    /// One-way propagation delay of each link.
+    pub delay: Duration,
+    /// The queue of each switch port; its buffer holds at least one packet.
+    pub queue: QueueSpec,
+    /// The largest IP packet, headers included.
+    pub mtu: Bytes,
+    /// Spine switches; a rack's uplink speed is divided evenly over them.
+    pub spines: u32,
+}
+
+impl Default for Links {
+    /// 10 µs, drop-tail with 256 kB, 1500 B, one spine.
+    fn default() -> Self {
+        Self { delay: Duration::from_micros(10), queue: QueueSpec::default(), mtu: Bytes::new(1500), spines: 1 }
+    }
+}
+
+/// How large the graph of a network given by its racks will be.
+pub fn racks_size(network: &Network, links: &Links) -> Size {
     let (racks, spines) = (network.racks().len() as u64, u64::from(links.spines));
     Size::new(network.machines().len() as u64, racks + spines, racks, racks * spines)
 }
 
-/// The graph of a policy's network.
-pub fn from_policy(network: &Network, links: &Links, routing: Routing) -> Graph {
+/// The graph of a network given by its racks.
+pub fn from_racks(network: &Network, links: &Links, routing: Routing) -> Graph {
     let mut builder = Builder::default();
     // A buffer that just holds the largest IP packet holds its frame.
     let buffer = Bytes::new(links.queue.buffer.get().max(links.mtu.get() + ETHERNET_HEADER));
@@ -59,7 +77,7 @@ pub fn from_policy(network: &Network, links: &Links, routing: Routing) -> Graph 
     builder.finish(Common { routing, packets, shared_buffer: None, jitter: Duration::ZERO })
 }
 
-/// The links of a rack's uplink in a graph of [`from_policy`].
+/// The links of a rack's uplink in a graph of [`from_racks`].
 pub fn uplinks(rack: RackId, direction: Direction, spines: u32) -> Vec<LinkRef> {
     let first = rack.index() * spines as usize;
     let cables = first..first + spines as usize;

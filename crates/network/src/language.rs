@@ -1,29 +1,57 @@
-//! The keys of `network:`: topologies, links, queues.
+//! The language of networks: topologies, links and queues, as one static description.
+//!
+//! The check of a file and its JSON Schema come from it; names that refer to each other are checked by `read`.
 
-use super::{HOST_RANGE, MAX_HOSTS_OF_ONE, RATE, SIZE, SWITCH_NAME, TIME};
+use crate::names::{self, NameRange};
+use weir_document::scalar::Refusal;
 use weir_document::scalar::{MILLION, Scalar};
 use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
+use weir_units::{Bandwidth, Bytes, Duration};
 
+/// The longest link: more than once around the earth in glass.
+pub const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The slowest link: the largest buffer then takes three months to send, which a run's clock of
+/// picoseconds still counts.
+pub const MIN_RATE: Bandwidth = Bandwidth::from_bps(10_000);
+/// The fastest link: a byte takes a picosecond, which is what the clock counts.
+pub const MAX_RATE: Bandwidth = Bandwidth::from_bps(8_000_000_000_000);
+/// The largest buffer of a port; the deepest switches have a few gigabytes for all ports.
+pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
+/// Hosts of one rack, switch or star.
+pub const MAX_HOSTS_OF_ONE: u32 = 1_000_000;
+/// Hosts of a network, for any memory: a fat-tree of 256-port switches has fewer.
+pub const MAX_HOSTS: u64 = 5_000_000;
 /// Weights of a class: switches offer a few bits, simulations need round ratios.
-pub(crate) const MAX_WEIGHT: u32 = 10_000;
+pub const MAX_WEIGHT: u32 = 10_000;
 /// The largest payload of a packet: with headers it is the largest IPv4 packet (RFC 791), as
 /// offload makes them.
-pub(crate) const MAX_PAYLOAD: u64 = 65_000;
+pub const MAX_PAYLOAD: u64 = 65_000;
 /// The most header bytes: the longest IPv4 and TCP headers are 120, tunnels add some.
-pub(crate) const MAX_HEADERS: u64 = 500;
+pub const MAX_HEADERS: u64 = 500;
 /// The largest quantum of deficit round robin per weight.
-pub(crate) const MAX_QUANTUM: u64 = 10_000_000;
+pub const MAX_QUANTUM: u64 = 10_000_000;
 /// Racks or switches of a chain.
-pub(crate) const MAX_RACKS: u32 = 100_000;
+pub const MAX_RACKS: u32 = 100_000;
 /// Spine switches of a leaf-spine.
-pub(crate) const MAX_SPINES: u32 = 1_000;
+pub const MAX_SPINES: u32 = 1_000;
 /// Ports of a fat-tree's switch: 256 is 4.2 million hosts.
-pub(crate) const MAX_K: u32 = 256;
+pub const MAX_K: u32 = 256;
 
 const fn count(what: &'static str, min: u32, max: u32) -> Scalar {
     Scalar::Integer { what, min: min as i128, max: max as i128 }
 }
 
+static TIME: Scalar = Scalar::Duration { zero: false };
+static SIZE: Scalar = Scalar::Bytes;
+static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
+static RANGE: Scalar = Scalar::Checked {
+    what: "a name or a range of names",
+    check: check_range,
+    pattern: names::RANGE_PATTERN,
+    example: "h1",
+};
+static NAME: Scalar =
+    Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "h1" };
 static HOSTS: Scalar = count("a number of hosts", 1, MAX_HOSTS_OF_ONE);
 static STAR_HOSTS: Scalar = count("a number of hosts", 2, MAX_HOSTS_OF_ONE);
 static RACKS: Scalar = count("a number of racks", 1, MAX_RACKS);
@@ -33,14 +61,17 @@ static PORTS: Scalar = count("a number of ports", 2, MAX_K);
 static WEIGHT: Scalar = count("the weight of a class", 1, MAX_WEIGHT);
 /// Thousandths: the resolution of a graph.
 static ALPHA: Scalar = Scalar::Decimal { what: "a factor", min: MILLION / 1000, max: 1_000 * MILLION };
-pub(crate) const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
+/// The range of an oversubscription, in millionths.
+pub const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
 static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACTOR_RANGE.0, max: FACTOR_RANGE.1 };
 
-pub(crate) const ROUTING_KEYWORDS: &[&str] = &["ecmp", "spray"];
+/// The kinds of routing, in the order of their values in a file.
+pub const ROUTING_KEYWORDS: &[&str] = &["ecmp", "spray"];
 static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_KEYWORDS };
 
 static WEIGHTS: List = List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: 1 };
-pub(super) const WEIGHTS_SHAPE: Shape = Shape::List(&WEIGHTS);
+/// A weight for each class.
+pub const WEIGHTS_SHAPE: Shape = Shape::List(&WEIGHTS);
 
 const MARK_DOC: &str = "A packet that can be marked is, when the queue that it joins holds more than this; never where \
     not written.";
@@ -233,15 +264,15 @@ static FAT_TREE: Record = Record {
     ],
 };
 
-static HOST_NAMES: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 1 };
-static SWITCH_NAMES: List = List { what: "a list of switches", item: Shape::Scalar(&HOST_RANGE), min: 1 };
-static ENDS: List = List { what: "a pair of ends", item: Shape::Scalar(&SWITCH_NAME), min: 2 };
+static HOST_NAMES: List = List { what: "a list of hosts", item: Shape::Scalar(&RANGE), min: 1 };
+static SWITCH_NAMES: List = List { what: "a list of switches", item: Shape::Scalar(&RANGE), min: 1 };
+static ENDS: List = List { what: "a pair of ends", item: Shape::Scalar(&NAME), min: 2 };
 static CABLES: List = List { what: "a list of links", item: Shape::Record(&CABLE), min: 1 };
-static GROUP_MEMBERS: List = List { what: "a list of hosts", item: Shape::Scalar(&HOST_RANGE), min: 1 };
+static GROUP_MEMBERS: List = List { what: "a list of hosts", item: Shape::Scalar(&RANGE), min: 1 };
 static GROUPS: Map = Map {
     what: "a mapping of groups by name",
-    name: &SWITCH_NAME,
-    value: Shape::OneOf(&[Shape::Scalar(&HOST_RANGE), Shape::List(&GROUP_MEMBERS)]),
+    name: &NAME,
+    value: Shape::OneOf(&[Shape::Scalar(&RANGE), Shape::List(&GROUP_MEMBERS)]),
     min: 0,
 };
 static BACK: Record = Record {
@@ -366,3 +397,7 @@ pub static NETWORK: Choice = Choice {
     elsewhere: &[],
     variants: || TOPOLOGIES,
 };
+
+fn check_range(text: &str) -> Result<(), Refusal> {
+    NameRange::parse(text).map(drop)
+}

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::graph::{Discipline, LinkRef};
+use crate::{Machine, Network, PortBuffers, Rack};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use weir_units::{Direction, Duration, RackId};
+use weir_units::{Direction, Duration, PerDirection, RackId};
 
 const COMMON: Common = Common {
     routing: Routing::Ecmp,
@@ -138,13 +139,18 @@ fn an_uplink_is_divided_without_loss() {
 }
 
 #[test]
-fn a_policys_network() {
-    let text = "weir: 1\nnetwork:\n  nic: { tx: 1Gb/s, rx: 2Gb/s }\n  racks:\n    a: { uplink: 10Gb/s, machines: \
-                [m1] }\n    \
-        b: { uplink: { tx: 7b/s, rx: 10Gb/s }, machines: [m2, m3] }\nservices: { s: { match: [ { port: 1 } ] } }\n";
-    let (policy, _) = weir_policy::Policy::parse("p", text).expect("good");
-    let links = crate::Links { spines: 2, mtu: Bytes::new(9000), ..crate::Links::default() };
-    let graph = from_policy(policy.network(), &links, Routing::Ecmp);
+fn racks_become_a_leaf_spine() {
+    let gbps = |tx, rx| PerDirection { tx: Bandwidth::from_gbps(tx), rx: Bandwidth::from_gbps(rx) };
+    let rack = |name: &str, uplink, machines: &[u32]| {
+        Rack::new(name.to_owned(), uplink, machines.iter().copied().map(MachineId).collect())
+    };
+    let slow = PerDirection { tx: Bandwidth::from_bps(7), ..gbps(10, 10) };
+    let racks = vec![rack("a", gbps(10, 10), &[0]), rack("b", slow, &[1, 2])];
+    let machine = |(name, rack): (&str, u32)| Machine::new(name.to_owned(), RackId(rack), gbps(1, 2), None);
+    let machines = [("m1", 0), ("m2", 1), ("m3", 1)].map(machine).to_vec();
+    let network = Network::new(racks, machines, PortBuffers::default());
+    let links = Links { spines: 2, mtu: Bytes::new(9000), ..Links::default() };
+    let graph = from_racks(&network, &links, Routing::Ecmp);
     assert_eq!(graph.switches, ["a", "b", "spine0", "spine1"]);
     assert_eq!(graph.groups["b"], [1, 2].map(MachineId));
     assert_eq!((graph.hosts[2].up.rate, graph.hosts[2].down.rate), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(2)));
@@ -152,7 +158,7 @@ fn a_policys_network() {
     let uplink = uplinks(RackId(1), Direction::Tx, 2);
     assert_eq!(uplink.iter().map(|link| graph.link_name(*link)).collect::<Vec<_>>(), ["b->spine0", "b->spine1"]);
     assert_eq!(uplink.iter().map(|link| graph.link(*link).rate.bps()).collect::<Vec<_>>(), [4, 3]);
-    let size = policy_size(policy.network(), &links);
+    let size = racks_size(&network, &links);
     assert_eq!((size.hosts, size.switches, size.links), (3, 4, 14));
 }
 

@@ -1,12 +1,12 @@
 //! `topology: links`: hosts, switches and links one by one.
 
-use super::network::Inherited;
-use super::{Files, Reader};
+use super::NetworkReader;
+use super::topology::Inherited;
 use crate::graph::{LinkSpec, QueueSpec};
+use crate::names::NameRange;
 use crate::topology::{Explicit, ExplicitCable, ExplicitHost};
 use std::collections::{HashMap, HashSet};
 use weir_document::{Node, Span, quote};
-use weir_policy::names::NameRange;
 
 /// Names that one list may stand for: ranges are short to write.
 const MAX_NAMES: u64 = 1_000_000;
@@ -18,7 +18,7 @@ enum End {
     Switch(usize),
 }
 
-impl<F: Files> Reader<'_, F> {
+impl NetworkReader<'_> {
     /// A network of links; `None` only if something was reported.
     pub(super) fn explicit(&mut self, node: &Node, inherited: &Inherited) -> Option<Explicit> {
         let before = self.problems.count();

@@ -1,7 +1,7 @@
 //! `network:`: from its keys to a topology, and from there to a graph.
 
+use super::NetworkReader;
 use super::queue::{can_be_simulated, links_have};
-use super::{Files, Reader};
 use crate::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};
 use crate::language::{
     FACTOR_RANGE, MAX_BUFFER, MAX_DELAY, MAX_HEADERS, MAX_HOSTS_OF_ONE, MAX_K, MAX_PAYLOAD, MAX_RACKS, MAX_RATE,
@@ -26,9 +26,9 @@ impl Inherited {
     }
 }
 
-impl<F: Files> Reader<'_, F> {
+impl NetworkReader<'_> {
     /// The graph of a network; `None` only if something was reported.
-    pub(super) fn network(&mut self, node: &Node) -> Option<Graph> {
+    pub fn network(&mut self, node: &Node) -> Option<Graph> {
         let before = self.problems.count();
         let (inherited, sound) = self.inherited(node);
         let kind = NETWORK.chosen(node)?.id;

@@ -16,8 +16,10 @@ use weir_document::scalar::Refusal;
 
 /// Characters of a name, as many as in a label of the domain name system.
 pub const MAX_NAME: usize = 63;
-pub(crate) const NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$";
-pub(crate) const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
+/// The pattern of a name, for JSON Schema.
+pub const NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$";
+/// The pattern of a range of names, for JSON Schema.
+pub const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
 
 /// Refuses an invalid name.
 pub fn check_name(text: &str) -> Result<(), Refusal> {
@@ -134,12 +136,12 @@ impl<'a> NameRange<'a> {
 }
 
 /// Refuses a text that is neither a name nor a range.
-pub(crate) fn check_range(text: &str) -> Result<(), Refusal> {
+pub fn check_range(text: &str) -> Result<(), Refusal> {
     NameRange::parse(text).map(drop)
 }
 
 /// Names for a message: the first few in backquotes, then how many more.
-pub(crate) fn list_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub fn list_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 5;
     let count = names.len();
     let mut text = names.take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -13,7 +13,7 @@
 //! | [`LeafSpine`] | `leaf0`…, `spine0`… | `h0`…, numbered through the racks | `leaf0`… and `rack0`… |
 //! | [`FatTree`] | `edge0`…, `agg0`…, `core0`… | `h0`…, numbered through the pods | `edge0`…, `pod0`… |
 //! | [`Explicit`] | as written | as written | as written |
-//! | [`from_policy`] | the racks, `spine0`… | the machines | the racks |
+//! | [`from_racks`] | the racks, `spine0`… | the machines | the racks |
 //!
 //! A link's [`LinkSpec`] holds for both of its directions. The queue of a host's link is that of
 //! the switch's port towards the host; the host's own interface orders by the same discipline and
@@ -27,7 +27,7 @@ mod explicit;
 mod fat_tree;
 mod leaf_spine;
 mod parking_lot;
-mod policy;
+mod racks;
 mod star;
 
 pub use dumbbell::Dumbbell;
@@ -35,7 +35,7 @@ pub use explicit::{Explicit, ExplicitCable, ExplicitHost};
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use parking_lot::ParkingLot;
-pub use policy::{from_policy, policy_size, uplinks};
+pub use racks::{Links, from_racks, racks_size, uplinks};
 pub use star::Star;
 
 use crate::graph::{Cable, Discipline, Graph, Host, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};

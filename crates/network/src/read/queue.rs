@@ -1,6 +1,6 @@
 //! Queues and links: from their keys to [`QueueSpec`] and [`LinkSpec`].
 
-use super::{Files, Reader};
+use super::NetworkReader;
 use crate::graph::{Discipline, LinkSpec, PRIORITIES, Packets, QueueSpec};
 use crate::language::{MAX_BUFFER, MAX_QUANTUM, MAX_RATE, MAX_WEIGHT, MIN_RATE, QUEUE};
 use weir_document::{Field, Node, scalar};
@@ -13,19 +13,19 @@ const DELAY: Duration = Duration::from_micros(1);
 const PFABRIC_BUFFER: Bytes = Bytes::new(36_000);
 
 /// The possible rates, as a hint.
-pub(super) fn links_have() -> String {
+pub fn links_have() -> String {
     format!("links have {MIN_RATE} to {MAX_RATE}")
 }
 
 /// Whether the simulator's clock can count the bytes of a link.
-pub(super) fn can_be_simulated(rate: Bandwidth) -> bool {
+pub fn can_be_simulated(rate: Bandwidth) -> bool {
     (MIN_RATE..=MAX_RATE).contains(&rate)
 }
 
-impl<F: Files> Reader<'_, F> {
+impl NetworkReader<'_> {
     /// A queue; `None` only if something was reported. `default` applies without keys, for packets
     /// of at most `packets`. `own_buffer` is whether ports have buffers of their own.
-    pub(super) fn queue(
+    pub fn queue(
         &mut self,
         node: Option<&Node>,
         default: QueueSpec,
@@ -72,7 +72,7 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// Weights of all classes.
-    pub(super) fn weights(&mut self, node: &Node) -> Option<[u32; PRIORITIES]> {
+    pub fn weights(&mut self, node: &Node) -> Option<[u32; PRIORITIES]> {
         let found = node.items().len();
         if found == 0 {
             return None;
@@ -99,7 +99,7 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// A size of at most `most` bytes.
-    pub(super) fn bounded_size(&mut self, node: &Node, key: &str, most: u64) -> Field<Bytes> {
+    pub fn bounded_size(&mut self, node: &Node, key: &str, most: u64) -> Field<Bytes> {
         let field = node.field(key, scalar::size);
         match field {
             Field::Value(size, span) if size.get() > most => {
@@ -112,7 +112,7 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// The rate of a link.
-    pub(super) fn link_rate(&mut self, node: &Node) -> Field<Bandwidth> {
+    pub fn link_rate(&mut self, node: &Node) -> Field<Bandwidth> {
         let field = node.field("rate", |text| scalar::rate(text, false, false));
         if let Field::Value(rate, span) = field
             && !can_be_simulated(rate)

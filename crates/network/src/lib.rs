@@ -1,0 +1,23 @@
+//! The network: machines behind racks' uplinks, and the hosts, switches and links that these are made of.
+//!
+//! Problem: a policy divides bandwidth at contention points, a simulator moves packets over links, and both must mean
+//! one network. Approach: one model with two views. [`Network`] has the contention points; [`Graph`] has every link
+//! with its queue. Topologies with a few parameters become graphs ([`topology`]).
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`network`](Network) | racks and machines: the contention points |
+//! | [`graph`] | hosts, switches and cables |
+//! | [`topology`] | graphs from a few parameters |
+//! | [`language`], [`read`] | the keys of a topology, and their values |
+//! | [`names`] | syntax, order and ranges of names |
+
+pub mod graph;
+pub mod language;
+pub mod names;
+mod network;
+pub mod read;
+pub mod topology;
+
+pub use graph::Graph;
+pub use network::{Machine, Network, PortBuffers, Rack};
