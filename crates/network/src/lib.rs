@@ -8,10 +8,12 @@
 //! |---|---|
 //! | [`network`](Network) | racks and machines: the contention points |
 //! | [`graph`] | hosts, switches and cables |
+//! | `contention` | racks and machines of a graph |
 //! | [`topology`] | graphs from a few parameters |
 //! | [`language`], [`read`] | the keys of a topology, and their values |
 //! | [`names`] | syntax, order and ranges of names |
 
+mod contention;
 pub mod graph;
 pub mod language;
 pub mod names;

@@ -8,7 +8,6 @@ use crate::shaper::ShaperReading;
 use crate::world::World;
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
-use weir_network::topology::uplinks;
 use weir_results::{ClassCount, LinkRecord, LinkSample, MeterSample};
 use weir_scenario::{Sample, Scenario};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection, ServiceId};
@@ -170,7 +169,7 @@ pub(crate) struct UplinkSampler {
 impl UplinkSampler {
     pub(crate) fn new<O: Observer>(scenario: &Scenario, indices: &ServiceIndices, world: &mut World<O>) -> Self {
         let measure = scenario.measure();
-        let links = uplinks(measure.rack, measure.direction, scenario.links().spines);
+        let links = scenario.graph().rack_uplinks(measure.rack, measure.direction);
         let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();
         let meter = world.add_meter(&ports);
         let sends = |service| scenario.flow_groups().iter().any(|traffic| traffic.service == Some(service));

@@ -35,7 +35,7 @@ pub use explicit::{Explicit, ExplicitCable, ExplicitHost};
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use parking_lot::ParkingLot;
-pub use racks::{Links, from_racks, racks_size, uplinks};
+pub use racks::{Links, from_racks, racks_size};
 pub use star::Star;
 
 use crate::graph::{Cable, Discipline, Graph, Host, LinkSpec, Packets, QueueSpec, Routing, SharedBuffer};

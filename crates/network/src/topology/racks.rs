@@ -11,9 +11,9 @@
 //! Source: Parley §6 (Fig 11).
 
 use super::{Builder, Common, Size, part};
-use crate::graph::{Cable, Graph, LinkRef, LinkSpec, Packets, QueueSpec, Routing};
+use crate::graph::{Cable, Graph, LinkSpec, Packets, QueueSpec, Routing};
 use crate::network::Network;
-use weir_units::{Bytes, Direction, Duration, RackId};
+use weir_units::{Bytes, Direction, Duration};
 
 /// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is the payload behind it.
 const ETHERNET_HEADER: u64 = 14;
@@ -75,14 +75,4 @@ pub fn from_racks(network: &Network, links: &Links, routing: Routing) -> Graph {
     };
     // Under a policy the backend chooses the noise, as for the lab.
     builder.finish(Common { routing, packets, shared_buffer: None, jitter: Duration::ZERO })
-}
-
-/// The links of a rack's uplink in a graph of [`from_racks`].
-pub fn uplinks(rack: RackId, direction: Direction, spines: u32) -> Vec<LinkRef> {
-    let first = rack.index() * spines as usize;
-    let cables = first..first + spines as usize;
-    match direction {
-        Direction::Tx => cables.map(LinkRef::Forward).collect(),
-        Direction::Rx => cables.map(LinkRef::Backward).collect(),
-    }
 }

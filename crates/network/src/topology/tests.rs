@@ -155,7 +155,7 @@ fn racks_become_a_leaf_spine() {
     assert_eq!(graph.groups["b"], [1, 2].map(MachineId));
     assert_eq!((graph.hosts[2].up.rate, graph.hosts[2].down.rate), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(2)));
     assert_eq!(graph.packets, Packets { payload: 8948, headers: 66 });
-    let uplink = uplinks(RackId(1), Direction::Tx, 2);
+    let uplink = graph.rack_uplinks(RackId(1), Direction::Tx);
     assert_eq!(uplink.iter().map(|link| graph.link_name(*link)).collect::<Vec<_>>(), ["b->spine0", "b->spine1"]);
     assert_eq!(uplink.iter().map(|link| graph.link(*link).rate.bps()).collect::<Vec<_>>(), [4, 3]);
     let size = racks_size(&network, &links);

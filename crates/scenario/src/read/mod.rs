@@ -209,7 +209,7 @@ impl<F: Files> Reader<'_, F> {
     ) -> Option<(Measurement, Governed)> {
         let Base { policy, path, links } = base;
         let measure = root.get("measure").and_then(|node| self.measure_rack(node, &policy, duration))?;
-        let watched = topology::uplinks(measure.rack, measure.direction, links.spines);
+        let watched = names.graph.rack_uplinks(measure.rack, measure.direction);
         let measurement = Measurement { every: measure.every, links: watched };
         let enforcement = self.enforcement(root);
         let shaper = self.shaper_settings(root.get("shaper"));
