@@ -41,6 +41,18 @@ pub fn check_name(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The indices `0..len` sorted by the bytes of their names, for [`find`].
+pub fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
+    let mut index: Vec<u32> = (0..len as u32).collect();
+    index.sort_by_key(|place| name(*place));
+    index
+}
+
+/// The index with this name in a result of [`index_by_name`].
+pub fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Option<u32> {
+    index.binary_search_by_key(&wanted, |place| name(*place)).ok().map(|i| index[i])
+}
+
 /// The natural order: runs of digits by value, everything else by bytes.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a.as_bytes(), b.as_bytes());

@@ -9,6 +9,7 @@
 //!
 //! Source: Parley §3.1 (contention points).
 
+use crate::names::{find, index_by_name};
 use std::net::IpAddr;
 use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, RackId};
 
@@ -31,16 +32,6 @@ pub struct PortBuffers {
     pub machine: Option<Bytes>,
     /// Each port of a rack's uplink, at both ends.
     pub rack: Option<Bytes>,
-}
-
-/// The indices `0..len` sorted by name, and the index of one name among them.
-fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
-    let mut index: Vec<u32> = (0..len as u32).collect();
-    index.sort_by_key(|place| name(*place));
-    index
-}
-fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Option<u32> {
-    index.binary_search_by_key(&wanted, |place| name(*place)).ok().map(|i| index[i])
 }
 
 impl Network {

@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use weir_document::{Source, Span};
 use weir_network::Network;
+use weir_network::names::{find, index_by_name};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
     Weight,
@@ -154,16 +155,6 @@ impl Default for Share {
     fn default() -> Self {
         Self { min: Bandwidth::ZERO, max: Bandwidth::UNLIMITED, weight: Weight::ONE }
     }
-}
-
-/// The indices `0..len` sorted by name, and the index of one name among them.
-fn index_by_name<'a>(len: usize, name: impl Fn(u32) -> &'a str) -> Vec<u32> {
-    let mut index: Vec<u32> = (0..len as u32).collect();
-    index.sort_by_key(|place| name(*place));
-    index
-}
-fn find<'a>(index: &[u32], wanted: &str, name: impl Fn(u32) -> &'a str) -> Option<u32> {
-    index.binary_search_by_key(&wanted, |place| name(*place)).ok().map(|i| index[i])
 }
 
 /// The tree of services in canonical order.

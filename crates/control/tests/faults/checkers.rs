@@ -291,6 +291,6 @@ impl Checkers {
             return Err("no guarantee was above zero".to_owned());
         }
         let throttled = self.throttled.began().is_some();
-        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled, late: false })
+        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled })
     }
 }

@@ -366,6 +366,6 @@ impl Checkers {
             return Err(format!("the fabric broker computed only {} times", self.rounds));
         }
         let limited = self.fabric_limits > 0 && self.guarantees + u64::from(self.unguaranteed) > 0;
-        Ok(Observed { limited, marks: world.drawn.marks, throttled: self.throttled.began().is_some(), late: false })
+        Ok(Observed { limited, marks: world.drawn.marks, throttled: self.throttled.began().is_some() })
     }
 }
