@@ -160,9 +160,9 @@ fn usage_of_a_flood_is_the_rate_of_the_interface() {
     assert!(sent(&end_of_it, "drops") > sent(&start, "drops"), "{end_of_it:#}");
     // The agent's own datagrams are in no service's queue, whatever its filter is.
     assert_eq!(end_of_it["services"][1]["tx"]["offered_bytes"], 0, "{end_of_it:#}");
-    // Besides the service's packets, ARP and the agent's reports arrive.
-    let others = (after - before).checked_sub(left).unwrap_or_else(|| panic!("{left} of {before} to {after}"));
-    assert!(others < left / 100, "{others} besides {left}");
+    // Besides the service's packets, ARP and the agent's reports arrive; and a late reading may have
+    // counted dropped packets of some milliseconds as sent.
+    assert!((after - before).abs_diff(left) < left / 100, "{left} of {before} to {after}");
     signal(&agent, libc::SIGTERM);
     assert_eq!(end(agent).0, Some(0));
 }

@@ -24,6 +24,15 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// The counters after these, from a newer reading. A late reading estimates `sent`, and may be
+    /// above the kernel's next count: it stays until it is exceeded, and `dropped` is lower by the
+    /// same bytes, so that no byte counts twice and no counter falls.
+    fn until(self, offered: Bytes, sent: Bytes, dropped: Bytes, received: Bytes) -> Self {
+        let sent = sent.max(self.sent);
+        let dropped = dropped.min(offered.saturating_sub(sent)).max(self.dropped);
+        Self { offered, sent, dropped, received }
+    }
+
     /// The difference to an earlier reading.
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -74,8 +83,7 @@ impl Counted {
                 // The reading is of a policy without this service.
                 None => (last.sent, last.dropped),
             };
-            let sent = sent.max(last.sent);
-            (offered.slot, Traffic { offered: offered.bytes, sent, dropped, received: *received })
+            (offered.slot, last.until(offered.bytes, sent, dropped, *received))
         };
         self.offered.iter().zip(&self.received).zip(rates).map(one).collect()
     }
@@ -170,5 +178,26 @@ impl Host {
             of(&self.traffic).since(of(&self.before))
         };
         self.rates.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 50 kB that were offered since a reading, a late one counts 20 kB as sent; the kernel's
+    /// counters have 12 kB sent and 38 kB dropped.
+    #[test]
+    fn an_estimate_above_the_count_is_not_counted_twice() {
+        let kilobytes = |n: u64| Bytes::new(n * 1_000);
+        let until = |last: Traffic, [offered, sent, dropped]: [u64; 3]| {
+            last.until(kilobytes(offered), kilobytes(sent), kilobytes(dropped), Bytes::ZERO)
+        };
+        let late = until(until(Traffic::default(), [100, 30, 60]), [150, 50, 60]);
+        let read = until(late, [150, 42, 108]);
+        assert_eq!((read.sent, read.dropped), (kilobytes(50), kilobytes(100)));
+        // The estimate is exceeded, and the drops are complete.
+        let later = until(read, [200, 62, 138]);
+        assert_eq!((later.sent, later.dropped), (kilobytes(62), kilobytes(138)));
     }
 }
