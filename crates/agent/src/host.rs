@@ -532,7 +532,7 @@ fn rates(
     // its ancestors' weight.
     let shapers = ShaperConfig::parley(host_context.policy, None, None).services;
     let rate = |((leaf, limits), shaper): ((ServiceId, PerDirection<Bandwidth>), &ServiceShaper)| {
-        let share = shaper.shares.tx;
+        let share = shaper.share_at(host_context.machine, Direction::Tx);
         let machine_max = share.max.min(plan.nic);
         let static_limit = limits.tx.min(machine_max);
         let slot = datapath.slot(leaf)?;

@@ -88,7 +88,7 @@ pub fn explain(
         point: ContentionPoint::Machine,
         place: format!("machine {}", network.machine(machine).name()),
         capacity: policy.machine_capacity(machine, direction),
-        tree: allocator.machine_tree(direction),
+        tree: allocator.machine_tree(direction, index),
         shares: &result.machines[index],
     };
     at_machine.steps(policy, leaf, &machine_name, &mut steps);

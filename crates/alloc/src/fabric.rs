@@ -15,7 +15,7 @@
 use crate::rack::{Constraint, FabricLimit, RackAllocator, RackShares, WORTH_A_ROUND};
 use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use std::sync::Arc;
-use weir_policy::{Policy, Share};
+use weir_policy::{Place, Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
 
 /// Repetitions over the racks, as many as the fabric broker's proposals in an allocation: each costs a
@@ -124,11 +124,11 @@ fn share_fabric(
     shares: &mut [[RackShares; 2]],
 ) -> (ShareTree, TreeShares) {
     let racks = allocators.len();
-    let part = |service: ServiceId, _| {
-        let share = policy.services().get(service).share(ContentionPoint::Rack, direction);
+    let part = |service: ServiceId, rack: usize| {
+        let share = policy.share_at(service, Place::Rack(RackId(rack as u32)), direction);
         Some(Share { max: Bandwidth::UNLIMITED, ..share })
     };
-    let tree = ShareTree::of_services_split(policy, ContentionPoint::Fabric, direction, racks, part);
+    let tree = ShareTree::of_services_split(policy, Place::Fabric, direction, racks, part);
     let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
     let capacity = policy.fabric_capacity(direction);
     let (mut result, mut scratch) = (TreeShares::default(), Scratch::default());

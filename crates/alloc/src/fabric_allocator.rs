@@ -28,7 +28,7 @@ use crate::fill::{Child, Decision, Filling};
 use crate::rack::ceilings::{Extremes, is_contended};
 use crate::tree::{Ceilings, IDLE_PART, Scratch, ShareTree, TreeShares, VARIATION_PART};
 use std::sync::Arc;
-use weir_policy::{Policy, Share, Sharing};
+use weir_policy::{Place, Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, ServiceId};
 
 /// Shares the fabric among (rack, service). Make one per policy and keep it.
@@ -68,9 +68,9 @@ pub enum RackRows<'a> {
 impl FabricAllocator {
     /// An allocator for a policy's racks and leaf services.
     pub fn new(policy: &Arc<Policy>) -> Self {
-        let tree = |direction| ShareTree::of_services(policy, ContentionPoint::Fabric, direction);
+        let tree = |direction| ShareTree::of_services(policy, Place::Fabric, direction);
         let trees = PerDirection { tx: tree(Direction::Tx), rx: tree(Direction::Rx) };
-        let extremes = |direction| Extremes::new(&trees[direction], policy.fabric_capacity(direction));
+        let extremes = |direction| Extremes::new(&trees[direction], policy.fabric_capacity(direction), &|_| true);
         let network = policy.network();
         let machines = network.machines().len().max(1) as u64;
         Self {

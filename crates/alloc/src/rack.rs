@@ -28,7 +28,7 @@ use crate::tree::{Holder, Scratch, ShareTree, TreeShares};
 use ceilings::Extremes;
 use std::fmt;
 use std::sync::Arc;
-use weir_policy::{Policy, Share};
+use weir_policy::{Place, Policy, Share};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
 /// Repetitions after which the rest stays unused. Random policies need 2, rarely 3. Where services exchange
@@ -46,7 +46,8 @@ pub struct RackAllocator {
     policy: Arc<Policy>,
     rack: RackId,
     leaves: Vec<ServiceId>,
-    machine_trees: PerDirection<ShareTree>,
+    /// By machine; the same tree for neighbours on which the same services run.
+    machine_trees: PerDirection<Vec<Arc<ShareTree>>>,
     rack_trees: PerDirection<ShareTree>,
     fabric_trees: PerDirection<ShareTree>,
     extremes: PerDirection<Extremes>,
@@ -137,35 +138,63 @@ pub struct RackShares {
     scratch: Scratch,
 }
 
+/// The tree of each machine.
+fn machine_trees(policy: &Policy, machines: &[MachineId], direction: Direction) -> Vec<Arc<ShareTree>> {
+    let placed: Vec<ServiceId> =
+        policy.services().iter().filter(|(_, service)| service.machines().is_some()).map(|(id, _)| id).collect();
+    let mut trees: Vec<Arc<ShareTree>> = Vec::with_capacity(machines.len());
+    let mut last: Vec<bool> = Vec::new();
+    for machine in machines {
+        let place = Place::Machine(*machine);
+        let runs: Vec<bool> = placed.iter().map(|service| policy.runs_at(*service, place)).collect();
+        let tree = match trees.last() {
+            Some(tree) if runs == last => Arc::clone(tree),
+            _ => Arc::new(ShareTree::of_services(policy, place, direction)),
+        };
+        trees.push(tree);
+        last = runs;
+    }
+    trees
+}
+
 impl RackAllocator {
     /// An allocator for one rack of a policy.
     pub fn new(policy: &Arc<Policy>, rack: RackId) -> Self {
-        let machines = policy.network().rack(rack).machines().len();
-        let machine_tree = |direction| ShareTree::of_services(policy, ContentionPoint::Machine, direction);
+        let machines = policy.network().rack(rack).machines();
+        let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
         let rack_tree = |direction| {
             // A machine's part of its service's bandwidth. Its maximum already holds in the
             // machine's tree.
-            let part = |service: ServiceId, _| {
-                let share = policy.services().get(service).share(ContentionPoint::Machine, direction);
+            let part = |service: ServiceId, machine: usize| {
+                let share = policy.share_at(service, Place::Machine(machines[machine]), direction);
                 Some(Share { max: Bandwidth::UNLIMITED, ..share })
             };
-            ShareTree::of_services_split(policy, ContentionPoint::Rack, direction, machines, part)
+            ShareTree::of_services_split(policy, Place::Rack(rack), direction, machines.len(), part)
         };
         let each =
             |tree: &dyn Fn(Direction) -> ShareTree| PerDirection { tx: tree(Direction::Tx), rx: tree(Direction::Rx) };
         let rack_trees = each(&rack_tree);
         let fabric_trees = each(&|direction| ceilings::fabric_tree(policy, direction));
-        let extremes = |trees: &PerDirection<ShareTree>, capacity: &dyn Fn(Direction) -> Bandwidth| {
-            let of = |direction| Extremes::new(&trees[direction], capacity(direction));
-            PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+        type Of<'a, T> = &'a dyn Fn(T) -> bool;
+        let extremes =
+            |trees: &PerDirection<ShareTree>, runs: Of<'_, usize>, capacity: &dyn Fn(Direction) -> Bandwidth| {
+                let of = |direction| Extremes::new(&trees[direction], capacity(direction), runs);
+                PerDirection { tx: of(Direction::Tx), rx: of(Direction::Rx) }
+            };
+        let instance_runs = |instance: usize| {
+            let (leaf, machine) = (instance / machines.len(), instance % machines.len());
+            policy.runs_at(leaves[leaf], Place::Machine(machines[machine]))
         };
         Self {
             policy: Arc::clone(policy),
             rack,
-            leaves: policy.services().leaves().map(|(id, _)| id).collect(),
-            machine_trees: each(&machine_tree),
-            extremes: extremes(&rack_trees, &|direction| policy.rack_capacity(rack, direction)),
-            fabric_extremes: extremes(&fabric_trees, &|direction| policy.fabric_capacity(direction)),
+            machine_trees: PerDirection {
+                tx: machine_trees(policy, machines, Direction::Tx),
+                rx: machine_trees(policy, machines, Direction::Rx),
+            },
+            extremes: extremes(&rack_trees, &instance_runs, &|direction| policy.rack_capacity(rack, direction)),
+            fabric_extremes: extremes(&fabric_trees, &|_| true, &|direction| policy.fabric_capacity(direction)),
+            leaves,
             rack_trees,
             fabric_trees,
         }
@@ -198,8 +227,8 @@ impl RackAllocator {
     pub(crate) fn rack_tree(&self, direction: Direction) -> &ShareTree {
         &self.rack_trees[direction]
     }
-    pub(crate) fn machine_tree(&self, direction: Direction) -> &ShareTree {
-        &self.machine_trees[direction]
+    pub(crate) fn machine_tree(&self, direction: Direction, machine: usize) -> &ShareTree {
+        &self.machine_trees[direction][machine]
     }
 
     /// Shares the rack in one direction. `demands` is by instance number. `fabric` limits the
@@ -246,9 +275,12 @@ impl RackAllocator {
         result: &mut RackShares,
     ) {
         let service = self.policy.services().get(self.leaves[leaf]);
-        let share = Share { max: Bandwidth::UNLIMITED, ..service.share(ContentionPoint::Machine, direction) };
         let instances = &mut result.instances[leaf * self.machines().len()..(leaf + 1) * self.machines().len()];
-        let children: Vec<Child> = instances.iter().map(|instance| Child::new(share, instance.share)).collect();
+        let child = |(instance, machine): (&InstanceShare, &MachineId)| {
+            let share = self.policy.share_at(self.leaves[leaf], Place::Machine(*machine), direction);
+            Child::new(Share { max: Bandwidth::UNLIMITED, ..share }, instance.share)
+        };
+        let children: Vec<Child> = instances.iter().zip(self.machines()).map(child).collect();
         let mut filling = Filling::default();
         filling.fill(service.sharing(), limit, &children);
         for (instance, share) in instances.iter_mut().zip(&filling.shares) {
@@ -267,7 +299,7 @@ impl RackAllocator {
             own.clear();
             own.extend((0..self.leaves.len()).map(|leaf| result.demands[self.instance(leaf, m)]));
             let capacity = self.policy.machine_capacity(*machine, direction);
-            let tree = &self.machine_trees[direction];
+            let tree = self.machine_tree(direction, m);
             let no_limit = |_| Bandwidth::UNLIMITED;
             tree.share(capacity, &own, no_limit, &mut result.machines[m], &mut result.scratch);
             for leaf in 0..self.leaves.len() {
@@ -305,7 +337,7 @@ impl RackAllocator {
                     Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Rack),
                     // An earlier round's limit still holds: it made the demand this small.
                     Holder::None if ceilings[i].is_limit() => ceilings[i],
-                    Holder::None => match result.machines[m].holder(&self.machine_trees[direction], leaf) {
+                    Holder::None => match result.machines[m].holder(self.machine_tree(direction, m), leaf) {
                         Holder::None => Constraint::Demand,
                         Holder::Capacity => Constraint::Machine(*machine),
                         Holder::Max(held) => Constraint::Max(held.unwrap_or(*service), ContentionPoint::Machine),

@@ -20,8 +20,8 @@
 //! VM 8, MR 2; in VM 4 and 4.
 
 use crate::fill::{Child, Decision, Filling};
-use weir_policy::{Policy, Services, Share, Sharing};
-use weir_units::{Bandwidth, ContentionPoint, Direction, ServiceId};
+use weir_policy::{Place, Policy, Share, Sharing};
+use weir_units::{Bandwidth, Direction, ServiceId};
 
 /// One part of a maximum in this many is kept for leaves that do not use their part: so much each
 /// may send before the others make room.
@@ -88,10 +88,10 @@ pub enum Holder {
 }
 
 impl ShareTree {
-    /// The tree of a policy's services at a point. Leaf numbers count the leaf services in id
-    /// order.
-    pub fn of_services(policy: &Policy, point: ContentionPoint, direction: Direction) -> Self {
-        Self::of_services_split(policy, point, direction, 1, |_, _| None)
+    /// The tree of a policy's services at an instance of a contention point. Leaf numbers count the
+    /// leaf services in id order; those that do not run there have no guarantee.
+    pub fn of_services(policy: &Policy, place: Place, direction: Direction) -> Self {
+        Self::of_services_split(policy, place, direction, 1, |_, _| None)
     }
 
     /// The same with each leaf service split into `parts` equal parts (machines of a rack, racks
@@ -99,7 +99,7 @@ impl ShareTree {
     /// leaf number of part `p` of the l-th leaf service is `l × parts + p`.
     pub fn of_services_split(
         policy: &Policy,
-        point: ContentionPoint,
+        place: Place,
         direction: Direction,
         parts: usize,
         share: impl Fn(ServiceId, usize) -> Option<Share>,
@@ -107,11 +107,12 @@ impl ShareTree {
         let services = policy.services();
         let mut tree = Self { nodes: vec![Node::root(policy.sharing())], leaves: Vec::new() };
         let mut node_of = vec![0u32; services.all().len()];
-        tree.add_children(0, services, services.roots(), point, direction, &mut node_of);
+        tree.add_children(0, policy, services.roots(), (place, direction), &mut node_of);
         let mut next = 1;
         while next < tree.nodes.len() {
             if let Some(service) = tree.nodes[next].service {
-                tree.add_children(next, services, services.get(service).children(), point, direction, &mut node_of);
+                let children = services.get(service).children();
+                tree.add_children(next, policy, children, (place, direction), &mut node_of);
             }
             next += 1;
         }
@@ -139,18 +140,17 @@ impl ShareTree {
     fn add_children(
         &mut self,
         parent: usize,
-        services: &Services,
+        policy: &Policy,
         children: &[ServiceId],
-        point: ContentionPoint,
-        direction: Direction,
+        (place, direction): (Place, Direction),
         node_of: &mut [u32],
     ) {
         self.nodes[parent].children = (self.nodes.len() as u32, children.len() as u32);
         for &id in children {
-            let service = services.get(id);
+            let service = policy.services().get(id);
             node_of[id.index()] = self.nodes.len() as u32;
             self.nodes.push(Node {
-                share: service.share(point, direction),
+                share: policy.share_at(id, place, direction),
                 sharing: service.sharing(),
                 parent: parent as u32,
                 children: (0, 0),

@@ -315,3 +315,30 @@ caps: { rack: 30Gb/s }
     let found: Vec<Bandwidth> = dfs.map(|a| a.allocation).collect();
     assert_eq!(found, [Bandwidth::from_mbps(800); 10]);
 }
+
+/// Guarantees of 8 Gb/s in racks of 10 Gb/s, each of a service in one rack only.
+#[test]
+fn services_have_guarantees_where_they_run() {
+    let text = r#"
+weir: 1
+network:
+  nic: 10Gb/s
+  racks: { r1: { uplink: 10Gb/s, machines: [m1] }, r2: { uplink: 10Gb/s, machines: [m2] } }
+services:
+  a: { match: [ { port: 1 } ], machine: { min: 8Gb/s }, rack: { min: 8Gb/s }, machines: [m1] }
+  b: { match: [ { port: 2 } ], machine: { min: 8Gb/s }, rack: { min: 8Gb/s }, machines: [m2] }
+  c: { match: [ { port: 3 } ] }
+"#;
+    let backlogged = "m1,a,tx,unlimited\nm1,c,tx,unlimited\nm2,b,tx,unlimited\nm2,c,tx,unlimited\n";
+    assert_eq!(
+        table(&policy(text), backlogged),
+        [
+            "m1,a,tx → 9 Gb/s, machine m1",
+            "m1,c,tx → 1 Gb/s, machine m1",
+            "m2,b,tx → 9 Gb/s, machine m2",
+            "m2,c,tx → 1 Gb/s, machine m2",
+        ]
+    );
+    let refused = Demands::parse(&policy(text), "demands.csv", "m2,a,tx,1Gb/s\n").expect_err("it does not run there");
+    assert_eq!(refused.all()[0].cause(), "service `a` does not run on machine `m2`");
+}

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use weir_alloc::tree::{Holder, Scratch, ShareTree, TreeShares};
 use weir_alloc::{Constraint, FabricAllocator, NetworkShares, RackRows, Step, allocate, explain};
-use weir_policy::{Policy, Share, Sharing};
+use weir_policy::{Place, Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
 /// A drawn service: shares at the three points in small numbers, and children.
@@ -401,7 +401,7 @@ proptest! {
                 let share = policy.services().get(service).share(ContentionPoint::Rack, direction);
                 Some(Share { max: Bandwidth::UNLIMITED, ..share })
             };
-            let tree = ShareTree::of_services_split(&policy, ContentionPoint::Fabric, direction, racks, part);
+            let tree = ShareTree::of_services_split(&policy, Place::Fabric, direction, racks, part);
             let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
             let capacity = policy.fabric_capacity(direction);
             tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);

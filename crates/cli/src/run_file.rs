@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_results::FlowRecord;
-use weir_scenario::{RunResult, Scenario};
+use weir_scenario::{Governed, RunResult, Scenario};
 use weir_sim::RunOutcome;
 use weir_units::{Duration, ServiceId};
 
@@ -159,12 +159,18 @@ pub(crate) struct AgentEntry {
 
 impl RunFile {
     /// The file of a run without transfers and counters.
-    pub(crate) fn new(scenario: &Scenario, backend: &str, seed: u64, result: &RunResult, complete: bool) -> Self {
-        let (policy, measure) = (scenario.policy(), scenario.measure());
+    pub(crate) fn new(
+        scenario: &Scenario,
+        governed: &Governed,
+        (backend, seed): (&str, u64),
+        result: &RunResult,
+        complete: bool,
+    ) -> Self {
+        let (policy, measure) = (&governed.policy, governed.measure);
         let transfers = scenario.transfers().iter().map(|traffic| traffic.service);
         let applications = scenario.applications().iter().map(|own| own.service);
         let ids: BTreeSet<ServiceId> = transfers.chain(applications).collect();
-        let path = |id: &ServiceId| policy.services().get(*id).path().to_owned();
+        let path = |id: &ServiceId| governed.service_path(*id).to_owned();
         let sample = |sample: &weir_scenario::Sample| SampleEntry {
             at_s: sample.at.as_secs_f64(),
             bandwidth_bps: sample.bandwidth.iter().map(|(id, bandwidth)| (path(id), bandwidth.bps())).collect(),
@@ -184,7 +190,7 @@ impl RunFile {
                 capacity_bps: policy.rack_capacity(measure.rack, measure.direction).bps(),
             },
             services: ids.iter().map(path).collect(),
-            phases: phases(scenario, &ids, result),
+            phases: phases((scenario, governed), &ids, result),
             samples: result.samples.iter().map(sample).collect(),
             transfers: Vec::new(),
             requests: Vec::new(),
@@ -196,13 +202,13 @@ impl RunFile {
     }
 
     /// The file of a simulated run under a policy.
-    pub(crate) fn simulated(scenario: &Scenario, seed: u64, outcome: &RunOutcome) -> Self {
-        let mut file = Self::new(scenario, "sim", seed, &outcome.uplink, !outcome.interrupted);
+    pub(crate) fn simulated(scenario: &Scenario, governed: &Governed, seed: u64, outcome: &RunOutcome) -> Self {
+        let mut file = Self::new(scenario, governed, ("sim", seed), &outcome.uplink, !outcome.interrupted);
         let results = &outcome.results;
         let service =
             |flow: &FlowRecord| scenario.flow_groups().get(flow.group as usize).and_then(|group| group.service);
         let entry = |name: &String| {
-            let id = scenario.policy().services().named(name);
+            let id = governed.policy.services().named(name);
             let flows = results.flows.iter().filter(|flow| id.is_some() && service(flow) == id);
             flows.fold(TransferEntry { service: name.clone(), ..TransferEntry::default() }, |mut sum, flow| {
                 sum.flows += 1;
@@ -232,13 +238,17 @@ impl RunFile {
     }
 }
 
-fn phases(scenario: &Scenario, services: &BTreeSet<ServiceId>, result: &RunResult) -> Vec<PhaseEntry> {
-    let every = scenario.measure().every;
+fn phases(
+    (scenario, governed): (&Scenario, &Governed),
+    services: &BTreeSet<ServiceId>,
+    result: &RunResult,
+) -> Vec<PhaseEntry> {
+    let every = governed.measure.every;
     let ends = scenario.transfers().iter().flat_map(|traffic| [traffic.start, traffic.stop]);
     let applications = scenario.applications().iter().flat_map(|own| [own.start, own.stop]);
     let ends: BTreeSet<Duration> = ends.chain(applications).chain([Duration::ZERO, scenario.duration()]).collect();
     let ends: Vec<Duration> = ends.into_iter().collect();
-    let path = |id: &ServiceId| scenario.policy().services().get(*id).path().to_owned();
+    let path = |id: &ServiceId| governed.service_path(*id).to_owned();
     let entry = |from: Duration, to: Duration| {
         let sends = |id: &&ServiceId| {
             let mut traffic = scenario.transfers().iter().filter(|traffic| traffic.service == **id);

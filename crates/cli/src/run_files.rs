@@ -49,7 +49,7 @@ pub(crate) struct SimulatedRun {
 impl SimulatedRun {
     /// The results of `outcome`, with the changed values of the scenario.
     pub(crate) fn new(scenario: &Scenario, seed: u64, outcome: RunOutcome, set: &[(String, String)]) -> Self {
-        let services = scenario.governed().map(|_| RunFile::simulated(scenario, seed, &outcome));
+        let services = scenario.governed().map(|governed| RunFile::simulated(scenario, governed, seed, &outcome));
         let mut results = outcome.results;
         // The seed has a key of its own.
         results.parameters = set.iter().filter(|(path, _)| path != "seed").cloned().collect();

@@ -14,7 +14,7 @@
 
 use crate::{InterfaceMeter, InterfaceParameters, ShaperParameters};
 use weir_alloc::fill::{Child, Filling};
-use weir_policy::{Policy, Share, Sharing};
+use weir_policy::{MachineSet, Policy, Share, Sharing};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
 };
@@ -54,8 +54,10 @@ pub struct ServiceShaper {
     pub interval: Duration,
     /// The burst of its root limiters and destination limiters.
     pub burst: Bytes,
-    /// Its shares at a machine.
+    /// Its shares at a machine on which it runs.
     pub shares: PerDirection<Share>,
+    /// The machines on which it runs; `None` for every machine.
+    pub machines: Option<MachineSet>,
     /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,
 }
@@ -68,7 +70,19 @@ impl Default for ServiceShaper {
             interval: parameters.interval,
             burst: parameters.destination.burst,
             shares: PerDirection::default(),
+            machines: None,
             senders: Vec::new(),
+        }
+    }
+}
+
+impl ServiceShaper {
+    /// Its share at a machine: without a guarantee where it does not run.
+    pub fn share_at(&self, machine: MachineId, direction: Direction) -> Share {
+        let share = self.shares[direction];
+        match &self.machines {
+            Some(machines) if !machines.contains(machine) => Share { min: Bandwidth::ZERO, ..share },
+            _ => share,
         }
     }
 }
@@ -108,6 +122,7 @@ impl ShaperConfig {
                 interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
                 burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
                 shares: PerDirection { tx: share(Direction::Tx), rx: share(Direction::Rx) },
+                machines: service.machines().cloned(),
                 senders: service.senders().to_vec(),
             }
         });
@@ -152,8 +167,9 @@ impl ShaperConfig {
     /// # Panics
     /// If there is no such machine.
     pub fn committed_rates(&self, machine: MachineId) -> Vec<Bandwidth> {
-        let children: Vec<Child> =
-            self.services.iter().map(|service| Child::new(service.shares.rx, Bandwidth::UNLIMITED)).collect();
+        let child =
+            |service: &ServiceShaper| Child::new(service.share_at(machine, Direction::Rx), Bandwidth::UNLIMITED);
+        let children: Vec<Child> = self.services.iter().map(child).collect();
         let mut filling = Filling::default();
         filling.fill(self.sharing, self.capacities[machine.index()].rx, &children);
         filling.shares
@@ -169,14 +185,14 @@ impl ShaperConfig {
             Direction::Tx => self.transmit?,
         };
         let parameters = ShaperParameters { interface: law, ..self.parameters };
-        let shares: Vec<Share> = self.services.iter().map(|service| service.shares[direction]).collect();
+        let shares: Vec<Share> = self.services.iter().map(|service| service.share_at(machine, direction)).collect();
         Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], self.sharing, &shares))
     }
 
-    /// The current share of the `service`-th service in an interface's capacity, by the meter of
-    /// that interface and direction.
-    pub fn share(&self, service: usize, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
-        let mut share = self.services[service].shares[direction];
+    /// The current share of the `service`-th service in the capacity of a machine's interface, by the
+    /// meter of that interface and direction.
+    pub fn share(&self, service: usize, machine: MachineId, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
+        let mut share = self.services[service].share_at(machine, direction);
         if direction == Direction::Tx {
             // EyeQ's classes may always send their share by weight.
             share.min = share.min.max(self.part_by_weight(share.weight, meter.capacity())).min(share.max);

@@ -150,13 +150,16 @@ impl Checker<'_> {
         } else {
             let known =
                 |name: &str| (choice.variants)().iter().copied().any(|v| choice.keys(v).any(|key| key.name == name));
-            let misspelt =
-                node.entries().iter().find(|(key, _)| !known(&key.text) && nearest(&key.text, [choice.tag]).is_some());
-            match misspelt {
-                Some((key, _)) => self.problems.error(
+            // The tag, or the key of a variant that needs none.
+            let by_key = (choice.variants)().iter().copied().filter(|variant| choice.is_named_by_key(variant));
+            let deciding: Vec<&str> = std::iter::once(choice.tag).chain(by_key.map(|variant| variant.id)).collect();
+            let misspelt = node.entries().iter().filter(|(key, _)| !known(&key.text));
+            let misspelt = misspelt.filter_map(|(key, _)| Some((key, nearest(&key.text, deciding.iter().copied())?)));
+            match misspelt.min_by_key(|(key, _)| key.span) {
+                Some((key, near)) => self.problems.error(
                     key.span,
                     format!("{} is not a key of {}", quote(&key.text), choice.what),
-                    format!("did you mean `{}`? {}", choice.tag, one_of(choice)),
+                    format!("did you mean `{near}`? {}", one_of(choice)),
                 ),
                 None => self.problems.error(
                     head(node),

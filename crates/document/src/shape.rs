@@ -28,7 +28,7 @@
 //! ```
 
 use crate::scalar::{Refusal, Scalar};
-use crate::tree::Node;
+use crate::tree::{Kind, Node};
 
 /// The allowed content at a position.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +132,8 @@ pub struct Choice {
     pub variants: fn() -> &'static [&'static Record],
 }
 
-/// One of several mappings, distinguished by a key that only one of them has and needs.
+/// One of several mappings, distinguished by the keys that they need. A mapping may have the deciding key of another one
+/// as an optional key: with both, it is the one that has both.
 #[derive(Debug)]
 pub struct Alternatives {
     /// Its name in the schema.
@@ -158,7 +159,13 @@ impl Choice {
             (None, Some(tag)) => tag.scalar().and_then(|word| self.variant(word)),
             (None, None) => {
                 let mut named = (self.variants)().iter().copied().filter(|variant| self.is_named_by_key(variant));
-                let named = named.find(|variant| node.get(variant.id).is_some());
+                // `racks: 9` is another key than `racks: { r1: … }`.
+                let has = |variant: &&'static Record| {
+                    let key = variant.keys.iter().find(|key| key.name == variant.id);
+                    let is_map = key.is_some_and(|key| matches!(key.shape, Shape::Map(_)));
+                    node.get(variant.id).is_some_and(|value| !is_map || matches!(value.kind, Kind::Mapping(_)))
+                };
+                let named = named.find(has);
                 named.or_else(|| self.default.and_then(|word| self.variant(word)))
             }
         }
@@ -184,7 +191,9 @@ impl Choice {
 impl Alternatives {
     /// The record that a node is, by its keys; `None` where no key or more than one decides.
     pub fn chosen(&self, node: &Node) -> Option<&'static Record> {
-        let mut found = self.records.iter().filter(|(key, _)| node.get(key).is_some());
+        let written = || self.records.iter().filter(|(key, _)| node.get(key).is_some());
+        let has = |record: &Record, name: &str| record.keys.iter().any(|key| key.name == name);
+        let mut found = written().filter(|(_, record)| written().all(|(key, _)| has(record, key)));
         match (found.next(), found.next()) {
             (Some((_, record)), None) => Some(record),
             _ => None,

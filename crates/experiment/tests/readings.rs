@@ -203,7 +203,8 @@ fn services_of_a_policy() {
     let place = experiment.run_named("small").expect("a run");
     let run = &experiment.runs[place];
     let scenario = &run.scenario.quick;
-    let service = scenario.policy().services().named("a").expect("a service");
+    let governed = scenario.governed().expect("a policy");
+    let service = governed.policy.services().named("a").expect("a service");
     let sample = |at: u64, mbps: u64| Sample {
         at: Duration::from_secs(at),
         bandwidth: vec![(service, Bandwidth::from_mbps(mbps))],

@@ -7,7 +7,7 @@ use weir_document::{Diagnostic, Diagnostics, Source};
 use weir_network::graph::LinkRef;
 use weir_network::language::{MAX_RATE, MIN_RATE};
 use weir_policy::Policy;
-use weir_scenario::{Files, Pattern, ReadOptions, Scenario};
+use weir_scenario::{Files, Governed, Pattern, ReadOptions, Scenario};
 use weir_units::{Bytes, Duration, MachineId};
 use weir_workload::Workload;
 
@@ -59,8 +59,8 @@ pub fn scenario(data: &[u8]) -> bool {
     let duration = scenario.duration();
     assert!(!duration.is_zero() && !scenario.name().is_empty());
     network(&scenario);
-    if scenario.governed().is_some() {
-        governed(&scenario);
+    if let Some(of) = scenario.governed() {
+        governed(&scenario, of);
     }
     assert!(!scenario.flow_groups().is_empty(), "a scenario without traffic");
     for group in scenario.flow_groups() {
@@ -96,20 +96,19 @@ fn network(scenario: &Scenario) {
 }
 
 /// Checks the part under a policy.
-fn governed(scenario: &Scenario) {
+fn governed(scenario: &Scenario, governed: &Governed) {
     let duration = scenario.duration();
-    let (links, measure) = (scenario.links(), scenario.measure());
-    assert!(
-        links.mtu > Bytes::ZERO && links.queue.buffer >= links.mtu,
-        "a buffer of {} for {}",
-        links.queue.buffer,
-        links.mtu
-    );
-    assert!(links.spines > 0 && !links.delay.is_zero());
-    assert!(measure.rack.index() < scenario.policy().network().racks().len());
+    let network = governed.policy.network();
+    assert_eq!(network.machines().len(), scenario.graph().hosts.len(), "hosts that are no machines");
+    if let Some(links) = governed.links {
+        let (buffer, mtu) = (links.queue.buffer, links.mtu);
+        assert!(mtu > Bytes::ZERO && buffer >= mtu, "a buffer of {buffer} for {mtu}");
+        assert!(links.spines > 0 && !links.delay.is_zero());
+    }
+    assert!(governed.measure.rack.index() < network.racks().len());
     let ascending = |ids: &[MachineId]| !ids.is_empty() && ids.windows(2).all(|pair| pair[0] < pair[1]);
     for traffic in scenario.transfers() {
-        assert!(scenario.policy().services().get(traffic.service).is_leaf());
+        assert!(governed.policy.services().get(traffic.service).is_leaf());
         assert!(traffic.start < traffic.stop && traffic.stop <= duration && traffic.flows > 0);
         assert!(traffic.start >= Duration::ZERO);
         assert!(ascending(&traffic.from), "{:?}", traffic.from);

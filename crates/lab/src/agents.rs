@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use weir_agent::{DEFAULT_PORT, key_file};
 use weir_linux::netns::NetnsError;
-use weir_scenario::{Enforcement, Scenario};
+use weir_scenario::{Enforcement, LabScenario};
 use weir_units::MachineId;
 
 /// The discard service's port, on which no machine of the lab listens.
@@ -81,7 +81,12 @@ struct Agent {
 
 impl Agents {
     /// Starts an agent on every machine. Their files go into `directory`.
-    pub fn start(weir: &Path, network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, AgentsError> {
+    pub fn start(
+        weir: &Path,
+        network: &Network,
+        scenario: LabScenario<'_>,
+        directory: &Path,
+    ) -> Result<Self, AgentsError> {
         let policy = scenario.policy();
         let brokers = scenario.enforcement() == Enforcement::Parley;
         let key = directory.join("key");

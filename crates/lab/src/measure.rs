@@ -10,7 +10,7 @@ use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netns::NetnsError;
 use weir_linux::settings::Classes;
-use weir_scenario::{Measure, Sample, Scenario};
+use weir_scenario::{LabScenario, Measure, Sample};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, ServiceId};
 
 /// Why nothing can be measured.
@@ -39,7 +39,7 @@ pub struct UplinkMeter {
 
 impl UplinkMeter {
     /// Attaches to the end of the uplink at which the measured traffic arrives.
-    pub fn attach(network: &Network, scenario: &Scenario, measure: Measure) -> Result<Self, MeasureError> {
+    pub fn attach(network: &Network, scenario: LabScenario<'_>, measure: Measure) -> Result<Self, MeasureError> {
         let (netns, port) = match measure.direction {
             Direction::Tx => network.far_end(measure.rack),
             Direction::Rx => (network.rack(measure.rack), UPLINK.to_owned()),

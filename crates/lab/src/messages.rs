@@ -31,7 +31,7 @@ use std::time::Instant;
 use weir_datapath::{Classifier, ClassifierError};
 use weir_linux::netns::NetnsError;
 use weir_results::{FlowRecord, Group, Results};
-use weir_scenario::{Scenario, Traffic};
+use weir_scenario::{LabScenario, Traffic};
 use weir_units::MachineId;
 use weir_workload::Workload;
 
@@ -122,7 +122,7 @@ impl Messages {
     /// machine that are in use.
     pub fn prepare(
         network: &Network,
-        scenario: &Scenario,
+        scenario: LabScenario<'_>,
         taken: &dyn Fn(MachineId) -> Vec<u16>,
     ) -> Result<Self, MessagesError> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -140,7 +140,7 @@ impl Messages {
     fn prepare_group(
         &self,
         network: &Network,
-        scenario: &Scenario,
+        scenario: LabScenario<'_>,
         (index, group): (u64, &Traffic),
         taken: &dyn Fn(MachineId) -> Vec<u16>,
         own: &mut Vec<(MachineId, u16)>,

@@ -25,7 +25,7 @@ use std::process::Command;
 use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::netns::{Netns, NetnsError, Prefix, connect};
 use weir_policy::Policy;
-use weir_scenario::{Enforcement, Scenario};
+use weir_scenario::{Enforcement, LabScenario};
 use weir_units::{Bandwidth, Bytes, MachineId, RackId};
 
 /// The interface of a machine.
@@ -76,7 +76,7 @@ pub struct Network {
 
 impl Network {
     /// Builds the scenario's network. On failure the finished part is taken down again.
-    pub fn build(prefix: &Prefix, scenario: &Scenario) -> Result<Self, NetworkError> {
+    pub fn build(prefix: &Prefix, scenario: LabScenario<'_>) -> Result<Self, NetworkError> {
         let policy = scenario.policy();
         let count = policy.network().machines().len();
         if count > MOST_MACHINES {
@@ -137,7 +137,7 @@ impl Network {
         }
     }
 
-    fn set_up_interfaces(&self, scenario: &Scenario) -> Result<(), NetworkError> {
+    fn set_up_interfaces(&self, scenario: LabScenario<'_>) -> Result<(), NetworkError> {
         let (policy, links) = (scenario.policy(), scenario.links());
         let mtu = links.mtu.get();
         let no_offloads = |netns: &Netns, name: &str| -> Result<(), NetworkError> {
@@ -170,7 +170,7 @@ impl Network {
     }
 
     /// Every port of a switch marks from the scenario's threshold on.
-    fn let_ports_mark(&mut self, scenario: &Scenario) -> Result<(), NetworkError> {
+    fn let_ports_mark(&mut self, scenario: LabScenario<'_>) -> Result<(), NetworkError> {
         let (policy, queue) = (scenario.policy(), scenario.links().queue);
         let Some(mark) = scenario.marks_above() else { return Ok(()) };
         let racks = policy.network().racks();

@@ -32,7 +32,7 @@ use weir_datapath::{Classifier, ClassifierError};
 use weir_linux::netns::NetnsError;
 use weir_linux::requirements::Missing;
 use weir_results::{FlowRecord, Group, Results};
-use weir_scenario::{Application, Scenario};
+use weir_scenario::{Application, LabScenario};
 use weir_units::{Duration, SimTime};
 
 const SERVER: &str = "redis-server";
@@ -78,7 +78,7 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RedisError {
 }
 
 /// The requirement for the scenario's servers that this host lacks, if any.
-pub fn missing(scenario: &Scenario) -> Option<Missing> {
+pub fn missing(scenario: LabScenario<'_>) -> Option<Missing> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|directory| directory.join(SERVER).is_file());
     (!scenario.applications().is_empty() && !there).then(|| Missing {
@@ -118,7 +118,7 @@ impl Applications {
     /// `directory`; `taken` returns the ports of a machine that are in use.
     pub fn prepare(
         network: &Network,
-        scenario: &Scenario,
+        scenario: LabScenario<'_>,
         taken: &dyn Fn(weir_units::MachineId) -> Vec<u16>,
         directory: &Path,
     ) -> Result<Self, RedisError> {
@@ -190,7 +190,7 @@ impl Applications {
 
     /// Ends all clients and returns the requests until `now`; requests under way count as not
     /// finished.
-    pub fn end(&mut self, scenario: &Scenario, now: Duration) -> Result<Results, RedisError> {
+    pub fn end(&mut self, scenario: LabScenario<'_>, now: Duration) -> Result<Results, RedisError> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {
             let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -17,7 +17,7 @@ use std::time::Instant;
 use weir_linux::netns::{NetnsError, Prefix};
 use weir_linux::requirements::{self, Missing, Purpose};
 use weir_results::Results;
-use weir_scenario::{Enforcement, RunResult, Sample, Scenario};
+use weir_scenario::{Enforcement, LabScenario, RunResult, Sample};
 use weir_units::Duration;
 
 /// How long agents may take to receive each other's reports, and servers to listen.
@@ -130,7 +130,7 @@ impl LabOutcome {
 }
 
 /// The traffic as a text: `51 TCP flows, 1 UDP flow, 1 redis server with 8 connections`.
-fn describe(scenario: &Scenario, transfers: &Transfers) -> String {
+fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
     let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let mut parts = Vec::new();
     let (tcp, udp) = transfers.flow_counts();
@@ -157,7 +157,7 @@ struct Lab {
 impl Lab {
     /// Builds the network, starts agents and prepares the traffic; `None` if interrupted.
     fn set_up(
-        scenario: &Scenario,
+        scenario: LabScenario<'_>,
         weir: &Path,
         (prefix, directory): (&Prefix, &Path),
         interrupted: &dyn Fn() -> bool,
@@ -194,7 +194,7 @@ impl Lab {
     /// interrupted.
     fn send(
         &mut self,
-        scenario: &Scenario,
+        scenario: LabScenario<'_>,
         clock: &Clock,
         samples: &mut Vec<Sample>,
         interrupted: &dyn Fn() -> bool,
@@ -233,7 +233,7 @@ impl Lab {
     }
 
     /// Ends requests and messages, and adds them, the counters and the statuses to the outcome.
-    fn collect(&mut self, scenario: &Scenario, now: Duration, outcome: &mut LabOutcome) -> Result<(), LabError> {
+    fn collect(&mut self, scenario: LabScenario<'_>, now: Duration, outcome: &mut LabOutcome) -> Result<(), LabError> {
         outcome.requests = self.applications.end(scenario, now)?;
         self.messages.end(&mut outcome.requests)?;
         outcome.ports = self.network.port_counts()?;
@@ -245,7 +245,7 @@ impl Lab {
 /// Starts the agents and waits until each has reports of the others, or until an interruption; `None`
 /// without enforcement.
 fn start_agents(
-    scenario: &Scenario,
+    scenario: LabScenario<'_>,
     weir: &Path,
     (network, directory): (&Network, &Path),
     interrupted: &dyn Fn() -> bool,
@@ -273,11 +273,8 @@ fn start_agents(
     Ok(Some(agents))
 }
 
-/// Refuses scenarios that only the simulator can run, and hosts without the requirements.
-fn check(scenario: &Scenario) -> Result<(), LabError> {
-    if let Some(reason) = scenario.simulator_only() {
-        return Err(LabError::SimulatorOnly(reason.to_owned()));
-    }
+/// Refuses hosts without the requirements.
+fn check(scenario: LabScenario<'_>) -> Result<(), LabError> {
     let mut missing = requirements::check(Purpose::Lab);
     missing.extend(redis::missing(scenario));
     if missing.is_empty() { Ok(()) } else { Err(LabError::Missing(missing)) }
@@ -287,7 +284,7 @@ fn check(scenario: &Scenario) -> Result<(), LabError> {
 /// a second; once it returns `true`, the lab is taken down and the measurements until then are
 /// returned. Must be called from a thread that outlives the lab: the lab's processes die with it.
 pub fn run(
-    scenario: &Scenario,
+    scenario: LabScenario<'_>,
     weir: &Path,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),

@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use weir_datapath::{Classifier, ClassifierError, Fields};
 use weir_linux::netns::NetnsError;
 use weir_policy::{Policy, Protocol};
-use weir_scenario::{Scenario, ServiceTransfers};
+use weir_scenario::{LabScenario, ServiceTransfers};
 use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
 /// The ports for services whose filters leave the port open: iperf3's own default and up.
@@ -114,7 +114,7 @@ pub struct Goodput {
 
 impl Transfers {
     /// Plans ports, starts all servers and gets all clients ready. Output files go into `directory`.
-    pub fn prepare(network: &Network, scenario: &Scenario, directory: &Path) -> Result<Self, TrafficError> {
+    pub fn prepare(network: &Network, scenario: LabScenario<'_>, directory: &Path) -> Result<Self, TrafficError> {
         let policy = scenario.policy();
         let classifier = Classifier::new(policy.services().classification_order(), Some(crate::network::NIC))?;
         let mut all = Self { transfers: Vec::new(), servers: Vec::new(), listening: BTreeMap::new() };
@@ -238,7 +238,7 @@ impl Drop for Transfers {
 /// The client's command: a shell that waits for a line and becomes iperf3.
 fn client(
     network: &Network,
-    scenario: &Scenario,
+    scenario: LabScenario<'_>,
     traffic: &ServiceTransfers,
     (from, to): (MachineId, MachineId),
     port: u16,

@@ -131,21 +131,21 @@ impl InterfaceDatapath {
         let committed_rates = shaper.committed_rates(machine);
         let mut shortest = shaper.parameters.interface.interval;
         for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(committed_rates) {
-            let parameters = shaper.of(own);
+            let (parameters, share) = (shaper.of(own), own.share_at(machine, Direction::Rx));
             let slot = self.slots.of(id)?;
             let there = self.maps.services.get(slot)?;
             let wanted = Service {
                 law: parameters.receive_law(),
                 rules: parameters.destination.raw(),
-                rx_min: own.shares.rx.min.bps(),
-                rx_max: limit(own.shares.rx.max),
+                rx_min: share.min.bps(),
+                rx_max: limit(share.max),
                 rx_limit: there.rx_limit,
                 committed: committed.bps(),
                 feedback_interval: parameters.feedback_interval.nanos(),
                 rx_static: there.rx_static,
                 tx_limit: there.tx_limit,
                 feedback_bytes: u32::try_from(parameters.feedback_bytes.get()).unwrap_or(u32::MAX),
-                rx_weight: own.shares.rx.weight.thousandths(),
+                rx_weight: share.weight.thousandths(),
                 sender_weight: policy.sender_weight(id, machine).thousandths(),
                 known: 1,
                 generation: there.generation,

@@ -13,7 +13,7 @@
 //!
 //! Source: Parley §3.1 (contention points), §3.2.2 (several uplinks count as one pipe).
 
-use crate::graph::{Graph, LinkRef};
+use crate::graph::{Graph, LinkRef, QueueSpec};
 use crate::names::natural_order;
 use crate::network::{Machine, Network, PortBuffers, Rack};
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId};
@@ -29,7 +29,7 @@ impl Graph {
     }
 
     /// The links between a switch and other switches: from it for [`Direction::Tx`], to it for [`Direction::Rx`].
-    fn uplinks(&self, switch: usize, direction: Direction) -> Vec<LinkRef> {
+    pub(crate) fn uplinks(&self, switch: usize, direction: Direction) -> Vec<LinkRef> {
         let towards = |cable: usize| match direction {
             Direction::Tx => LinkRef::Forward(cable),
             Direction::Rx => LinkRef::Backward(cable),
@@ -55,7 +55,7 @@ impl Graph {
     }
 
     /// The same graph with its hosts in the order of [`Graph::network`]: by rack and name.
-    pub fn by_rack(mut self) -> Self {
+    pub fn by_rack(self) -> Self {
         let mut rank = vec![0; self.switches.len()];
         self.rack_switches().into_iter().enumerate().for_each(|(place, switch)| rank[switch] = place);
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();
@@ -63,13 +63,18 @@ impl Graph {
             let (a, b) = (&self.hosts[*a], &self.hosts[*b]);
             rank[a.switch].cmp(&rank[b.switch]).then_with(|| natural_order(&a.name, &b.name))
         });
+        self.in_order(&order)
+    }
+
+    /// The same graph with its hosts in this order.
+    pub(crate) fn in_order(mut self, order: &[usize]) -> Self {
         let mut now = vec![MachineId(0); order.len()];
         order.iter().enumerate().for_each(|(place, host)| now[*host] = MachineId(place as u32));
         for members in self.groups.values_mut() {
             members.iter_mut().for_each(|member| *member = now[member.index()]);
             members.sort_unstable();
         }
-        self.hosts = order.into_iter().map(|host| self.hosts[host].clone()).collect();
+        self.hosts = order.iter().map(|host| self.hosts[*host].clone()).collect();
         self
     }
 
@@ -97,7 +102,14 @@ impl Graph {
             let uplink = PerDirection { tx: uplink(Direction::Tx), rx: uplink(Direction::Rx) };
             racks.push(Rack::new(self.switches[switch].clone(), uplink, members));
         }
-        Network::new(racks, machines, PortBuffers::default())
+        Network::new(racks, machines, self.port_buffers())
+    }
+
+    /// The smallest buffers of ports towards machines, and of ports between switches.
+    pub fn port_buffers(&self) -> PortBuffers {
+        let of = |queue: &QueueSpec| self.shared_buffer.map_or(queue.buffer, |shared| shared.of_one_port());
+        let fabric = self.cables.iter().flat_map(|cable| [&cable.a_to_b.queue, &cable.b_to_a.queue]);
+        PortBuffers { machine: self.hosts.iter().map(|host| of(&host.down.queue)).min(), rack: fabric.map(of).min() }
     }
 
     /// The rate of a rack's uplink.
@@ -117,7 +129,7 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{LinkSpec, Packets, QueueSpec, Routing};
+    use crate::graph::{LinkSpec, Packets, Routing};
     use crate::topology::{
         Common, Dumbbell, Explicit, ExplicitCable, ExplicitHost, FatTree, LeafSpine, Links, Star, from_racks,
     };
@@ -201,7 +213,7 @@ mod tests {
     fn racks_survive_the_way_through_a_graph() {
         let topology = LeafSpine { racks: 12, hosts: 3, spines: 1, host_link: link(10), fabric_link: link(25) };
         let network = topology.build(COMMON).by_rack().network();
-        let links = Links { spines: 3, ..Links::default() };
+        let links = Links { spines: 3, queue: link(1).queue, ..Links::default() };
         assert_eq!(from_racks(&network, &links, Routing::Ecmp).network(), network);
     }
 }

@@ -110,6 +110,15 @@ pub struct SharedBuffer {
     pub alpha_thousandths: u32,
 }
 
+impl SharedBuffer {
+    /// The bytes that one port can hold while all others are empty: with a factor α, α of what is free, so α / (1 + α)
+    /// of the buffer.
+    pub fn of_one_port(&self) -> Bytes {
+        let (all, alpha) = (u128::from(self.bytes.get()), u128::from(self.alpha_thousandths));
+        Bytes::new((all * alpha / (1_000 + alpha)) as u64)
+    }
+}
+
 /// The choice of a switch among shortest paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Routing {
@@ -154,6 +163,11 @@ impl Graph {
             LinkRef::Forward(cable) => &self.cables[cable].a_to_b,
             LinkRef::Backward(cable) => &self.cables[cable].b_to_a,
         }
+    }
+
+    /// The host with this name.
+    pub fn host_named(&self, name: &str) -> Option<MachineId> {
+        self.hosts.iter().position(|host| host.name == name).map(|at| MachineId(at as u32))
     }
 
     /// The link's name, `from->to`.

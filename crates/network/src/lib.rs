@@ -9,6 +9,7 @@
 //! | [`network`](Network) | racks and machines: the contention points |
 //! | [`graph`] | hosts, switches and cables |
 //! | `contention` | racks and machines of a graph |
+//! | `mapping` | a graph as the network of a policy that lists racks |
 //! | [`topology`] | graphs from a few parameters |
 //! | [`language`], [`read`] | the keys of a topology, and their values |
 //! | [`names`] | syntax, order and ranges of names |
@@ -16,10 +17,12 @@
 mod contention;
 pub mod graph;
 pub mod language;
+mod mapping;
 pub mod names;
 mod network;
 pub mod read;
 pub mod topology;
 
 pub use graph::Graph;
-pub use network::{Machine, Network, PortBuffers, Rack};
+pub use mapping::Mismatch;
+pub use network::{Machine, Network, PortBuffers, Rack, Wiring};

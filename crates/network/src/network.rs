@@ -9,8 +9,11 @@
 //!
 //! Source: Parley §3.1 (contention points).
 
+use crate::graph::{Graph, Routing};
 use crate::names::{find, index_by_name};
+use crate::topology::{Links, from_racks};
 use std::net::IpAddr;
+use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, RackId};
 
 /// Racks and machines in canonical order.
@@ -41,6 +44,11 @@ impl Network {
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
         Self { racks, machines, racks_by_name, machines_by_name, port_buffers }
     }
+    /// The same network with the addresses of its machines, one for each.
+    pub(crate) fn with_addresses(mut self, addresses: Vec<Option<IpAddr>>) -> Self {
+        self.machines.iter_mut().zip(addresses).for_each(|(machine, address)| machine.address = address);
+        self
+    }
     /// The buffers of the switches' ports.
     pub fn port_buffers(&self) -> PortBuffers {
         self.port_buffers
@@ -68,6 +76,25 @@ impl Network {
     /// The id of the machine with this name.
     pub fn machine_named(&self, name: &str) -> Option<MachineId> {
         find(&self.machines_by_name, name, |i| &self.machines[i as usize].name).map(MachineId)
+    }
+}
+
+/// The links of a network, as far as its file states them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wiring {
+    /// Racks on spine switches, with these links.
+    Racks(Links),
+    /// A topology; its hosts are in the order of the network's machines.
+    Stated(Arc<Graph>),
+}
+
+impl Wiring {
+    /// The graph of a network with these links.
+    pub fn graph(&self, network: &Network) -> Arc<Graph> {
+        match self {
+            Self::Racks(links) => Arc::new(from_racks(network, links, Routing::Ecmp)),
+            Self::Stated(graph) => Arc::clone(graph),
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::buffers::{PortNeed, port_needs};
 use crate::limiter::{Limiter, limiters};
 use crate::overload::{Overload, overloads};
-use crate::points::{Point, points};
+use crate::points::{Point, points, points_of};
 use crate::queue;
 use std::fmt;
 use weir_datapath::ShaperConfig;
@@ -122,6 +122,7 @@ pub fn latency_bounds(policy: &Policy) -> Vec<LatencyBound> {
     let load = queue::fullest(&points).and_then(|point| point.load);
     let overloads = if targets.is_empty() { Vec::new() } else { overloads(policy, load) };
     let of = |(service, target)| {
+        let points = points_of(policy, policy.caps(), service);
         let (bound, needs) = bound(policy, service, target, &points, &shapers);
         LatencyBound { service, target, bound, gaps: gaps(policy, service, &needs, &overloads, &points) }
     };

@@ -34,4 +34,4 @@ pub use buffers::{PortNeed, port_needs};
 pub use classified::every_packet_has_a_service;
 pub use limiter::{Limiter, limiters, maxima};
 pub use overload::{Excess, Overload, overloads};
-pub use points::{Bound, Point, in_rows, points};
+pub use points::{Bound, Point, in_rows, points, points_of};

@@ -22,8 +22,8 @@
 //! Source: Parley §4, §6.3 (Table 3).
 
 use weir_latency::Load;
-use weir_policy::{Caps, Policy};
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
+use weir_policy::{Caps, Place, Policy};
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
 
 /// The limit that determines a point's peak load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,15 @@ impl Point {
 /// All points of a network under the given caps. A network with one rack has no fabric point, since
 /// no traffic crosses the fabric.
 pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
+    points_where(policy, caps, &|_| true)
+}
+
+/// The points through which traffic of a service passes: machines on which it runs, and their racks.
+pub fn points_of(policy: &Policy, caps: &Caps, service: ServiceId) -> Vec<Point> {
+    points_where(policy, caps, &|place| policy.runs_at(service, place))
+}
+
+fn points_where(policy: &Policy, caps: &Caps, counts: &dyn Fn(Place) -> bool) -> Vec<Point> {
     let mut points = Vec::new();
     for point in ContentionPoint::ALL {
         if point == ContentionPoint::Fabric && policy.network().racks().len() < 2 {
@@ -80,7 +89,10 @@ pub fn points(policy: &Policy, caps: &Caps) -> Vec<Point> {
         for direction in Direction::ALL {
             let network = Network { policy, caps, direction };
             let mut worst: Option<Point> = None;
-            network.places(point, &mut |capacity, through, bound| {
+            network.places(point, &mut |at, capacity, through, bound| {
+                if !counts(at) {
+                    return;
+                }
                 let load = part(through, capacity);
                 let bound = if load.is_none() { Bound::Nothing } else { bound };
                 let place = Point { point, direction, capacity, load, bound };
@@ -127,7 +139,7 @@ struct Network<'a> {
 impl Network<'_> {
     /// Calls `give` for every point of a kind, with its capacity, the maximum traffic through it,
     /// and the limit that determines that traffic.
-    fn places(&self, point: ContentionPoint, give: &mut dyn FnMut(Bandwidth, Bandwidth, Bound)) {
+    fn places(&self, point: ContentionPoint, give: &mut dyn FnMut(Place, Bandwidth, Bandwidth, Bound)) {
         let racks = (0..self.policy.network().racks().len() as u32).map(RackId);
         match point {
             ContentionPoint::Machine => {
@@ -140,21 +152,28 @@ impl Network<'_> {
                         // The uplink, divided in proportion to the interfaces' rates.
                         let even = u128::from(uplink.bps()) * u128::from(nic.bps()) / u128::from(all.bps()).max(1);
                         let even = Bandwidth::from_bps(u64::try_from(even).unwrap_or(u64::MAX)).min(nic);
-                        if capped < nic { give(nic, capped, Bound::Cap) } else { give(nic, even, Bound::Evenly) }
+                        let at = Place::Machine(*machine);
+                        if capped < nic {
+                            give(at, nic, capped, Bound::Cap)
+                        } else {
+                            give(at, nic, even, Bound::Evenly)
+                        }
                     }
                 }
             }
             ContentionPoint::Rack => {
                 for rack in racks {
                     let (through, bound) = self.through_rack(rack);
-                    give(self.policy.network().rack(rack).uplink()[self.direction], through, bound);
+                    let uplink = self.policy.network().rack(rack).uplink()[self.direction];
+                    give(Place::Rack(rack), uplink, through, bound);
                 }
             }
             ContentionPoint::Fabric => {
                 let all = racks.clone().map(|rack| self.policy.network().rack(rack).uplink()[self.direction]).sum();
                 let below = racks.map(|rack| self.through_rack(rack).0).sum();
                 let cap = self.caps[ContentionPoint::Fabric][self.direction].min(all);
-                if cap <= below { give(all, cap, Bound::Cap) } else { give(all, below, Bound::Below) }
+                let (through, bound) = if cap <= below { (cap, Bound::Cap) } else { (below, Bound::Below) };
+                give(Place::Fabric, all, through, bound);
             }
         }
     }
@@ -199,6 +218,17 @@ mod tests {
 
     /// Five machines of 10 Gb/s send at most 50 of r2's 80 Gb/s. They can receive more than its 40
     /// Gb/s.
+    /// A service on machines of 10 Gb/s is not planned for the one of 1 Gb/s.
+    #[test]
+    fn only_machines_of_a_service_count() {
+        let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 40Gb/s, machines: [\"m[1-4]\"] } }, \
+            machines: { m4: { nic: 1Gb/s } } }\nservices: { a: { match: [ { port: 1 } ], machines: [\"m[1-3]\"] } }\n";
+        let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
+        let slowest = |points: &[Point]| points.iter().map(|point| point.capacity).min();
+        assert_eq!(slowest(&points(&policy, policy.caps())), Some(Bandwidth::from_gbps(1)));
+        assert_eq!(slowest(&points_of(&policy, policy.caps(), ServiceId(0))), Some(Bandwidth::from_gbps(10)));
+    }
+
     #[test]
     fn without_caps_neighbouring_points_limit_the_load() {
         assert_eq!(

@@ -4,8 +4,9 @@
 //! 1. no service's minimum is above the maximum of a service that it is nested in;
 //! 2. a parent's minimum is at least the sum of its children's;
 //! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric,
-//!    where the capacity is the speed or the cap, whichever is lower. A service may send from any
-//!    machine, so every machine must have room for all of them.
+//!    where the capacity is the speed or the cap, whichever is lower. A machine must have room for
+//!    all services that run there (`machines:`; a service without it runs on every machine), a rack
+//!    for all that run on one of its machines.
 //!
 //! Rule 2 makes top-level services sufficient in rule 3. Equal problems are reported once: both
 //! directions together, and all machines (or racks) of the same capacity together.
@@ -13,11 +14,16 @@
 //! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10
 //! Gb/s: the minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
-use crate::read::{ReadCaps, ReadNetwork, ReadService, direction_names, same_in_directions};
+use crate::machine_set::ids_of;
+use crate::read::{ReadCaps, ReadService, direction_names, same_in_directions};
+use crate::sweep;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use weir_document::{Field, Problems, Span};
+use weir_network::Network;
 use weir_network::names::list_names;
-use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
+use weir_network::read::ReadNetwork;
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection};
 
 /// Reports every minimum that does not fit. Values that were reported before are left out of all
 /// sums.
@@ -29,7 +35,7 @@ pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &Read
     for service in services.iter().filter(|service| !service.service.is_leaf()) {
         let children = &service.service.children;
         if !children.iter().any(|child| contradictory[child.index()]) {
-            below_its_children(service, services, problems);
+            below_its_children(network, service, services, problems);
         }
     }
     for point in ContentionPoint::ALL {
@@ -83,12 +89,12 @@ fn above_an_ancestor(service: &ReadService, services: &[ReadService], problems: 
 }
 
 /// Rule 2.
-fn below_its_children(service: &ReadService, services: &[ReadService], problems: &mut Problems) {
+fn below_its_children(network: &ReadNetwork, service: &ReadService, services: &[ReadService], problems: &mut Problems) {
     let children = || service.service.children.iter().map(|id| (id.index(), &services[id.index()]));
     for point in ContentionPoint::ALL {
         let shortfall = |direction: Direction| {
             let own = service.shares[point][direction].min;
-            let minima = minima(children(), point, direction);
+            let minima = most(&network.network, children, point, direction);
             let own_bps = own.value().unwrap_or_default();
             (!own.is_bad() && minima.sum > u128::from(own_bps.bps())).then(|| (own.span(), own_bps, minima))
         };
@@ -164,6 +170,46 @@ fn minima<'a>(
     minima
 }
 
+/// The minima of the services of a list that run at one instance of a contention point: the instance where they sum to
+/// most.
+fn most<'a, I: Iterator<Item = (usize, &'a ReadService)>>(
+    network: &Network,
+    services: impl Fn() -> I,
+    point: ContentionPoint,
+    direction: Direction,
+) -> Minima {
+    if services().all(|(_, service)| service.service.machines.is_none()) {
+        return minima(services(), point, direction);
+    }
+    let largest = sums(network, services(), point, direction).into_iter().max_by_key(|(range, sum)| {
+        // The first of equal ones.
+        (*sum, std::cmp::Reverse(range.start))
+    });
+    let at = largest.map_or(0, |(range, _)| range.start);
+    minima(services().filter(|(_, service)| runs_at(network, service, point, at)), point, direction)
+}
+
+/// The sums of minima at each instance of a contention point.
+fn sums<'a>(
+    network: &Network,
+    services: impl Iterator<Item = (usize, &'a ReadService)>,
+    point: ContentionPoint,
+    direction: Direction,
+) -> Vec<(Range<u32>, u128)> {
+    let minimum = |service: &ReadService| service.shares[point][direction].min.value().map_or(0, Bandwidth::bps);
+    sweep::sums(network, point, services.map(|(_, service)| (service.service.machines(), minimum(service))))
+}
+
+/// Whether a service runs at an instance of a contention point.
+fn runs_at(network: &Network, service: &ReadService, point: ContentionPoint, instance: u32) -> bool {
+    let Some(machines) = service.service.machines() else { return true };
+    match point {
+        ContentionPoint::Machine => machines.contains(MachineId(instance)),
+        ContentionPoint::Rack => machines.overlaps(&ids_of(&network.racks()[instance as usize])),
+        ContentionPoint::Fabric => true,
+    }
+}
+
 /// A sum as people write it. Sums above the largest [`Bandwidth`] are given in Tb/s, rounded up.
 fn rate(bps: u128) -> String {
     match u64::try_from(bps) {
@@ -175,11 +221,13 @@ fn rate(bps: u128) -> String {
 /// The source of a capacity.
 type Capacity = (Bandwidth, Option<Span>);
 
-/// Machines or racks of the same capacity.
+/// Machines or racks of the same capacities and sums.
 struct Group<'a> {
     /// The position of the capacity of the first of them.
     spans: PerDirection<Option<Span>>,
     names: Vec<&'a str>,
+    /// The index of the first of them.
+    first: u32,
 }
 
 /// Rule 3 at one contention point.
@@ -192,49 +240,75 @@ struct Fit<'a> {
 
 impl Fit<'_> {
     fn check(&self, problems: &mut Problems) {
-        let point = self.point;
-        let roots = || self.services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none());
-        // Points with the same two capacities have the same problem.
-        let mut places: BTreeMap<[Option<Bandwidth>; 2], Group<'_>> = BTreeMap::new();
-        for (name, capacities) in self.places() {
+        let network = &self.network.network;
+        let sums = Direction::ALL.map(|direction| sums(network, self.roots(), self.point, direction));
+        // Points with the same two capacities and the same two sums have the same problem.
+        type Key = ([Option<Bandwidth>; 2], [u128; 2]);
+        let mut places: BTreeMap<Key, Group<'_>> = BTreeMap::new();
+        let mut at = [0, 0];
+        for (instance, (name, capacities)) in (0..).zip(self.places()) {
+            for (at, sums) in at.iter_mut().zip(&sums) {
+                while sums[*at].0.end <= instance {
+                    *at += 1;
+                }
+            }
             let [tx, rx] = capacities;
             let spans = PerDirection { tx: tx.and_then(|(_, span)| span), rx: rx.and_then(|(_, span)| span) };
             let rates = capacities.map(|capacity| capacity.map(|(rate, _)| rate));
-            places.entry(rates).or_insert_with(|| Group { spans, names: Vec::new() }).names.push(name);
+            let key = (rates, [sums[0][at[0]].1, sums[1][at[1]].1]);
+            let group = || Group { spans, names: Vec::new(), first: instance };
+            places.entry(key).or_insert_with(group).names.push(name);
         }
-        let sums =
-            PerDirection { tx: minima(roots(), point, Direction::Tx), rx: minima(roots(), point, Direction::Rx) };
-        for ([tx, rx], Group { spans, names }) in places {
-            let capacities = PerDirection { tx, rx };
+        for (([tx, rx], sums), group) in places {
+            let (capacities, sums) = (PerDirection { tx, rx }, PerDirection { tx: sums[0], rx: sums[1] });
             let excess = |direction: Direction| {
-                let capacity = capacities[direction]?;
-                let minima = &sums[direction];
-                (minima.sum > u128::from(capacity.bps())).then(|| (capacity, spans[direction], minima.clone()))
+                let capacity = capacities[direction].filter(|capacity| sums[direction] > u128::from(capacity.bps()))?;
+                let here = self.roots().filter(|(_, service)| runs_at(network, service, self.point, group.first));
+                Some((capacity, group.spans[direction], minima(here, self.point, direction)))
             };
             for ((capacity, span, minima), list) in same_in_directions(excess) {
-                let shortfall = rate(minima.sum - u128::from(capacity.bps()));
-                let place = match point {
-                    ContentionPoint::Machine if names.len() == 1 => {
-                        format!("machine {}", list_names(names.iter().copied()))
-                    }
-                    ContentionPoint::Machine => format!("machines {}", list_names(names.iter().copied())),
-                    ContentionPoint::Rack if names.len() == 1 => format!("rack {}", list_names(names.iter().copied())),
-                    ContentionPoint::Rack => format!("racks {}", list_names(names.iter().copied())),
-                    ContentionPoint::Fabric => "the fabric".to_owned(),
-                };
-                let cause = format!(
-                    "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} \
-                     are missing: {}",
-                    direction_names(&list),
-                    rate(minima.sum),
-                    minima.list(self.services),
-                );
-                let hint = format!("lower {point} minima by {shortfall} in all, or raise the capacity");
-                match span {
-                    Some(span) => problems.error_with(minima.largest_span, cause, hint, (span, "the capacity")),
-                    None => problems.error(minima.largest_span, cause, hint),
-                }
+                self.refuse((capacity, span), &minima, &list, &group.names, problems);
             }
+        }
+    }
+
+    /// The top-level services.
+    fn roots(&self) -> impl Iterator<Item = (usize, &ReadService)> {
+        self.services.iter().enumerate().filter(|(_, service)| service.service.parent.is_none())
+    }
+
+    fn refuse(
+        &self,
+        (capacity, span): (Bandwidth, Option<Span>),
+        minima: &Minima,
+        directions: &[Direction],
+        names: &[&str],
+        problems: &mut Problems,
+    ) {
+        let point = self.point;
+        let shortfall = rate(minima.sum - u128::from(capacity.bps()));
+        let place = match point {
+            ContentionPoint::Machine if names.len() == 1 => format!("machine {}", list_names(names.iter().copied())),
+            ContentionPoint::Machine => format!("machines {}", list_names(names.iter().copied())),
+            ContentionPoint::Rack if names.len() == 1 => format!("rack {}", list_names(names.iter().copied())),
+            ContentionPoint::Rack => format!("racks {}", list_names(names.iter().copied())),
+            ContentionPoint::Fabric => "the fabric".to_owned(),
+        };
+        let cause = format!(
+            "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} \
+             are missing: {}",
+            direction_names(directions),
+            rate(minima.sum),
+            minima.list(self.services),
+        );
+        let mut hint = format!("lower {point} minima by {shortfall} in all, or raise the capacity");
+        let everywhere = minima.parts.iter().any(|(_, id)| self.services[*id].service.machines.is_none());
+        if point != ContentionPoint::Fabric && minima.parts.len() > 1 && everywhere {
+            hint.push_str("; if a service does not run on every machine, name its `machines`");
+        }
+        match span {
+            Some(span) => problems.error_with(minima.largest_span, cause, hint, (span, "the capacity")),
+            None => problems.error(minima.largest_span, cause, hint),
         }
     }
 

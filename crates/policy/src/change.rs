@@ -89,7 +89,7 @@ impl Policy {
         written.settings.retain(|(known, _)| known != path);
         written.settings.push((path.to_owned(), value.to_owned()));
         let (changed, _) = Self::from_written(written)?;
-        if changed.network != self.network {
+        if (&changed.network, &changed.wiring) != (&self.network, &self.wiring) {
             return Err(refuse(
                 format!("{path}={value}: the network would be another one"),
                 "racks, machines and their speeds do not change at run time; change shares or caps",

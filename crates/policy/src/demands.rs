@@ -9,7 +9,7 @@
 //! Worked example: in the policy of Parley's Fig 1, `m1,dfs,tx,unlimited` alone means that only
 //! machine `m1` sends, only for `dfs`, as much as it gets.
 
-use crate::model::Policy;
+use crate::model::{Place, Policy};
 use std::collections::BTreeMap;
 use std::ops::Index;
 use std::path::Path;
@@ -145,6 +145,13 @@ impl Reader<'_> {
         else {
             return;
         };
+        if !self.policy.runs_at(service, Place::Machine(machine)) && demand > Bandwidth::ZERO {
+            let (service, machine) =
+                (self.policy.services().get(service).path(), self.policy.network().machine(machine).name());
+            let cause = format!("service `{service}` does not run on machine `{machine}`");
+            self.problems.error(row, cause, "remove the row, or add the machine to the service's `machines`");
+            return;
+        }
         if let Some((_, first)) = self.rows.get(&(machine, service, direction)) {
             let line = self.problems.source().position(first.start).line;
             let label = (*first, "first here");

@@ -2,7 +2,7 @@
 //!
 //! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on
 //! the platform, the compiler or the order of the file, and must cover names, capacities, services,
-//! filters, shares, caps and the weights of senders, by which a receiver's share is divided:
+//! filters, shares, machines, caps and the weights of senders, by which a receiver's share is divided:
 //! senders that disagree on those would divide it against the policy. It leaves out content that
 //! changes neither ids nor shares: comments, addresses, switches' buffers, tenants, latency targets, levels, and the
 //! intervals and bursts of shapers. Those decide how soon and how smoothly a host reaches its
@@ -16,6 +16,7 @@
 //! Source: FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>; the empty text hashes to the
 //! offset basis 0xcbf29ce484222325, `a` to 0xaf63dc4c8601ec8c.
 
+use crate::machine_set::MachineSet;
 use crate::model::{Caps, Services, Sharing};
 use std::fmt::{self, Write};
 use weir_network::Network;
@@ -70,6 +71,9 @@ fn write(out: &mut impl Write, sharing: Sharing, network: &Network, services: &S
                 let weight = share.weight.thousandths();
                 writeln!(out, "share {point} {direction} {} {} {weight}", share.min.bps(), share.max.bps())?;
             }
+        }
+        for range in service.machines().into_iter().flat_map(MachineSet::ranges) {
+            writeln!(out, "machines {} {}", range.start, range.end)?;
         }
         for (machine, weight) in service.senders() {
             writeln!(out, "sender {} {}", network.machine(*machine).name(), weight.thousandths())?;

@@ -80,16 +80,6 @@ pub(crate) fn prefix(text: &str) -> Result<IpNet, Refusal> {
     Ok(net)
 }
 
-/// Reads an address.
-pub(crate) fn ip(text: &str) -> Result<IpAddr, Refusal> {
-    let refuse = |cause: &str| Refusal::new(format!("{} {cause}", quote(text)), "write for example `10.0.0.1`");
-    let address: IpAddr = text.parse().map_err(|_| refuse("is not an IP address"))?;
-    if address.is_unspecified() || address.is_multicast() {
-        return Err(refuse("is not the address of one machine"));
-    }
-    Ok(address)
-}
-
 /// Reads a glob over interface names. The kernel keeps 15 characters of a name.
 pub(crate) fn interface(text: &str) -> Result<String, Refusal> {
     let refuse = |cause: String| {
@@ -132,7 +122,7 @@ macro_rules! checks {
         })*
     };
 }
-checks!(check_protocol => protocol, check_ports => ports, check_prefix => prefix, check_ip => ip,
+checks!(check_protocol => protocol, check_ports => ports, check_prefix => prefix,
         check_interface => interface, check_cgroup => cgroup);
 
 #[cfg(test)]
@@ -161,7 +151,6 @@ mod tests {
             (check_protocol("256"), "`256` is not a protocol"),
             (check_prefix("10.0.0.1/8"), "the prefix `10.0.0.1/8` has bits set behind its length"),
             (check_prefix("10.0.0.0/33"), "`10.0.0.0/33` is not an address prefix"),
-            (check_ip("224.0.0.1"), "`224.0.0.1` is not the address of one machine"),
             (check_interface("a b"), "the interface `a b` has ` ` in it"),
             (check_interface("0123456789abcdef"), "the interface `0123456789abcdef` is longer than 15 characters"),
             (check_cgroup("a"), "`a` does not start with `/`"),

@@ -7,13 +7,12 @@
 use crate::filter_syntax as syntax;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, List, Map, Record, Shape};
+use weir_network::language::NETWORK;
 use weir_network::names;
 use weir_units::{Bytes, Duration};
 
 /// Bytes of a policy file. A policy of 100,000 services takes about 10 MB.
 pub const MAX_FILE: u64 = 16 << 20;
-/// Machines of a network.
-pub const MAX_MACHINES: usize = 100_000;
 /// Services of a policy, leaves and inner ones.
 pub const MAX_SERVICES: usize = 100_000;
 /// Filters of one service.
@@ -23,6 +22,9 @@ pub const MAX_ALL_FILTERS: usize = 200_000;
 /// Weights of senders in a policy, ranges written out: as many as ten for every service of the
 /// largest policy.
 pub const MAX_SENDERS: usize = 1_000_000;
+/// Machines that all services' `machines` name together, ranges written out: as many as a hundred for every service of
+/// the largest policy.
+pub const MAX_SERVICE_MACHINES: usize = 10_000_000;
 /// The shortest interval of a receive meter: a few round trips of a datacenter. Shorter ones
 /// measure single packets.
 pub const MIN_INTERVAL: Duration = Duration::from_micros(10);
@@ -34,20 +36,9 @@ pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub const MIN_BURST: Bytes = Bytes::new(1_514);
 /// The largest burst of a limiter: 20 ms at 100 Gb/s. A longer one is a load.
 pub const MAX_BURST: Bytes = Bytes::new(256 << 20);
-/// The smallest buffer of a switch's port: one full Ethernet frame without its check sequence.
-pub const MIN_BUFFER: Bytes = Bytes::new(1_514);
-/// The largest buffer of a switch's port, as in a scenario: the deepest switches have a few
-/// gigabytes for all ports.
-pub const MAX_BUFFER: Bytes = Bytes::new(10_000_000_000);
 
 static NAME: Scalar =
     Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "m1" };
-static MACHINE_RANGE: Scalar = Scalar::Checked {
-    what: "a machine or a range of machines",
-    check: names::check_range,
-    pattern: names::RANGE_PATTERN,
-    example: "m1",
-};
 static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
 static LIMIT: Scalar = Scalar::Rate { unlimited: true, zero: false };
 static WEIGHT: Scalar = Scalar::Weight;
@@ -78,8 +69,8 @@ pub static POLICY: Record = Record {
         ),
         Key::required(
             "network",
-            Shape::Record(&NETWORK),
-            "Racks and machines.",
+            Shape::Choice(&NETWORK),
+            "The network: racks and machines, or a topology.",
             "network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }",
         ),
         Key::required(
@@ -103,118 +94,13 @@ pub static POLICY: Record = Record {
     ],
 };
 
-static NETWORK: Record = Record {
-    id: "network",
-    what: "a network",
-    doc: "Machines in racks, racks on a fabric.",
-    keys: &[
-        Key::optional(
-            "nic",
-            RATE_OR_RATES,
-            "The speed of every machine's network interface, unless `machines` gives another.",
-            "nic: 10Gb/s",
-        ),
-        Key::required(
-            "racks",
-            Shape::Map(&RACKS),
-            "The racks, by name.",
-            "racks: { r1: { uplink: 80Gb/s, machines: [\"m[1-10]\"] } }",
-        ),
-        Key::optional(
-            "machines",
-            Shape::Map(&MACHINES),
-            "Properties of single machines or ranges of them.",
-            "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
-        ),
-        Key::optional(
-            "switches",
-            Shape::Record(&SWITCHES),
-            "The properties of the network's switches, for plans.",
-            "switches: { buffer: 256kB }",
-        ),
-    ],
-};
-
-static SWITCHES: Record = Record {
-    id: "switches",
-    what: "the switches",
-    doc: "The properties of the network's switches. Plans depend on them; shares do not.",
-    keys: &[Key::optional(
-        "buffer",
-        Shape::OneOf(&[Shape::Scalar(&SIZE), Shape::Record(&PORT_BUFFERS)]),
-        "The bytes that each port can queue, from 1514B: the part of a shared buffer that one full port gets.",
-        "buffer: 256kB",
-    )],
-};
-static PORT_BUFFERS: Record = Record {
-    id: "port-buffers",
-    what: "the buffers of ports",
-    doc: "The bytes that a port can queue, by contention point; unknown where not written.",
-    keys: &[
-        Key::optional("machine", Shape::Scalar(&SIZE), "Each port towards a machine.", "machine: 256kB"),
-        Key::optional("rack", Shape::Scalar(&SIZE), "Each port of a rack's uplink, at both ends.", "rack: 4MB"),
-    ],
-};
-
-const RATE_OR_RATES: Shape = Shape::OneOf(&[Shape::Scalar(&RATE), Shape::Record(&RATES)]);
-static RATES: Record = Record {
-    id: "rates",
-    what: "a pair of rates",
-    doc: "A rate for each direction, seen from the machine or the rack.",
-    keys: &[
-        Key::required("tx", Shape::Scalar(&RATE), "Transmit.", "tx: 10Gb/s"),
-        Key::required("rx", Shape::Scalar(&RATE), "Receive.", "rx: 10Gb/s"),
-    ],
-};
-
-static RACKS: Map = Map { what: "a mapping of racks by name", name: &NAME, value: Shape::Record(&RACK), min: 1 };
-static RACK: Record = Record {
-    id: "rack",
-    what: "a rack",
-    doc: "Machines behind one uplink.",
-    keys: &[
-        Key::required(
-            "uplink",
-            RATE_OR_RATES,
-            "The speed to and from the fabric; several uplinks count as one pipe.",
-            "uplink: 80Gb/s",
-        ),
-        Key::required(
-            "machines",
-            Shape::List(&MACHINE_NAMES),
-            "The machines in it: names, or ranges such as `m[1-10]`.",
-            "machines: [m1, m2]",
-        ),
-    ],
+static MACHINE_RANGE: Scalar = Scalar::Checked {
+    what: "a machine or a range of machines",
+    check: names::check_range,
+    pattern: names::RANGE_PATTERN,
+    example: "m1",
 };
 static MACHINE_NAMES: List = List { what: "a list of machines", item: Shape::Scalar(&MACHINE_RANGE), min: 1 };
-
-static MACHINES: Map = Map {
-    what: "a mapping of machines by name or range",
-    name: &MACHINE_RANGE,
-    value: Shape::Record(&MACHINE),
-    min: 0,
-};
-static MACHINE: Record = Record {
-    id: "machine",
-    what: "a machine",
-    doc: "Properties of a machine.",
-    keys: &[
-        Key::optional("nic", RATE_OR_RATES, "The speed of its network interface.", "nic: 25Gb/s"),
-        Key::optional(
-            "address",
-            Shape::Scalar(&Scalar::Checked {
-                what: "an IP address",
-                check: syntax::check_ip,
-                pattern: r"^[0-9A-Fa-f:.]+$",
-                example: "10.0.0.1",
-            }),
-            "The address at which its agent receives reports of the rack's other machines.",
-            "address: 10.0.0.1",
-        ),
-    ],
-};
-
 static SERVICES: Map =
     Map { what: "a mapping of services by name", name: &NAME, value: Shape::Record(&SERVICE), min: 1 };
 static SERVICE: Record = Record {
@@ -227,6 +113,13 @@ static SERVICE: Record = Record {
             Shape::List(&FILTERS),
             "The packets that belong to it: any of these filters.",
             "match: [ { protocol: tcp, port: 80 } ]",
+        ),
+        Key::optional(
+            "machines",
+            Shape::List(&MACHINE_NAMES),
+            "The machines on which it runs: names, or ranges such as `m[1-10]`; where not written, those of the \
+             service that it is nested in, or every machine. It has guarantees there only.",
+            "machines: [\"m[1-10]\"]",
         ),
         Key::optional("machine", Shape::Record(&LEVEL_SHARE), "Its share of each machine.", "machine: { min: 3Gb/s }"),
         Key::optional(

@@ -49,15 +49,18 @@ mod digest;
 mod filter_syntax;
 mod glob;
 pub mod language;
+mod machine_set;
 mod model;
 mod overlap;
 mod read;
+mod sweep;
 mod write;
 
 pub use demands::Demands;
+pub use machine_set::MachineSet;
 pub use model::{
-    Caps, LatencyTarget, Match, Policy, Protocol, QosLevel, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
-    Tenant,
+    Caps, LatencyTarget, Match, Place, Policy, Protocol, QosLevel, RECEIVE_PERCENT, Service, Services, Shaper, Share,
+    Sharing, Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

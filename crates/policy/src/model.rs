@@ -12,11 +12,14 @@
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
 use crate::change::Written;
+use crate::machine_set::{MachineSet, ids_of};
+use crate::sweep;
 use std::fmt;
 use std::sync::Arc;
 use weir_document::{Source, Span};
-use weir_network::Network;
+use weir_network::graph::Graph;
 use weir_network::names::{find, index_by_name};
+use weir_network::{Network, Wiring};
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, PerPoint, RackId, ServiceId,
     Weight,
@@ -27,6 +30,7 @@ use weir_units::{
 pub struct Policy {
     pub(crate) sharing: Sharing,
     pub(crate) network: Network,
+    pub(crate) wiring: Wiring,
     pub(crate) services: Services,
     pub(crate) caps: Caps,
     pub(crate) tenants: Vec<Tenant>,
@@ -42,6 +46,14 @@ impl Policy {
     /// Racks and machines.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+    /// The network's links, as far as the file states them.
+    pub fn wiring(&self) -> &Wiring {
+        &self.wiring
+    }
+    /// Hosts, switches and links of the network. Host i is machine i.
+    pub fn graph(&self) -> Arc<Graph> {
+        self.wiring.graph(&self.network)
     }
     /// The tree of services.
     pub fn services(&self) -> &Services {
@@ -78,10 +90,44 @@ impl Policy {
         };
         usable.min(self.caps[ContentionPoint::Machine][direction])
     }
-    /// The guarantee at each instance of a contention point: the sum of the top-level services'
-    /// minima.
+    /// The largest guarantee at an instance of a contention point: the sum of the minima of the
+    /// top-level services that run there.
     pub fn guaranteed(&self, point: ContentionPoint, direction: Direction) -> Bandwidth {
-        self.services.roots().iter().map(|id| self.services.get(*id).share(point, direction).min).sum()
+        let roots = self.services.roots().iter().map(|id| self.services.get(*id));
+        let minima = roots.map(|service| (service.machines(), service.share(point, direction).min.bps()));
+        let largest = sweep::sums(&self.network, point, minima).into_iter().map(|(_, sum)| sum).max();
+        Bandwidth::from_bps(largest.and_then(|sum| u64::try_from(sum).ok()).unwrap_or(0))
+    }
+    /// Whether a service runs at an instance of a contention point.
+    pub fn runs_at(&self, service: ServiceId, place: Place) -> bool {
+        let Some(machines) = self.services.get(service).machines() else { return true };
+        match place {
+            Place::Machine(machine) => machines.contains(machine),
+            Place::Rack(rack) => machines.overlaps(&ids_of(self.network.rack(rack))),
+            Place::Fabric => true,
+        }
+    }
+    /// The share of a service at an instance of a contention point: without a guarantee where it
+    /// does not run. Traffic that matches a service there is limited as the service is.
+    pub fn share_at(&self, service: ServiceId, place: Place, direction: Direction) -> Share {
+        let share = self.services.get(service).share(place.point(), direction);
+        match self.runs_at(service, place) {
+            true => share,
+            false => Share { min: Bandwidth::ZERO, ..share },
+        }
+    }
+    /// How many machines of an instance of a contention point a service runs on.
+    pub fn machines_running(&self, service: ServiceId, place: Place) -> usize {
+        let ids = match place {
+            Place::Machine(MachineId(id)) => id..id + 1,
+            Place::Rack(rack) => ids_of(self.network.rack(rack)),
+            Place::Fabric => 0..self.network.machines().len() as u32,
+        };
+        self.services.get(service).machines().map_or(ids.len(), |machines| machines.count_in(&ids))
+    }
+    /// Whether some service runs on some machines only.
+    pub fn has_placements(&self) -> bool {
+        self.services.all().iter().any(|service| service.machines.is_some())
     }
     /// The position of the largest part of the receiving machines' guarantee; `None` without a
     /// guarantee.
@@ -115,6 +161,28 @@ impl Policy {
 /// shapers throttle senders when more arrives, and usage cannot exceed the link: at 95 it still
 /// distinguishes a full link from one that is not (`docs/design/interface-meter.md`).
 pub const RECEIVE_PERCENT: u128 = 95;
+
+/// An instance of a contention point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A machine's interface.
+    Machine(MachineId),
+    /// A rack's uplink.
+    Rack(RackId),
+    /// The fabric.
+    Fabric,
+}
+
+impl Place {
+    /// The kind of contention point.
+    pub fn point(self) -> ContentionPoint {
+        match self {
+            Self::Machine(_) => ContentionPoint::Machine,
+            Self::Rack(_) => ContentionPoint::Rack,
+            Self::Fabric => ContentionPoint::Fabric,
+        }
+    }
+}
 
 /// Caps per contention point and direction; [`Bandwidth::UNLIMITED`] where none is written.
 pub type Caps = PerPoint<PerDirection<Bandwidth>>;
@@ -226,6 +294,7 @@ pub struct Service {
     pub(crate) level: Option<QosLevel>,
     pub(crate) shaper: Shaper,
     pub(crate) senders: Vec<(MachineId, Weight)>,
+    pub(crate) machines: Option<Arc<MachineSet>>,
 }
 
 impl Service {
@@ -273,6 +342,10 @@ impl Service {
     /// children.
     pub fn shaper(&self) -> Shaper {
         self.shaper
+    }
+    /// The machines on which it runs; `None` for every machine.
+    pub fn machines(&self) -> Option<&MachineSet> {
+        self.machines.as_deref()
     }
     /// The sending machines whose weight at its receivers is not 1, ascending; see
     /// [`Policy::sender_weight`].

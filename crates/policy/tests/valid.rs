@@ -257,3 +257,54 @@ fn buffers_of_ports() {
     assert_eq!(buffers("  switches: { buffer: 256kB }"), [Some(256_000), Some(256_000)]);
     assert_eq!(buffers("  switches: { buffer: { rack: 4MB } }"), [None, Some(4_000_000)]);
 }
+
+/// 20 services of 2 Gb/s, each on 4 of 40 machines of 10 Gb/s.
+fn on_four_of_forty(machines: bool) -> String {
+    let mut text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 100Gb/s, machines: [\"m[1-40]\"] } } }\n\
+        services:\n"
+        .to_owned();
+    for service in 0..20 {
+        let first = service % 10 * 4 + 1;
+        let on = if machines { format!(", machines: [\"m[{first}-{}]\"]", first + 3) } else { String::new() };
+        let _ =
+            writeln!(text, "  s{service}: {{ match: [ {{ port: {} }} ], machine: {{ min: 2Gb/s }}{on} }}", service + 1);
+    }
+    text
+}
+
+#[test]
+fn services_have_guarantees_on_their_machines_only() {
+    let policy = read(&on_four_of_forty(true));
+    let (s9, m40) = (policy.services().named("s9").expect("a service"), MachineId(39));
+    assert_eq!(policy.guaranteed(ContentionPoint::Machine, Direction::Rx), gbps("4Gb/s"));
+    let min = |machine| policy.share_at(s9, weir_policy::Place::Machine(machine), Direction::Tx).min;
+    assert_eq!([min(m40), min(MachineId(0))], [gbps("2Gb/s"), Bandwidth::ZERO]);
+    let errors = Policy::parse("policy.yaml", &on_four_of_forty(false)).expect_err("40 Gb/s do not fit 10 Gb/s");
+    let [error] = errors.all() else { panic!("{errors}") };
+    assert!(error.cause().contains("they sum to 40 Gb/s, the capacity is 10 Gb/s"), "{error:?}");
+    assert!(error.hint().contains("name its `machines`"), "{error:?}");
+    // One service more on m1 to m4, and three of them are above their interfaces.
+    let more = on_four_of_forty(true)
+        + "  more: { match: [ { port: 99 } ], machine: { min: 7Gb/s }, machines: [\"m[2-9]\"] }\n";
+    let errors = Policy::parse("policy.yaml", &more).expect_err("11 Gb/s do not fit 10 Gb/s");
+    assert!(errors.all()[0].cause().starts_with("the minima do not fit machines `m2`, `m3`, `m4`, `m5`, `m6`"));
+}
+
+/// Children on different machines need the larger of their minima, not the sum.
+#[test]
+fn children_on_other_machines_do_not_add_up() {
+    let text = |b: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 40Gb/s, machines: [\"m[1-4]\"] }} }} }}\n\
+             services:\n  p:\n    machine: {{ min: 4Gb/s }}\n    machines: [\"m[1-4]\"]\n    services:\n      \
+             a: {{ match: [ {{ port: 1 }} ], machine: {{ min: 4Gb/s }}, machines: [\"m[1-2]\"] }}\n      \
+             b: {{ match: [ {{ port: 2 }} ], machine: {{ min: 3Gb/s }}, machines: [{b}] }}\n"
+        )
+    };
+    let policy = read(&text("m3, m4"));
+    let digest = policy.digest();
+    assert_ne!(read(&text("m3")).digest(), digest);
+    assert_eq!(read(&text("m4, m3")).digest(), digest);
+    let errors = Policy::parse("policy.yaml", &text("m2, m3")).expect_err("both on m2");
+    assert!(errors.all()[0].cause().contains("sum to 7 Gb/s"), "{errors}");
+}

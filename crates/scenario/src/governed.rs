@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use weir_network::topology::Links;
 use weir_policy::Policy;
-use weir_units::{Bytes, Duration, MachineId};
+use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
 /// The part of a scenario that depends on a policy.
 #[derive(Debug, Clone)]
@@ -23,14 +23,21 @@ pub struct Governed {
     /// The events of the policy and of its enforcement, by time; in file order where times are
     /// equal.
     pub events: Vec<ControlEvent>,
-    /// The properties of links that the policy does not give.
-    pub links: Links,
+    /// The links between the policy's racks; `None` over a topology, which has links of its own.
+    pub links: Option<Links>,
     /// The services' long-lived transfers, in file order.
     pub transfers: Vec<ServiceTransfers>,
     /// Real servers and clients, in file order; only the lab runs them.
     pub applications: Vec<Application>,
     /// The measured rack.
     pub measure: Measure,
+}
+
+impl Governed {
+    /// The path of a service, such as `dfs/hbase`.
+    pub fn service_path(&self, service: ServiceId) -> &str {
+        self.policy.services().get(service).path()
+    }
 }
 
 /// The marking threshold of switches' queues where a scenario gives none and machine shapers use

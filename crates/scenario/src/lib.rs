@@ -1,8 +1,8 @@
 //! Scenarios: the traffic over a network, its duration, and the measurement.
 //!
-//! A scenario is data. It runs over a policy's network, in the simulator or in the lab with the
-//! same kind of result, so that the two can be compared; or over a network of its own, in the
-//! simulator.
+//! A scenario is data. It runs over the network of a policy, in the simulator or in the lab with the
+//! same kind of result, so that the two can be compared; or, in the simulator, over a network of its
+//! own, with a policy or without.
 //!
 //! | module | contents |
 //! |---|---|
@@ -53,7 +53,7 @@ pub use governed::{
     ShaperSettings, Stale,
 };
 pub use model::{
-    Application, Change, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
+    Application, Change, LabScenario, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

@@ -1,9 +1,8 @@
 //! The valid scenario.
 //!
-//! A scenario has a [`Graph`] whether it runs over the network of a policy ([`Governed`]) or over
-//! one of its own, and [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on that graph. The
-//! parts that only policies have (services' long-lived transfers as the lab runs them, enforcement,
-//! the measured rack) are in [`Governed`].
+//! A scenario is a network, a [`Graph`], with [`Traffic`], [`NetworkEvent`]s and a [`Measurement`] on
+//! it; optionally a policy and its enforcement ([`Governed`]), over the policy's network or over one of
+//! the scenario's own. A scenario that the lab can run is a [`LabScenario`].
 
 use crate::governed::{Enforcement, Governed};
 use std::path::Path;
@@ -70,6 +69,20 @@ impl Scenario {
     pub fn simulator_only(&self) -> Option<&str> {
         self.simulator_only.as_deref()
     }
+    /// The scenario as the lab runs it.
+    ///
+    /// # Errors
+    /// The reason why only the simulator can run it.
+    pub fn for_lab(&self) -> Result<LabScenario<'_>, &str> {
+        match (&self.simulator_only, &self.governed) {
+            (Some(reason), _) => Err(reason),
+            (None, Some(governed)) => match governed.links {
+                Some(links) => Ok(LabScenario { scenario: self, governed, links }),
+                None => Err("its network is not given by racks"),
+            },
+            (None, None) => Err("it has no policy"),
+        }
+    }
 
     /// The part that only the lab can run, with its position; `None` if the simulator can, too.
     pub fn lab_only(&self) -> Option<&Diagnostic> {
@@ -89,47 +102,9 @@ impl Scenario {
         self.flow_groups.iter().map(|group| group.name.as_str()).chain(applications).collect()
     }
 
-    /// The part that depends on a policy, for callers that accept only such scenarios.
-    fn under_policy(&self) -> &Governed {
-        match &self.governed {
-            Some(governed) => governed,
-            None => panic!("scenario {} has no policy", self.name),
-        }
-    }
-    /// The policy, already valid.
-    ///
-    /// # Panics
-    /// If the scenario has none; see [`Scenario::governed`].
-    pub fn policy(&self) -> &Arc<Policy> {
-        &self.under_policy().policy
-    }
-    /// The policy's file (agents of the lab read it again).
-    ///
-    /// # Panics
-    /// If the scenario has no policy; see [`Scenario::governed`].
-    pub fn policy_path(&self) -> &Path {
-        &self.under_policy().policy_path
-    }
     /// The enforcement of the policy; none without a policy.
     pub fn enforcement(&self) -> Enforcement {
         self.governed.as_ref().map_or(Enforcement::None, |governed| governed.enforcement)
-    }
-    /// The properties of links that the policy does not give.
-    ///
-    /// # Panics
-    /// If the scenario has no policy; see [`Scenario::governed`].
-    pub fn links(&self) -> Links {
-        self.under_policy().links
-    }
-    /// The marking threshold of switches' ports: Parley's if the scenario gives none and hosts are
-    /// shaped.
-    ///
-    /// # Panics
-    /// If the scenario has no policy; see [`Scenario::governed`].
-    pub fn marks_above(&self) -> Option<Bytes> {
-        let written = self.links().queue.mark;
-        let shaped = self.enforcement() != Enforcement::None;
-        written.or(shaped.then_some(crate::governed::MARK))
     }
     /// The services' long-lived transfers, in file order: all traffic unless
     /// [`Scenario::simulator_only`] names more; none without a policy.
@@ -144,12 +119,50 @@ impl Scenario {
     pub fn applications(&self) -> &[Application] {
         self.governed.as_ref().map_or(&[], |governed| &governed.applications)
     }
+}
+
+/// A scenario that the lab can run: a policy over racks.
+#[derive(Debug, Clone, Copy)]
+pub struct LabScenario<'a> {
+    scenario: &'a Scenario,
+    governed: &'a Governed,
+    links: Links,
+}
+
+impl<'a> LabScenario<'a> {
+    /// The part that depends on the policy.
+    pub fn governed(&self) -> &'a Governed {
+        self.governed
+    }
+    /// The policy, already valid.
+    pub fn policy(&self) -> &'a Arc<Policy> {
+        &self.governed.policy
+    }
+    /// The policy's file (agents of the lab read it again).
+    pub fn policy_path(&self) -> &'a Path {
+        &self.governed.policy_path
+    }
+    /// The properties of the links between racks.
+    pub fn links(&self) -> Links {
+        self.links
+    }
+    /// The marking threshold of switches' ports: Parley's if the scenario gives none and hosts are
+    /// shaped.
+    pub fn marks_above(&self) -> Option<Bytes> {
+        let shaped = self.scenario.enforcement() != Enforcement::None;
+        self.links.queue.mark.or(shaped.then_some(crate::governed::MARK))
+    }
     /// The measurement.
-    ///
-    /// # Panics
-    /// If the scenario has no policy; see [`Scenario::measurement`].
     pub fn measure(&self) -> Measure {
-        self.under_policy().measure
+        self.governed.measure
+    }
+}
+
+impl std::ops::Deref for LabScenario<'_> {
+    type Target = Scenario;
+
+    fn deref(&self) -> &Scenario {
+        self.scenario
     }
 }
 

@@ -97,8 +97,9 @@ fn a_policy_changes_step_by_step() {
         let max = service("b").share(ContentionPoint::Fabric, Direction::Tx).max;
         (max, service("a").share(ContentionPoint::Machine, Direction::Tx).weight.to_string())
     };
-    let mut policies = vec![of(scenario.policy())];
-    for event in &scenario.governed().expect("a policy").events {
+    let governed = scenario.governed().expect("a policy");
+    let mut policies = vec![of(&governed.policy)];
+    for event in &governed.events {
         if let ControlChange::Policy(change) = &event.change {
             policies.push(of(&change.policy));
         }

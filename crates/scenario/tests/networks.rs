@@ -304,10 +304,19 @@ fn under_a_policy_the_simulator_runs_everything_and_the_lab_gives_its_reason() {
     let scenario =
         read(&text("links: { spines: 2, queue: { discipline: strict-priority, buffer: 64kB } }\n", "")).expect("good");
     assert_eq!(scenario.graph().cables[0].a_to_b.queue.discipline, Discipline::StrictPriority);
-    assert_eq!(scenario.links().queue.buffer, Bytes::new(64_000));
+    let links = scenario.governed().and_then(|governed| governed.links).expect("racks");
+    assert_eq!(links.queue.buffer, Bytes::new(64_000));
     let links: Vec<_> = scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect();
     assert_eq!(links, ["r1->spine0", "r1->spine1"]);
     assert_eq!(scenario.flow_groups()[0].service, Some(scenario.transfers()[0].service));
+}
+
+/// The policy over a star of its own.
+fn own_network(star: &str, rest: &str) -> String {
+    refused(&format!(
+        "scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\nnetwork: {{ topology: star, {star} }}\n{rest}\
+         traffic: [ {{ service: a, from: m1, to: m2 }} ]\nmeasure: {{ rack: r1, direction: tx, every: 1ms }}\n"
+    ))
 }
 
 macro_rules! refusals {
@@ -410,7 +419,18 @@ refusals! {
     measured_rack: changed("measure: {", "measure: { rack: leaf0,");
     sample_too_long: changed("every: 1ms, links", "every: 2s, links");
     starts_after_the_end: changed("size: 64kB, every", "size: 64kB, start: 1s, every");
-    both_networks: changed("network:\n", "policy: p.yaml\nnetwork:\n");
+    machine_without_a_host: own_network("hosts: 3, host-link: { rate: 1Gb/s }", "");
+    machines_of_two_hosts: own_network("hosts: 3, host-link: { rate: 1Gb/s }",
+                                       "machines: { \"m[1-3]\": \"h[0-1]\" }\n");
+    a_machine_mapped_twice: own_network("hosts: 3, host-link: { rate: 1Gb/s }",
+                                        "machines: { \"m[1-3]\": \"h[0-2]\", m2: h1 }\n");
+    racks_on_one_switch: own_network("hosts: 3, host-link: { rate: 1Gb/s }",
+                                     "machines: { \"m[1-3]\": \"h[0-2]\" }\n");
+    links_beside_a_network: own_network("hosts: 3, host-link: { rate: 1Gb/s }", "links: { spines: 2 }\n");
+    mapping_without_a_network: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\nmachines: { m1: h1 }\n\
+                                        traffic: [ { service: a, from: r1, to: r2 } ]\nmeasure: { rack: r1, \
+                                        direction: tx, every: 1ms }\n");
+    policy_over_a_network_without_services: changed("network:\n", "policy: p.yaml\nnetwork:\n");
     neither_network: refused("scenario: 1\nname: test\nduration: 1s\ntraffic: [ { from: a, to: b } ]\n");
     no_service_under_a_policy: refused("scenario: 1\nname: t\npolicy: p.yaml\nduration: 1s\ntraffic: [ { from: r1, \
                                         to: r2 } ]\nmeasure: { rack: r1, direction: tx, every: 1ms }\n");

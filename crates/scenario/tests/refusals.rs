@@ -53,17 +53,18 @@ fn reads_every_key() {
     let scenario = read(GOOD).expect("good");
     assert_eq!((scenario.name(), scenario.seed(), scenario.duration()), ("test", 1, Duration::from_secs(60)));
     assert_eq!(scenario.enforcement(), Enforcement::Parley);
-    assert_eq!(scenario.policy_path(), Path::new("some/test.policy.yaml"));
+    let governed = scenario.governed().expect("a policy");
+    assert_eq!(governed.policy_path, Path::new("some/test.policy.yaml"));
     assert_eq!(
-        scenario.links(),
-        Links {
+        governed.links,
+        Some(Links {
             delay: Duration::from_micros(5),
             queue: QueueSpec { buffer: Bytes::new(100_000), ..QueueSpec::default() },
             mtu: Bytes::new(9000),
             spines: 2
-        }
+        })
     );
-    let network = scenario.policy().network();
+    let network = governed.policy.network();
     let id = |name: &str| network.machine_named(name).expect("a machine");
     let [a, b] = scenario.transfers() else { panic!("two flow groups") };
     assert_eq!((a.from.len(), a.to.len(), a.pattern, a.flows), (10, 11, Pattern::FullMesh, 1));
@@ -72,8 +73,8 @@ fn reads_every_key() {
     assert_eq!(b.from, ["s1", "s2", "s3", "s10"].map(id));
     assert_eq!(b.to, ["d1", "d2", "d3", "d4"].map(id));
     assert_eq!(b.pairs()[3], (id("s10"), id("d4")));
-    assert_eq!(scenario.measure().direction, Direction::Rx);
-    assert_eq!(network.rack(scenario.measure().rack).name(), "r1");
+    assert_eq!(governed.measure.direction, Direction::Rx);
+    assert_eq!(network.rack(governed.measure.rack).name(), "r1");
 }
 
 #[test]
@@ -84,7 +85,8 @@ fn the_scenario_of_fig_14() {
     assert_eq!(scenario.transfers()[0].pairs().len(), 100);
     // `receivers` comes before `senders`.
     assert_eq!(scenario.transfers()[0].pairs()[0], (MachineId(10), MachineId(0)));
-    assert_eq!(scenario.policy().network().rack(scenario.measure().rack).name(), "senders");
+    let governed = scenario.governed().expect("a policy");
+    assert_eq!(governed.policy.network().rack(governed.measure.rack).name(), "senders");
 }
 
 #[test]

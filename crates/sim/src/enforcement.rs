@@ -24,9 +24,9 @@ use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_datapath::ShaperConfig;
 use weir_network::Graph;
-use weir_policy::Policy;
+use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_units::{ContentionPoint, Direction, Duration, MachineId, SimTime};
+use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks that an enforcement needs.
 pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {
@@ -83,9 +83,17 @@ impl<'a> Enforcer<'a> {
         world.set_shapers(config);
         // EyeQ has a meter of the interface instead.
         if self.governed.enforcement != Enforcement::EyeQ {
-            let tree = Arc::new(ShareTree::of_services(&self.policy, ContentionPoint::Machine, Direction::Tx));
+            let mut everywhere = None;
+            let mut tree = |machine| {
+                let of =
+                    |machine| Arc::new(ShareTree::of_services(&self.policy, Place::Machine(machine), Direction::Tx));
+                match self.policy.has_placements() {
+                    true => of(machine),
+                    false => Arc::clone(everywhere.get_or_insert_with(|| of(machine))),
+                }
+            };
             let capacity = |machine| self.policy.machine_capacity(machine, Direction::Tx);
-            world.set_interface_shares(&tree, capacity);
+            world.set_interface_shares(&mut tree, capacity);
             for machine in (0..world.host_count() as u32).map(MachineId) {
                 world.set_pace(HostId(machine.0), capacity(machine));
             }

@@ -149,11 +149,13 @@ impl<'a, O: Observer> Run<'a, O> {
         let mut world = World::from_graph(&marked, services, rng.random(), observer);
         let (mut enforcer, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(indices)) = (governed, &indices) {
-            uplink = Some(UplinkSampler::new(scenario, indices, &mut world));
+            uplink = Some(UplinkSampler::new(scenario, governed.measure, indices, &mut world));
             enforcer = Some(Enforcer::new(governed, &mut rng, &mut world));
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
-            world.set_jitter(frame_time(&world, frame), rng.random());
+            // Noise of a frame keeps flows from falling into step, as it is in the lab.
+            let jitter = frame_time(&world, frame).max(graph.jitter.into());
+            world.set_jitter(jitter, rng.random());
         } else {
             world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());

@@ -9,7 +9,7 @@ use crate::world::World;
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
 use weir_results::{ClassCount, LinkRecord, LinkSample, MeterSample};
-use weir_scenario::{Sample, Scenario};
+use weir_scenario::{Measure, Sample, Scenario};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection, ServiceId};
 
 /// Samples of the links that a scenario watches.
@@ -167,8 +167,12 @@ pub(crate) struct UplinkSampler {
 }
 
 impl UplinkSampler {
-    pub(crate) fn new<O: Observer>(scenario: &Scenario, indices: &ServiceIndices, world: &mut World<O>) -> Self {
-        let measure = scenario.measure();
+    pub(crate) fn new<O: Observer>(
+        scenario: &Scenario,
+        measure: Measure,
+        indices: &ServiceIndices,
+        world: &mut World<O>,
+    ) -> Self {
         let links = scenario.graph().rack_uplinks(measure.rack, measure.direction);
         let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();
         let meter = world.add_meter(&ports);

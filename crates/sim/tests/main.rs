@@ -13,4 +13,5 @@ mod random_policies;
 mod scenario;
 mod shapers;
 mod support;
+mod topologies;
 mod transports;

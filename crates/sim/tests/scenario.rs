@@ -46,7 +46,8 @@ fn mean(outcome: &RunOutcome, service: ServiceId, from: u64, to: u64) -> Bandwid
 #[test]
 fn parley_fig_14() {
     let scenario = scenario("parley-fig14");
-    let service = |name| scenario.policy().services().named(name).expect("a service");
+    let policy = &scenario.governed().expect("a policy").policy;
+    let service = |name| policy.services().named(name).expect("a service");
     let (a, b) = (service("a"), service("b"));
     for seed in [1, 2] {
         let outcome = run(&scenario, seed, CHECKED());

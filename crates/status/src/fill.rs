@@ -13,7 +13,7 @@ use crate::model::{
 };
 use weir_alloc::Constraint;
 use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
-use weir_policy::Policy;
+use weir_policy::{Place, Policy};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
 /// A policy's fingerprint, as a status has it.
@@ -54,10 +54,10 @@ impl AgentStatus {
             })
         };
         let one = |leaf: ServiceId, direction: Direction| {
-            let share = |point| policy.services().get(leaf).share(point, direction);
+            let share = |place| policy.share_at(leaf, place, direction);
             DirectionStatus {
-                guarantee: share(ContentionPoint::Machine).min,
-                rack_guarantee: share(ContentionPoint::Rack).min,
+                guarantee: share(Place::Machine(machine)).min,
+                rack_guarantee: share(Place::Rack(here.rack())).min,
                 maximum: policy.machine_ceiling(leaf, direction),
                 ..DirectionStatus::default()
             }

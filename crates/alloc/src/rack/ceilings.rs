@@ -26,8 +26,8 @@
 
 use crate::rack::{RackAllocator, RackShares};
 use crate::tree::{Ceilings, Scratch, ShareTree, TreeShares};
-use weir_policy::Policy;
-use weir_units::{Bandwidth, ContentionPoint, Direction};
+use weir_policy::{Place, Policy};
+use weir_units::{Bandwidth, Direction};
 
 /// The shares of a rack or of the fabric at the two extremes of demand.
 #[derive(Debug, Clone, Default)]
@@ -39,10 +39,12 @@ pub(crate) struct Extremes {
 }
 
 impl Extremes {
-    pub(crate) fn new(tree: &ShareTree, capacity: Bandwidth) -> Self {
+    /// `runs` states for each leaf of the tree whether it can demand anything.
+    pub(crate) fn new(tree: &ShareTree, capacity: Bandwidth, runs: &dyn Fn(usize) -> bool) -> Self {
         let mut extremes = Self::default();
         let share = |demand: Bandwidth, shares: &mut TreeShares| {
-            let demands = vec![demand; tree.leaf_count()];
+            let of = |leaf| if runs(leaf) { demand } else { Bandwidth::ZERO };
+            let demands: Vec<Bandwidth> = (0..tree.leaf_count()).map(of).collect();
             tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, shares, &mut Scratch::default());
         };
         share(Bandwidth::UNLIMITED, &mut extremes.if_all);
@@ -112,29 +114,29 @@ impl RackAllocator {
     pub fn static_ceiling(&self, direction: Direction, leaf: usize, machine: usize) -> Bandwidth {
         let Extremes { if_all, if_none } = &self.extremes[direction];
         let at_rack = if_none.bound(&self.rack_trees[direction], self.instance(leaf, machine), if_all, false);
-        at_rack.min(self.part_of_fabric(direction, leaf, 1))
+        at_rack.min(self.part_of_fabric(direction, leaf, Place::Machine(self.machines()[machine])))
     }
 
     /// The rack's part of a service's maxima at the fabric if all machines of all racks demanded
     /// everything; [`Bandwidth::UNLIMITED`] where there is none.
     pub fn static_fabric_limit(&self, direction: Direction, leaf: usize) -> Bandwidth {
-        self.part_of_fabric(direction, leaf, self.machines().len())
+        self.part_of_fabric(direction, leaf, Place::Rack(self.rack))
     }
 
-    fn part_of_fabric(&self, direction: Direction, leaf: usize, machines: usize) -> Bandwidth {
+    fn part_of_fabric(&self, direction: Direction, leaf: usize, place: Place) -> Bandwidth {
         let Extremes { if_all, if_none } = &self.fabric_extremes[direction];
         let bound = if_none.bound(&self.fabric_trees[direction], leaf, if_all, false);
         if bound.is_unlimited() {
             return bound;
         }
-        let all = self.policy.network().machines().len().max(1) as u128;
-        Bandwidth::from_bps((u128::from(bound.bps()) * machines as u128 / all) as u64)
+        let running = |place| self.policy.machines_running(self.leaves[leaf], place) as u128;
+        Bandwidth::from_bps((u128::from(bound.bps()) * running(place) / running(Place::Fabric).max(1)) as u64)
     }
 }
 
 /// The services' tree at the fabric, without the racks.
 pub(super) fn fabric_tree(policy: &Policy, direction: Direction) -> ShareTree {
-    ShareTree::of_services(policy, ContentionPoint::Fabric, direction)
+    ShareTree::of_services(policy, Place::Fabric, direction)
 }
 
 #[cfg(test)]
@@ -202,6 +204,19 @@ mod tests {
         let mut shares = RackShares::default();
         allocator.allocate(Direction::Tx, &[Bandwidth::ZERO; 4], &[], &mut shares);
         assert_eq!(allocator.bound(Direction::Tx, 1, 0, &shares), Bandwidth::from_mbps(5));
+    }
+
+    /// A maximum of 20 Mb/s is divided among the two machines of ten on which the service runs; one of 10 Mb/s at the
+    /// fabric likewise.
+    #[test]
+    fn static_ceilings_divide_maxima_among_machines_of_the_service() {
+        let allocator =
+            allocator(", machines: [m1, m2], rack: { tx: { max: 20Mb/s } }, fabric: { rx: { max: 10Mb/s } }");
+        let ceiling = |direction, machine| allocator.static_ceiling(direction, 0, machine);
+        assert_eq!(ceiling(Direction::Tx, 1), Bandwidth::from_mbps(10));
+        // Traffic of the service elsewhere can begin.
+        assert_eq!(ceiling(Direction::Tx, 2), Bandwidth::from_mbps(2));
+        assert_eq!(ceiling(Direction::Rx, 0), Bandwidth::from_mbps(5));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use weir_lab::run::LabOutcome;
 use weir_lab::{LabError, Progress, janitor};
 use weir_results::Percentile;
 use weir_results::summary::percentile_of;
-use weir_scenario::{ReadOptions, Scenario};
+use weir_scenario::{Governed, LabScenario, ReadOptions, Scenario};
 use weir_units::SimTime;
 
 /// The options.
@@ -65,13 +65,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let options = ReadOptions { set: Setting::pairs(&args.set), memory: None };
     let (scenario, notes) = Scenario::read_with(path, &options)?;
     input::print_notes(&notes, ui)?;
-    if let Some(reason) = scenario.simulator_only() {
-        return Err(refusal(LabError::SimulatorOnly(reason.to_owned())));
-    }
+    let lab = scenario.for_lab().map_err(|reason| refusal(LabError::SimulatorOnly(reason.to_owned())))?;
     let files = args.report.prepare()?;
     let interrupt = Interrupt::listen()?;
-    let outcome = run_watched(&scenario, &interrupt, ui)?.map_err(refusal)?;
-    let file = to_file(&scenario, &outcome);
+    let outcome = run_watched(lab, &interrupt, ui)?.map_err(refusal)?;
+    let file = to_file(lab, &outcome);
     if let Some(files) = files {
         let page = files.write_services(&file, &command(path, &args.set))?;
         ui.notice(&format!("report: {}\n", page.display()))?;
@@ -97,7 +95,7 @@ fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
 
 /// Runs a scenario in the lab and shows its progress. The inner error is the lab's.
 pub(super) fn run_watched(
-    scenario: &Scenario,
+    scenario: LabScenario<'_>,
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<Result<LabOutcome, LabError>, CommandError> {
@@ -132,10 +130,11 @@ pub(super) fn run_watched(
 }
 
 /// The result with the measurements that only the lab has.
-pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
-    let mut file = RunFile::new(scenario, "lab", scenario.seed(), &outcome.result, !outcome.interrupted);
+pub(super) fn to_file(scenario: LabScenario<'_>, outcome: &LabOutcome) -> RunFile {
+    let (governed, seed) = (scenario.governed(), scenario.seed());
+    let mut file = RunFile::new(&scenario, governed, ("lab", seed), &outcome.result, !outcome.interrupted);
     let entry = |goodput: &weir_lab::traffic::Goodput| TransferEntry {
-        service: scenario.policy().services().get(goodput.service).path().to_owned(),
+        service: governed.service_path(goodput.service).to_owned(),
         flows: goodput.flows,
         delivered_bytes: goodput.delivered.get(),
         retransmissions: goodput.retransmissions,
@@ -143,10 +142,10 @@ pub(super) fn to_file(scenario: &Scenario, outcome: &LabOutcome) -> RunFile {
     };
     file.transfers = outcome.goodputs.iter().map(entry).collect();
     file.requests =
-        (0u32..).zip(scenario.applications()).map(|(group, own)| requests(scenario, own, group, outcome)).collect();
+        (0u32..).zip(scenario.applications()).map(|(group, own)| requests(governed, own, group, outcome)).collect();
     let first = scenario.applications().len() as u32;
     file.messages =
-        (first..).zip(scenario.messages()).map(|(group, own)| messages(scenario, own, group, outcome)).collect();
+        (first..).zip(scenario.messages()).map(|(group, own)| messages(governed, own, group, outcome)).collect();
     let port = |(name, counts): &(String, weir_lab::marks::PortCounts)| PortEntry {
         port: name.clone(),
         packets: counts.packets,
@@ -185,17 +184,17 @@ fn times(group: u32, outcome: &LabOutcome) -> Times {
 }
 
 /// The times of the requests to one server.
-fn requests(scenario: &Scenario, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
+fn requests(governed: &Governed, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
     let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
-    let service = scenario.policy().services().get(own.service).path().to_owned();
+    let service = governed.service_path(own.service).to_owned();
     RequestsEntry { name: own.name.clone(), service, requests: flows, unfinished, p50_s, p99_s, max_s }
 }
 
 /// The times of the messages of one flow group.
-fn messages(scenario: &Scenario, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
+fn messages(governed: &Governed, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
     let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
     let service = own.service.expect("a flow group under a policy has a service");
-    let service = scenario.policy().services().get(service).path().to_owned();
+    let service = governed.service_path(service).to_owned();
     MessagesEntry { name: own.name.clone(), service, messages: flows, unfinished, p50_s, p99_s, max_s }
 }
 

@@ -211,7 +211,11 @@ fn write(
     let points: Vec<_> = points.into_iter().filter(|point| choices.judges(point.point)).collect();
     let low = !points.iter().any(|point| point.exceeds(most));
     let overloads = weir_planning::overloads(&changed, Some(most));
-    let gaps = |service: &ServicePlan| gaps(&changed, service.id, &service.needs, &overloads, &points);
+    let gaps = |service: &ServicePlan| {
+        let points = weir_planning::points_of(&changed, changed.caps(), service.id).into_iter();
+        let points: Vec<_> = points.filter(|point| choices.judges(point.point)).collect();
+        gaps(&changed, service.id, &service.needs, &overloads, &points)
+    };
     let proven = args.by != Method::Bound || plan.services.iter().all(|service| gaps(service).is_empty());
     if !args.json {
         print::print_changes(&args.policy.display().to_string(), &lines, ui)?;

@@ -15,7 +15,9 @@ use weir_datapath::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
 use weir_planning::points::name as point_name;
 use weir_planning::queue::{self, CapacityFrom};
-use weir_planning::{Overload, Point, every_packet_has_a_service, gaps, maxima, overloads, points, port_needs};
+use weir_planning::{
+    Overload, Point, every_packet_has_a_service, gaps, maxima, overloads, points, points_of, port_needs,
+};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, ServiceId};
 
@@ -59,7 +61,7 @@ pub(crate) fn plan(
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
     let shapers = ShaperConfig::parley(policy, None, None);
     let overloads = overloads(policy, load(&points, choices).0);
-    let context = Context { policy, choices, network, points: &points, overloads: &overloads };
+    let context = Context { policy, choices, network, overloads: &overloads };
     let mut services = Vec::new();
     for (id, service) in policy.services().iter() {
         let Some(target) = service.latency() else { continue };
@@ -109,7 +111,6 @@ struct Context<'a> {
     policy: &'a Policy,
     choices: &'a Choices,
     network: &'a PlannedNetwork,
-    points: &'a [Point],
     overloads: &'a [Overload],
 }
 
@@ -120,7 +121,9 @@ fn service_plan(
     (interval, one_burst): (Duration, Bytes),
     trace: Option<&mut Traced<'_>>,
 ) -> Result<ServicePlan, CommandError> {
-    let Context { policy, choices, network, points, overloads } = *context;
+    let Context { policy, choices, network, overloads } = *context;
+    let points = points_of(policy, policy.caps(), id).into_iter();
+    let points = &points.filter(|point| choices.judges(point.point)).collect::<Vec<Point>>()[..];
     let service = policy.services().get(id);
     let convergence = choices.convergence.unwrap_or_else(|| queue::convergence(interval, choices.iterations));
     let shapers = Bytes::new(one_burst.get().saturating_mul(choices.senders.into()));

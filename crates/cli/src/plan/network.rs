@@ -52,8 +52,11 @@ impl PlannedNetwork {
         if governed.policy.digest() != policy.digest() {
             return Err(refused("the scenario's policy is another one than the planned policy"));
         }
-        let each = Some(governed.links.queue.buffer);
-        Ok(Self { buffers: PortBuffers { machine: each, rack: each }, timer, scenario: Some(scenario) })
+        let buffers = match governed.links {
+            Some(links) => PortBuffers { machine: Some(links.queue.buffer), rack: Some(links.queue.buffer) },
+            None => scenario.graph().port_buffers(),
+        };
+        Ok(Self { buffers, timer, scenario: Some(scenario) })
     }
 
     /// The timer of a service, nested ones included: the longest of the scenario's flow groups.

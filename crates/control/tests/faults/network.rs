@@ -10,8 +10,8 @@ use rand::rngs::SmallRng;
 use std::fmt;
 use weir_alloc::tree::{Scratch, ShareTree, TreeShares};
 use weir_control::NetworkReading;
-use weir_policy::Policy;
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
+use weir_policy::{Place, Policy};
+use weir_units::{Bandwidth, Direction, MachineId, RackId};
 
 /// The denominator of parts.
 const ONE: u64 = 1 << 20;
@@ -111,7 +111,7 @@ impl Marks {
         };
         // The machine's own receive meters throttle senders first: load above the interface's rate
         // does not reach the queue.
-        let tree = ShareTree::of_services(policy, ContentionPoint::Machine, Direction::Rx);
+        let tree = ShareTree::of_services(policy, Place::Machine(MachineId(0)), Direction::Rx);
         let sent = |(wanted, machine): (&Vec<Bandwidth>, &MachineId)| -> Vec<Bandwidth> {
             let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
             let nic = policy.machine_capacity(*machine, Direction::Rx);

@@ -27,8 +27,8 @@ impl Inherited {
 }
 
 impl NetworkReader<'_> {
-    /// The graph of a network; `None` only if something was reported.
-    pub fn network(&mut self, node: &Node) -> Option<Graph> {
+    /// The graph of a topology; `None` only if something was reported.
+    pub(super) fn topology(&mut self, node: &Node) -> Option<Graph> {
         let before = self.problems.count();
         let (inherited, sound) = self.inherited(node);
         let kind = NETWORK.chosen(node)?.id;

@@ -145,6 +145,13 @@ impl Size {
     pub(crate) fn unlike(self) -> Self {
         Self { alike: false, ..self }
     }
+    /// The size of a graph that is built already; no two of its switches need be alike.
+    pub fn of(graph: &Graph) -> Self {
+        let count = |n: usize| n as u64;
+        let edges = graph.rack_switches().len();
+        Self::new(count(graph.hosts.len()), count(graph.switches.len()), count(edges), count(graph.cables.len()))
+            .unlike()
+    }
     /// The bytes of a run before any packet moves: graph, ports, routes and the records of links.
     ///
     /// An estimate from above: 8 MB for the program; a link with its port, queue, counters and

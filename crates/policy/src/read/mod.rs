@@ -9,12 +9,11 @@
 //! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second
 //! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
-mod network;
+mod machines;
 mod services;
 mod shaper;
 mod share;
 
-pub(crate) use network::ReadNetwork;
 pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
 
@@ -27,6 +26,7 @@ use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, check, scalar, tree};
 use weir_network::names::natural_order;
+use weir_network::read::{NetworkReader, ReadNetwork, rates};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, PerPoint};
 
 impl Policy {
@@ -68,7 +68,7 @@ pub(crate) type ReadCaps = PerPoint<PerDirection<Field<Bandwidth>>>;
 /// Reads a checked tree. The result is a policy only if no error was reported.
 fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let sharing = sharing(root).value().unwrap_or_default();
-    let network = network::read(root.get("network"), problems);
+    let network = NetworkReader::new(problems, None).contention_points(root.get("network"));
     let services = services::read(root.get("services"), sharing, &network, problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
@@ -85,24 +85,14 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let written = Written { receive_minimum, ..written.clone() };
     let services = Services::new(services.into_iter().map(|read| read.service).collect());
     let tenants = tenants(root.get("tenants"));
-    let network = network.network;
+    let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
-    Policy { sharing, network, services, caps, tenants, digest, written }
+    Policy { sharing, network, wiring, services, caps, tenants, digest, written }
 }
 
 /// Reads `sharing:` of the file or of a service.
 fn sharing(node: &Node) -> Field<Sharing> {
     node.field("sharing", |text| scalar::word(text, "", SHARING_KEYWORDS).map(|i| [Sharing::Add, Sharing::Fill][i]))
-}
-
-/// Reads a rate, or a mapping with a rate for `tx`, `rx` or both.
-fn rates(node: Option<&Node>) -> PerDirection<Field<Bandwidth>> {
-    let Some(node) = node else { return PerDirection::both(Field::Absent) };
-    let rate = |text: &str| scalar::rate(text, false, false);
-    if node.entries().is_empty() {
-        return PerDirection::both(node.read(rate));
-    }
-    PerDirection { tx: node.field("tx", rate), rx: node.field("rx", rate) }
 }
 
 fn caps(node: Option<&Node>) -> ReadCaps {

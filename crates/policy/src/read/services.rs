@@ -7,11 +7,13 @@
 use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
 use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
+use crate::machine_set::MachineSet;
 use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Shaper, Sharing};
-use crate::read::ReadNetwork;
-use crate::read::shaper;
+use crate::read::{machines, shaper};
+use std::sync::Arc;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
+use weir_network::read::ReadNetwork;
 use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
 
 /// A service with its positions.
@@ -24,6 +26,8 @@ pub(crate) struct ReadService {
     /// The position of each of `service.matches`.
     pub(crate) match_spans: Vec<Span>,
     pub(crate) level_span: Option<Span>,
+    /// The position of `machines`.
+    pub(crate) machines_span: Option<Span>,
 }
 
 /// Reads all services. A [`ServiceId`] is the index into the result.
@@ -33,8 +37,8 @@ pub(crate) fn read(
     network: &ReadNetwork,
     problems: &mut Problems,
 ) -> Vec<ReadService> {
-    let senders = shaper::Senders::new(network);
-    let mut reader = Reader { services: Vec::new(), filters: 0, full: false, senders, problems };
+    let (senders, machines) = (shaper::Senders::new(network), machines::Machines::new(network));
+    let mut reader = Reader { services: Vec::new(), filters: 0, full: false, senders, machines, problems };
     if let Some(node) = node {
         reader.siblings(node, None, sharing);
     }
@@ -46,6 +50,7 @@ struct Reader<'a> {
     filters: usize,
     full: bool,
     senders: shaper::Senders<'a>,
+    machines: machines::Machines<'a>,
     problems: &'a mut Problems,
 }
 
@@ -118,6 +123,7 @@ impl Reader<'_> {
             level: node.field("level", level).value(),
             shaper: Shaper::default(),
             senders: Vec::new(),
+            machines: None,
         };
         for point in ContentionPoint::ALL {
             for direction in Direction::ALL {
@@ -131,15 +137,47 @@ impl Reader<'_> {
         if let Some(node) = node.get("senders") {
             service.senders = self.senders.read(node, self.problems);
         }
+        service.machines = self.machines_of(node, &service);
         self.leaf_or_inner(key, node, &service.path);
         let key_span = |name: &str| node.entries().iter().find(|(key, _)| key.text == name).map(|(key, _)| key.span);
-        self.services.push(ReadService { name: key.span, shares, match_spans, level_span: key_span("level"), service });
+        self.services.push(ReadService {
+            name: key.span,
+            shares,
+            match_spans,
+            level_span: key_span("level"),
+            machines_span: key_span("machines"),
+            service,
+        });
         if let Some(children) = node.get("services") {
             let sharing = self.services[id.index()].service.sharing;
             let children = self.siblings(children, Some(id), sharing);
             self.services[id.index()].service.children = children;
         }
         id
+    }
+
+    /// The machines of a service: its own, which are some of its parent's, or its parent's.
+    fn machines_of(&mut self, node: &Node, service: &Service) -> Option<Arc<MachineSet>> {
+        let parent = service.parent.map(|id| &self.services[id.index()]);
+        let inherited = parent.and_then(|parent| parent.service.machines.clone());
+        let Some(list) = node.get("machines") else { return inherited };
+        let Some(own) = self.machines.read(list, self.problems) else { return inherited };
+        if let (Some(all), Some(parent)) = (&inherited, parent)
+            && let Some(outside) = own.first_outside(all)
+        {
+            let cause = format!(
+                "service `{}` runs on machine `{}`, and service `{}`, in which it is nested, does not",
+                service.path,
+                self.machines.name(outside),
+                parent.service.path
+            );
+            let hint = "name some of the machines of the service above, or more there";
+            match parent.machines_span {
+                Some(span) => self.problems.error_with(list.span, cause, hint, (span, "its machines")),
+                None => self.problems.error(list.span, cause, hint),
+            }
+        }
+        Some(Arc::new(own))
     }
 
     /// Leaves have filters and no keys of parents; services with children the reverse.

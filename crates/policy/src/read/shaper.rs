@@ -6,13 +6,13 @@
 //!
 //! Source: Parley §3.2.1 (weighted senders) and §7 (interval and burst for each service).
 
-use super::ReadNetwork;
 use crate::language::{MAX_BURST, MAX_INTERVAL, MAX_SENDERS, MIN_BURST, MIN_INTERVAL};
 use crate::model::Shaper;
 use std::collections::BTreeMap;
 use weir_document::{Field, Node, Problems, Span, Suggester, quote, scalar};
 use weir_network::Network;
 use weir_network::names::NameRange;
+use weir_network::read::ReadNetwork;
 use weir_units::{MachineId, Weight};
 
 /// Reads `shaper:`.

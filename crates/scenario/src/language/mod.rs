@@ -1,7 +1,7 @@
 //! The scenario language: the content of a scenario file, as one static description.
 //!
-//! A scenario has either a policy, whose network it runs over, or a network of its own:
-//! [`SCENARIO`] is one of two records. The check and `schemas/scenario.schema.json` come from it;
+//! A scenario has a policy, a network of its own, or both: [`SCENARIO`] is one of two records, with a
+//! policy or without. The check and `schemas/scenario.schema.json` come from it;
 //! names and times that refer to each other, to the network or to the policy are checked by `read`.
 
 mod enforcement;
@@ -20,10 +20,10 @@ pub(crate) use traffic::{
 
 use weir_document::quote;
 use weir_document::scalar::{Refusal, Scalar};
-use weir_document::shape::{Alternatives, Key, List, Record, Shape};
-use weir_network::language::{NETWORK, QUEUE};
+use weir_document::shape::{Alternatives, Key, List, Map, Record, Shape};
+use weir_network::language::{LINKS_OF_RACKS, NETWORK};
 use weir_network::names::{self, NameRange};
-use weir_units::{Bytes, Duration};
+use weir_units::Duration;
 
 /// Bytes of a scenario file.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -40,10 +40,6 @@ pub const MAX_FLOWS_OF_ROUND: u64 = 10_000_000;
 pub const MAX_SAMPLES: u64 = 1_000_000;
 /// The longest run.
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-/// The smallest packet size that IPv4 hosts must take (RFC 791).
-pub const MIN_MTU: Bytes = Bytes::new(576);
-/// Jumbo frames.
-pub const MAX_MTU: Bytes = Bytes::new(9000);
 /// Links that one name stands for, by ranges.
 pub const MAX_LINKS_NAMED: u64 = 100_000;
 
@@ -106,11 +102,26 @@ pub static SCENARIO: Alternatives = Alternatives {
     records: &[("policy", &UNDER_POLICY), ("network", &WITH_NETWORK)],
 };
 
-/// A scenario over the network of a policy.
+static HOSTS_OF_MACHINES: Map =
+    Map { what: "a mapping of machines to hosts", name: &MACHINES_NAME, value: Shape::Scalar(&HOSTS_NAME), min: 1 };
+static MACHINES_NAME: Scalar = Scalar::Checked {
+    what: "a machine or a range of machines",
+    check: check_hosts,
+    pattern: names::RANGE_PATTERN,
+    example: "m1",
+};
+static HOSTS_NAME: Scalar = Scalar::Checked {
+    what: "a host or a range of hosts",
+    check: check_hosts,
+    pattern: names::RANGE_PATTERN,
+    example: "h0",
+};
+
+/// A scenario under a policy.
 pub static UNDER_POLICY: Record = Record {
     id: "policy-scenario",
     what: "a scenario under a policy",
-    doc: "The traffic over a policy's network, its duration, and the measurement.",
+    doc: "The traffic over the network of a policy, its duration, and the measurement.",
     keys: &[
         VERSION_KEY,
         NAME_KEY,
@@ -122,13 +133,25 @@ pub static UNDER_POLICY: Record = Record {
         ),
         SEED_KEY,
         Key::required("duration", Shape::Scalar(&TIME), "The duration of the traffic.", "duration: 60s"),
+        Key::optional(
+            "network",
+            Shape::Choice(&NETWORK),
+            "A network whose hosts are the policy's machines, in place of the policy's own. For the simulator.",
+            "network: { topology: star, hosts: 8, host-link: { rate: 10Gb/s } }",
+        ),
+        Key::optional(
+            "machines",
+            Shape::Map(&HOSTS_OF_MACHINES),
+            "The host of each machine in that network, by names or ranges; the host of the same name where not written.",
+            "machines: { \"m[1-8]\": \"h[0-7]\" }",
+        ),
         enforcement::ENFORCEMENT_KEY,
         enforcement::SHAPER_KEY,
         enforcement::BROKERS_KEY,
         Key::optional(
             "links",
-            Shape::Record(&LINKS),
-            "The properties of links and ports that the policy does not give.",
+            Shape::Record(&LINKS_OF_RACKS),
+            "The properties of links and ports between the policy's racks.",
             "links: { delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }",
         ),
         TRANSPORT_KEY,
@@ -187,35 +210,6 @@ pub static WITH_NETWORK: Record = Record {
             Shape::Record(&events::MEASURE_LINKS),
             "The watched links, and the interval.",
             "measure: { every: 1ms, links: [\"left->right\"] }",
-        ),
-    ],
-};
-
-static LINKS: Record = Record {
-    id: "policy-links",
-    what: "the links",
-    doc: "Properties of links and ports.",
-    keys: &[
-        Key::optional("delay", Shape::Scalar(&TIME), "One-way propagation delay of each link; 10us.", "delay: 10us"),
-        Key::optional(
-            "buffer",
-            Shape::Scalar(&SIZE),
-            "Buffer of each switch port; 256kB. Not beside `queue`, which has its own.",
-            "buffer: 256kB",
-        ),
-        Key::optional(
-            "queue",
-            Shape::Choice(&QUEUE),
-            "The queue of each switch port; drop-tail where not written. The lab has drop-tail, with a `mark` or \
-             without.",
-            "queue: { discipline: ecn, buffer: 256kB, mark: 97500B }",
-        ),
-        Key::optional("mtu", Shape::Scalar(&SIZE), "The largest IP packet, 576B to 9000B; 1500B.", "mtu: 1500B"),
-        Key::optional(
-            "spines",
-            Shape::Scalar(&Scalar::Integer { what: "a number of spine switches", min: 1, max: 64 }),
-            "Spine switches; a rack's uplink is divided evenly over them; 1.",
-            "spines: 1",
         ),
     ],
 };

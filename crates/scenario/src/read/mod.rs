@@ -42,7 +42,7 @@ use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, Span, Suggester, check, scalar, tree};
 use weir_network::graph::{Discipline, Graph, LinkRef};
 use weir_network::read::NetworkReader;
-use weir_network::topology::{self, Links};
+use weir_network::topology::Links;
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration};
 
@@ -103,7 +103,7 @@ impl Scenario {
                 notes: &mut notes,
                 others: &mut others,
             };
-            // With both or neither the network of the names is ambiguous.
+            // With neither a policy nor a network the names mean nothing.
             SCENARIO.chosen(root).and_then(|_| reader.scenario(root))
         });
         problems.finish_with(scenario, notes, others)
@@ -123,11 +123,12 @@ struct Reader<'a, F> {
     others: &'a mut Vec<Diagnostics>,
 }
 
-/// A policy with its file, and the links of its network.
+/// A policy with its file, and the links between its racks.
 struct Base {
     policy: Arc<Policy>,
     path: PathBuf,
-    links: Links,
+    /// `None` over a topology.
+    links: Option<Links>,
 }
 
 impl<F: Files> Reader<'_, F> {
@@ -138,11 +139,11 @@ impl<F: Files> Reader<'_, F> {
     /// `None` only if something was reported.
     fn scenario(&mut self, root: &Node) -> Option<Scenario> {
         let duration = self.time(root, "duration", MAX_DURATION);
-        let (graph, base) = match root.get("network") {
-            Some(network) => (self.networks().network(network), None),
-            None => self.policy_network(root)?,
+        let (graph, base) = match root.get("policy") {
+            Some(_) => self.policy_network(root)?,
+            None => (root.get("network").and_then(|network| self.networks().graph(network)).map(Arc::new), None),
         };
-        let graph = Arc::new(graph?);
+        let graph = graph?;
         let policy = base.as_ref().map(|base| &base.policy);
         let names = Names::new(&graph, policy.map(|policy| policy.network()));
         let transport = self.transport(root.get("transport"));
@@ -181,21 +182,6 @@ impl<F: Files> Reader<'_, F> {
             simulator_only,
             lab_only,
         })
-    }
-
-    /// The network of the policy that a scenario names; the graph is `None` if it was refused, the
-    /// result if the policy was.
-    fn policy_network(&mut self, root: &Node) -> Option<(Option<Graph>, Option<Base>)> {
-        let policy = self.policy(root);
-        let links = self.policy_links(root.get("links"));
-        let (policy, path) = policy?;
-        self.stated_buffers(root, policy.network(), &links);
-        let at = root.get("policy").map_or(root.span, |node| node.span);
-        let size = topology::racks_size(policy.network(), &links);
-        let graph = (self.networks().fits(size, at, "the policy's network")
-            && self.rates(policy.network(), &links, at))
-        .then(|| topology::from_racks(policy.network(), &links, weir_network::graph::Routing::Ecmp));
-        Some((graph, Some(Base { policy, path, links })))
     }
 
     /// The keys of a scenario under a policy, without its traffic; `None` only if something was
@@ -288,6 +274,9 @@ fn simulator_only(
     let Some(governed) = governed else {
         return Some("it has a network of its own, and the lab builds the network of a policy".to_owned());
     };
+    if governed.links.is_none() {
+        return Some("its network is a topology, and the lab builds racks".to_owned());
+    }
     let policy = &governed.policy;
     if governed.enforcement == Enforcement::EyeQ {
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());

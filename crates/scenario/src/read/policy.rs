@@ -1,18 +1,22 @@
-//! References to a policy: its file, its links, services and racks.
+//! References to a policy: its file, the network that it runs over, services and racks.
+//!
+//! A policy over a network of the scenario's own needs a host for each machine, and speeds that are
+//! the same in both ([`weir_network::Mismatch`]).
 
-use super::{Files, Reader};
-use crate::language::{DIRECTION_KEYWORDS, MAX_MTU, MIN_MTU};
+use super::{Base, Files, Reader};
+use crate::language::DIRECTION_KEYWORDS;
 use crate::model::Measure;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_document::{Field, Node, Span, quote, scalar};
-use weir_network::Network;
-use weir_network::graph::Packets;
-use weir_network::language::MAX_BUFFER;
-use weir_network::read::{can_be_simulated, links_have};
-use weir_network::topology::Links;
+use weir_document::{Field, Key, Node, Span, quote, scalar};
+use weir_network::names::NameRange;
+use weir_network::topology::{Links, Size, racks_size};
+use weir_network::{Graph, Network, Wiring};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Direction, Duration, RackId, ServiceId};
+use weir_units::{Direction, Duration, MachineId, RackId, ServiceId};
+
+/// The network that a policy runs over; `None` where it was refused.
+type PolicyNetwork = (Option<Arc<Graph>>, Option<Base>);
 
 impl<F: Files> Reader<'_, F> {
     /// The policy and its file; `None` only if something was reported, here or about the policy.
@@ -31,49 +35,97 @@ impl<F: Files> Reader<'_, F> {
         }
     }
 
-    pub(super) fn policy_links(&mut self, node: Option<&Node>) -> Links {
-        let mut links = Links::default();
-        let Some(node) = node else { return links };
-        if let Field::Value(delay, _) = self.networks().delay(node) {
-            links.delay = delay;
+    /// The network of a scenario under a policy; `None` only if the policy was refused.
+    pub(super) fn policy_network(&mut self, root: &Node) -> Option<PolicyNetwork> {
+        let policy = self.policy(root);
+        let own = root.get("network").map(|node| (node, self.networks().graph(node)));
+        let written = root.get("links");
+        let mapping = root.get("machines");
+        if let (Some(node), None) = (mapping, &own) {
+            let cause = "machines are mapped to hosts, but the scenario has no network of its own";
+            self.error(node.span, cause, "add `network`, or remove `machines`");
         }
-        let (buffer, mtu) = (node.field("buffer", scalar::size), node.field("mtu", scalar::size));
-        if let Field::Value(size, span) = mtu {
-            if (MIN_MTU..=MAX_MTU).contains(&size) {
-                links.mtu = size;
-            } else {
-                self.error(
-                    span,
-                    format!("the mtu {size} is not between {} B and {} B", MIN_MTU.get(), MAX_MTU.get()),
-                    "write for example `1500B`",
-                );
+        let read_links = written.map(|node| self.networks().links_of_racks(Some(node)));
+        let (policy, path) = policy?;
+        let racks = match policy.wiring() {
+            Wiring::Racks(links) if own.is_none() => Some(read_links.unwrap_or(*links)),
+            _ => None,
+        };
+        if let (Some(node), None) = (written, racks) {
+            let whose = if own.is_some() { "the scenario's network" } else { "the policy's topology" };
+            let cause = format!("{whose} has links of its own, and `links` are those between racks");
+            self.error(node.span, cause, "remove `links`, and write their properties in the network");
+            return Some((None, None));
+        }
+        let graph = match (own, racks) {
+            (Some((node, graph)), _) => graph.and_then(|graph| self.mapped(graph, (node, mapping), &policy)),
+            (None, Some(links)) => self.graph_of_racks(root, policy.network(), &links),
+            (None, None) => {
+                let at = root.get("policy").map_or(root.span, |node| node.span);
+                let graph = policy.graph();
+                self.networks().fits(Size::of(&graph), at, "the policy's network").then_some(graph)
+            }
+        };
+        Some((graph, Some(Base { policy, path, links: racks })))
+    }
+
+    /// The graph of a policy's racks.
+    fn graph_of_racks(&mut self, root: &Node, network: &Network, links: &Links) -> Option<Arc<Graph>> {
+        self.stated_buffers(root, network, links);
+        let at = root.get("policy").map_or(root.span, |node| node.span);
+        let mut networks = self.networks();
+        let sound = networks.fits(racks_size(network, links), at, "the policy's network")
+            && networks.can_simulate_racks(network, links, at);
+        sound.then(|| Wiring::Racks(*links).graph(network))
+    }
+
+    /// A graph whose hosts are the policy's machines.
+    fn mapped(&mut self, graph: Graph, (at, mapping): (&Node, Option<&Node>), policy: &Policy) -> Option<Arc<Graph>> {
+        let network = policy.network();
+        let mut hosts: Vec<String> = network.machines().iter().map(|machine| machine.name().to_owned()).collect();
+        let mut places: Vec<Option<Span>> = vec![None; hosts.len()];
+        for (key, node) in mapping.map_or(&[][..], Node::entries) {
+            self.add_hosts_of(key, node, network, &mut hosts, &mut places)?;
+        }
+        match graph.mapped(network, &hosts) {
+            Ok(graph) => Some(Arc::new(graph)),
+            Err(mismatch) => {
+                self.error(mapping.unwrap_or(at).span, mismatch.to_string(), mismatch.hint());
+                None
             }
         }
-        if let Field::Value(size, span) = buffer {
-            links.queue.buffer = size;
-            if size > MAX_BUFFER {
-                self.error(span, format!("the buffer {size} is larger than {MAX_BUFFER}"), "for example `256kB`");
+    }
+
+    /// Reads an item of `machines`: the hosts of a machine or of a range of them.
+    fn add_hosts_of(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        network: &Network,
+        hosts: &mut [String],
+        places: &mut [Option<Span>],
+    ) -> Option<()> {
+        let (machines, names) = (NameRange::parse(&key.text).ok()?, NameRange::parse(node.scalar()?).ok()?);
+        if machines.count() != names.count() {
+            let cause = format!("{} machines are mapped to {} hosts", machines.count(), names.count());
+            self.error(node.span, cause, "name as many hosts as machines");
+            return None;
+        }
+        for (machine, host) in machines.names().zip(names.names()) {
+            let Some(MachineId(id)) = network.machine_named(&machine) else {
+                let known = network.machines().iter().map(|machine| machine.name());
+                let hint = self.suggester.hint(&machine, known, "name machines of the policy");
+                self.error(key.span, format!("there is no machine {} in the policy", quote(&machine)), hint);
+                return None;
+            };
+            if let Some(first) = places[id as usize].replace(key.span) {
+                let cause = format!("machine `{machine}` is mapped twice");
+                self.problems.error_with(key.span, cause, "keep one of them", (first, "first here"));
+                return None;
             }
+            hosts[id as usize] = host;
         }
-        if let Some(queue) = node.get("queue") {
-            if let Some(span) = buffer.span() {
-                self.error(span, "there is a `buffer` beside a `queue`", "write it inside of `queue`");
-            }
-            // The size of headers does not matter here: the buffer is checked against the mtu.
-            let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
-            links.queue = self.networks().queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
-        } else if links.queue.buffer < links.mtu {
-            let span = buffer.span().or(mtu.span()).unwrap_or(node.span);
-            self.error(
-                span,
-                format!("the buffer {} holds no packet of {}", links.queue.buffer, links.mtu),
-                "make it at least as large as the mtu",
-            );
-        }
-        if let Some(spines) = node.field("spines", |text| scalar::integer(text, "", 1, 64)).value() {
-            links.spines = spines as u32;
-        }
-        links
+        Some(())
     }
 
     /// A remark if the ports of a run have other buffers than the policy states: the run then differs
@@ -89,32 +141,6 @@ impl<F: Files> Reader<'_, F> {
             format!("ports have buffers of {buffer}, while the policy's `switches` state {other}"),
             "write the stated size as `links: { buffer: … }`, or plan with `weir plan --scenario`",
         );
-    }
-
-    /// Whether links of the policy's rates can be simulated; the first that cannot is reported at
-    /// `at`.
-    pub(super) fn rates(&mut self, network: &Network, links: &Links, at: Span) -> bool {
-        let interface = network.machines().iter().find_map(|machine| {
-            let rate = Direction::ALL.map(|direction| machine.nic()[direction]);
-            let rate = rate.into_iter().find(|rate| !can_be_simulated(*rate))?;
-            Some(format!("machine {} has an interface of {rate}", quote(machine.name())))
-        });
-        let uplink = || {
-            network.racks().iter().find_map(|rack| {
-                let whole = Direction::ALL.map(|direction| rack.uplink()[direction]);
-                let link = |rate: &Bandwidth| Bandwidth::from_bps(rate.bps() / u64::from(links.spines));
-                let whole = whole.into_iter().find(|rate| !can_be_simulated(link(rate)))?;
-                let over = match links.spines {
-                    1 => String::new(),
-                    spines => format!(" over {spines} spines, links of {}", link(&whole)),
-                };
-                Some(format!("rack {} has an uplink of {whole}{over}", quote(rack.name())))
-            })
-        };
-        let Some(cause) = interface.or_else(uplink) else { return true };
-        let hint = format!("{}; change the policy, or divide an uplink over other `spines`", links_have());
-        self.error(at, format!("{cause}, which cannot be simulated"), hint);
-        false
     }
 
     pub(super) fn service(&mut self, node: &Node, policy: &Policy) -> Option<ServiceId> {

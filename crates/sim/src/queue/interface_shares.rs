@@ -134,8 +134,8 @@ impl InterfaceShares {
 mod tests {
     use super::*;
     use crate::queue::tests::packet;
-    use weir_policy::Policy;
-    use weir_units::{ContentionPoint, Direction};
+    use weir_policy::{Place, Policy};
+    use weir_units::{Direction, MachineId};
 
     fn queue(services: &str) -> InterfaceShares {
         let text = format!(
@@ -143,7 +143,7 @@ mod tests {
              services: {{ {services} }}\n"
         );
         let policy = Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
-        let tree = ShareTree::of_services(&policy, ContentionPoint::Machine, Direction::Tx);
+        let tree = ShareTree::of_services(&policy, Place::Machine(MachineId(0)), Direction::Tx);
         InterfaceShares::new(Bandwidth::from_mbps(100), Arc::new(tree))
     }
 

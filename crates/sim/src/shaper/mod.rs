@@ -208,10 +208,14 @@ impl<O: Observer> World<O> {
     }
 
     /// Divides the hosts' interfaces among services by the machine's shares for transmitting: the
-    /// leaves of `tree`. `capacity` is by machine.
-    pub fn set_interface_shares(&mut self, tree: &Arc<ShareTree>, capacity: impl Fn(MachineId) -> Bandwidth) {
+    /// leaves of its `tree`. `capacity` is by machine.
+    pub fn set_interface_shares(
+        &mut self,
+        tree: &mut impl FnMut(MachineId) -> Arc<ShareTree>,
+        capacity: impl Fn(MachineId) -> Bandwidth,
+    ) {
         for (machine, host) in (0..).map(MachineId).zip(&self.hosts) {
-            self.queues[host.queue as usize].set_shares(capacity(machine), tree);
+            self.queues[host.queue as usize].set_shares(capacity(machine), &tree(machine));
         }
     }
 
@@ -270,6 +274,6 @@ impl<O: Observer> World<O> {
             Direction::Rx => Some(&interface.receive),
             Direction::Tx => interface.transmit.as_ref(),
         };
-        Some(self.shaping.config.share(service.index(), direction, meter?))
+        Some(self.shaping.config.share(service.index(), MachineId(host.0), direction, meter?))
     }
 }

@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, REQUESTS_FEEDBACK, SHAPED};
 use crate::world::World;
 use weir_datapath::PoliceVerdict;
-use weir_units::{Bandwidth, Bytes, Direction};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId};
 
 /// The frame of a feedback packet: Ethernet's smallest, as EyeQ's.
 const FEEDBACK_SIZE: u32 = 64;
@@ -39,8 +39,8 @@ impl<O: Observer> World<O> {
         let committed = receiver.committed.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
         let config = &shaping.config;
-        let share = &config.services[service.index()].shares.rx;
-        interface.reach(&receiver.meter, now, bytes, share, receiver.limit, config.sharing);
+        let share = config.services[service.index()].share_at(MachineId(host.0), Direction::Rx);
+        interface.reach(&receiver.meter, now, bytes, &share, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, committed);
         if policed.is_some() {
             receiver.meter.take_back(bytes);

@@ -14,7 +14,7 @@ use weir_experiment::figure::Line;
 use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
-use weir_scenario::{RunResult, Scenario};
+use weir_scenario::{LabScenario, RunResult};
 use weir_units::{Bandwidth, Duration};
 
 /// The fastest interface: above it the result depends more on the host's processors, which carry
@@ -26,7 +26,7 @@ const FASTEST: Bandwidth = Bandwidth::from_gbps(1);
 const SET_UP: f64 = 4.0;
 
 /// Whether no machine's interface is faster than the lab measures.
-fn is_carried(scenario: &Scenario) -> bool {
+fn is_carried(scenario: LabScenario<'_>) -> bool {
     let nics = scenario.policy().network().machines().iter().map(|machine| machine.nic());
     nics.into_iter().all(|nic| nic.tx.max(nic.rx) <= FASTEST)
 }
@@ -35,7 +35,7 @@ fn is_carried(scenario: &Scenario) -> bool {
 fn runs(experiment: &Experiment, setting: Setting) -> Vec<usize> {
     let can = |run: &usize| {
         let scenario = experiment.runs[*run].scenario.get(setting);
-        scenario.simulator_only().is_none() && is_carried(scenario)
+        scenario.for_lab().is_ok_and(is_carried)
     };
     (0..experiment.runs.len()).filter(can).collect()
 }
@@ -70,7 +70,11 @@ pub(super) fn run(
         let scenario = run.scenario.get(setting);
         seed = scenario.seed();
         ui.notice(&format!("{} {} on Linux, about {}\n", experiment.id, run.name, scenario.duration()))?;
-        let outcome = match lab::run_watched(scenario, interrupt, ui)? {
+        let scenario_on_linux = match scenario.for_lab() {
+            Ok(scenario) => scenario,
+            Err(reason) => return Ok(Err(LabError::SimulatorOnly(reason.to_owned()))),
+        };
+        let outcome = match lab::run_watched(scenario_on_linux, interrupt, ui)? {
             Ok(outcome) => outcome,
             Err(error) => return Ok(Err(error)),
         };
@@ -93,7 +97,7 @@ pub(super) fn run(
         if let Some(directory) = directory {
             let directory = directory.join("runs").join(format!("{}-lab", run.name));
             ResultsDirectory::prepare(&directory, true)?;
-            let file = lab::to_file(scenario, &outcome);
+            let file = lab::to_file(scenario_on_linux, &outcome);
             run_files::write_services(&directory, &file, &format!("weir reproduce {} --backend lab", experiment.id))?;
         }
         if interrupt.is_requested() {

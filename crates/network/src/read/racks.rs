@@ -1,91 +1,170 @@
-//! Racks and machines, read in canonical order with their positions for admission control.
+//! Racks and machines with the positions of their speeds; properties of single machines.
 //!
 //! Worked example: racks `b: [m10, m9]` and `a: ["m[1-2]"]` give the machines `m1`, `m2` (rack
 //! `a`), `m9`, `m10` (rack `b`) with the ids 0 to 3. Ranges are counted before they are expanded,
 //! so `m[1-900000000]` costs nothing but its message.
 
-use super::rates;
-use crate::filter_syntax as syntax;
-use crate::language::{MAX_BUFFER, MAX_MACHINES, MIN_BUFFER};
+use super::queue::{can_be_simulated, links_have};
+use super::{NetworkReader, ReadNetwork, rates};
+use crate::graph::Packets;
+use crate::language::{MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU, ip};
+use crate::names::{NameRange, natural_order};
+use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
+use crate::topology::Links;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use weir_document::{Field, Key, Node, Problems, Span, Suggester, scalar};
-use weir_network::names::{NameRange, natural_order};
-use weir_network::{Machine, Network, PortBuffers, Rack};
+use weir_document::{Field, Key, Node, Problems, Span, Suggester, quote, scalar};
 use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, RackId};
 
-/// A network with its positions.
-pub(crate) struct ReadNetwork {
-    pub(crate) network: Network,
-    /// The speed of each machine; [`Field::Bad`] where it was reported.
-    pub(crate) nics: Vec<PerDirection<Field<Bandwidth>>>,
-    /// The speed of each rack's uplink.
-    pub(crate) uplinks: Vec<PerDirection<Field<Bandwidth>>>,
-    /// Whether every machine that the file names was read: only then is a missing one a mistake
-    /// elsewhere.
-    pub(crate) complete: bool,
-}
-
 /// A machine before it has an id.
-struct Found {
-    name: String,
-    rack: usize,
-    place: Span,
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) rack: usize,
+    pub(super) place: Span,
 }
 
-/// Reads the network; its sound part if it is missing or wrong.
-pub(crate) fn read(node: Option<&Node>, problems: &mut Problems) -> ReadNetwork {
-    let mut racks: Vec<&(Key, Node)> =
-        node.and_then(|node| node.get("racks")).map_or(&[][..], Node::entries).iter().collect();
-    racks.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
-    let (mut found, complete) = machines(&racks, problems);
-    found.sort_by(|a, b| a.rack.cmp(&b.rack).then_with(|| natural_order(&a.name, &b.name)));
+impl Found {
+    pub(super) fn new(name: &str, rack: usize, place: Span) -> Self {
+        Self { name: name.to_owned(), rack, place }
+    }
+}
 
-    let default = rates(node.and_then(|node| node.get("nic")));
-    let mut nics = vec![PerDirection::both(Field::Absent); found.len()];
-    let mut addresses = vec![None; found.len()];
-    if let Some(special) = node.and_then(|node| node.get("machines")) {
-        overrides(special, &found, &mut nics, &mut addresses, problems);
-    }
-    let mut without = Vec::new();
-    for (machine, nic) in nics.iter_mut().enumerate() {
-        for direction in Direction::ALL {
-            nic[direction] = nic[direction].or(default[direction]);
+impl NetworkReader<'_> {
+    /// Racks and machines; their sound part if something is missing or wrong.
+    pub(super) fn racks(&mut self, node: &Node) -> ReadNetwork {
+        let problems = &mut *self.problems;
+        let mut racks: Vec<&(Key, Node)> = node.get("racks").map_or(&[][..], Node::entries).iter().collect();
+        racks.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
+        let (mut found, complete) = machines(&racks, problems);
+        found.sort_by(|a, b| a.rack.cmp(&b.rack).then_with(|| natural_order(&a.name, &b.name)));
+
+        let mut properties = properties(node.get("machines"), &found, problems);
+        let default = rates(node.get("nic"));
+        let mut without = Vec::new();
+        for (machine, nic) in properties.nics.iter_mut().enumerate() {
+            for direction in Direction::ALL {
+                nic[direction] = nic[direction].or(default[direction]);
+            }
+            if matches!(nic.tx, Field::Absent) {
+                without.push(machine);
+            }
         }
-        if matches!(nic.tx, Field::Absent) {
-            without.push(machine);
+        if let Some(first) = without.first() {
+            let more = match without.len() {
+                1 => String::new(),
+                n => format!(" (nor have {} more)", n - 1),
+            };
+            problems.error(
+                found[*first].place,
+                format!("machine `{}` has no speed{more}", found[*first].name),
+                "write `nic: 10Gb/s` under `network`, or under the machine in `network.machines`",
+            );
         }
+
+        let uplinks: Vec<_> = racks.iter().map(|(_, node)| rates(node.get("uplink"))).collect();
+        let network_racks = racks.iter().zip(&uplinks).map(|((key, _), uplink)| (key.text.clone(), speed(uplink)));
+        let port_buffers = port_buffers(node.get("switches"), problems);
+        let network = network(network_racks.collect(), found, &properties, port_buffers);
+        let wiring = Wiring::Racks(self.links_of_racks(node.get("links")));
+        ReadNetwork { network, wiring, nics: properties.nics, uplinks, complete }
     }
-    if let Some(first) = without.first() {
-        let more = match without.len() {
-            1 => String::new(),
-            n => format!(" (nor have {} more)", n - 1),
+
+    /// The links and ports between racks.
+    pub fn links_of_racks(&mut self, node: Option<&Node>) -> Links {
+        let mut links = Links::default();
+        let Some(node) = node else { return links };
+        if let Field::Value(delay, _) = self.delay(node) {
+            links.delay = delay;
+        }
+        let (buffer, mtu) = (node.field("buffer", scalar::size), node.field("mtu", scalar::size));
+        if let Field::Value(size, span) = mtu {
+            if (MIN_MTU..=MAX_MTU).contains(&size) {
+                links.mtu = size;
+            } else {
+                self.error(
+                    span,
+                    format!("the mtu {size} is not between {} B and {} B", MIN_MTU.get(), MAX_MTU.get()),
+                    "write for example `1500B`",
+                );
+            }
+        }
+        if let Field::Value(size, span) = buffer {
+            links.queue.buffer = size;
+            if size > MAX_BUFFER {
+                self.error(span, format!("the buffer {size} is larger than {MAX_BUFFER}"), "for example `256kB`");
+            }
+        }
+        if let Some(queue) = node.get("queue") {
+            if let Some(span) = buffer.span() {
+                self.error(span, "there is a `buffer` beside a `queue`", "write it inside of `queue`");
+            }
+            // The size of headers does not matter here: the buffer is checked against the mtu.
+            let packets = Packets { payload: links.mtu.get() as u32, headers: 0 };
+            links.queue = self.queue(Some(queue), links.queue, packets, true).unwrap_or(links.queue);
+        } else if links.queue.buffer < links.mtu {
+            let span = buffer.span().or(mtu.span()).unwrap_or(node.span);
+            self.error(
+                span,
+                format!("the buffer {} holds no packet of {}", links.queue.buffer, links.mtu),
+                "make it at least as large as the mtu",
+            );
+        }
+        if let Some(spines) =
+            node.field("spines", |text| scalar::integer(text, "", 1, MAX_SPINES_OF_RACKS.into())).value()
+        {
+            links.spines = spines as u32;
+        }
+        links
+    }
+
+    /// Whether links of these racks' rates can be simulated; the first that cannot is reported at
+    /// `at`.
+    pub fn can_simulate_racks(&mut self, network: &Network, links: &Links, at: Span) -> bool {
+        let interface = network.machines().iter().find_map(|machine| {
+            let rate = Direction::ALL.map(|direction| machine.nic()[direction]);
+            let rate = rate.into_iter().find(|rate| !can_be_simulated(*rate))?;
+            Some(format!("machine {} has an interface of {rate}", quote(machine.name())))
+        });
+        let uplink = || {
+            network.racks().iter().find_map(|rack| {
+                let whole = Direction::ALL.map(|direction| rack.uplink()[direction]);
+                let link = |rate: &Bandwidth| Bandwidth::from_bps(rate.bps() / u64::from(links.spines));
+                let whole = whole.into_iter().find(|rate| !can_be_simulated(link(rate)))?;
+                let over = match links.spines {
+                    1 => String::new(),
+                    spines => format!(" over {spines} spines, links of {}", link(&whole)),
+                };
+                Some(format!("rack {} has an uplink of {whole}{over}", quote(rack.name())))
+            })
         };
-        problems.error(
-            found[*first].place,
-            format!("machine `{}` has no speed{more}", found[*first].name),
-            "write `nic: 10Gb/s` under `network`, or under the machine in `network.machines`",
-        );
+        let Some(cause) = interface.or_else(uplink) else { return true };
+        let hint = format!("{}; change it, or divide an uplink over other `spines`", links_have());
+        self.error(at, format!("{cause}, which cannot be simulated"), hint);
+        false
     }
+}
 
-    let uplinks: Vec<_> = racks.iter().map(|(_, node)| rates(node.get("uplink"))).collect();
-    let speed = |fields: &PerDirection<Field<Bandwidth>>| PerDirection {
-        tx: fields.tx.value().unwrap_or_default(),
-        rx: fields.rx.value().unwrap_or_default(),
-    };
+/// The speed of both directions; zero where it was reported.
+fn speed(fields: &PerDirection<Field<Bandwidth>>) -> PerDirection<Bandwidth> {
+    PerDirection { tx: fields.tx.value().unwrap_or_default(), rx: fields.rx.value().unwrap_or_default() }
+}
+
+/// A network of these racks and machines, which are in canonical order.
+fn network(
+    racks: Vec<(String, PerDirection<Bandwidth>)>,
+    found: Vec<Found>,
+    properties: &Properties,
+    port_buffers: PortBuffers,
+) -> Network {
     let mut members = vec![Vec::new(); racks.len()];
     let mut all = Vec::with_capacity(found.len());
     for (i, machine) in found.into_iter().enumerate() {
         members[machine.rack].push(MachineId(i as u32));
-        let rack = RackId(machine.rack as u32);
-        all.push(Machine::new(machine.name, rack, speed(&nics[i]), addresses[i]));
+        let (nic, rack) = (speed(&properties.nics[i]), RackId(machine.rack as u32));
+        all.push(Machine::new(machine.name, rack, nic, properties.addresses[i]));
     }
-    let network_racks = racks.iter().zip(&uplinks).zip(members);
-    let network_racks = network_racks
-        .map(|(((key, _), uplink), members)| Rack::new(key.text.clone(), speed(uplink), members))
-        .collect();
-    let port_buffers = port_buffers(node.and_then(|node| node.get("switches")), problems);
-    ReadNetwork { network: Network::new(network_racks, all, port_buffers), nics, uplinks, complete }
+    let racks = racks.into_iter().zip(members).map(|((name, uplink), members)| Rack::new(name, uplink, members));
+    Network::new(racks.collect(), all, port_buffers)
 }
 
 /// Reads `switches: { buffer: … }`: one size for all ports, or one for each contention point.
@@ -165,14 +244,18 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, boo
     (found, complete)
 }
 
-/// Reads `network.machines` into `nics` and `addresses`, which are indexed like `found`.
-fn overrides(
-    node: &Node,
-    found: &[Found],
-    nics: &mut [PerDirection<Field<Bandwidth>>],
-    addresses: &mut [Option<IpAddr>],
-    problems: &mut Problems,
-) {
+/// Properties of single machines, by machine.
+pub(super) struct Properties {
+    /// The speeds; [`Field::Absent`] where none is written.
+    pub(super) nics: Vec<PerDirection<Field<Bandwidth>>>,
+    pub(super) addresses: Vec<Option<IpAddr>>,
+}
+
+/// Reads `network.machines`.
+pub(super) fn properties(node: Option<&Node>, found: &[Found], problems: &mut Problems) -> Properties {
+    let (nics, addresses) = (vec![PerDirection::both(Field::Absent); found.len()], vec![None; found.len()]);
+    let mut properties = Properties { nics, addresses };
+    let Some(node) = node else { return properties };
     let mut overrides = Overrides::new(found);
     // Names are resolved for one range after the other; all ranges together may not name more.
     let mut left = 10 * MAX_MACHINES as u64;
@@ -184,14 +267,15 @@ fn overrides(
                 format!("`{}` names more machines than a network can have", key.text),
                 "check the ends of this range",
             );
-            return;
+            return properties;
         }
         left -= range.count();
-        overrides.speed(key, &range, special.get("nic"), nics, problems);
+        overrides.speed(key, &range, special.get("nic"), &mut properties.nics, problems);
         if let Some(written) = special.get("address") {
-            overrides.address(key, &range, written, addresses, problems);
+            overrides.address(key, &range, written, &mut properties.addresses, problems);
         }
     }
+    properties
 }
 
 /// The machines of a network by name, and the positions of what was written for them so far.
@@ -256,7 +340,7 @@ impl<'a> Overrides<'a> {
         addresses: &mut [Option<IpAddr>],
         problems: &mut Problems,
     ) {
-        let Field::Value(address, span) = written.read(syntax::ip) else { return };
+        let Field::Value(address, span) = written.read(ip) else { return };
         if range.count() > 1 {
             problems.error(
                 span,

@@ -2,6 +2,12 @@
 //!
 //! The check of a file and its JSON Schema come from it; names that refer to each other are checked by `read`.
 
+mod racks;
+
+pub use racks::{LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU};
+
+pub(crate) use racks::ip;
+
 use crate::names::{self, NameRange};
 use weir_document::scalar::Refusal;
 use weir_document::scalar::{MILLION, Scalar};
@@ -210,6 +216,11 @@ static DUMBBELL: Record = Record {
         Key::required("hosts", Shape::Scalar(&HOSTS), "Pairs of hosts: so many on each side.", "hosts: 2"),
         HOST_LINK,
         FABRIC_LINK,
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
     ],
 };
 static PARKING_LOT: Record = Record {
@@ -221,13 +232,26 @@ static PARKING_LOT: Record = Record {
         Key::required("hosts", Shape::Scalar(&HOSTS), "Hosts of each switch.", "hosts: 2"),
         HOST_LINK,
         FABRIC_LINK,
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
     ],
 };
 static STAR: Record = Record {
     id: "star",
     what: "a star",
     doc: "Hosts around one switch.",
-    keys: &[Key::required("hosts", Shape::Scalar(&STAR_HOSTS), "All hosts.", "hosts: 8"), HOST_LINK],
+    keys: &[
+        Key::required("hosts", Shape::Scalar(&STAR_HOSTS), "All hosts.", "hosts: 8"),
+        HOST_LINK,
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
+    ],
 };
 static LEAF_SPINE: Record = Record {
     id: "leaf-spine",
@@ -245,6 +269,11 @@ static LEAF_SPINE: Record = Record {
             "fabric-link: { rate: 40Gb/s, delay: 1us }",
         ),
         OVERSUBSCRIPTION,
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
     ],
 };
 static FAT_TREE: Record = Record {
@@ -261,6 +290,11 @@ static FAT_TREE: Record = Record {
             "fabric-link: { rate: 10Gb/s, delay: 1us }",
         ),
         OVERSUBSCRIPTION,
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
     ],
 };
 
@@ -316,6 +350,11 @@ static LINKS: Record = Record {
             "links: [ { between: [h1, a], rate: 10Gb/s } ]",
         ),
         Key::optional("groups", Shape::Map(&GROUPS), "Names for several hosts.", "groups: { clients: \"h[1-2]\" }"),
+        ROUTING_KEY,
+        NETWORK_QUEUE,
+        SHARED_BUFFER_KEY,
+        JITTER_KEY,
+        PACKETS_KEY,
     ],
 };
 
@@ -348,54 +387,56 @@ static PACKETS: Record = Record {
     ],
 };
 
-static TOPOLOGIES: &[&Record] = &[&DUMBBELL, &PARKING_LOT, &STAR, &LEAF_SPINE, &FAT_TREE, &LINKS];
-/// A network of its own.
+// The defaults of all links of a topology.
+const ROUTING_KEY: Key = Key::optional(
+    "routing",
+    Shape::Scalar(&ROUTING),
+    "The choice among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
+         packet anew.",
+    "routing: ecmp",
+);
+const NETWORK_QUEUE: Key = Key::optional(
+    "queue",
+    QUEUE_SHAPE,
+    "The queue of links without their own; fifo with 256kB where not written.",
+    "queue: { discipline: drop-tail, buffer: 256kB }",
+);
+const SHARED_BUFFER_KEY: Key = Key::optional(
+    "shared-buffer",
+    Shape::Record(&SHARED_BUFFER),
+    "A buffer that all ports of a switch share, in place of one for each port.",
+    "shared-buffer: { size: 9MB, alpha: 1 }",
+);
+const JITTER_KEY: Key = Key::optional(
+    "jitter",
+    Shape::Scalar(&TIME),
+    "Hosts take up to this much longer, at random, for a packet that finds their interface idle; none where \
+         not \
+         written. With drop-tail queues, write the time of a frame at the bottleneck: without noise, flows fall \
+         into step, and one gets several times the other's bandwidth.",
+    "jitter: 12us",
+);
+const PACKETS_KEY: Key =
+    Key::optional("packets", Shape::Record(&PACKETS), "Sizes of packets.", "packets: { payload: 1448B, headers: 66B }");
+
+static FORMS: &[&Record] = &[&racks::RACKS_FORM, &DUMBBELL, &PARKING_LOT, &STAR, &LEAF_SPINE, &FAT_TREE, &LINKS];
+/// A network, of a policy or of a scenario.
 pub static NETWORK: Choice = Choice {
     id: "network",
     what: "a network",
-    doc: "Hosts, switches and links.",
+    doc: "Racks with their machines, or hosts, switches and links by a topology.",
     tag: "topology",
     tag_what: "a topology",
     tag_doc: "The connections between switches.",
     default: None,
-    common: &[
-        Key::optional(
-            "routing",
-            Shape::Scalar(&ROUTING),
-            "The choice among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
-             packet anew.",
-            "routing: ecmp",
-        ),
-        Key::optional(
-            "queue",
-            QUEUE_SHAPE,
-            "The queue of links without their own; fifo with 256kB where not written.",
-            "queue: { discipline: drop-tail, buffer: 256kB }",
-        ),
-        Key::optional(
-            "shared-buffer",
-            Shape::Record(&SHARED_BUFFER),
-            "A buffer that all ports of a switch share, in place of one for each port.",
-            "shared-buffer: { size: 9MB, alpha: 1 }",
-        ),
-        Key::optional(
-            "jitter",
-            Shape::Scalar(&TIME),
-            "Hosts take up to this much longer, at random, for a packet that finds their interface idle; none where \
-             not \
-             written. With drop-tail queues, write the time of a frame at the bottleneck: without noise, flows fall \
-             into step, and one gets several times the other's bandwidth.",
-            "jitter: 12us",
-        ),
-        Key::optional(
-            "packets",
-            Shape::Record(&PACKETS),
-            "Sizes of packets.",
-            "packets: { payload: 1448B, headers: 66B }",
-        ),
-    ],
+    common: &[Key::optional(
+        "machines",
+        Shape::Map(&racks::MACHINES),
+        "Properties of single machines or ranges of them.",
+        "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
+    )],
     elsewhere: &[],
-    variants: || TOPOLOGIES,
+    variants: || FORMS,
 };
 
 fn check_range(text: &str) -> Result<(), Refusal> {
