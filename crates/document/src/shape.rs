@@ -132,8 +132,8 @@ pub struct Choice {
     pub variants: fn() -> &'static [&'static Record],
 }
 
-/// One of several mappings, distinguished by the keys that they need. A mapping may have the deciding key of another one
-/// as an optional key: with both, it is the one that has both.
+/// One of several mappings, distinguished by the keys that they need. A mapping may have the deciding
+/// key of another one as an optional key: with both, it is the one that has both.
 #[derive(Debug)]
 pub struct Alternatives {
     /// Its name in the schema.

@@ -101,7 +101,8 @@ mod tests {
             others in proptest::collection::vec(0u32..40, 0..60),
         ) {
             let set = |ids: &[u32]| MachineSet::new(ids.iter().copied().map(MachineId).collect());
-            let (a, b): (BTreeSet<u32>, BTreeSet<u32>) = (ids.iter().copied().collect(), others.iter().copied().collect());
+            let a: BTreeSet<u32> = ids.iter().copied().collect();
+            let b: BTreeSet<u32> = others.iter().copied().collect();
             for id in 0..42 {
                 prop_assert_eq!(set(&ids).contains(MachineId(id)), a.contains(&id));
             }

@@ -45,11 +45,15 @@ macro_rules! refusals {
 }
 
 refusals! {
-    machines_outside_of_the_parent: services("  p:\n    machines: [m1]\n    services:\n      a: { match: [ { port: 1 } ], machines: [m1, m2] }\n");
+    machines_outside_of_the_parent: services("  p:\n    machines: [m1]\n    services:\n      a: { match: [ { port: 1 } ], \
+                                             machines: [m1, m2] }\n");
     machines_that_are_not_there: services("  a: { match: [ { port: 1 } ], machines: [\"m[1-3]\"] }\n");
-    a_policy_of_a_topology_without_rates: network("  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 1\n  host-link: { rate: 1Gb/s }");
-    minima_on_a_topology: network("  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 1\n  host-link: { rate: 5Gb/s }\n  oversubscription: 2");
-    machines_of_a_topology: network("  topology: star\n  hosts: 3\n  host-link: { rate: 10Gb/s }\n  machines: { h3: { nic: 1Gb/s } }");
+    a_policy_of_a_topology_without_rates: network("  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 1\n  \
+                                                   host-link: { rate: 1Gb/s }");
+    minima_on_a_topology: network("  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 1\n  host-link: { rate: \
+                                   5Gb/s }\n  oversubscription: 2");
+    machines_of_a_topology: network("  topology: star\n  hosts: 3\n  host-link: { rate: 10Gb/s }\n  machines: { h3: { \
+                                    nic: 1Gb/s } }");
     unknown_key: changed("weight", "weigth");
     unknown_key_at_the_top: changed("caps:", "cap:");
     unknown_unit: changed("3Gb/s", "3Gbps");

@@ -138,7 +138,7 @@ impl NetworkReader<'_> {
             })
         };
         let Some(cause) = interface.or_else(uplink) else { return true };
-        let hint = format!("{}; change it, or divide an uplink over other `spines`", links_have());
+        let hint = format!("{}; write another rate, or divide an uplink over other `spines`", links_have());
         self.error(at, format!("{cause}, which cannot be simulated"), hint);
         false
     }

@@ -142,7 +142,8 @@ pub static UNDER_POLICY: Record = Record {
         Key::optional(
             "machines",
             Shape::Map(&HOSTS_OF_MACHINES),
-            "The host of each machine in that network, by names or ranges; the host of the same name where not written.",
+            "The host of each machine in that network, by names or ranges; the host of the same name where not \
+             written.",
             "machines: { \"m[1-8]\": \"h[0-7]\" }",
         ),
         enforcement::ENFORCEMENT_KEY,
