@@ -189,15 +189,7 @@ impl Traffic {
     /// The shortest retransmission timeout of its flows; `None` for a transport that repairs
     /// nothing.
     pub fn shortest_timeout(&self) -> Option<Duration> {
-        let shortest = match &self.transport {
-            Parameters::NewReno(of) => of.tcp.min_rto,
-            Parameters::Cubic(of) => of.tcp.min_rto,
-            Parameters::Dctcp(of) => of.tcp.min_rto,
-            Parameters::D3(of) => of.min_rto,
-            Parameters::PFabric(of) => of.rto,
-            Parameters::Udp(_) => return None,
-        };
-        Some(shortest.duration())
+        self.transport.shortest_timeout().map(|time| time.duration())
     }
 }
 

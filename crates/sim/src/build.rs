@@ -7,6 +7,7 @@
 //! Example: two hosts at 1 Gb/s on a switch are four ports and two profiles: hosts' interfaces drop
 //! nothing.
 
+use crate::agents::Agents;
 use crate::events::EventQueue;
 use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{HostId, Node, PortId, SwitchId};
@@ -47,7 +48,7 @@ impl<O: Observer> World<O> {
             profiles: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),
-            routers: Vec::new(),
+            agents: Agents::default(),
             routes: Routes::default(),
             hosts: Vec::new(),
             services: Vec::new(),
@@ -57,6 +58,7 @@ impl<O: Observer> World<O> {
             shaping: Shaping::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
+            inspects: false,
             inbox: VecDeque::new(),
             counters: Counters::default(),
             observer,
@@ -146,25 +148,33 @@ impl<O: Observer> World<O> {
             }
             discipline => Queue::of(discipline),
         };
-        let interface = self.add_port(up, u64::MAX, Node::Switch(switch), Some(host));
+        let interface = self.add_port(up, u64::MAX, Node::Host(host), Node::Switch(switch));
         let queue = self.schedule(interface, queue);
         self.host_bytes.extend(std::iter::repeat_n(PerDirection::default(), self.service_count));
         self.services.extend((0..self.service_count).map(|_| ServiceQueue::default()));
         self.hosts.push(Host::new(interface, queue));
         self.host_switch.push(switch);
-        self.add_link(switch, Node::Host(host), down);
+        let down = self.add_link(switch, Node::Host(host), down);
+        self.pair(interface, down);
         host
     }
 
     /// Adds links between two switches: one each way.
     pub fn connect(&mut self, a: SwitchId, b: SwitchId, a_to_b: LinkSpec, b_to_a: LinkSpec) -> (PortId, PortId) {
-        (self.add_link(a, Node::Switch(b), a_to_b), self.add_link(b, Node::Switch(a), b_to_a))
+        let ports = (self.add_link(a, Node::Switch(b), a_to_b), self.add_link(b, Node::Switch(a), b_to_a));
+        self.pair(ports.0, ports.1);
+        ports
+    }
+
+    /// Makes two ports the directions of one link.
+    fn pair(&mut self, a: PortId, b: PortId) {
+        (self.records[a.index()].opposite, self.records[b.index()].opposite) = (b, a);
     }
 
     fn add_link(&mut self, from: SwitchId, to: Node, link: LinkSpec) -> PortId {
         let shared = self.switches[from.index()].shared;
         let buffer = if shared.is_some() { u64::MAX } else { link.queue.buffer.get() };
-        let port = self.add_port(link, buffer, to, None);
+        let port = self.add_port(link, buffer, Node::Switch(from), to);
         if shared.is_some() || link.queue.discipline != Discipline::Fifo {
             let mut queue = Queue::of(link.queue.discipline);
             queue.shared = shared;
@@ -178,19 +188,20 @@ impl<O: Observer> World<O> {
         port
     }
 
-    fn add_port(&mut self, link: LinkSpec, buffer: u64, to: Node, owner: Option<HostId>) -> PortId {
+    fn add_port(&mut self, link: LinkSpec, buffer: u64, at: Node, to: Node) -> PortId {
+        let owner = if let Node::Host(host) = at { Some(host) } else { None };
         let id = PortId(self.ports.len() as u32);
         // A host applies backpressure to its senders instead of marking.
         let mark = if owner.is_some() { u64::MAX } else { link.queue.mark.map_or(u64::MAX, Bytes::get) };
         let profile = Profile::new(link.rate, SimTime::from(link.delay), buffer, mark);
-        self.records.push(PortRecord::new(profile.clock().clone()));
+        self.records.push(PortRecord::new(profile.clock().clone(), at));
         let profile = known_profile(&mut self.profiles, profile);
         pages::push(&mut self.ports, Port::new(profile, to, owner));
         id
     }
 
     /// Gives a port a queue and returns the queue's index in the table.
-    fn schedule(&mut self, port: PortId, queue: Queue) -> u32 {
+    pub(crate) fn schedule(&mut self, port: PortId, queue: Queue) -> u32 {
         let out = &mut self.ports[port.index()];
         out.service = Service::Scheduled;
         self.records[port.index()].usual = Service::Scheduled;

@@ -98,9 +98,7 @@ impl<O: Observer> World<O> {
             }
             self.events.push(packet.arrival, Event::Arrive(id));
         }
-        if let Some(router) = self.routers.get_mut(port.index()) {
-            router.set_capacity(rate);
-        }
+        self.set_agents_rate(port, rate);
     }
 
     /// Takes a link down. Call [`World::compute_routes`] when the links that fail together are

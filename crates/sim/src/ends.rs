@@ -6,12 +6,12 @@
 
 use crate::events::Event;
 use crate::flow::{Address, Life};
-use crate::ids::{FlowId, HostId, PacketId, PortId};
+use crate::ids::{FlowId, HostId, PacketId};
 use crate::observer::Observer;
-use crate::packet::{AGAIN, CAPABLE, ECHO, Extension, Kind, MARKED, Packet};
+use crate::packet::{CAPABLE, ECHO, Extension, Extensions, Kind, MARKED, Packet};
 use crate::timer::Fired;
 use crate::world::{Delivery, World};
-use weir_transport::{Ack, AckContent, Acknowledge, Arrival, Segment, Timeout};
+use weir_transport::{Ack, AckContent, Acknowledge, Arrival, SackBlock, Segment, Timeout};
 
 impl<O: Observer> World<O> {
     /// Lets a flow send as much as its windows and its host allow.
@@ -94,10 +94,9 @@ impl<O: Observer> World<O> {
         packet.sequence = segment.sequence;
         packet.rank = segment.rank;
         packet.set(CAPABLE, segment.capable);
-        packet.set(AGAIN, segment.again);
-        if segment.request {
-            let header = Box::new(flow.sender.request(self.now));
-            packet.extension = self.extensions.insert(Extension::Rate(header));
+        if segment.control {
+            let field = flow.sender.control(self.now);
+            packet.extension = self.extensions.insert(Extension::Control(field));
         }
         self.send(from, packet);
     }
@@ -144,6 +143,7 @@ impl<O: Observer> World<O> {
         match packet.kind() {
             Kind::Segment => self.on_segment(&packet),
             Kind::Ack => self.on_ack(&packet),
+            Kind::Message => self.on_message(&packet),
             Kind::Datagram => {
                 if let Some(Extension::Datagram(bytes)) = self.extensions.remove(packet.extension) {
                     self.inbox.push_back(Delivery { at: self.now, to: host, bytes });
@@ -159,32 +159,62 @@ impl<O: Observer> World<O> {
         let flow = &mut self.flows[packet.flow.index()];
         flow.packets -= 1;
         let content = AckContent { next: packet.sequence, stamp: packet.stamp, echo: packet.has(ECHO) };
-        let ack = match &extension {
-            None => Ack { content, sack: &[], grant: None },
-            Some(Extension::Sack(blocks)) => {
-                Ack { content, sack: &blocks.blocks[..usize::from(blocks.count)], grant: None }
+        let sack: &[SackBlock] = match &extension {
+            None => &[],
+            Some(Extension::Sack(blocks)) => &blocks.blocks[..usize::from(blocks.count)],
+            Some(Extension::Control(field)) => {
+                flow.sender.on_control(self.now, field);
+                &[]
             }
-            Some(Extension::Rate(header)) => Ack { content, sack: &[], grant: Some(&**header) },
             Some(Extension::Datagram(_)) => unreachable!("an acknowledgement carries no datagram"),
         };
-        flow.sender.on_ack(self.now, &ack);
+        flow.sender.on_ack(self.now, &Ack { content, sack });
+        self.go_on(packet.flow);
+    }
+
+    /// The sender of a flow has received a packet.
+    #[inline]
+    fn go_on(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
         if flow.life == Life::Running || !flow.sender.is_done() {
-            self.pump(packet.flow);
+            self.pump(id);
         } else {
             flow.timer.cancel();
-            self.recycle(packet.flow);
+            self.recycle(id);
         }
+    }
+
+    /// The message of a port agent has reached an end of its flow.
+    #[cold]
+    fn on_message(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow.index()];
+        flow.packets -= 1;
+        if packet.to == flow.address.to {
+            self.keep_control(packet);
+            return self.settle(packet.flow);
+        }
+        if let Some(Extension::Control(field)) = self.extensions.remove(packet.extension) {
+            flow.sender.on_control(self.now, &field);
+        }
+        self.go_on(packet.flow);
+    }
+
+    /// Keeps the control field of a packet for the next acknowledgement, instead of an earlier one.
+    #[cold]
+    fn keep_control(&mut self, packet: &Packet) {
+        let control = &mut self.flows[packet.flow.index()].receiving.control;
+        let before = std::mem::replace(control, packet.extension);
+        self.extensions.remove(before);
     }
 
     #[inline]
     fn on_segment(&mut self, packet: &Packet) {
         let id = packet.flow;
-        let extension = self.extensions.remove(packet.extension);
+        if packet.extension != Extensions::NONE {
+            self.keep_control(packet);
+        }
         let flow = &mut self.flows[id.index()];
         flow.packets -= 1;
-        if let Some(Extension::Rate(header)) = extension {
-            flow.receiving.grant = Some(header);
-        }
         let length = packet.size - self.sizes.headers;
         let arrival = Arrival { sequence: packet.sequence, length, stamp: packet.stamp, marked: packet.has(MARKED) };
         let reaction = flow.receiving.receiver.on_segment(self.now, &arrival);
@@ -218,25 +248,24 @@ impl<O: Observer> World<O> {
         self.send_ack(id, content, true);
     }
 
-    /// Sends an acknowledgement; with `whole` it includes the out-of-order blocks and the granted
-    /// rate.
+    /// Sends an acknowledgement; with `whole` it includes the control field to return, or the
+    /// out-of-order blocks.
     fn send_ack(&mut self, id: FlowId, content: AckContent, whole: bool) {
         let flow = &mut self.flows[id.index()];
         self.observer.acknowledged(self.now, id, content.next, flow.sender.highest());
         flow.packets += 1;
-        let Address { from, to, hash, service, priority } = flow.address;
+        let address = flow.address;
+        let Address { from, to, service, priority, .. } = address;
         let mut packet = Packet::new(Kind::Ack, self.sizes.headers, from, service);
         packet.flow = id;
-        // The addresses are swapped, so the reverse path is hashed anew.
-        packet.hash = hash.rotate_left(16);
+        packet.hash = address.reverse_hash();
         packet.priority = priority;
         packet.stamp = content.stamp;
         packet.sequence = content.next;
         packet.set(ECHO, content.echo);
         if whole {
-            if let Some(header) = flow.receiving.grant.take() {
-                packet.extension = self.extensions.insert(Extension::Rate(header));
-            } else {
+            packet.extension = std::mem::replace(&mut flow.receiving.control, Extensions::NONE);
+            if packet.extension == Extensions::NONE {
                 let blocks = flow.receiving.receiver.sack();
                 if blocks.count > 0 {
                     packet.extension = self.extensions.insert(Extension::Sack(blocks));
@@ -259,20 +288,6 @@ impl<O: Observer> World<O> {
             }
             Life::Released => self.recycle(id),
             Life::Over | Life::Gone => {}
-        }
-    }
-
-    /// A packet with a rate request passes a port, whose router grants a rate.
-    #[cold]
-    pub(crate) fn request(&mut self, port: PortId, id: PacketId) {
-        let packet = self.packets.get(id);
-        let (kind, index) = (packet.kind(), packet.extension);
-        let (held, taken) = (self.held(port), self.counts(port).taken);
-        let (Kind::Segment, Some(router)) = (kind, self.routers.get_mut(port.index())) else { return };
-        if let Some(Extension::Rate(header)) = self.extensions.get_mut(index) {
-            let taken: u64 = taken.iter().map(|count| count.bytes).sum();
-            router.observe(self.now, taken.saturating_sub(held), held);
-            router.on_request(self.now, header);
         }
     }
 }

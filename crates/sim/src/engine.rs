@@ -8,10 +8,11 @@
 //! No event is in progress between runs: flows may be added, limits set, links changed and
 //! datagrams sent at [`World::now`].
 
+use crate::agents::Moment;
 use crate::events::Event;
-use crate::ids::{HostId, Node, PacketId, PortId};
+use crate::ids::{HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Extensions, Kind, MARKED, Packet};
+use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Kind, MARKED, Packet};
 use crate::port::Service;
 use crate::world::World;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ impl<O: Observer> World<O> {
                 Event::Start(flow) => self.pump(flow),
                 Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
+                Event::Agent(agent) => self.agent_due(agent),
             }
             if let Some(stop) = self.pending_stop() {
                 return stop;
@@ -93,39 +95,77 @@ impl<O: Observer> World<O> {
     /// A packet has reached the far end of its link; `hint` is one more than its next port, or 0.
     #[inline]
     fn arrive(&mut self, id: PacketId, hint: u32) {
-        let metered = !self.meters.is_empty();
         let packet = self.packets.get_mut(id);
         debug_assert_eq!(packet.arrival, self.now, "a packet arrives at another time than its link computed");
         let port = packet.link();
         packet.leave_link();
         self.counters.packet_hops += 1;
-        if metered && self.ports[port.index()].metered {
-            let meter = self.records[port.index()].meter;
-            self.meters[meter.index()][packet.service.index()] += u64::from(packet.size);
+        if self.inspects && self.ports[port.index()].inspected {
+            return self.arrive_inspected(port, id, hint);
         }
         match packet.towards.node() {
             Node::Switch(_) if hint > 0 => self.enqueue(PortId(hint - 1), id),
-            Node::Switch(switch) => {
-                let hash = match &mut self.spray {
-                    Some(random) => random.next().picos() as u32,
-                    None => packet.hash,
-                };
-                match self.routes.route(switch, packet.leaf, packet.to, hash) {
-                    Some(next) => self.enqueue(next, id),
-                    None => self.unroutable(port, id),
-                }
-            }
+            Node::Switch(switch) => self.forward(switch, port, id),
             Node::Host(host) => self.deliver(host, id),
+        }
+    }
+
+    /// A packet has arrived over a link where meters or agents inspect it.
+    #[inline(never)]
+    fn arrive_inspected(&mut self, port: PortId, id: PacketId, hint: u32) {
+        let towards = self.packets.get(id).towards;
+        if self.inspect(port, id) {
+            return;
+        }
+        match towards.node() {
+            Node::Switch(_) if hint > 0 => self.enqueue(PortId(hint - 1), id),
+            Node::Switch(switch) => self.forward(switch, port, id),
+            Node::Host(host) => self.deliver(host, id),
+        }
+    }
+
+    /// A switch passes on a packet that came over the port `from`, or that an agent of this port
+    /// originated.
+    #[inline]
+    pub(crate) fn forward(&mut self, switch: SwitchId, from: PortId, id: PacketId) {
+        let packet = self.packets.get(id);
+        let hash = match &mut self.spray {
+            Some(random) => random.next().picos() as u32,
+            None => packet.hash,
+        };
+        match self.routes.route(switch, packet.leaf, packet.to, hash) {
+            Some(next) => self.enqueue(next, id),
+            None => self.unroutable(from, id),
         }
     }
 
     /// A port takes or drops a packet.
     #[inline]
     fn enqueue(&mut self, port: PortId, id: PacketId) {
-        let out = &mut self.ports[port.index()];
-        if out.service != Service::Fifo {
-            return self.enqueue_scheduled(port, id);
+        match self.ports[port.index()].service {
+            Service::Fifo => self.enqueue_in_order(port, id),
+            Service::Watched => self.enqueue_watched(port, id),
+            Service::Scheduled | Service::Down => self.enqueue_scheduled(port, id),
         }
+    }
+
+    /// A first-in first-out port with agents takes or drops a packet.
+    #[inline(never)]
+    fn enqueue_watched(&mut self, port: PortId, id: PacketId) {
+        let out = &self.ports[port.index()];
+        let profile = &self.profiles[out.profile as usize];
+        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
+        // Agents inspect only packets that the port takes.
+        if profile.fits(wait, self.packets.get(id).size) && self.show(port, id, Moment::Enters) {
+            return;
+        }
+        self.enqueue_in_order(port, id);
+    }
+
+    /// A first-in first-out port takes or drops a packet.
+    #[inline]
+    fn enqueue_in_order(&mut self, port: PortId, id: PacketId) {
+        let out = &mut self.ports[port.index()];
         let profile = &self.profiles[out.profile as usize];
         let packet = self.packets.get_mut(id);
         let wait = out.backlog(self.now, profile, &self.records[port.index()]);
@@ -145,9 +185,6 @@ impl<O: Observer> World<O> {
             self.records[port.index()].taken[class].add(packet.size);
         }
         let size = packet.size;
-        if packet.extension != Extensions::NONE {
-            self.request(port, id);
-        }
         self.observer.accepted(self.now, port, size);
         self.transmit(self.now, port, id);
     }
@@ -181,6 +218,10 @@ impl<O: Observer> World<O> {
             }
             debug_assert_eq!(missing, 0, "a queue gives up less than it reported");
         }
+        let watched = self.ports[port.index()].watched;
+        if watched && self.show(port, id, Moment::Enters) {
+            return;
+        }
         let joined = self.queues[index].joined(priority, unsent);
         let waiting = self.queues[index].bytes() + unsent + u64::from(size);
         self.count(port, priority, size);
@@ -192,12 +233,12 @@ impl<O: Observer> World<O> {
             self.records[port.index()].marked[usize::from(priority)].add(size);
             self.counters.marked += 1;
         }
-        if packet.extension != Extensions::NONE {
-            self.request(port, id);
-        }
         self.observer.accepted(self.now, port, size);
         if idle && !owned {
             self.queues[index].sends(priority);
+            if watched {
+                self.show(port, id, Moment::Leaves);
+            }
             return self.transmit(self.now, port, id);
         }
         if let Some(shared) = self.queues[index].shared {
@@ -310,13 +351,16 @@ impl<O: Observer> World<O> {
             return;
         }
         out.waking = false;
-        let owner = out.owner();
+        let (owner, watched) = (out.owner(), out.watched);
         let queue = &mut self.queues[out.queue as usize];
         let Some(id) = queue.pop(&mut self.packets) else { return };
         let more = !queue.is_empty();
         queue.sends(self.packets.get(id).priority);
         if let Some(shared) = queue.shared {
             self.shared[shared as usize].give_back(self.packets.get(id).size);
+        }
+        if watched {
+            self.show(port, id, Moment::Leaves);
         }
         self.transmit(self.now, port, id);
         if more {

@@ -1,8 +1,8 @@
 //! Flows: a connection between two hosts and its slot in the world.
 
 use crate::ids::{HostId, ServiceIndex};
+use crate::packet::Extensions;
 use crate::timer::Timer;
-use weir_transport::d3::RateHeader;
 use weir_transport::{Connection, Parameters, Receiver, Sender};
 use weir_units::{Bytes, SimTime};
 
@@ -62,13 +62,23 @@ pub(crate) struct Address {
     pub(crate) priority: u8,
 }
 
+impl Address {
+    /// The hash of packets to the sender. The addresses are swapped, so the reverse path is hashed
+    /// anew.
+    #[inline]
+    pub(crate) fn reverse_hash(&self) -> u32 {
+        self.hash.rotate_left(16)
+    }
+}
+
 /// The receiver's part of a flow.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Receiving {
     pub(crate) receiver: Receiver,
-    /// The network's grant, for the next acknowledgement.
-    pub(crate) grant: Option<Box<RateHeader>>,
+    /// The control field that arrived last, for the next acknowledgement: its index in the table of
+    /// extensions, or [`Extensions::NONE`].
+    pub(crate) control: u32,
     pub(crate) delayed_ack: Timer,
     /// The bytes that the flow carries; `u64::MAX` for one that has no end.
     pub(crate) size: u64,
@@ -114,7 +124,7 @@ impl Flow {
             life: Life::Running,
             receiving: Receiving {
                 receiver: Receiver::new(parameters),
-                grant: None,
+                control: Extensions::NONE,
                 delayed_ack: Timer::default(),
                 size: size.unwrap_or(u64::MAX),
                 unacknowledged: 0,

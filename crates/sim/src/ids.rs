@@ -45,6 +45,11 @@ id!(
     MeterId
 );
 
+id!(
+    /// An agent at a port.
+    AgentId
+);
+
 impl PacketId {
     /// No packet: the end of a list.
     pub const NONE: Self = Self(u32::MAX);

@@ -11,12 +11,14 @@
 //! | [`host`], [`flow`] | the ends of the network; the transports are [`weir_transport`]'s |
 //! | [`world`], `build` | a network, and building one |
 //! | [`engine`], `sending`, `ends`, `changes`, `fetch`, `pages` | packets, ends of flows, changes, prefetching |
+//! | `agents` | port agents; their decisions are [`weir_transport::agents`]'s |
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
 //! | [`observer`], [`checkers`] | observation of a run |
 //! | `enforcement`, [`brokers`], [`headers`] | enforcement of a policy, its control plane, its packet headers |
 //! | [`mod@run`], `samples` | a scenario from start to result |
 
+mod agents;
 pub mod brokers;
 mod build;
 mod changes;

@@ -28,6 +28,9 @@ pub trait Observer {
     /// A packet is lost at a port, or on its link; `held` if it waited there.
     #[inline]
     fn dropped(&mut self, _now: SimTime, _port: PortId, _packet: PacketId, _size: u32, _held: bool) {}
+    /// An agent of a port took a packet out.
+    #[inline]
+    fn consumed(&mut self, _now: SimTime, _port: PortId, _packet: PacketId, _size: u32) {}
     /// A port took a packet into its buffer.
     #[inline]
     fn accepted(&mut self, _now: SimTime, _port: PortId, _size: u32) {}

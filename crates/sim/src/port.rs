@@ -20,7 +20,7 @@
 //! Example: at 8 Mb/s a frame of 1000 B takes 1 ms. Two frames handed over at 0 leave at 1 and 2
 //! ms; at 1.5 ms the port holds 500 B.
 
-use crate::ids::{End, HostId, MeterId, Node};
+use crate::ids::{End, HostId, MeterId, Node, PortId};
 use crate::serial_clock::SerialClock;
 use weir_network::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
@@ -41,6 +41,8 @@ pub struct Transmission {
 pub(crate) enum Service {
     /// At once, in order.
     Fifo,
+    /// At once, in order, after the port's agents have inspected the frame.
+    Watched,
     /// When the transmitter is free, as the queue with the port's number chooses.
     Scheduled,
     /// Not at all: the link is down.
@@ -148,8 +150,10 @@ pub struct Port {
     pub(crate) service: Service,
     /// A [`crate::events::Event::Free`] is pending.
     pub(crate) waking: bool,
-    /// Bytes are counted by a meter where they arrive.
-    pub(crate) metered: bool,
+    /// A meter or the agents of the opposite port inspect the packets that arrive over its link.
+    pub(crate) inspected: bool,
+    /// It has agents.
+    pub(crate) watched: bool,
     /// The frame in transmission may have begun at another rate than the profile's.
     pub(crate) mixed: bool,
 }
@@ -167,7 +171,8 @@ impl Port {
             owner: owner.map_or(NONE, |host| host.0),
             service: Service::Fifo,
             waking: false,
-            metered: false,
+            inspected: false,
+            watched: false,
             mixed: false,
         }
     }
@@ -258,6 +263,11 @@ pub(crate) struct PortRecord {
     /// The service when the link is up.
     pub(crate) usual: Service,
     pub(crate) meter: MeterId,
+    /// Its first agent, or [`NONE`].
+    pub(crate) agent: u32,
+    /// The node that it belongs to, and the port at the far end of its link that leads back there.
+    pub(crate) at: End,
+    pub(crate) opposite: PortId,
     /// The rate of the link.
     pub(crate) link_rate: Bandwidth,
     /// The most at which its sender paces.
@@ -275,13 +285,16 @@ pub(crate) struct PortRecord {
 }
 
 impl PortRecord {
-    pub(crate) fn new(clock: SerialClock) -> Self {
+    pub(crate) fn new(clock: SerialClock, at: Node) -> Self {
         let none = [ClassCount::default(); PRIORITIES];
         Self {
             link_rate: clock.rate(),
             clock,
             usual: Service::Fifo,
             meter: MeterId(NONE),
+            agent: NONE,
+            at: at.into(),
+            opposite: PortId(NONE),
             pace: Bandwidth::UNLIMITED,
             capacity: 0,
             rated_at: SimTime::ZERO,

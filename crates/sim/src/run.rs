@@ -378,9 +378,12 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
         ("peak_packets", world.peak_packets() as u64),
         ("peak_flows", world.peak_flows() as u64),
     ];
-    if counters.feedback > 0 {
-        named.push(("feedback_packets", counters.feedback));
-    }
+    let rare = [
+        ("feedback_packets", counters.feedback),
+        ("agent_messages", counters.originated),
+        ("packets_consumed", counters.consumed),
+    ];
+    named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
     if brokers != Exchange::default() {
         named.extend([
             ("broker_datagrams_sent", brokers.sent),

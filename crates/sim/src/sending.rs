@@ -3,11 +3,12 @@
 //! The engine's part of [`crate::host`]: [`World::set_limit`] sets a root limiter, `send` puts a
 //! packet before it, `release_heads` releases packets, `enter_interface` sends or queues.
 
+use crate::agents::Moment;
 use crate::events::Event;
 use crate::host::{BURST, Head};
-use crate::ids::{HostId, PacketId, ServiceIndex};
+use crate::ids::{HostId, PacketId, PortId, ServiceIndex};
 use crate::observer::Observer;
-use crate::packet::{Extensions, Kind, Packet};
+use crate::packet::{Kind, Packet};
 use crate::port::Service;
 use crate::timer::Fired;
 use crate::world::World;
@@ -122,7 +123,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Passes a packet to the host's interface. Returns whether it was sent at once.
+    /// Passes a packet to the host's interface. Returns whether it was sent at once. A packet that
+    /// an agent of the interface consumes is gone.
     #[inline]
     pub(crate) fn enter_interface(&mut self, host: HostId, id: PacketId) -> bool {
         let port = self.hosts[host.index()].interface;
@@ -131,13 +133,22 @@ impl<O: Observer> World<O> {
             self.enqueue_scheduled(port, id);
             return false;
         }
+        if out.watched {
+            return !self.show(port, id, Moment::Enters) && self.send_at_once::<true>(host, port, id);
+        }
+        self.send_at_once::<false>(host, port, id)
+    }
+
+    /// An idle interface sends a packet; `WATCHED` if it has agents.
+    #[inline]
+    fn send_at_once<const WATCHED: bool>(&mut self, host: HostId, port: PortId, id: PacketId) -> bool {
         let packet = self.packets.get(id);
-        let (size, priority, extension) = (packet.size, packet.priority, packet.extension);
+        let (size, priority) = (packet.size, packet.priority);
         self.count(port, priority, size);
         let out = &mut self.ports[port.index()];
         out.peak_bytes = out.peak_bytes.max(size.into());
-        if extension != Extensions::NONE {
-            self.request(port, id);
+        if WATCHED {
+            self.show(port, id, Moment::Leaves);
         }
         let at = self.now + self.jitter.next();
         self.observer.accepted(at, port, size);

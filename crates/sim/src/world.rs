@@ -28,6 +28,7 @@
 //! assert_eq!(world.flow(flow).delivered().get(), 1_000_000);
 //! ```
 
+use crate::agents::Agents;
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
@@ -43,7 +44,6 @@ use crate::shaper::Shaping;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_network::graph::{LinkRef, Packets};
-use weir_transport::d3::Router;
 use weir_transport::{Connection, Parameters};
 use weir_units::{Bandwidth, Bytes, MachineId, PerDirection, SimTime};
 
@@ -54,7 +54,7 @@ pub struct Counters {
     pub events: u64,
     /// Packets carried over a link, counted at each link.
     pub packet_hops: u64,
-    /// Packets sent by hosts.
+    /// Packets sent by hosts and port agents.
     pub sent: u64,
     /// Packets that reached their host.
     pub delivered: u64,
@@ -70,6 +70,10 @@ pub struct Counters {
     pub timeouts: u64,
     /// Feedback packets sent by receivers.
     pub feedback: u64,
+    /// Messages sent by port agents.
+    pub originated: u64,
+    /// Packets taken out by port agents.
+    pub consumed: u64,
 }
 
 /// A control datagram that has arrived.
@@ -98,8 +102,7 @@ pub struct World<O> {
     /// The queues of scheduled ports.
     pub(crate) queues: Vec<Queue>,
     pub(crate) shared: Vec<SharedBuffer>,
-    /// By port, from the first flow on that uses D3.
-    pub(crate) routers: Vec<Router>,
+    pub(crate) agents: Agents,
     pub(crate) routes: Routes,
     pub(crate) hosts: Vec<Host>,
     /// By host and service: the packets that wait for a limiter.
@@ -113,6 +116,8 @@ pub struct World<O> {
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per service.
     pub(crate) meters: Vec<Vec<u64>>,
+    /// Some ports are inspected ([`Port::inspected`]).
+    pub(crate) inspects: bool,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
@@ -168,12 +173,8 @@ impl<O: Observer> World<O> {
             round_trip: self.round_trip(&spec),
             sprayed: self.spray.is_some(),
         };
-        if let Parameters::D3(d3) = parameters
-            && self.routers.is_empty()
-        {
-            let rate = |port: &Port| self.profiles[port.profile as usize].rate();
-            let ports = (0..).zip(&self.ports);
-            self.routers = ports.map(|(id, port)| Router::with_parameters(id, rate(port), d3)).collect();
+        if parameters.has_agents() {
+            self.install_agents(parameters);
         }
         let flow = Flow::new(spec, parameters, &connection);
         let id = match self.free_flows.pop() {
@@ -219,6 +220,8 @@ impl<O: Observer> World<O> {
         let flow = &mut self.flows[id.index()];
         if flow.is_gone() {
             flow.life = Life::Gone;
+            let control = flow.receiving.control;
+            self.extensions.remove(control);
             self.free_flows.push(id);
         }
     }
@@ -227,8 +230,9 @@ impl<O: Observer> World<O> {
     pub fn add_meter(&mut self, ports: &[PortId]) -> MeterId {
         let id = MeterId(self.meters.len() as u32);
         self.meters.push(vec![0; self.service_count]);
+        self.inspects = true;
         for port in ports {
-            self.ports[port.index()].metered = true;
+            self.ports[port.index()].inspected = true;
             self.records[port.index()].meter = id;
         }
         id

@@ -37,8 +37,8 @@ pub struct Segment {
     pub capable: bool,
     /// Urgency for queues that order by it, lower first (pFabric: bytes that remain).
     pub rank: u32,
-    /// Whether the packet carries the request of [`crate::Sender::request`] (D3).
-    pub request: bool,
+    /// Whether the packet carries the control field of [`crate::Sender::control`].
+    pub control: bool,
 }
 
 /// A data packet as it arrives at the receiver.
@@ -90,8 +90,6 @@ pub struct Ack<'a> {
     pub content: AckContent,
     /// The ranges received out of order; empty almost always.
     pub sack: &'a [SackBlock],
-    /// The network's grant (D3).
-    pub grant: Option<&'a crate::d3::RateHeader>,
 }
 
 /// When to acknowledge a data packet.

@@ -6,7 +6,10 @@
 //!   the host takes no more, then calls [`Sender::timer`] for the time of [`Sender::on_timer`];
 //! - each data packet that arrives goes to [`Receiver::on_segment`], whose [`Reaction`] decides
 //!   about an acknowledgement; [`Receiver::acknowledge`] gives its content;
-//! - each acknowledgement that arrives goes to [`Sender::on_ack`].
+//! - each acknowledgement that arrives goes to [`Sender::on_ack`];
+//! - a protocol whose switches take part puts a control field into some segments
+//!   ([`Sender::control`]). [`agents`] at the ports rewrite it, the receiver returns it with its next
+//!   acknowledgement, and the sender gets it by [`Sender::on_control`].
 //!
 //! An example: 2.5 kB over a network with a delay of 10 µs in each direction.
 //!
@@ -39,7 +42,7 @@
 //! assert_eq!((acks.len(), receiver.owes_ack(), receiver.next()), (1, true, 2_500));
 //! acks.push(receiver.acknowledge());
 //! for content in acks {
-//!     sender.on_ack(SimTime::from_micros(20), &Ack { content, sack: &[], grant: None });
+//!     sender.on_ack(SimTime::from_micros(20), &Ack { content, sack: &[] });
 //! }
 //! assert!(sender.is_done());
 //! assert_eq!(sender.timer(), SimTime::NEVER);
@@ -57,9 +60,10 @@
 //! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!
 //! To add one, write its file and add a line to the list in `registry.rs`. Shared parts are beside
-//! them: `tcp` (sequence space and loss recovery), `rto`, `ranges`, `receiver`, and `language` for
-//! reading parameters.
+//! them: [`agents`] (the interface and the list of port agents), `tcp` (sequence space and loss
+//! recovery), `rto`, `ranges`, `receiver`, and `language` for reading parameters.
 
+pub mod agents;
 mod api;
 pub mod cubic;
 pub mod d3;

@@ -126,6 +126,10 @@ impl Sender {
 impl Machine for Sender {
     type Parameters = Parameters;
 
+    fn shortest_timeout(parameters: &Parameters) -> Option<SimTime> {
+        Some(parameters.rto)
+    }
+
     fn new(parameters: &Parameters, connection: &Connection) -> Self {
         let tcp = tcp::Sender::new(parameters, connection);
         Self { tcp, probe_after: parameters.probe_after, timeouts: 0, probe: false }
@@ -143,7 +147,7 @@ impl Machine for Sender {
             again: true,
             capable: false,
             rank: self.rank(),
-            request: false,
+            control: false,
         })
     }
 
@@ -257,7 +261,7 @@ mod tests {
     }
     fn ack(sender: &mut Sender, now: SimTime, next: u64, sack: &[SackBlock]) {
         let content = AckContent { next, stamp: SimTime::ZERO, echo: false };
-        sender.on_ack(now, &Ack { content, sack, grant: None });
+        sender.on_ack(now, &Ack { content, sack });
     }
     const RTO: SimTime = SimTime::from_micros(45);
 

@@ -5,12 +5,12 @@
 //! and the scenario language. Senders are called per packet, so they are variants of an enum and
 //! not behind pointers.
 
+use crate::agents::{ControlField, PortAgent};
 use crate::api::{Ack, Connection, Segment, Timeout};
-use crate::d3::RateHeader;
 use crate::receiver::{Policy, Receiver};
 use weir_document::shape::Record;
 use weir_document::{Node, Problems};
-use weir_units::SimTime;
+use weir_units::{Bandwidth, SimTime};
 
 /// The sending half of a transport; see [`Sender`]'s methods.
 pub(crate) trait Machine {
@@ -18,6 +18,20 @@ pub(crate) trait Machine {
     type Parameters;
     /// Whether the application may add data to send, as to a connection that stays open.
     const STREAM: bool = false;
+    /// Whether the ports take part, by agents.
+    const AGENTS: bool = false;
+    /// The shortest retransmission timeout, unless nothing is repeated.
+    fn shortest_timeout(_parameters: &Self::Parameters) -> Option<SimTime> {
+        None
+    }
+    /// Only transports with agents make them.
+    fn agent(_parameters: &Self::Parameters, _port: u32, _rate: Bandwidth) -> PortAgent {
+        unreachable!("this transport has no port agents")
+    }
+    /// The parameters of the agents, each key with its value in the notation of the file.
+    fn agent_parameters(_parameters: &Self::Parameters) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     fn new(parameters: &Self::Parameters, connection: &Connection) -> Self;
     fn poll(&mut self, now: SimTime) -> Option<Segment>;
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>);
@@ -38,10 +52,11 @@ pub(crate) trait Machine {
         2 * u64::from(frame)
     }
     fn window(&self) -> u64;
-    /// Only transports whose segments carry `request` have one.
-    fn request(&mut self, _now: SimTime) -> RateHeader {
-        unreachable!("this transport sends no requests")
+    /// Only transports whose segments have `control` make one.
+    fn control(&mut self, _now: SimTime) -> ControlField {
+        unreachable!("this transport sends no control fields")
     }
+    fn on_control(&mut self, _now: SimTime, _field: &ControlField) {}
 }
 
 macro_rules! registry {
@@ -68,6 +83,47 @@ macro_rules! registry {
             pub fn is_stream(&self) -> bool {
                 match self {
                     $(Self::$variant(_) => <crate::$module::Sender as Machine>::STREAM,)*
+                }
+            }
+
+            /// The shortest retransmission timeout of its flows; `None` for a transport that
+            /// repairs nothing.
+            pub fn shortest_timeout(&self) -> Option<SimTime> {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        <crate::$module::Sender as Machine>::shortest_timeout(parameters)
+                    })*
+                }
+            }
+
+            /// Whether every port needs an agent ([`Parameters::agent`]).
+            #[inline]
+            pub fn has_agents(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <crate::$module::Sender as Machine>::AGENTS,)*
+                }
+            }
+
+            /// The agent of a port whose link has this rate. No other port of the network has the
+            /// same number.
+            ///
+            /// # Panics
+            /// If the transport has no agents ([`Parameters::has_agents`]).
+            pub fn agent(&self, port: u32, rate: Bandwidth) -> PortAgent {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        <crate::$module::Sender as Machine>::agent(parameters, port, rate)
+                    })*
+                }
+            }
+
+            /// The parameters of its port agents, which all flows of a network share: each key with
+            /// its value in the notation of the file.
+            pub fn agent_parameters(&self) -> Vec<(&'static str, String)> {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        <crate::$module::Sender as Machine>::agent_parameters(parameters)
+                    })*
                 }
             }
 
@@ -217,12 +273,17 @@ impl Sender {
     pub fn window(&self) -> u64 {
         each!(&self.0, machine => machine.window())
     }
-    /// The request of the segment just polled; call once for each segment that carries one.
+    /// The control field of the segment just polled; call once for each segment that carries one.
     ///
     /// # Panics
-    /// If the transport sends no requests.
-    pub fn request(&mut self, now: SimTime) -> RateHeader {
-        each!(&mut self.0, machine => machine.request(now))
+    /// If the transport sends no control fields.
+    pub fn control(&mut self, now: SimTime) -> ControlField {
+        each!(&mut self.0, machine => machine.control(now))
+    }
+    /// A control field arrived: with an acknowledgement, whose [`Self::on_ack`] follows, or in a
+    /// message of a port agent. Fields of other protocols are ignored.
+    pub fn on_control(&mut self, now: SimTime, field: &ControlField) {
+        each!(&mut self.0, machine => machine.on_control(now, field))
     }
 }
 
@@ -247,6 +308,18 @@ mod tests {
             })
             .collect();
         assert_eq!(streams, ["newreno", "cubic", "dctcp"]);
+    }
+
+    #[test]
+    fn transports_that_repair_nothing_have_no_timeout() {
+        let shortest = |name: &str| {
+            let parameters = read(name, None, &mut Problems::new(&Source::from_text("", ""))).expect("a protocol");
+            parameters.shortest_timeout().map(|time| time.duration().to_string())
+        };
+        let names: Vec<_> = variants().iter().map(|variant| variant.id).collect();
+        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "pfabric", "udp"]);
+        let times: Vec<_> = names.iter().map(|name| shortest(name).unwrap_or_default()).collect();
+        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "45 µs", ""]);
     }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.

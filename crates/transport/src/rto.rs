@@ -52,6 +52,11 @@ impl Rto {
         self
     }
 
+    /// The shortest timeout.
+    pub(crate) fn shortest(&self) -> SimTime {
+        self.min
+    }
+
     /// Takes a sample.
     #[inline]
     pub(crate) fn sample(&mut self, rtt: SimTime) {

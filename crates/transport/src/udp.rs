@@ -196,7 +196,7 @@ impl Machine for Sender {
         if self.sent >= self.total {
             self.left = 0;
         }
-        Some(Segment { sequence, length, again: false, capable: false, rank: 0, request: false })
+        Some(Segment { sequence, length, again: false, capable: false, rank: 0, control: false })
     }
 
     fn on_ack(&mut self, _now: SimTime, _ack: &Ack<'_>) {}

@@ -92,7 +92,7 @@ impl Bottleneck {
         while self.acks.front().is_some_and(|content| content.0 <= self.tick) {
             let Some((_, content, sack)) = self.acks.pop_front() else { unreachable!() };
             let sack = &sack.blocks[..usize::from(sack.count)];
-            self.sender.on_ack(now, &Ack { content, sack, grant: None });
+            self.sender.on_ack(now, &Ack { content, sack });
         }
         while let Some(segment) = self.sender.poll(now) {
             let marked = segment.capable && self.queue.len() >= self.threshold;

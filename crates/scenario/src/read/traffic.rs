@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
 use weir_policy::Policy;
-use weir_transport::{Parameters, d3};
+use weir_transport::Parameters;
 use weir_units::{Duration, MachineId, SimTime};
 use weir_workload::{FlowList, SizeDistribution, Spec, SpecError, TableError, Workload};
 
@@ -48,7 +48,7 @@ impl<F: Files> Reader<'_, F> {
         let mut applications: Vec<Application> = Vec::new();
         let mut taken: HashMap<String, Span> = HashMap::new();
         let mut flows: u64 = 0;
-        let mut ports = None;
+        let mut agents = Vec::new();
         let context = Context { names, duration };
         for (place, item) in node.map_or(&[][..], Node::items).iter().enumerate() {
             // Reported once; a file may have thousands of flow groups that each name a whole
@@ -73,7 +73,7 @@ impl<F: Files> Reader<'_, F> {
             }
             let priority = item.field("priority", |text| scalar::integer(text, "", 0, 7)).value().unwrap_or(0);
             self.deadline_can_be(item, transport.as_ref());
-            self.ports_can_be(item, transport.as_ref(), &mut ports);
+            self.agents_can_be(item, transport.as_ref(), &mut agents);
             let spec = match variant.id {
                 "transfers" => self.transfers(item, context, &mut flows),
                 "random" => self.random(item, context).map(|random| (Spec::Random(random), None)),
@@ -172,32 +172,27 @@ impl<F: Files> Reader<'_, F> {
         Some(connections)
     }
 
-    /// Refuses two flow groups with different constants of the same ports; `ports` is the first one
-    /// that has some.
-    fn ports_can_be(
-        &mut self,
-        item: &Node,
-        transport: Option<&Parameters>,
-        ports: &mut Option<(d3::Parameters, Span)>,
-    ) {
-        let Some(Parameters::D3(here)) = transport else { return };
+    /// Refuses two flow groups of one transport with different port agents; `agents` has the first
+    /// group of each transport that has agents.
+    fn agents_can_be(&mut self, item: &Node, transport: Option<&Parameters>, agents: &mut Vec<(Parameters, Span)>) {
+        let Some(here) = transport.filter(|transport| transport.has_agents()) else { return };
         let written = item.get("transport");
         let at = written.map_or(item.span, |node| node.span);
-        let Some((there, first)) = ports else {
-            *ports = Some((here.clone(), at));
+        let protocol = here.protocol();
+        let Some((there, first)) = agents.iter().find(|(there, _)| there.protocol() == protocol) else {
+            agents.push((here.clone(), at));
             return;
         };
-        for ((key, here), (_, there)) in here.of_ports().into_iter().zip(there.of_ports()) {
+        for ((key, here), (_, there)) in here.agent_parameters().into_iter().zip(there.agent_parameters()) {
             if here != there {
                 let at = written.and_then(|node| node.get(key)).map_or(at, |node| node.span);
                 self.problems.error_with(
                     at,
                     format!(
-                        "d3's `{key}` is {here} here and {there} in a flow group before; it is the ports' own, so \
-                         all flows \
-                         share it"
+                        "{protocol}'s `{key}` is {here} here and {there} in a flow group before; it is the ports' own, \
+                         so all flows share it"
                     ),
-                    format!("give all flow groups with d3 the same `{key}`"),
+                    format!("give all flow groups with {protocol} the same `{key}`"),
                     (*first, "the flow group before"),
                 );
             }

@@ -21,7 +21,7 @@ impl Conservation {
         self.sent += 1;
     }
 
-    /// A packet was delivered or dropped.
+    /// A packet was delivered, dropped or consumed.
     pub fn gone(&mut self, packet: PacketId) {
         let exists = entry(&mut self.exists, packet.index());
         assert!(*exists, "packet {} arrives or is dropped twice", packet.0);
@@ -34,8 +34,9 @@ impl Conservation {
         let there = self.exists.iter().filter(|&&exists| exists).count();
         assert_eq!(there, packets, "packets that exist");
         assert_eq!(self.sent, counters.sent, "packets sent");
-        assert_eq!(self.gone, counters.delivered + counters.dropped, "packets delivered or dropped");
-        assert_eq!(self.sent, self.gone + there as u64, "sent = delivered + dropped + on the way");
+        let gone = counters.delivered + counters.dropped + counters.consumed;
+        assert_eq!(self.gone, gone, "packets delivered, dropped or consumed");
+        assert_eq!(self.sent, self.gone + there as u64, "sent = gone + on the way");
     }
 }
 

@@ -3,7 +3,7 @@
 //! | checker | invariant |
 //! |---|---|
 //! | [`Causality`] | time never goes back, and nothing arrives before it was sent |
-//! | [`Conservation`] | every packet sent is delivered, dropped or still in the network, once |
+//! | [`Conservation`] | every packet sent is delivered, dropped, consumed or still in the network, once |
 //! | [`Transmitters`] | no port sends faster than its rate, or two frames at once, and none idles while frames wait |
 //! | [`Buffers`] | no port's queue is above its buffer |
 //! | [`SharedBuffers`] | shared buffers equal the sum of their ports; sizes and thresholds hold |
@@ -75,6 +75,10 @@ impl Observer for Checkers {
             self.buffers.gave_up(port, size);
             self.shared_buffers.gave_up(port, size);
         }
+    }
+    fn consumed(&mut self, now: SimTime, _port: PortId, packet: PacketId, _size: u32) {
+        self.causality.gone(now, packet);
+        self.conservation.gone(packet);
     }
     fn rate_changed(&mut self, now: SimTime, port: PortId, before: Bandwidth, withdrawn: u64, free_at: SimTime) {
         self.transmitters.rate_changed(now, port, before, withdrawn, free_at);

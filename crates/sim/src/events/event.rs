@@ -1,6 +1,6 @@
 //! Events as small values, packed into one word.
 
-use crate::ids::{FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
+use crate::ids::{AgentId, FlowId, HostId, PacketId, PortId, ServiceIndex, SlotId};
 
 /// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Event {
     Timer(FlowId),
     /// The flow's delayed-acknowledgement timer.
     DelayedAck(FlowId),
+    /// The timer of a port agent.
+    Agent(AgentId),
 }
 
 /// The bits of a hint.
@@ -39,6 +41,7 @@ impl Event {
             Self::Timer(flow) => word(4, flow.0),
             Self::DelayedAck(flow) => word(5, flow.0),
             Self::Destination(slot) => word(6, slot.0),
+            Self::Agent(agent) => word(7, agent.0),
         }
     }
 
@@ -65,7 +68,8 @@ impl Event {
             3 => Self::Start(FlowId(id)),
             4 => Self::Timer(FlowId(id)),
             5 => Self::DelayedAck(FlowId(id)),
-            _ => Self::Destination(SlotId(id)),
+            6 => Self::Destination(SlotId(id)),
+            _ => Self::Agent(AgentId(id)),
         }
     }
 }
@@ -85,6 +89,7 @@ mod tests {
             Event::Timer(FlowId(id)),
             Event::DelayedAck(FlowId(id)),
             Event::Destination(SlotId(id)),
+            Event::Agent(AgentId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
             assert_eq!(Event::hint(event.pack()), 0);

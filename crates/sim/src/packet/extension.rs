@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 use weir_transport::SackBlocks;
-use weir_transport::d3::RateHeader;
+use weir_transport::agents::ControlField;
 
 /// The rare fields of a packet.
 #[derive(Debug, Clone)]
 pub(crate) enum Extension {
     /// The blocks received out of order.
     Sack(SackBlocks),
-    /// A rate request, or on an acknowledgement the granted rate.
-    Rate(Box<RateHeader>),
+    /// The field that port agents read and rewrite.
+    Control(ControlField),
     /// The bytes of a control datagram.
     Datagram(Arc<[u8]>),
 }
@@ -37,8 +37,17 @@ impl Extensions {
         self.slots[index as usize] = Some(extension);
         index
     }
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Extension> {
-        self.slots.get_mut(index as usize)?.as_mut()
+    /// A packet's control field, if that is its extension.
+    pub(crate) fn control_mut(&mut self, index: u32) -> Option<&mut ControlField> {
+        match self.slots.get_mut(index as usize)? {
+            Some(Extension::Control(field)) => Some(field),
+            _ => None,
+        }
+    }
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
     /// Takes an extension out; `None` for a packet without one.
     pub(crate) fn remove(&mut self, index: u32) -> Option<Extension> {
@@ -58,7 +67,7 @@ mod tests {
     fn extensions_come_and_go() {
         let mut extensions = Extensions::default();
         let index = extensions.insert(Extension::Datagram(vec![1, 2].into()));
-        assert!(extensions.get_mut(index).is_some());
+        assert!(extensions.control_mut(index).is_none());
         assert!(matches!(extensions.remove(index), Some(Extension::Datagram(bytes)) if bytes[..] == [1, 2]));
         assert_eq!(extensions.insert(Extension::Sack(SackBlocks::default())), index);
         assert!(extensions.remove(Extensions::NONE).is_none());

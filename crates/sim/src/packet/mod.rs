@@ -7,8 +7,8 @@
 //! packet is exactly one cache line of 64 bytes, and lists of packets (queues) go through the
 //! packets themselves: code that takes a packet from a list needs its line anyway, and no other
 //! ring has to be fetched. A packet on a link is in no list: it holds the link and its far end, and
-//! an event names the packet. The rare fields (selective acknowledgements, D3's requests,
-//! datagrams) are in a table beside ([`Extension`]).
+//! an event names the packet. The rare fields (selective acknowledgements, control fields of port
+//! agents, datagrams) are in a table beside ([`Extension`]).
 //!
 //! Sizes: a packet's `size` is the frame that the links carry and that results count: header bytes
 //! and payload, without preamble, frame check and gap. With the default headers (Ethernet 14, IPv4
@@ -36,6 +36,8 @@ pub enum Kind {
     Segment,
     /// Everything before `sequence` has been received.
     Ack,
+    /// The message of a port agent to an end of a flow; its control field is an [`Extension`].
+    Message,
     /// A control datagram; its bytes are an [`Extension`].
     Datagram,
     /// Feedback of a receiver to a sender ([`Packet::feedback`]).
@@ -59,14 +61,12 @@ pub(crate) const CAPABLE: u8 = 1;
 pub(crate) const MARKED: u8 = 2;
 /// The acknowledgement echoes a mark (ECE).
 pub(crate) const ECHO: u8 = 4;
-/// Part of the segment was sent before.
-pub(crate) const AGAIN: u8 = 8;
 /// A machine shaper made it [`CAPABLE`] for its own use: the transport did not, and receives no
 /// mark.
-pub(crate) const SHAPED: u8 = 16;
+pub(crate) const SHAPED: u8 = 8;
 
 /// Its sender requests feedback: it is ECT(1) instead of ECT(0). A mark removes the request.
-pub(crate) const REQUESTS_FEEDBACK: u8 = 32;
+pub(crate) const REQUESTS_FEEDBACK: u8 = 16;
 
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
@@ -104,8 +104,8 @@ pub struct Packet {
     flags: u8,
 }
 
-/// The flags hold the kind in their two highest bits.
-const KIND_SHIFT: u32 = 6;
+/// The flags hold the kind in their three highest bits.
+const KIND_SHIFT: u32 = 5;
 
 impl Packet {
     /// A packet without a flow or a link.
@@ -135,14 +135,15 @@ impl Packet {
         match self.flags >> KIND_SHIFT {
             0 => Kind::Segment,
             1 => Kind::Ack,
-            2 => Kind::Datagram,
+            2 => Kind::Message,
+            3 => Kind::Datagram,
             _ => Kind::Feedback,
         }
     }
     /// Whether it belongs to a flow.
     #[inline]
     pub(crate) fn is_of_flow(&self) -> bool {
-        self.flags >> KIND_SHIFT <= Kind::Ack as u8
+        self.flags >> KIND_SHIFT <= Kind::Message as u8
     }
     /// A packet that carries feedback to `to`. It needs no extension: its fields take the place of
     /// a segment's.
@@ -290,12 +291,12 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in [Kind::Segment, Kind::Ack, Kind::Datagram, Kind::Feedback] {
+        for kind in [Kind::Segment, Kind::Ack, Kind::Message, Kind::Datagram, Kind::Feedback] {
             let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);
             assert_eq!(packet.kind(), kind);
-            assert_eq!(packet.is_of_flow(), matches!(kind, Kind::Segment | Kind::Ack));
+            assert_eq!(packet.is_of_flow(), matches!(kind, Kind::Segment | Kind::Ack | Kind::Message));
             assert!(packet.has(MARKED) && !packet.has(CAPABLE) && !packet.has(ECHO));
         }
     }

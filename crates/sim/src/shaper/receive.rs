@@ -3,7 +3,7 @@
 
 use crate::ids::{HostId, PacketId, ServiceIndex};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, Feedback, Kind, MARKED, Packet, REQUESTS_FEEDBACK, SHAPED};
+use crate::packet::{CAPABLE, Feedback, MARKED, Packet, REQUESTS_FEEDBACK, SHAPED};
 use crate::world::World;
 use weir_datapath::PoliceVerdict;
 use weir_units::{Bandwidth, Bytes, Direction, MachineId};
@@ -67,7 +67,7 @@ impl<O: Observer> World<O> {
     fn source(&self, id: PacketId) -> HostId {
         let packet = self.packets.get(id);
         let flow = &self.flows[packet.flow.index()].address;
-        if packet.kind() == Kind::Segment { flow.from } else { flow.to }
+        if packet.to == flow.to { flow.from } else { flow.to }
     }
 
     /// Decides about a packet in a world where some hosts have no agent; `None` if its sender applies feedback, or the

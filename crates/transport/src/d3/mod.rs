@@ -29,10 +29,10 @@
 //! notes of all recent ports; a port that finds k different ones for its position on the path, its
 //! own included, counts a k-th of a flow and a k-th of its rate.
 //!
-//! A backend takes [`crate::Sender::request`] for each segment that carries one, calls
-//! [`Router::on_request`] at each port that the packet passes, in order, and returns the header
-//! with the acknowledgement of that packet ([`crate::Ack::grant`]). It lets requests pass full
-//! queues if it can: the authors drop the payload and keep the header.
+//! A request is the control field of a segment, with the layout [`RateHeader`]. The [`Router`] of a
+//! port is its agent ([`crate::agents`]); the grant returns with the acknowledgement of the segment.
+//! A backend lets requests pass full queues if it can: the authors drop the payload and keep the
+//! header.
 //!
 //! A flow whose deadline has passed continues as one without a deadline. The paper may also stop it
 //! (§6.1.3); Weir does not, since an undelivered flow has no completion time.
@@ -178,12 +178,6 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
 }
 
 impl Parameters {
-    /// The parameters of ports, which are the same for all flows of a network: each key with its
-    /// value in the notation of the file.
-    pub fn of_ports(&self) -> [(&'static str, String); 3] {
-        let (alpha, beta) = (self.alpha.to_string(), self.beta.to_string());
-        [("alpha", alpha), ("beta", beta), ("interval", self.interval.duration().to_string())]
-    }
     /// When the receiver acknowledges.
     pub(crate) fn policy(&self) -> Policy {
         Policy::Each

@@ -9,9 +9,8 @@
 //! - else it gets the remaining capacity, first come first served. If that is zero, the flow may
 //!   only send another request in a round trip.
 //!
-//! A backend that calls [`Router::observe`] before a request lets the divided capacity follow the
-//! link's actual traffic, once per interval T: C' ← C' + α·(C − sent / T) − β·queue / T, kept
-//! between a tenth of C and C. Without it C' is C.
+//! The divided capacity C' follows the link's actual traffic, once per interval T: C' ← C' + α·(C −
+//! sent / T) − β·queue / T, kept between a tenth of C and C.
 //!
 //! **Recount.** A flow that takes another path, or whose final request is lost, would stay in the
 //! sums for ever. So there are two of each sum: the notes of this period, and the notes of the
@@ -33,6 +32,7 @@
 //! available.
 
 use super::{Parameters, RateHeader};
+use crate::agents::{Agent, PacketKind, Passing, Verdict, Watch};
 use weir_units::{Bandwidth, SimTime};
 
 /// The count of one flow, so that parts of flows are whole numbers: small enough that bit/s times
@@ -133,15 +133,9 @@ impl Router {
         }
     }
 
-    /// The link's rate has changed.
-    pub fn set_capacity(&mut self, capacity: Bandwidth) {
-        self.capacity = capacity.bps();
-        self.target = self.capacity;
-    }
-
     /// Adapts the divided capacity, if an interval has passed: `sent` is the port's total, `queue`
-    /// its backlog, both in bytes.
-    pub fn observe(&mut self, now: SimTime, sent: u64, queue: u64) {
+    /// its backlog, both in bytes. Without calls C' is C.
+    pub(super) fn observe(&mut self, now: SimTime, sent: u64, queue: u64) {
         let elapsed = now.saturating_sub(self.since);
         if elapsed < self.interval {
             return;
@@ -157,7 +151,7 @@ impl Router {
     }
 
     /// A request passes: this port's grant and note are added to its header.
-    pub fn on_request(&mut self, now: SimTime, header: &mut RateHeader) {
+    pub(super) fn on_request(&mut self, now: SimTime, header: &mut RateHeader) {
         self.recount(now);
         if let Some(note) = header.before.iter().find(|note| note.port == self.port) {
             self.take_out(note);
@@ -221,6 +215,30 @@ impl Router {
             self.began = now;
         }
         self.asked = now;
+    }
+}
+
+impl Agent for Router {
+    fn watch(&self) -> Watch {
+        Watch::default()
+    }
+
+    fn on_enter(&mut self, now: SimTime, packet: &mut Passing<'_>) -> Verdict {
+        let (kind, size, port) = (packet.kind, packet.size, packet.port);
+        // An acknowledgement carries a grant of other ports.
+        if kind == PacketKind::Data
+            && let Some(header) = packet.control::<Box<RateHeader>>()
+        {
+            let taken = port.taken + u64::from(size);
+            self.observe(now, taken.saturating_sub(port.held), port.held);
+            self.on_request(now, header);
+        }
+        Verdict::Pass
+    }
+
+    fn set_rate(&mut self, rate: Bandwidth) {
+        self.capacity = rate.bps();
+        self.target = self.capacity;
     }
 }
 

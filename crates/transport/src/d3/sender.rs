@@ -1,6 +1,7 @@
 //! D3's sending half: TCP's sequence space without a window, behind a pacer and requests.
 
-use super::{Note, Parameters, RateHeader};
+use super::{Note, Parameters, RateHeader, Router};
+use crate::agents::{ControlField, PortAgent};
 use crate::api::{Ack, Connection, Segment, Timeout};
 use crate::registry::Machine;
 use crate::rto::Rto;
@@ -119,14 +120,49 @@ impl Pacer {
 }
 
 impl Sender {
+    /// The request of the segment just polled.
+    fn request(&mut self, now: SimTime) -> RateHeader {
+        let remaining = self.tcp.remaining();
+        let last = self.tcp.is_done();
+        let pacer = &mut *self.pacer;
+        pacer.number = pacer.number.wrapping_add(1);
+        let within = pacer.within();
+        // A port without a request for two periods has dropped its note.
+        pacer.notes.retain(|note| now.saturating_sub(note.at) <= within + within);
+        let header = RateHeader {
+            desired: if last { Bandwidth::ZERO } else { pacer.desired(now, remaining) },
+            rate: pacer.line_rate,
+            before: pacer.notes.clone(),
+            noted: Vec::with_capacity(pacer.notes.len()),
+            number: pacer.number,
+            within,
+            sprayed: pacer.sprayed,
+            last,
+        };
+        pacer.requests = if last { Requests::Over } else { Requests::Sent(now) };
+        header
+    }
+
     /// A packet that carries a request and no data.
     fn bare(&self) -> Segment {
-        Segment { sequence: self.tcp.acked(), length: 0, again: false, capable: false, rank: 0, request: true }
+        Segment { sequence: self.tcp.acked(), length: 0, again: false, capable: false, rank: 0, control: true }
     }
 }
 
 impl Machine for Sender {
     type Parameters = Parameters;
+    const AGENTS: bool = true;
+
+    fn shortest_timeout(parameters: &Parameters) -> Option<SimTime> {
+        Some(parameters.min_rto)
+    }
+    fn agent(parameters: &Parameters, port: u32, rate: Bandwidth) -> PortAgent {
+        PortAgent::D3(Router::with_parameters(port, rate, parameters))
+    }
+    fn agent_parameters(parameters: &Parameters) -> Vec<(&'static str, String)> {
+        let (alpha, beta) = (parameters.alpha.to_string(), parameters.beta.to_string());
+        vec![("alpha", alpha), ("beta", beta), ("interval", parameters.interval.duration().to_string())]
+    }
 
     fn new(parameters: &Parameters, connection: &Connection) -> Self {
         let pacer = Pacer {
@@ -169,14 +205,17 @@ impl Machine for Sender {
         }
         let segment = self.tcp.poll(now)?;
         pacer.wait = now + pacer.gap(segment.length + pacer.headers);
-        Some(Segment { request: due, ..segment })
+        Some(Segment { control: due, ..segment })
     }
 
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>) {
-        if let Some(grant) = ack.grant {
+        self.tcp.on_ack(now, ack);
+    }
+
+    fn on_control(&mut self, now: SimTime, field: &ControlField) {
+        if let Some(grant) = field.get::<Box<RateHeader>>() {
             self.pacer.on_grant(now, grant);
         }
-        self.tcp.on_ack(now, ack);
     }
 
     fn timer(&self) -> SimTime {
@@ -201,26 +240,8 @@ impl Machine for Sender {
         self.tcp.on_timer(now, all_in_host)
     }
 
-    fn request(&mut self, now: SimTime) -> RateHeader {
-        let remaining = self.tcp.remaining();
-        let last = self.tcp.is_done();
-        let pacer = &mut *self.pacer;
-        pacer.number = pacer.number.wrapping_add(1);
-        let within = pacer.within();
-        // A port without a request for two periods has dropped its note.
-        pacer.notes.retain(|note| now.saturating_sub(note.at) <= within + within);
-        let header = RateHeader {
-            desired: if last { Bandwidth::ZERO } else { pacer.desired(now, remaining) },
-            rate: pacer.line_rate,
-            before: pacer.notes.clone(),
-            noted: Vec::with_capacity(pacer.notes.len()),
-            number: pacer.number,
-            within,
-            sprayed: pacer.sprayed,
-            last,
-        };
-        pacer.requests = if last { Requests::Over } else { Requests::Sent(now) };
-        header
+    fn control(&mut self, now: SimTime) -> ControlField {
+        Box::new(self.request(now)).into()
     }
 
     fn close(&mut self) {

@@ -199,13 +199,17 @@ impl<C: Congestion> Sender<C> {
     fn segment(&mut self, sequence: u64, length: u64) -> Segment {
         let again = sequence < self.highest;
         self.highest = self.highest.max(sequence + length);
-        Segment { sequence, length: length as u32, again, capable: C::CAPABLE, rank: 0, request: false }
+        Segment { sequence, length: length as u32, again, capable: C::CAPABLE, rank: 0, control: false }
     }
 }
 
 impl<C: Congestion> Machine for Sender<C> {
     type Parameters = C::Parameters;
     const STREAM: bool = true;
+
+    fn shortest_timeout(parameters: &C::Parameters) -> Option<SimTime> {
+        Some(C::common(parameters).rto.shortest())
+    }
 
     fn new(parameters: &C::Parameters, connection: &Connection) -> Self {
         let common = C::common(parameters);

@@ -28,7 +28,7 @@ fn send_all(sender: &mut newreno::Sender, now: SimTime) -> Vec<u64> {
 fn ack(sender: &mut newreno::Sender, now: SimTime, next: u64, sack: &[(u64, u64)]) -> Vec<u64> {
     let sack: Vec<_> = sack.iter().map(|range| SackBlock { from: range.0 * 1000, to: range.1 * 1000 }).collect();
     let content = AckContent { next: next * 1000, stamp: now.saturating_sub(MS), echo: false };
-    sender.on_ack(now, &Ack { content, sack: &sack, grant: None });
+    sender.on_ack(now, &Ack { content, sack: &sack });
     send_all(sender, now)
 }
 const NOTHING: [u64; 0] = [];
@@ -114,7 +114,7 @@ fn a_finite_flow_ends() {
     let last = segments.last().copied();
     assert_eq!(last.map(|last| (last.sequence, last.length, last.again)), Some((2_000, 500, false)));
     let content = AckContent { next: 2_500, stamp: SimTime::ZERO, echo: false };
-    sender.on_ack(MS, &Ack { content, sack: &[], grant: None });
+    sender.on_ack(MS, &Ack { content, sack: &[] });
     assert!(Machine::is_done(&sender));
     assert_eq!(Machine::timer(&sender), SimTime::NEVER);
 }
@@ -135,7 +135,7 @@ fn an_idle_window_does_not_grow() {
     for round in 0..20u64 {
         sender.poll(SimTime::ZERO);
         let content = AckContent { next: (round + 1) * 1000, stamp: SimTime::ZERO, echo: false };
-        sender.on_ack(MS, &Ack { content, sack: &[], grant: None });
+        sender.on_ack(MS, &Ack { content, sack: &[] });
     }
     assert_eq!(Machine::window(&sender), 10_000);
 }
@@ -145,7 +145,7 @@ fn a_host_takes_a_millisecond_or_two_segments() {
     let mut far = sender(u64::MAX);
     send_all(&mut far, SimTime::ZERO);
     let content = AckContent { next: 1_000, stamp: SimTime::ZERO, echo: false };
-    let first = Ack { content, sack: &[], grant: None };
+    let first = Ack { content, sack: &[] };
     far.on_ack(SimTime::from_millis(100), &first);
     assert_eq!(far.host_limit(1_066), 2_132);
     let mut near = sender(u64::MAX);
@@ -165,8 +165,7 @@ fn later_data_follows_in_order() {
     sender.write(MS, 1_000);
     assert_eq!(ack(&mut sender, MS, 2, &[]), [10, 11]);
     assert_eq!((sender.highest(), Machine::is_done(&sender)), (11_500, false));
-    sender
-        .on_ack(MS + MS, &Ack { content: AckContent { next: 11_500, stamp: MS, echo: false }, sack: &[], grant: None });
+    sender.on_ack(MS + MS, &Ack { content: AckContent { next: 11_500, stamp: MS, echo: false }, sack: &[] });
     assert!(Machine::is_done(&sender));
     assert_eq!(Machine::timer(&sender), SimTime::NEVER);
     // A short segment at the end of the data, and the next one begins at its end.
@@ -203,7 +202,7 @@ fn an_idle_connection_shrinks_its_window() {
             while next < sent {
                 next += 2;
                 let content = AckContent { next: next * 1000, stamp: now.saturating_sub(MS), echo: false };
-                sender.on_ack(now, &Ack { content, sack: &[], grant: None });
+                sender.on_ack(now, &Ack { content, sack: &[] });
             }
         }
         // The last segment left a round trip ago.

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_transport::d3::{RateHeader, Router};
+use weir_transport::agents::{Agent, ControlField, PacketKind, Passing, PortAgent, PortState};
 use weir_transport::{
     Ack, AckContent, Acknowledge, Arrival, Connection, Parameters, Receiver, SackBlocks, Segment, Sender, Timeout,
 };
@@ -41,8 +41,8 @@ const PATIENCE: u64 = 50_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
-    Data(Arrival, Option<Box<RateHeader>>),
-    Ack(AckContent, SackBlocks, Option<Box<RateHeader>>),
+    Data(Arrival, Option<ControlField>),
+    Ack(AckContent, SackBlocks, Option<ControlField>),
     /// A delayed acknowledgement is due.
     Due,
 }
@@ -76,7 +76,8 @@ pub(crate) struct World {
     receive_window: u64,
     sender: Sender,
     receiver: Receiver,
-    router: Router,
+    /// The agent of the network's port, for transports with agents.
+    agent: Option<PortAgent>,
     /// The receiver's last acknowledgement.
     acknowledged: u64,
     outcome: Outcome,
@@ -110,7 +111,7 @@ impl World {
             },
             sender: Sender::new(parameters, &connection),
             receiver: Receiver::new(parameters),
-            router: Router::new(0, line_rate),
+            agent: parameters.has_agents().then(|| parameters.agent(0, line_rate)),
             acknowledged: 0,
             outcome: Outcome::default(),
         }
@@ -186,16 +187,16 @@ impl World {
             {
                 // Without losses and reordering there is no recovery: the window bounds the data in
                 // flight. A rate's window is the bytes of a round trip and bounds nothing.
-                let paced = segment.request || self.sender.timer() <= self.now + self.network.delay;
+                let paced = segment.control || self.sender.timer() <= self.now + self.network.delay;
                 assert!(paced || flight + u64::from(segment.length) <= window, "{flight} in flight of {window}");
             }
             self.outcome.packets += 1;
             self.outcome.again += u64::from(segment.again);
-            let header = segment.request.then(|| Box::new(self.sender.request(self.now)));
+            let field = segment.control.then(|| self.sender.control(self.now));
             let marked = segment.capable && self.happens(self.network.marked);
             let arrival = Arrival { sequence: segment.sequence, length: segment.length, stamp: self.now, marked };
             if self.network.every == 0 || !self.outcome.packets.is_multiple_of(self.network.every) {
-                self.transmit(Event::Data(arrival, header));
+                self.transmit(Event::Data(arrival, field));
             }
         }
     }
@@ -212,9 +213,11 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Data(arrival, mut header) => {
-                if let Some(header) = &mut header {
-                    self.router.on_request(self.now, header);
+            Event::Data(arrival, mut field) => {
+                if let (Some(agent), Some(field)) = (&mut self.agent, &mut field) {
+                    let (size, port) = (arrival.length + 66, PortState { taken: 0, held: 0 });
+                    let kind = PacketKind::Data;
+                    agent.on_enter(self.now, &mut Passing { kind, size, flow: None, port, control: Some(field) });
                 }
                 let before = self.receiver.next();
                 let reaction = self.receiver.on_segment(self.now, &arrival);
@@ -231,7 +234,7 @@ impl World {
                     self.acknowledge(content, sack, None);
                 }
                 match reaction.acknowledge {
-                    Acknowledge::Now => self.send_ack(header),
+                    Acknowledge::Now => self.send_ack(field),
                     Acknowledge::Later(at) => self.schedule(at, Event::Due),
                     Acknowledge::Never => {}
                 }
@@ -241,23 +244,26 @@ impl World {
                     self.send_ack(None);
                 }
             }
-            Event::Ack(content, sack, header) => {
+            Event::Ack(content, sack, field) => {
                 let sack = &sack.blocks[..usize::from(sack.count)];
                 let before = self.sender.acked();
-                self.sender.on_ack(self.now, &Ack { content, sack, grant: header.as_deref() });
+                if let Some(field) = &field {
+                    self.sender.on_control(self.now, field);
+                }
+                self.sender.on_ack(self.now, &Ack { content, sack });
                 assert_eq!(self.sender.acked(), before.max(content.next));
             }
         }
     }
 
-    fn send_ack(&mut self, header: Option<Box<RateHeader>>) {
+    fn send_ack(&mut self, field: Option<ControlField>) {
         let content = self.receiver.acknowledge();
         let sack = self.receiver.sack();
         assert!(!self.receiver.owes_ack());
-        self.acknowledge(content, sack, header);
+        self.acknowledge(content, sack, field);
     }
 
-    fn acknowledge(&mut self, content: AckContent, sack: SackBlocks, header: Option<Box<RateHeader>>) {
+    fn acknowledge(&mut self, content: AckContent, sack: SackBlocks, field: Option<ControlField>) {
         let highest = self.sender.highest();
         assert!(content.next <= highest, "{content:?} acknowledges what was not sent");
         assert!(content.next >= self.acknowledged, "{content:?} takes back {}", self.acknowledged);
@@ -267,6 +273,6 @@ impl World {
         }
         self.acknowledged = content.next;
         self.outcome.acknowledgements += 1;
-        self.transmit(Event::Ack(content, sack, header));
+        self.transmit(Event::Ack(content, sack, field));
     }
 }

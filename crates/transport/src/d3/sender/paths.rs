@@ -63,7 +63,7 @@ impl Network {
     fn round(&mut self) {
         for flow in &mut self.flows {
             flow.sender.on_timer(self.now, false);
-            let Some(segment) = flow.sender.poll(self.now).filter(|segment| segment.request) else { continue };
+            let Some(segment) = flow.sender.poll(self.now).filter(|segment| segment.control) else { continue };
             let mut header: RateHeader = flow.sender.request(self.now);
             let lost_after = flow.lost_after.take();
             flow.asked = flow.path[..lost_after.unwrap_or(flow.path.len())].to_vec();
@@ -76,7 +76,8 @@ impl Network {
             }
             let next = segment.sequence + u64::from(segment.length);
             let content = AckContent { next, stamp: self.now, echo: false };
-            flow.sender.on_ack(self.now + ROUND_TRIP, &Ack { content, sack: &[], grant: Some(&header) });
+            flow.sender.on_control(self.now + ROUND_TRIP, &Box::new(header).into());
+            flow.sender.on_ack(self.now + ROUND_TRIP, &Ack { content, sack: &[] });
         }
         for (port, router) in self.ports.iter().enumerate() {
             let lately = |flow: &&Flow| self.now <= flow.asked_at + Parameters::default().min_rto;

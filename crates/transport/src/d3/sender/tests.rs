@@ -24,7 +24,10 @@ fn sender(bytes: u64, deadline: Option<SimTime>) -> Sender {
 /// An acknowledgement, with a router's grant to the request.
 fn acknowledge(sender: &mut Sender, now: SimTime, next: u64, grant: Option<RateHeader>) {
     let content = AckContent { next, stamp: now.saturating_sub(US(100)), echo: false };
-    sender.on_ack(now, &Ack { content, sack: &[], grant: grant.as_ref() });
+    if let Some(grant) = grant {
+        sender.on_control(now, &Box::new(grant).into());
+    }
+    sender.on_ack(now, &Ack { content, sack: &[] });
 }
 /// The header after ports of these rates, numbered from 0, have granted. No other flow uses them.
 fn granted(mut header: RateHeader, mbps: &[u64]) -> RateHeader {
@@ -41,7 +44,7 @@ fn noting_ports(header: &RateHeader) -> Vec<u32> {
 fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     let mut sender = sender(3_000, None);
     let first = sender.poll(SimTime::ZERO).unwrap();
-    assert_eq!((first.length, first.request), (0, true));
+    assert_eq!((first.length, first.control), (0, true));
     let header = sender.request(SimTime::ZERO);
     let (rate, within) = (Bandwidth::from_gbps(1), SimTime::from_millis(10));
     assert_eq!(header, RateHeader { number: 1, rate, within, ..RateHeader::EMPTY });
@@ -49,7 +52,7 @@ fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     acknowledge(&mut sender, US(100), 0, Some(granted(header, &[500, 200, 800])));
 
     let data = sender.poll(US(100)).unwrap();
-    assert_eq!((data.sequence, data.length, data.request), (0, 1000, true));
+    assert_eq!((data.sequence, data.length, data.control), (0, 1000, true));
     let header = sender.request(US(100));
     assert_eq!((noting_ports(&header), header.last), (vec![0, 1, 2], false));
     // 1000 B at 200 Mb/s.
@@ -57,7 +60,7 @@ fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     assert_eq!(sender.timer(), US(140));
     assert_eq!(sender.on_timer(US(140), false), Timeout::Nothing);
     let data = sender.poll(US(140)).unwrap();
-    assert_eq!((data.sequence, data.request), (1000, false));
+    assert_eq!((data.sequence, data.control), (1000, false));
     assert_eq!(sender.window(), 2_500);
     // A faster grant does not wait for the slower one's turn.
     acknowledge(&mut sender, US(150), 1000, Some(granted(header.clone(), &[1000])));
@@ -65,12 +68,12 @@ fn requests_first_then_sends_at_the_smallest_grant_and_returns_it() {
     acknowledge(&mut sender, US(150), 1000, Some(granted(header, &[7])));
     assert_eq!(sender.timer(), US(158));
     let data = sender.poll(US(158)).unwrap();
-    assert_eq!((data.sequence, data.request), (2000, true));
+    assert_eq!((data.sequence, data.control), (2000, true));
     let header = sender.request(US(158));
     acknowledge(&mut sender, US(300), 3000, Some(granted(header, &[400])));
     assert!(!sender.is_done());
     let last = sender.poll(US(300)).unwrap();
-    assert_eq!((last.length, last.request), (0, true));
+    assert_eq!((last.length, last.control), (0, true));
     let header = sender.request(US(300));
     assert!(header.last);
     // One note of each port.
@@ -96,7 +99,7 @@ fn a_flow_with_a_grant_of_zero_sends_a_request_per_round_trip() {
     for round in 0..5 {
         let now = US(100 * round);
         let bare = sender.poll(now).unwrap();
-        assert_eq!((bare.length, bare.request), (0, true));
+        assert_eq!((bare.length, bare.control), (0, true));
         let header = sender.request(now);
         assert_eq!(noting_ports(&header).len(), usize::from(round > 0));
         assert_eq!(sender.poll(now), None);
@@ -113,7 +116,7 @@ fn a_lost_request_is_repeated() {
     let due = sender.timer();
     assert_eq!(due, SimTime::from_millis(10));
     sender.on_timer(due, false);
-    assert!(sender.poll(due).unwrap().request);
+    assert!(sender.poll(due).unwrap().control);
     sender.request(due);
     assert_eq!(sender.timer(), SimTime::from_millis(30));
 }
@@ -141,11 +144,11 @@ fn a_flow_with_a_small_grant_sends_a_request_per_round_trip() {
         let now = US(100 * round);
         acknowledge(&mut sender, now, 0, Some(little(&header)));
         let bare = sender.poll(now).unwrap();
-        assert_eq!((bare.length, bare.request), (0, true));
+        assert_eq!((bare.length, bare.control), (0, true));
         header = sender.request(now);
         // Its first packet leaves at once, the others wait.
         let data = sender.poll(now);
-        assert_eq!(data.map(|data| (data.length, data.request)), (round == 1).then_some((1000, false)));
+        assert_eq!(data.map(|data| (data.length, data.control)), (round == 1).then_some((1000, false)));
     }
 }
 
@@ -159,7 +162,7 @@ fn senders_and_a_router_settle() {
         for flow in flows {
             let next = flow.highest();
             flow.on_timer(now, false);
-            if flow.poll(now).is_some_and(|segment| segment.request) {
+            if flow.poll(now).is_some_and(|segment| segment.control) {
                 let mut header = flow.request(now);
                 router.on_request(now, &mut header);
                 acknowledge(flow, now + US(90), next, Some(header));

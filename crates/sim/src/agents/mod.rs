@@ -1,0 +1,305 @@
+//! Port agents in a world: the packets that they inspect, and the messages that they originate.
+//!
+//! Problem: the forwarders of some protocols inspect every packet of their ports, while most networks
+//! have no agent and must not pay for one. Approach: a port states in its own cache line whether it
+//! has agents. A first-in first-out port with an agent has a service of its own
+//! ([`Service::Watched`]), so that other ports check nothing more than their service. An agent that
+//! needs the departures of packets ([`Watch::leaving`]) makes its port a scheduled one, because a
+//! first-in first-out port decides about a departure when the packet arrives.
+//!
+//! The decisions are in [`weir_transport::agents`], which states the order of calls. The first flow
+//! of a transport with agents installs one at each port; [`World::add_agent`] installs any other.
+//!
+//! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
+//! names agent 5 as the next one.
+
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+
+use crate::events::Event;
+use crate::flow::Life;
+use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId};
+use crate::observer::Observer;
+use crate::packet::{Extension, Extensions, Kind, Packet};
+use crate::port::{NONE, Service};
+use crate::queue::Queue;
+use crate::timer::{Fired, Timer};
+use crate::world::World;
+use weir_network::graph::Discipline;
+use weir_transport::Parameters;
+use weir_transport::agents::{
+    Agent, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
+};
+use weir_units::Bandwidth;
+
+/// An agent of a protocol, or of a test.
+#[derive(Debug)]
+pub(crate) enum AnyAgent {
+    Protocol(PortAgent),
+    #[cfg(test)]
+    Scripted(scripted::Scripted),
+}
+
+/// Calls a method of the agent that it is.
+macro_rules! each {
+    ($agent:expr, $one:ident => $call:expr) => {
+        match $agent {
+            AnyAgent::Protocol($one) => $call,
+            #[cfg(test)]
+            AnyAgent::Scripted($one) => $call,
+        }
+    };
+}
+
+/// An agent at its port.
+#[derive(Debug)]
+struct Installed {
+    agent: AnyAgent,
+    watch: Watch,
+    port: PortId,
+    /// The next agent of the port, or [`NONE`].
+    next: u32,
+    timer: Timer,
+}
+
+/// The agents of a world.
+#[derive(Debug, Default)]
+pub(crate) struct Agents {
+    installed: Vec<Installed>,
+    /// The transports whose agents are at all ports.
+    protocols: Vec<&'static str>,
+}
+
+/// How a packet passes an agent's port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The port takes it.
+    Enters,
+    /// Its transmission begins.
+    Leaves,
+    /// It has arrived over the opposite direction of the link.
+    Returns,
+}
+
+impl<O: Observer> World<O> {
+    /// Installs an agent at a port, behind those that the port has. All links must exist.
+    pub fn add_agent(&mut self, port: PortId, agent: PortAgent) {
+        self.install(port, AnyAgent::Protocol(agent));
+    }
+
+    /// Installs the agents of a transport at all ports, once.
+    #[cold]
+    pub(crate) fn install_agents(&mut self, parameters: &Parameters) {
+        if self.agents.protocols.contains(&parameters.protocol()) {
+            return;
+        }
+        self.agents.protocols.push(parameters.protocol());
+        for port in (0..self.ports.len() as u32).map(PortId) {
+            let rate = self.rate(port);
+            self.add_agent(port, parameters.agent(port.0, rate));
+        }
+    }
+
+    fn install(&mut self, port: PortId, agent: AnyAgent) {
+        // The agent's timer needs the sized event queue.
+        self.start();
+        let watch = each!(&agent, agent => agent.watch());
+        let id = AgentId(self.agents.installed.len() as u32);
+        let mut last = None;
+        let mut at = self.records[port.index()].agent;
+        while let Some(installed) = self.agents.installed.get(at as usize) {
+            last = Some(at as usize);
+            at = installed.next;
+        }
+        match last {
+            None => self.records[port.index()].agent = id.0,
+            Some(last) => self.agents.installed[last].next = id.0,
+        }
+        self.agents.installed.push(Installed { agent, watch, port, next: NONE, timer: Timer::default() });
+        let down = !self.ports[port.index()].is_up();
+        if watch.leaving && self.records[port.index()].usual != Service::Scheduled {
+            self.schedule(port, Queue::of(Discipline::Fifo));
+        }
+        let (out, record) = (&mut self.ports[port.index()], &mut self.records[port.index()]);
+        if record.usual == Service::Fifo {
+            record.usual = Service::Watched;
+        }
+        out.watched = true;
+        out.service = if down { Service::Down } else { record.usual };
+        if watch.returning {
+            let opposite = record.opposite;
+            self.inspects = true;
+            self.ports[opposite.index()].inspected = true;
+        }
+        self.set_agent_timer(id);
+    }
+
+    /// Sets the timer of an agent as the agent states it.
+    fn set_agent_timer(&mut self, id: AgentId) {
+        let installed = &mut self.agents.installed[id.index()];
+        let due = each!(&installed.agent, agent => agent.timer());
+        if let Some(at) = installed.timer.set(due.max(self.now)) {
+            self.events.push(at, Event::Agent(id));
+        }
+    }
+
+    /// The rate of a port's link has changed.
+    pub(crate) fn set_agents_rate(&mut self, port: PortId, rate: Bandwidth) {
+        let mut id = AgentId(self.records[port.index()].agent);
+        while let Some(installed) = self.agents.installed.get_mut(id.index()) {
+            let next = installed.next;
+            each!(&mut installed.agent, agent => agent.set_rate(rate));
+            self.set_agent_timer(id);
+            id = AgentId(next);
+        }
+    }
+
+    /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
+    pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
+        let mut state = None;
+        let mut agent = AgentId(self.records[port.index()].agent);
+        while let Some(installed) = self.agents.installed.get(agent.index()) {
+            let (watch, next) = (installed.watch, AgentId(installed.next));
+            let wanted = match moment {
+                Moment::Enters => true,
+                Moment::Leaves => watch.leaving,
+                Moment::Returns => watch.returning,
+            };
+            // Selective acknowledgements and datagrams have extensions too.
+            if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
+                let state = *state.get_or_insert_with(|| self.port_state(port));
+                if self.show_to(agent, id, moment, state) == Verdict::Consume {
+                    self.consume(port, id, moment);
+                    return true;
+                }
+            }
+            agent = next;
+        }
+        false
+    }
+
+    fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
+        let packet = self.packets.get(id);
+        let (kind, size) = (packet.kind(), packet.size);
+        let flow = packet.is_of_flow().then(|| {
+            let address = &self.flows[packet.flow.index()].address;
+            FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
+        });
+        let control = self.extensions.control_mut(packet.extension);
+        let installed = &mut self.agents.installed[agent.index()];
+        if control.is_none() && !installed.watch.all {
+            return Verdict::Pass;
+        }
+        let kind = match kind {
+            Kind::Segment => PacketKind::Data,
+            Kind::Ack => PacketKind::Acknowledgement,
+            Kind::Message => PacketKind::Message,
+            Kind::Datagram | Kind::Feedback => PacketKind::Other,
+        };
+        let mut passing = Passing { kind, size, flow, port, control };
+        let verdict = each!(&mut installed.agent, agent => match moment {
+            Moment::Enters => agent.on_enter(self.now, &mut passing),
+            Moment::Leaves => {
+                agent.on_leave(self.now, &mut passing);
+                Verdict::Pass
+            }
+            Moment::Returns => agent.on_return(self.now, &mut passing),
+        });
+        self.set_agent_timer(agent);
+        verdict
+    }
+
+    /// The state of a port for its agents.
+    fn port_state(&self, port: PortId) -> PortState {
+        let taken = self.counts(port).taken.iter().map(|count| count.bytes).sum();
+        PortState { taken, held: self.held(port) }
+    }
+
+    /// An agent takes a packet out.
+    fn consume(&mut self, port: PortId, id: PacketId, moment: Moment) {
+        let packet = *self.packets.get(id);
+        self.counters.consumed += 1;
+        self.observer.consumed(self.now, port, id, packet.size);
+        if moment == Moment::Enters && self.ports[port.index()].owner().is_some() && packet.kind() == Kind::Segment {
+            // The host has room for the flow's next segment. The flow's timer lets it send, because
+            // the flow may be sending now; an early timer is no timeout.
+            let flow = &mut self.flows[packet.flow.index()];
+            flow.in_host -= u64::from(packet.size);
+            if let Some(at) = flow.timer.set(self.now) {
+                self.events.push(at, Event::Timer(packet.flow));
+            }
+        }
+        self.lose(id);
+    }
+
+    /// A packet has arrived over a link where a meter counts it, or agents of the opposite port
+    /// inspect it. Returns whether one consumed it.
+    #[inline(never)]
+    pub(crate) fn inspect(&mut self, port: PortId, id: PacketId) -> bool {
+        let record = &self.records[port.index()];
+        let (meter, opposite) = (record.meter, record.opposite);
+        if let Some(bytes) = self.meters.get_mut(meter.index()) {
+            let packet = self.packets.get(id);
+            bytes[packet.service.index()] += u64::from(packet.size);
+        }
+        !self.agents.installed.is_empty() && self.show(opposite, id, Moment::Returns)
+    }
+
+    /// The event of an agent's timer: the agent's messages are sent.
+    pub(crate) fn agent_due(&mut self, id: AgentId) {
+        match self.agents.installed[id.index()].timer.fire(self.now) {
+            Fired::Stale => return,
+            Fired::Again(at) => return self.events.push(at, Event::Agent(id)),
+            Fired::Due => {}
+        }
+        let port = self.agents.installed[id.index()].port;
+        let state = self.port_state(port);
+        each!(&mut self.agents.installed[id.index()].agent, agent => agent.on_timer(self.now, state));
+        while let Some(message) = each!(&mut self.agents.installed[id.index()].agent, agent => agent.poll()) {
+            self.originate(port, message);
+        }
+        self.set_agent_timer(id);
+    }
+
+    /// Sends an agent's message from the node that owns its port, unless the flow has ended.
+    fn originate(&mut self, port: PortId, message: Message) {
+        let Some((host, packet)) = self.packet_of(message) else { return };
+        let size = packet.size;
+        let id = self.packets.insert(packet);
+        self.counters.sent += 1;
+        self.counters.originated += 1;
+        self.observer.sent(self.now, id, size);
+        match self.records[port.index()].at.node() {
+            Node::Host(own) if own == host => self.deliver(own, id),
+            Node::Host(own) => {
+                self.enter_interface(own, id);
+            }
+            Node::Switch(switch) => self.forward(switch, port, id),
+        }
+    }
+
+    /// The packet of a message, and the host that it goes to; `None` if its flow has ended.
+    fn packet_of(&mut self, message: Message) -> Option<(HostId, Packet)> {
+        let FlowKey { slot, from, to, hash } = message.flow;
+        let flow = self.flows.get_mut(slot as usize)?;
+        let address = flow.address;
+        if flow.life == Life::Gone || (address.from.0, address.to.0, address.hash) != (from, to, hash) {
+            return None;
+        }
+        flow.packets += 1;
+        let (host, hash) = match message.to {
+            FlowEnd::Sender => (address.from, address.reverse_hash()),
+            FlowEnd::Receiver => (address.to, address.hash),
+        };
+        let mut packet = Packet::new(Kind::Message, message.size, host, address.service);
+        packet.flow = FlowId(slot);
+        packet.hash = hash;
+        packet.leaf = self.hosts[host.index()].leaf;
+        packet.priority = address.priority;
+        packet.stamp = self.now;
+        packet.extension = self.extensions.insert(Extension::Control(message.control));
+        Some((host, packet))
+    }
+}
