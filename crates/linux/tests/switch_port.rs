@@ -2,14 +2,12 @@
 
 mod common;
 #[path = "../../lab/tests/datagrams/mod.rs"]
-#[allow(dead_code, reason = "a part is used here")]
 mod datagrams;
 
 use common::{Cable, skipped};
 use datagrams::{bound, receive, set, set_tos};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_linux::netns::Netns;
 use weir_linux::port::{PortError, TcSwitch, bridge_ports};
@@ -145,6 +143,9 @@ fn qdiscs_of_others_and_missing_interfaces_are_refused() {
     assert!(foreign.contains("tc qdisc del dev eth root"), "{foreign}");
     assert!(refused("swp9").contains("`ip link` lists"));
     assert_eq!(shown(&cable.a), before);
+    tc(&cable.a, "qdisc del dev eth root");
+    tc(&cable.a, "qdisc add dev eth ingress");
+    assert!(refused("eth").contains("has the qdisc ingress"));
 }
 
 /// A driver whose write fails before a step, with all earlier ones done.
@@ -224,33 +225,11 @@ fn ports_of_a_bridge_are_listed_with_their_aliases() {
 
 /// The packets of each queue among `count` that arrive while every queue has packets at any time.
 fn shares(cable: &Cable, queues: u8, count: usize) -> Vec<usize> {
-    let receiver = bound(&cable.b, SocketAddr::from(([10, 77, 0, 2], PORT)));
-    set(&receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
+    let to = SocketAddr::from(([10, 77, 0, 2], PORT));
+    let receiver = bound(&cable.b, to);
     let socket = || UdpSocket::bind(("10.77.0.1", 0)).expect("a socket");
     let senders: Vec<UdpSocket> = (0..queues).map(|_| cable.a.run(socket).expect("enter")).collect();
-    let ended = AtomicBool::new(false);
-    let mut packets = vec![0; usize::from(queues)];
-    std::thread::scope(|scope| {
-        for (queue, sender) in (0..queues).zip(&senders) {
-            set_tos(sender, 8 * queue << 2);
-            let ended = &ended;
-            // A socket's send buffer, 90 packets, waits in the queue, which holds 190.
-            scope.spawn(move || {
-                while !ended.load(Ordering::Relaxed) {
-                    let _ = sender.send_to(&[0; 1_000], ("10.77.0.2", PORT));
-                }
-            });
-        }
-        // The first packets find queues that are still empty.
-        for number in 0..count + 400 {
-            let Some((_, tos)) = receive(&receiver) else { break };
-            if number >= 400 {
-                packets[usize::from(tos >> 2) / 8] += 1;
-            }
-        }
-        ended.store(true, Ordering::Relaxed);
-    });
-    packets
+    datagrams::shares(&senders, &receiver, to, count)
 }
 
 #[test]

@@ -7,9 +7,12 @@
 //! Worked example: rack `r1` with machines `m1` and `m2` has the ports `m1`, `m2` and `spine0`. With `--port swp1=m1`
 //! the interface `swp1` is limited to the rate at which `m1` receives.
 
+use crate::capabilities::Refusal;
+use crate::port::PortConfig;
+use crate::request::{Needs, Offer};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
-use weir_units::MachineId;
+use weir_units::{Bytes, MachineId};
 
 /// A port of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +52,22 @@ pub fn ports_of(graph: &Graph, switch: usize) -> Vec<SwitchPort> {
         ports.push(SwitchPort { neighbour, number, link });
     }
     ports
+}
+
+/// The configuration that each port of a switch shall have: limited to the rate of its link, with the buffer that
+/// `buffer` gives for the link. A refusal names the port by its neighbour.
+pub fn desired(
+    graph: &Graph,
+    switch: usize,
+    (needs, offer): (&Needs, Offer),
+    buffer: impl Fn(LinkRef) -> Option<Bytes>,
+) -> Result<Vec<(SwitchPort, PortConfig)>, Refusal> {
+    let lower = |port: SwitchPort| {
+        let request = needs.of_port(Some(graph.link(port.link).rate), buffer(port.link));
+        let config = request.lower(offer).map_err(|error| Refusal::at(&graph.switches[switch], &port.name(), error))?;
+        Ok((port, config))
+    };
+    ports_of(graph, switch).into_iter().map(lower).collect()
 }
 
 /// An interface that is no port of the switch.
@@ -138,6 +157,31 @@ mod tests {
         assert_eq!(shown(&graph, "r1"), own(&[("m1", 10), ("m2", 20), ("core", 40), ("core#2", 60)]));
         assert_eq!(shown(&graph, "core"), own(&[("m3", 30), ("r1", 50), ("r1#2", 70)]));
         assert_eq!(switch_named(&graph, "r2"), None);
+    }
+
+    #[test]
+    fn each_port_has_the_rate_of_its_link_and_a_refusal_names_it() {
+        let graph = graph();
+        let needs = Needs::marks(Bytes::new(80_000));
+        let buffer = |link| matches!(link, LinkRef::Down(_)).then_some(Bytes::new(100_000));
+        let all = desired(&graph, 0, (&needs, Offer::PLAIN), buffer).expect("valid");
+        let of = |(port, config): &(SwitchPort, PortConfig)| {
+            let rate = config.rate().expect("a rate").bps() / 1_000_000_000;
+            (port.name(), rate, config.queues().next().and_then(|queue| queue.buffer))
+        };
+        let buffer_of_machines = Some(Bytes::new(100_000));
+        let expected =
+            [("m1", 10, buffer_of_machines), ("m2", 20, buffer_of_machines), ("core", 40, None), ("core#2", 60, None)];
+        assert_eq!(
+            all.iter().map(of).collect::<Vec<_>>(),
+            expected.map(|(name, rate, own)| (name.to_owned(), rate, own))
+        );
+        let levels = Needs { levels: vec![vec![46]], ..needs };
+        let refused = desired(&graph, 0, (&levels, Offer::PLAIN), |_| None).expect_err("no strict queue");
+        assert_eq!(
+            refused.to_string(),
+            "switch r1, port m1, queues: 1 needed for levels, 0 available beside the shared one"
+        );
     }
 
     #[test]

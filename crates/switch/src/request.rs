@@ -73,13 +73,9 @@ pub struct Group {
     pub weight: u16,
 }
 
-/// What a policy needs of a port.
+/// What a policy needs of all ports of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The rate to which the port is limited; `None`: its line rate.
-    pub rate: Option<Bandwidth>,
-    /// The buffer of each queue; `None`: the switch's default.
-    pub buffer: Option<Bytes>,
+pub struct Needs {
     /// The ECN threshold of each queue; `None`: no marks.
     pub mark: Option<Bytes>,
     /// The DSCP values of each latency level, the most urgent level first.
@@ -90,33 +86,53 @@ pub struct Request {
     pub shared: u16,
 }
 
+impl Needs {
+    /// One queue with an ECN threshold: what Parley needs.
+    pub fn marks(mark: Bytes) -> Self {
+        Self { mark: Some(mark), levels: Vec::new(), groups: Vec::new(), shared: 1 }
+    }
+    /// What is needed of one port, with its rate and buffer.
+    pub fn of_port(&self, rate: Option<Bandwidth>, buffer: Option<Bytes>) -> Request {
+        Request { rate, buffer, needs: self.clone() }
+    }
+}
+
+/// What a policy needs of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The rate to which the port is limited; `None`: its line rate.
+    pub rate: Option<Bandwidth>,
+    /// The buffer of each queue; `None`: the switch's default.
+    pub buffer: Option<Bytes>,
+    /// What all ports of the network need.
+    pub needs: Needs,
+}
+
 impl Request {
     /// One queue with an ECN threshold: what Parley needs.
     pub fn plain(rate: Option<Bandwidth>, buffer: Option<Bytes>, mark: Option<Bytes>) -> Self {
-        Self { rate, buffer, mark, levels: Vec::new(), groups: Vec::new(), shared: 1 }
+        Self { rate, buffer, needs: Needs { mark, levels: Vec::new(), groups: Vec::new(), shared: 1 } }
     }
 
     /// The configuration of a port of such switches. Refuses more levels or groups than the switches have queues for, a
     /// DSCP value above 63 or with two queues, and values that no port can have ([`PortConfig::new`]).
     pub fn lower(&self, offer: Offer) -> Result<PortConfig, FieldError> {
         let (strict, weighted) = offer.available();
-        for (noun, needed, available) in [("level", self.levels.len(), strict), ("group", self.groups.len(), weighted)]
-        {
+        let Needs { mark, levels, groups, shared } = &self.needs;
+        for (noun, needed, available) in [("levels", levels.len(), strict), ("groups", groups.len(), weighted)] {
             if needed > available {
-                let cause =
-                    format!("{needed} {noun}s; these switches have queues for {available} beside the shared one");
-                let hint = format!("use fewer {noun}s, or switches with more queues");
+                let cause = format!("{needed} needed for {noun}, {available} available beside the shared one");
+                let hint = format!("use fewer {noun}, or switches with more queues");
                 return Err(FieldError::new(Field::Queues, cause, hint));
             }
         }
-        let queue = |schedule| QueueConfig { schedule, mark: self.mark, buffer: self.buffer };
-        let shared =
-            if offer.scheduler == Scheduler::Strict { Schedule::Strict } else { Schedule::Weighted(self.shared) };
+        let queue = |schedule| QueueConfig { schedule, mark: *mark, buffer: self.buffer };
+        let shared = if offer.scheduler == Scheduler::Strict { Schedule::Strict } else { Schedule::Weighted(*shared) };
         let mut queues = vec![queue(shared)];
-        queues.extend(self.groups.iter().map(|group| queue(Schedule::Weighted(group.weight))));
-        queues.extend(self.levels.iter().map(|_| queue(Schedule::Strict)));
-        let groups = self.groups.iter().map(|group| &group.dscps);
-        PortConfig::new(self.rate, queues, map(groups.chain(self.levels.iter().rev()))?)
+        queues.extend(groups.iter().map(|group| queue(Schedule::Weighted(group.weight))));
+        queues.extend(levels.iter().map(|_| queue(Schedule::Strict)));
+        let groups = groups.iter().map(|group| &group.dscps);
+        PortConfig::new(self.rate, queues, map(groups.chain(levels.iter().rev()))?)
     }
 }
 
@@ -147,7 +163,7 @@ mod tests {
     fn of(offer: Offer, levels: &[&[u8]], groups: &[(&[u8], u16)]) -> Result<PortConfig, FieldError> {
         let groups = groups.iter().map(|(dscps, weight)| Group { dscps: dscps.to_vec(), weight: *weight }).collect();
         let levels = levels.iter().map(|dscps| dscps.to_vec()).collect();
-        Request { levels, groups, shared: 5, ..Request::plain(None, None, Some(Bytes::new(80_000))) }.lower(offer)
+        Needs { levels, groups, shared: 5, mark: Some(Bytes::new(80_000)) }.of_port(None, None).lower(offer)
     }
 
     fn schedules(config: &PortConfig) -> Vec<Schedule> {
@@ -183,10 +199,10 @@ mod tests {
     fn more_than_the_switches_offer_is_refused() {
         let text = |result: Result<PortConfig, FieldError>| result.expect_err("refused").to_string();
         let strict = Offer { queues: 2, scheduler: Scheduler::Strict };
-        let needs = "queues: 2 levels; these switches have queues for 1 beside the shared one";
+        let needs = "queues: 2 needed for levels, 1 available beside the shared one";
         assert_eq!(text(of(strict, &[&[46], &[34]], &[])), needs);
-        assert!(text(of(strict, &[], &[(&[10], 1)])).starts_with("queues: 1 groups"));
-        assert!(text(of(Offer::PLAIN, &[&[46]], &[])).contains("for 0 beside"));
+        assert!(text(of(strict, &[], &[(&[10], 1)])).starts_with("queues: 1 needed for groups"));
+        assert!(text(of(Offer::PLAIN, &[&[46]], &[])).contains(", 0 available beside"));
         let both = Offer { queues: 8, scheduler: Scheduler::Mixed { strict: 2, weighted: 6 } };
         assert_eq!(text(of(both, &[&[10]], &[(&[10], 1)])), "DSCP 10: belongs in queue 1 and in queue 2");
         assert_eq!(text(of(both, &[&[64]], &[])), "DSCP 64: no such value");

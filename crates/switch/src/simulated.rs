@@ -192,7 +192,7 @@ impl Driver for SimulatedSwitch<'_> {
 mod tests {
     use super::*;
     use crate::apply::{ApplyError, apply, remove};
-    use crate::request::{Group, Offer, Request, Scheduler};
+    use crate::request::{Group, Needs, Offer, Request, Scheduler};
     use weir_network::graph::{Packets, Routing};
     use weir_network::topology::{Common, Star};
     use weir_units::{Bandwidth, Duration};
@@ -207,15 +207,19 @@ mod tests {
         Star { hosts: 3, host_link }.build(common)
     }
 
-    fn request() -> Request {
-        Request::plain(Some(RATE), Some(Bytes::new(300_000)), Some(Bytes::new(80_000)))
+    fn request(needs: Needs) -> Request {
+        needs.of_port(Some(RATE), Some(Bytes::new(300_000)))
+    }
+
+    fn needs() -> Needs {
+        Needs::marks(Bytes::new(80_000))
     }
 
     #[test]
     fn strict_queues_become_classes_and_the_highest_is_class_0() {
         let mut graph = star();
         let mut switch = SimulatedSwitch::new(&mut graph, 0);
-        let wanted = Request { levels: vec![vec![46], vec![34]], ..request() }.lower(EIGHT).expect("valid");
+        let wanted = request(Needs { levels: vec![vec![46], vec![34]], ..needs() }).lower(EIGHT).expect("valid");
         let desired = BTreeMap::from([("h1".to_owned(), wanted.clone())]);
         assert!(!apply(&mut switch, &desired).expect("applied").is_empty());
         assert_eq!(switch.read("h1").as_ref(), Ok(wanted.state()));
@@ -233,7 +237,7 @@ mod tests {
         let mut switch = SimulatedSwitch::new(&mut graph, 0);
         let groups = vec![Group { dscps: vec![10], weight: 3 }, Group { dscps: vec![12], weight: 7 }];
         let offer = Offer { queues: 8, scheduler: Scheduler::Weighted };
-        let wanted = Request { groups, ..request() }.lower(offer).expect("valid");
+        let wanted = request(Needs { groups, ..needs() }).lower(offer).expect("valid");
         apply(&mut switch, &BTreeMap::from([("h2".to_owned(), wanted)])).expect("applied");
         let weights = [7, 3, 1, 1, 1, 1, 1, 1];
         let of = |graph: &Graph| graph.hosts[2].down.queue.discipline;
@@ -247,7 +251,7 @@ mod tests {
         let mut graph = star();
         let mut switch = SimulatedSwitch::new(&mut graph, 0);
         let offer = Offer { queues: 8, scheduler: Scheduler::Mixed { strict: 2, weighted: 6 } };
-        let mixed = Request { levels: vec![vec![46]], ..request() }.lower(offer).expect("valid");
+        let mixed = request(Needs { levels: vec![vec![46]], ..needs() }).lower(offer).expect("valid");
         let refused = apply(&mut switch, &BTreeMap::from([("h0".to_owned(), mixed)])).expect_err("refused");
         assert!(matches!(&refused, ApplyError::Refused(_)), "{refused}");
         let text = "switch switch, port h0, queues: 1 strict beside 1 weighted; these ports have one kind at a time";

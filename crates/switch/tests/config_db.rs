@@ -5,7 +5,7 @@ mod drivers;
 use drivers::config_db::ConfigDb;
 use std::collections::BTreeMap;
 use weir_switch::{
-    ApplyError, Change, DSCPS, Driver, Field, Group, Offer, PortConfig, Request, Rollback, Scheduler, Stage, apply,
+    ApplyError, Change, DSCPS, Driver, Field, Group, Needs, Offer, PortConfig, Rollback, Scheduler, Stage, apply,
     remove,
 };
 use weir_units::Bytes;
@@ -16,8 +16,8 @@ const OFFER: Offer = Offer { queues: 8, scheduler: Scheduler::Mixed { strict: 2,
 fn config(weights: &[u16], mark: u64) -> PortConfig {
     let group = |(number, weight): (u8, &u16)| Group { dscps: vec![10 + 2 * number], weight: *weight };
     let groups = (0..).zip(weights).map(group).collect();
-    let plain = Request::plain(None, None, Some(Bytes::new(mark)));
-    Request { levels: vec![vec![46], vec![34]], groups, ..plain }.lower(OFFER).expect("valid")
+    let needs = Needs { levels: vec![vec![46], vec![34]], groups, ..Needs::marks(Bytes::new(mark)) };
+    needs.of_port(None, None).lower(OFFER).expect("valid")
 }
 
 fn desired(weights: &[u16]) -> BTreeMap<String, PortConfig> {

@@ -34,7 +34,7 @@ use crate::class::Sending;
 use crate::interface::{Interface, InterfaceError};
 use crate::loader::LoaderError;
 use crate::netlink::{NetlinkError, Socket};
-use crate::tc::Qdisc;
+use crate::tc::{self, Qdisc};
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -78,8 +78,8 @@ pub enum PortError {
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The kernel refused the program's object.
-    #[error("load the port's BPF program: {0}")]
-    Load(#[source] EbpfError),
+    #[error("load the port's BPF program: {}", with_causes(.0))]
+    Load(#[from] EbpfError),
     /// The kernel refused the program.
     #[error("the port's BPF program: {0}")]
     Program(#[from] ProgramError),
@@ -92,6 +92,21 @@ pub enum PortError {
     /// The program and the object are of two builds, or a qdisc has two owners.
     #[error("the port has no `{0}`")]
     Missing(&'static str),
+}
+
+/// An error of aya with its causes: the first alone names the map or program, not the kernel's reason.
+fn with_causes(error: &EbpfError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        // Some errors repeat their cause.
+        let error_text = error.to_string();
+        if !text.ends_with(&error_text) {
+            text.push_str(&format!(": {error_text}"));
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The interfaces of a Linux switch.
@@ -136,6 +151,9 @@ impl TcSwitch {
     }
 
     fn find(&mut self, socket: &mut Socket, interface: &Interface) -> Result<Found, PortError> {
+        if tc::has_ingress(socket, interface.index())? {
+            return Err(LoaderError::Ingress(interface.name().to_owned()).into());
+        }
         let classes = PortClasses::read(socket, interface)?;
         let program = self.open_program(socket, interface)?;
         let settings = program.map(|id| self.programs[&id].settings()).transpose()?;
@@ -143,13 +161,13 @@ impl TcSwitch {
         Ok(Found { classes, program, state })
     }
 
-    /// Brings the kernel to a state of a port.
+    /// Brings the kernel to a state of a port. A change that only takes away loads no program.
     fn enforce(
         &mut self,
         socket: &mut Socket,
         interface: &Interface,
         found: &Found,
-        state: &PortState,
+        (state, change): (&PortState, &Change),
     ) -> Result<(), PortError> {
         let program = found.program.and_then(|id| self.programs.get_mut(&id));
         if state.is_default() {
@@ -165,6 +183,9 @@ impl TcSwitch {
         if let Some(program) = program {
             return program.set(settings(state));
         }
+        if matches!(change, Change::RemoveQueue { .. }) {
+            return Ok(());
+        }
         let program = PortProgram::attach(interface, settings(state))?;
         self.programs.extend(PortProgram::attached(socket, interface)?.map(|id| (id, program)));
         Ok(())
@@ -178,7 +199,7 @@ impl TcSwitch {
         if let Change::RemoveQueue { queue, .. } = step.change {
             wait_until_empty(socket, &interface, queue)?;
         }
-        self.enforce(socket, &interface, &found, &state)
+        self.enforce(socket, &interface, &found, (&state, &step.change))
     }
 }
 

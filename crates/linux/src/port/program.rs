@@ -82,7 +82,7 @@ impl PortProgram {
 
     /// Attaches the program with these settings, in place of one of another layout.
     pub(crate) fn attach(interface: &Interface, settings: Port) -> Result<Self, PortError> {
-        let mut object = Ebpf::load(OBJECT).map_err(PortError::Load)?;
+        let mut object = Ebpf::load(OBJECT)?;
         let added = tc::add_clsact(&mut Socket::open()?, interface.index())?;
         let settings = Port { clsact: added.into(), ..settings };
         let mut take = |name: &'static str| object.take_map(name).ok_or(PortError::Missing(name));
