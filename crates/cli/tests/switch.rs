@@ -25,6 +25,17 @@ network:
 services:
   web: { match: [ { protocol: tcp, port: 80 } ] }
 ";
+const TOPOLOGY: &str = "weir: 1
+network:
+  topology: leaf-spine
+  racks: 2
+  hosts: 2
+  spines: 2
+  host-link: { rate: 10Gb/s, queue: { discipline: ecn, buffer: 500kB, mark: 97500B } }
+  fabric-link: { rate: 40Gb/s, queue: { buffer: 1MB } }
+services:
+  web: { match: [ { protocol: tcp, port: 80 } ] }
+";
 const PORT: u16 = 9_000;
 
 /// A bridge with the ports `swp1` to `m1` and `m2` to `m2`, the first by its alias; `m3` has none.
@@ -211,8 +222,10 @@ fn a_port_with_another_qdisc_is_refused_and_none_changes() {
 fn ports_are_shown_without_a_switch_and_mistakes_are_explained() {
     let directory = directory();
     let policy = file(directory.path(), "policy.yaml", POLICY);
+    let topology = file(directory.path(), "topology.yaml", TOPOLOGY);
     let cases: &[&[&str]] = &[
         &["switch", "show", &policy],
+        &["switch", "show", &topology, "--switch", "leaf0"],
         &["switch", "show", &policy, "--switch", "r1", "--json"],
         &["switch", "show", &policy, "--switch", "r2"],
         &["switch", "diff", &policy, "--switch", "r1"],
@@ -227,5 +240,5 @@ fn ports_are_shown_without_a_switch_and_mistakes_are_explained() {
         .map(|arguments| shown(arguments).replace(&directory.path().display().to_string(), "DIR"))
         .collect();
     insta::assert_snapshot!(all.join("\n"));
-    assert_eq!(run(cases[4]).status.code(), Some(2));
+    assert_eq!(run(cases[5]).status.code(), Some(2));
 }

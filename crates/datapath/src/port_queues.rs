@@ -21,8 +21,8 @@ impl PortQueues {
         Self { port, model: abi::PortModel::default() }
     }
 
-    /// Adds a packet that arrives at `now`, in order of time, to a queue below 8, if the queue has room. Returns whether
-    /// it is above the queue's threshold.
+    /// Adds a packet that arrives at `now`, in order of time, to a queue below 8, if the queue has room. Returns
+    /// whether it is above the queue's threshold.
     pub fn arrive(&mut self, now: Instant, queue: u8, bytes: Bytes) -> bool {
         let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         abi::port_arrive(&mut self.model, &self.port, now.nanos(), queue.into(), bytes) != 0

@@ -125,7 +125,9 @@ fn release(port: &str) -> Result<Ebpf, PortsError> {
             // The filter goes with its port; dropping it in another namespace would remove a filter there.
             std::mem::forget(program.take_link(link)?);
         }
-        attached => drop(attached?),
+        attached => {
+            attached?;
+        }
     }
     Ok(object)
 }

@@ -1,4 +1,5 @@
-//! Ports of a Linux switch: configured, read back, changed under load, rolled back, removed; and real packets in queues.
+//! Ports of a Linux switch: configured, read back, changed under load, rolled back, removed; and real packets in
+//! queues.
 
 mod common;
 #[path = "../../lab/tests/datagrams/mod.rs"]
@@ -197,12 +198,12 @@ fn failure_at_any_step_leaves_the_port_as_it_was() {
         let one = |state: &PortState| BTreeMap::from([("eth".to_owned(), state.clone())]);
         let steps = diff(&one(&state), &one(to.state()));
         assert!(steps.len() > 4);
-        for fails in 0..steps.len() {
+        for (fails, step) in steps.iter().enumerate() {
             let fail = || apply(&mut Failing { driver: TcSwitch::new("a"), left: fails }, &desired(to.clone()));
             let error = cable.a.run(fail).expect("enter").expect_err("fails");
             let ApplyError::Failed { rollback, position, .. } = &error else { panic!("{error}") };
-            assert_eq!((rollback, position.field), (&Rollback::Complete, Some(steps[fails].change.field())));
-            assert_eq!(shown(&cable.a), before, "step {fails}: {}", steps[fails].change);
+            assert_eq!((rollback, position.field), (&Rollback::Complete, Some(step.change.field())));
+            assert_eq!(shown(&cable.a), before, "step {fails}: {}", step.change);
             assert_eq!(read(&cable.a), state);
         }
     }

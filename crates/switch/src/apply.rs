@@ -31,7 +31,7 @@ pub enum ApplyError {
     #[error("{position}: {cause}")]
     Unreadable {
         /// The port.
-        position: Position,
+        position: Box<Position>,
         /// The cause.
         cause: String,
         /// The remedy.
@@ -41,7 +41,7 @@ pub enum ApplyError {
     #[error("{position}: {cause}; {rollback}")]
     Failed {
         /// The field.
-        position: Position,
+        position: Box<Position>,
         /// The cause.
         cause: String,
         /// The remedy.
@@ -115,7 +115,7 @@ pub fn read<'a, D: Driver>(driver: &mut D, ports: impl Iterator<Item = &'a Strin
     let mut states = SwitchState::new();
     for port in ports {
         let state = driver.read(port).map_err(|error| ApplyError::Unreadable {
-            position: position(driver, port, None),
+            position: Box::new(position(driver, port, None)),
             cause: error.to_string(),
             hint: driver.hint(&error),
         })?;
@@ -143,7 +143,7 @@ fn transition<D: Driver>(driver: &mut D, before: &SwitchState, after: &SwitchSta
         written += stage.len();
         if let Err(Failure { position, cause, hint }) = write_and_verify(driver, stage, &mut expected) {
             let rollback = roll_back(driver, before, &steps[..written]);
-            return Err(ApplyError::Failed { position, cause, hint, rollback });
+            return Err(ApplyError::Failed { position: Box::new(position), cause, hint, rollback });
         }
     }
     Ok(steps)

@@ -31,7 +31,7 @@ pub enum RateSetting {
     Required,
 }
 
-/// What the ports of a switch can do.
+/// The abilities of a switch's ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
     /// The most queues of a port.
@@ -210,7 +210,8 @@ mod tests {
                 "queues: 2 weighted; these ports have no weighted queues",
                 "queues: 1 strict beside 2 weighted; these ports have one kind at a time",
                 "queue 1, scheduler: weight 300; 1 to 100 here",
-                "queue 1, ECN threshold: another value than queue 0; these ports' thresholds are the same for all queues",
+                "queue 1, ECN threshold: another value than queue 0; these ports' thresholds are the same for all \
+                 queues",
             ]
         );
     }

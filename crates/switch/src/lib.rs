@@ -1,4 +1,5 @@
-//! The configuration of switch ports: what a policy needs of them, the difference to what is there, and its application.
+//! The configuration of switch ports: what a policy needs of them, the difference to what is there, and its
+//! application.
 //!
 //! Problem: switches differ in how they are configured (netlink, a database, RPCs), in what they can do, and in
 //! whether they acknowledge a change; and a port must forward while it is changed. Approach: one model of a port, pure

@@ -8,8 +8,8 @@
 //! A [`PortConfig`] is valid by construction. A [`PortState`] is what a driver reads, whatever a person or an
 //! interrupted change left: queues may be missing, and a port that Weir never configured has none and no map.
 //!
-//! Worked example: queues 0 to 2 with weights 1, 3, 3 and queue 3 strict, DSCP 46 in queue 3, DSCP 10 and 12 in queues 1
-//! and 2, all others in queue 0.
+//! Worked example: queues 0 to 2 with weights 1, 3, 3 and queue 3 strict, DSCP 46 in queue 3, DSCP 10 and 12 in
+//! queues 1 and 2, all others in queue 0.
 //!
 //! Source: the order of SONiC's queues (strict before weighted, the highest index first); IEEE 802.1Q clause 8.6.8
 //! (strict priority before enhanced transmission selection); RFC 2474 (DSCP).
@@ -63,7 +63,8 @@ pub struct QueueConfig {
     pub buffer: Option<Bytes>,
 }
 
-/// The queue of each DSCP value: always complete, since what a switch does with an unlisted value depends on the switch.
+/// The queue of each DSCP value: always complete, since what a switch does with an unlisted value depends on the
+/// switch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DscpMap([u8; DSCPS]);
 

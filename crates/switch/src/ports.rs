@@ -1,8 +1,8 @@
 //! The ports of a switch in a network, and the interfaces that are these ports.
 //!
-//! A port is named by its neighbour: the machine or switch at the other end of its link. What leaves by the port crosses
-//! the link in the direction of the neighbour, at that direction's rate. Of several links to one neighbour the first is
-//! `spine0`, the next `spine0#2`.
+//! A port is named by its neighbour: the machine or switch at the other end of its link. What leaves by the port
+//! crosses the link in the direction of the neighbour, at that direction's rate. Of several links to one neighbour
+//! the first is `spine0`, the next `spine0#2`.
 //!
 //! Worked example: rack `r1` with machines `m1` and `m2` has the ports `m1`, `m2` and `spine0`. With `--port swp1=m1`
 //! the interface `swp1` is limited to the rate at which `m1` receives.
@@ -54,8 +54,9 @@ pub fn ports_of(graph: &Graph, switch: usize) -> Vec<SwitchPort> {
     ports
 }
 
-/// The configuration that each port of a switch shall have: limited to the rate of its link, with the buffer that
-/// `buffer` gives for the link. A refusal names the port by its neighbour.
+/// The configuration that each port of a switch shall have: limited to the rate of its link, with the threshold that
+/// the link states, or else the one that is needed, and with the buffer that `buffer` gives for the link. A refusal
+/// names the port by its neighbour.
 pub fn desired(
     graph: &Graph,
     switch: usize,
@@ -63,7 +64,9 @@ pub fn desired(
     buffer: impl Fn(LinkRef) -> Option<Bytes>,
 ) -> Result<Vec<(SwitchPort, PortConfig)>, Refusal> {
     let lower = |port: SwitchPort| {
-        let request = needs.of_port(Some(graph.link(port.link).rate), buffer(port.link));
+        let link = graph.link(port.link);
+        let own = Needs { mark: link.queue.mark.or(needs.mark), ..needs.clone() };
+        let request = own.of_port(Some(link.rate), buffer(port.link));
         let config = request.lower(offer).map_err(|error| Refusal::at(&graph.switches[switch], &port.name(), error))?;
         Ok((port, config))
     };

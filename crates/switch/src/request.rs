@@ -39,7 +39,7 @@ pub enum Scheduler {
     },
 }
 
-/// What the switches of a network offer.
+/// The queues of a network's switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// The queues of a port.
@@ -73,7 +73,7 @@ pub struct Group {
     pub weight: u16,
 }
 
-/// What a policy needs of all ports of a network.
+/// The needs of a policy at all ports of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
     /// The ECN threshold of each queue; `None`: no marks.
@@ -91,20 +91,20 @@ impl Needs {
     pub fn marks(mark: Bytes) -> Self {
         Self { mark: Some(mark), levels: Vec::new(), groups: Vec::new(), shared: 1 }
     }
-    /// What is needed of one port, with its rate and buffer.
+    /// The needs at one port, with its rate and buffer.
     pub fn of_port(&self, rate: Option<Bandwidth>, buffer: Option<Bytes>) -> Request {
         Request { rate, buffer, needs: self.clone() }
     }
 }
 
-/// What a policy needs of a port.
+/// The needs of a policy at a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The rate to which the port is limited; `None`: its line rate.
     pub rate: Option<Bandwidth>,
     /// The buffer of each queue; `None`: the switch's default.
     pub buffer: Option<Bytes>,
-    /// What all ports of the network need.
+    /// The needs at all ports of the network.
     pub needs: Needs,
 }
 

@@ -1,8 +1,8 @@
 //! The simulator's ports: a port's configuration as the queue in front of a link, and back.
 //!
-//! The simulator has a discipline for each link and eight classes, class 0 first. Queue q of n is class n − 1 − q, so the
-//! most urgent strict queue is class 0. A packet of the simulator has a class instead of a DSCP value: [`class`] is the
-//! class of a value under a map.
+//! The simulator has a discipline for each link and eight classes, class 0 first. Queue q of n is class n − 1 − q, so
+//! the most urgent strict queue is class 0. A packet of the simulator has a class instead of a DSCP value: [`class`]
+//! is the class of a value under a map.
 //!
 //! | port | discipline |
 //! |---|---|

@@ -72,7 +72,7 @@ fn weights_change_in_place_in_one_stage() {
     let steps = apply(&mut switch, &desired(&[30, 25])).expect("applied");
     assert_eq!(steps.len(), 2, "one queue of each port: {steps:?}");
     assert!(steps.iter().all(|step| matches!(step.change, Change::Schedule { queue: 2, .. })));
-    assert_eq!(switch.deleted, [String::new(); 0], "a scheduler in use must not be deleted and made again");
+    assert_eq!(switch.deleted, <[String; 0]>::default(), "a scheduler in use must not be deleted and made again");
     assert_eq!(switch.rows["SCHEDULER|weir.Ethernet4.q2"]["weight"], "25");
 }
 

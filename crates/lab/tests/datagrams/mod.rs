@@ -75,7 +75,7 @@ pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr
     let mut packets = vec![0; senders.len()];
     std::thread::scope(|scope| {
         for (queue, sender) in (0u8..).zip(senders) {
-            set_tos(sender, 8 * queue << 2);
+            set_tos(sender, (8 * queue) << 2);
             let ended = &ended;
             scope.spawn(move || {
                 while !ended.load(Ordering::Relaxed) {

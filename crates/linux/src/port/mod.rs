@@ -1,10 +1,10 @@
 //! [`TcSwitch`]: the ports of a Linux switch, configured over netlink as `tc` does.
 //!
-//! Problem: no qdisc with strict and weighted queues that marks is in every kernel: many have neither `ets`, `prio` and
-//! `drr` nor `red`. Approach: HTB, which Weir needs anyway, as strict and weighted queues ([`classes`]); a BPF program in
-//! front of it that assigns each packet to its queue by DSCP and marks ([`program`]). Everything is read back from the
-//! kernel: rates, schedulers, weights and buffers from HTB and its bfifos, thresholds and the map from the program's
-//! settings. No file keeps a state beside it.
+//! Problem: no qdisc with strict and weighted queues that marks is in every kernel: many have neither `ets`, `prio`
+//! and `drr` nor `red`. Approach: HTB, which Weir needs anyway, as strict and weighted queues ([`classes`]); a BPF
+//! program in front of it that assigns each packet to its queue by DSCP and marks ([`program`]). Everything is read
+//! back from the kernel: rates, schedulers, weights and buffers from HTB and its bfifos, thresholds and the map from
+//! the program's settings. No file keeps a state beside it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,16 +12,17 @@
 //! | [`program`] | the BPF program and its settings |
 //! | [`bridge`] | the ports of a Linux bridge |
 //!
-//! A port without a configuration of Weir's has the kernel's default qdisc. Another qdisc at its root is an error, since
-//! it would be lost; so is an agent of Weir on the same interface.
+//! A port without a configuration of Weir's has the kernel's default qdisc. Another qdisc at its root is an error,
+//! since it would be lost; so is an agent of Weir on the same interface.
 //!
 //! HTB runs in software: a switch whose hardware forwards packets past the kernel (switchdev) is not configured by it.
 //! The rate of a port is therefore required, and at most that of its line: the queue must be the kernel's.
 //!
 //! Act from a thread in the switch's network namespace.
 //!
-//! Worked example: `apply(&mut TcSwitch::new("leaf1"), &desired)` for `swp1` with one queue at 10 Gb/s and a threshold of
-//! 80 kB: `tc class show dev swp1` lists 7773:1 and 7773:10, `tc filter show dev swp1 egress` the program.
+//! Worked example: `apply(&mut TcSwitch::new("leaf1"), &desired)` for `swp1` with one queue at 10 Gb/s and a
+//! threshold of 80 kB: `tc class show dev swp1` lists 7773:1 and 7773:10, `tc filter show dev swp1 egress` the
+//! program.
 
 pub mod bridge;
 mod classes;
@@ -40,6 +41,7 @@ use aya::maps::MapError;
 use aya::programs::ProgramError;
 use classes::PortClasses;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
@@ -47,8 +49,8 @@ use weir_switch::{
 };
 use weir_units::Bytes;
 
-/// Tries to find a queue empty before it is removed, and the pause between them: a full buffer of 256 kB takes 200 ms at
-/// 10 Mb/s.
+/// Tries to find a queue empty before it is removed, and the pause between them: a full buffer of 256 kB takes 200 ms
+/// at 10 Mb/s.
 const DRAIN_TRIES: u32 = 100;
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// The largest weight: SONiC's, too. A round of HTB serves each queue its weight in largest segments.
@@ -116,7 +118,7 @@ pub struct TcSwitch {
     programs: BTreeMap<u32, PortProgram>,
 }
 
-/// What the kernel has of a port.
+/// A port as the kernel has it.
 struct Found {
     classes: Option<PortClasses>,
     /// The id of its program, if that has this layout.
@@ -143,9 +145,9 @@ impl TcSwitch {
 
     fn open_program(&mut self, socket: &mut Socket, interface: &Interface) -> Result<Option<u32>, PortError> {
         let Some(id) = PortProgram::attached(socket, interface)? else { return Ok(None) };
-        if !self.programs.contains_key(&id) {
+        if let Entry::Vacant(vacant) = self.programs.entry(id) {
             let Some(program) = PortProgram::open(id)? else { return Ok(None) };
-            self.programs.insert(id, program);
+            vacant.insert(program);
         }
         Ok(Some(id))
     }
@@ -256,8 +258,8 @@ fn settings(state: &PortState) -> Port {
     settings
 }
 
-/// Waits until nothing waits in a queue that has no packets assigned any longer. A queue that more urgent ones keep from
-/// sending for a second is removed with what it holds.
+/// Waits until nothing waits in a queue that has no packets assigned any longer. A queue that more urgent ones keep
+/// from sending for a second is removed with what it holds.
 #[expect(clippy::disallowed_methods, reason = "packets leave in real time")]
 fn wait_until_empty(socket: &mut Socket, interface: &Interface, queue: u8) -> Result<(), PortError> {
     for _ in 0..DRAIN_TRIES {

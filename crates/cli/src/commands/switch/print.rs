@@ -15,7 +15,7 @@ pub(super) fn ports(ports: &[Port], as_json: bool, ui: &mut Ui) -> io::Result<()
     }
     let columns = ["switch", "port", ">rate", ">queue", "scheduler", "DSCP", ">ECN above", ">buffer", "in force"];
     let mut table = Table::new(&columns);
-    for alike in ports.chunk_by(|a, b| is_alike(a, b)) {
+    for alike in ports.chunk_by(is_alike) {
         let port = &alike[0];
         let names: Vec<String> = alike.iter().map(shown_name).collect();
         let rate = port.config.rate().map_or("line rate".to_owned(), text::rate);

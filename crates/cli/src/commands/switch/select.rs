@@ -4,23 +4,23 @@ use super::Mapping;
 use crate::error::CommandError;
 use crate::output::{Style, Ui};
 use crate::text;
+use std::sync::Arc;
 use weir_linux::port::BridgePort;
-use weir_network::Graph;
-use weir_network::PortBuffers;
-use weir_network::graph::{LinkRef, Routing};
-use weir_network::topology::{Links, from_racks};
+use weir_network::graph::LinkRef;
+use weir_network::{Graph, PortBuffers, Wiring};
 use weir_policy::Policy;
 use weir_scenario::MARK;
 use weir_switch::ports::{AssignError, SwitchPort, assign, desired, switch_named};
 use weir_switch::{Needs, Offer, PortConfig, SwitchState};
 use weir_units::Bytes;
 
-/// What a policy needs of its network's ports.
+/// The needs of a policy at its network's ports.
 pub(super) struct Needed {
-    graph: Graph,
+    graph: Arc<Graph>,
     needs: Needs,
     offer: Offer,
-    buffers: PortBuffers,
+    /// The buffers that a network of racks states; `None`: each link of a topology has its own.
+    buffers: Option<PortBuffers>,
 }
 
 /// A port with the configuration that it shall have.
@@ -54,18 +54,20 @@ impl Needed {
     /// needs of ports. The receive meters' law needs marks.
     pub(super) fn of(policy: &Policy) -> Self {
         Self {
-            graph: from_racks(policy.network(), &Links::default(), Routing::Ecmp),
+            graph: policy.graph(),
             needs: Needs::marks(MARK),
             offer: Offer::PLAIN,
-            buffers: policy.network().port_buffers(),
+            buffers: matches!(policy.wiring(), Wiring::Racks(_)).then(|| policy.network().port_buffers()),
         }
     }
 
     /// The buffer of a port; none where the policy does not state it.
     fn buffer(&self, link: LinkRef) -> Option<Bytes> {
-        match link {
-            LinkRef::Up(_) | LinkRef::Down(_) => self.buffers.machine,
-            LinkRef::Forward(_) | LinkRef::Backward(_) => self.buffers.rack,
+        match (link, self.buffers, self.graph.shared_buffer) {
+            (LinkRef::Up(_) | LinkRef::Down(_), Some(stated), _) => stated.machine,
+            (LinkRef::Forward(_) | LinkRef::Backward(_), Some(stated), _) => stated.rack,
+            (_, None, Some(shared)) => Some(shared.of_one_port()),
+            (_, None, None) => Some(self.graph.link(link).queue.buffer),
         }
     }
 
