@@ -10,25 +10,19 @@
 #include "limiter.h"
 #include "packet.h"
 #include "policer.h"
+#include "port_queues.h"
 
 /* ns by which weir_probe (probe.bpf.c) delays a packet */
 #define WEIR_PROBE_WAIT 50000000ULL
 
-/* Configuration of a port of the lab (port.bpf.c). User space writes it before it attaches the program. */
-struct weir_port {
-	u64 rate;   /* bit/s, not 0 */
-	u64 mark;   /* bytes, the marking threshold */
-	u64 buffer; /* bytes */
-};
-
-/* State of a port of the lab. Only the program writes it. */
-struct weir_port_queue {
+/* State of a port (port.bpf.c). Only the program writes it. */
+struct weir_port_state {
 	struct bpf_spin_lock lock; /* several CPUs may send through one port */
 	u32 reserved;
-	struct weir_limiter queue; /* the model; `owed` is its length in nanobits */
-	u64 packets; /* all packets */
-	u64 above;   /* of `packets`, those above the threshold */
-	u64 marked;  /* of `above`, those that were ECN-capable and marked CE */
+	struct weir_port_model model;
+	u64 packets[WEIR_PORT_QUEUES]; /* all packets, by queue */
+	u64 above[WEIR_PORT_QUEUES];   /* of `packets`, those above the threshold */
+	u64 marked[WEIR_PORT_QUEUES];  /* of `above`, those that were ECN-capable and marked CE */
 };
 
 /* Result of weir_verdict (verdict.bpf.c). */

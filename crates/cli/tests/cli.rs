@@ -16,10 +16,25 @@ const FIG6_DEMANDS: &str = "scenarios/parley-fig6.demands.csv";
 #[test]
 fn reference() {
     let mut all = String::new();
-    for command in
-        ["", "check", "allocate", "explain", "plan", "schema", "sim", "report", "lab", "reproduce", "agent", "key"]
-    {
-        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+    for command in [
+        "",
+        "check",
+        "allocate",
+        "explain",
+        "plan",
+        "schema",
+        "sim",
+        "report",
+        "lab",
+        "reproduce",
+        "agent",
+        "switch",
+        "switch show",
+        "switch apply",
+        "switch remove",
+        "key",
+    ] {
+        let arguments: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).chain(["--help"]).collect();
         let output = run(&arguments);
         assert!(output.status.success());
         all.push_str(&format!("$ weir {}\n\n{}\n\n", arguments.join(" "), text(&output.stdout)));

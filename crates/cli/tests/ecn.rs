@@ -8,12 +8,13 @@ mod datagrams;
 use common::{at_least, one_at_a_time, signal, skipped, wait_for, weir};
 use datagrams::{bound, receive, set, set_tos};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir_lab::marks::MarkingPort;
+use weir_lab::ports::{Neighbour, Port, PortPlan, configure};
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_units::{Bandwidth, Bytes};
 
@@ -52,8 +53,7 @@ impl Hosts {
             switch.ip(["link", "set", port, "master", "br0"]).expect("in the bridge");
             netns.ip(["addr", "add", v6, "dev", "eth", "nodad"]).expect("an IPv6 address");
         }
-        let tbf = ["qdisc", "add", "dev", "pb", "root", "tbf", "rate", "10mbit", "burst", "3000b", "limit", "100000b"];
-        assert!(switch.command("tc").expect("tc").args(tbf).status().expect("tc runs").success());
+        port_to_b(&switch, None);
         let mut hosts = Self { a, b, switch, agents: Vec::new() };
         fs::write(directory.join("policy.yaml"), POLICY).expect("written");
         assert!(weir(&["key"]).arg(directory.join("key")).status().expect("runs").success());
@@ -72,6 +72,13 @@ impl Hosts {
         }
         hosts
     }
+}
+
+/// Configures the switch's port to `b`.
+fn port_to_b(switch: &Netns, mark: Option<Bytes>) -> Port {
+    let rate = Bandwidth::from_mbps(10);
+    let plan = PortPlan::new(Neighbour::Switch, rate, Bytes::new(100_000), mark).expect("valid");
+    configure(switch, &BTreeMap::from([("pb".to_owned(), plan)])).expect("configured").pop().expect("one").1
 }
 
 impl Drop for Hosts {
@@ -148,9 +155,7 @@ fn ecn_and_dscp_arrive_as_they_were_sent_and_marks_reach_the_law() {
     let marked = probe_of(&status(directory, "b"), "rx", "packets_marked");
     assert!(marked <= 120, "{marked} marked, and no switch marks yet");
 
-    let port =
-        MarkingPort::attach(&hosts.switch, "pb", Bandwidth::from_mbps(10), Bytes::new(100_000), Bytes::new(10_000));
-    let port = port.expect("a port that marks");
+    let port = port_to_b(&hosts.switch, Some(Bytes::new(10_000)));
     for (sender, receiver, to) in &sockets {
         let before = probe_of(&status(directory, "b"), "rx", "packets_marked");
         set_tos(sender, KINDS[0]);

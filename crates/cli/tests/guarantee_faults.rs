@@ -8,8 +8,9 @@ mod common;
 mod fault_network;
 
 use common::{at_least, one_at_a_time, quick, skipped, wait_for};
-use fault_network::{MACHINES, Network, report, run};
-use weir_lab::marks::MarkingPort;
+use fault_network::{MACHINES, Network, report};
+use std::collections::BTreeMap;
+use weir_lab::ports::{Neighbour, PortPlan, configure};
 use weir_units::{Bandwidth, Bytes};
 
 /// What `web` is guaranteed at m3, in Mb/s.
@@ -32,14 +33,9 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     let _turn = one_at_a_time();
     let network = Network::under(POLICY, "wfd", &[30567]);
     // The port to the receiver is what is contended for; it marks as the simulator's do.
-    let tbf = [
-        "tc", "qdisc", "add", "dev", RECEIVER.1, "root", "tbf", "rate", "100mbit", "burst", "12500b", "limit",
-        "256000b",
-    ];
-    run(&network.switch, &tbf);
     let (rate, buffer, mark) = (Bandwidth::from_mbps(100), Bytes::new(256_000), Bytes::new(80_000));
-    let _port =
-        MarkingPort::attach_to_machine(&network.switch, RECEIVER.1, rate, buffer, mark).expect("a port that marks");
+    let plan = PortPlan::new(Neighbour::Machine, rate, buffer, Some(mark)).expect("valid");
+    let _ports = configure(&network.switch, &BTreeMap::from([(RECEIVER.1.to_owned(), plan)])).expect("configured");
 
     let web = network.connection(0, RECEIVER.0, 5201);
     let _floods = [network.flow(1, RECEIVER.0, 5301), network.flow(4, RECEIVER.0, 5302)];

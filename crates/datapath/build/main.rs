@@ -55,6 +55,7 @@ const SAFE: &[&str] = &[
     "weir_meter_add",
     "weir_pacing_pass",
     "weir_police",
+    "weir_port_arrive",
     "weir_rate_law",
     "weir_receive_meter_init",
     "weir_receive_meter_packet",

@@ -17,6 +17,7 @@
 //! | [`FeedbackSampler`] | a service's packets → those that trigger feedback | `feedback_sampler.h` |
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → their departures from a shared interface | `departure.h`, `lease.h` |
+//! | [`PortQueues`] | a switch port's packets → lengths of its queues | `port_queues.h` |
 //! | [`Feedback`] | a rate, advertised to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | ECN encapsulation of packets that are Not-ECT | `ecn.h` |
 //!
@@ -39,6 +40,7 @@ mod limiter;
 mod meter;
 mod parameters;
 mod policer;
+mod port_queues;
 mod rate_law;
 mod receive_meter;
 
@@ -54,5 +56,6 @@ pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};
 pub use parameters::{Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};
 pub use policer::{PoliceVerdict, Policer};
+pub use port_queues::PortQueues;
 pub use rate_law::RateLaw;
 pub use receive_meter::ReceiveMeter;

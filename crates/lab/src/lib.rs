@@ -8,7 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`network`] | namespaces, cables, switches, port rates, addresses |
-//! | [`marks`] | switch ports that mark, by a BPF program |
+//! | [`ports`] | switch ports: their queues and marks, release of packets |
 //! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
 //! | [`redis`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
@@ -25,10 +25,10 @@
 
 pub mod agents;
 pub mod janitor;
-pub mod marks;
 pub mod measure;
 pub mod messages;
 pub mod network;
+pub mod ports;
 mod real_time;
 pub mod redis;
 pub mod run;

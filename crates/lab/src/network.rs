@@ -10,20 +10,22 @@
 //! cable, and each direction has the lower of the two racks' rates. One hop less for every packet
 //! saves a fifth of the work per packet of a host with two processors.
 //!
-//! Every port that can be a bottleneck has a rate and a drop-tail buffer (TBF with a byte limit): a
-//! rack's uplink in both directions, and the switch's port to each machine. The agent's root class
-//! limits a machine's own interface to its speed; without agents a TBF does that. Switches' ports
-//! mark ([`crate::marks`]).
+//! Every port of a switch has the rate of its link, a drop-tail buffer and an ECN threshold, as a Linux
+//! switch has them ([`crate::ports`]): a rack's uplink at both ends, and the switch's port to each
+//! machine. The agent's root class limits a machine's own interface to its speed; without agents a TBF
+//! does that.
 //!
 //! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
 //! by hand: no broadcasts, and nothing waits for address resolution.
 
-use crate::marks::{MarkingPort, MarksError, PortCounts};
+use crate::ports::{Neighbour, Port, PortPlan, PortsError, configure};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::netns::{Netns, NetnsError, Prefix, connect};
+use weir_linux::port::QueueCounts;
 use weir_policy::Policy;
 use weir_scenario::{Enforcement, LabScenario};
 use weir_units::{Bandwidth, Bytes, MachineId, RackId};
@@ -33,6 +35,8 @@ pub const NIC: &str = "eth0";
 /// The uplink of a rack's switch.
 pub const UPLINK: &str = "uplink";
 const BRIDGE: &str = "br0";
+/// Bytes of a frame beside its IP packet (IEEE 802.3: two addresses and a type).
+const ETHERNET_HEADER: u64 = 14;
 
 /// Why the network could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,7 @@ pub enum NetworkError {
     /// Offloads and names.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// A port's rate.
+    /// The rate of a machine's interface.
     #[error("tc {arguments}: {message}")]
     Tc {
         /// The arguments.
@@ -51,9 +55,9 @@ pub enum NetworkError {
         /// The output of the command.
         message: String,
     },
-    /// A port's marks.
+    /// The ports of a switch.
     #[error(transparent)]
-    Marks(#[from] MarksError),
+    Ports(#[from] PortsError),
     /// More machines than the lab has addresses for.
     #[error("{0} machines do not fit the lab; it has addresses for {MOST_MACHINES}")]
     TooMany(usize),
@@ -64,8 +68,8 @@ pub const MOST_MACHINES: usize = 200;
 
 /// The namespaces of a scenario; taken down when dropped.
 pub struct Network {
-    /// The switches' ports that mark, by name.
-    marking: Vec<(String, MarkingPort)>,
+    /// The switches' ports, by name.
+    ports: Vec<(String, Port)>,
     /// By machine id.
     machines: Vec<Netns>,
     /// By rack id.
@@ -85,7 +89,7 @@ impl Network {
         let name = |kind: char, index: usize| format!("{kind}{index}");
         let racks = policy.network().racks();
         let spine = if racks.len() == 2 { None } else { Some(prefix.create("spine")?) };
-        let mut network = Self { marking: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine };
+        let mut network = Self { ports: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine };
         if let Some(spine) = &network.spine {
             add_bridge(spine)?;
         }
@@ -116,7 +120,7 @@ impl Network {
             network.machines.push(netns);
         }
         network.set_up_interfaces(scenario)?;
-        network.let_ports_mark(scenario)?;
+        network.configure_ports(scenario)?;
         network.set_neighbours()?;
         Ok(network)
     }
@@ -145,15 +149,10 @@ impl Network {
             netns.run(|| Interface::named(name)?.set_offloads(false))??;
             Ok(())
         };
-        let racks = policy.network().racks();
-        for (r, rack) in racks.iter().enumerate() {
-            let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
+        for (r, switch) in self.racks.iter().enumerate() {
+            let (far, port) = self.far_end(RackId(r as u32));
             no_offloads(switch, UPLINK)?;
             no_offloads(far, &port)?;
-            limit_port(switch, UPLINK, self.uplink_rate(policy, r), links.queue.buffer, mtu)?;
-            if let Some(spine) = &self.spine {
-                limit_port(spine, &port, rack.uplink().rx, links.queue.buffer, mtu)?;
-            }
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
             let (switch, port) = (&self.racks[machine.rack().index()], format!("m{m}"));
@@ -161,43 +160,43 @@ impl Network {
             // Only frames of the MTU crossed the links; the receiving stack may take several at once.
             self.machines[m].run(|| Interface::named(NIC)?.set_receive_merging(true))??;
             no_offloads(switch, &port)?;
-            limit_port(switch, &port, machine.nic().rx, links.queue.buffer, mtu)?;
             if scenario.enforcement() == Enforcement::None {
-                limit_port(&self.machines[m], NIC, machine.nic().tx, links.queue.buffer, mtu)?;
+                limit_interface(&self.machines[m], NIC, machine.nic().tx, links.queue.buffer, mtu)?;
             }
         }
         Ok(())
     }
 
-    /// Every port of a switch marks from the scenario's threshold on.
-    fn let_ports_mark(&mut self, scenario: LabScenario<'_>) -> Result<(), NetworkError> {
-        let (policy, queue) = (scenario.policy(), scenario.links().queue);
-        let Some(mark) = scenario.marks_above() else { return Ok(()) };
-        let racks = policy.network().racks();
-        let mut marking = Vec::new();
-        let mut attach = |switch: &Netns, port: &str, rate: Bandwidth, to_machine: bool| -> Result<(), NetworkError> {
-            let name = format!("{}:{port}", switch.name());
-            let attach = if to_machine { MarkingPort::attach_to_machine } else { MarkingPort::attach };
-            marking.push((name, attach(switch, port, rate, queue.buffer, mark)?));
-            Ok(())
-        };
-        for (r, rack) in racks.iter().enumerate() {
-            let (switch, (far, port)) = (&self.racks[r], self.far_end(RackId(r as u32)));
-            attach(switch, UPLINK, self.uplink_rate(policy, r), false)?;
-            if self.spine.is_some() {
-                attach(far, &port, rack.uplink().rx, false)?;
-            }
+    /// Configures the ports of all switches.
+    fn configure_ports(&mut self, scenario: LabScenario<'_>) -> Result<(), NetworkError> {
+        let (policy, links) = (scenario.policy(), scenario.links());
+        // A buffer that just holds the largest IP packet holds its frame.
+        let buffer = links.queue.buffer.max(Bytes::new(links.mtu.get() + ETHERNET_HEADER));
+        let plan = |neighbour, rate| PortPlan::new(neighbour, rate, buffer, scenario.marks_above());
+        let mut racks: Vec<BTreeMap<String, PortPlan>> = vec![BTreeMap::new(); self.racks.len()];
+        let mut spine = BTreeMap::new();
+        for (r, rack) in policy.network().racks().iter().enumerate() {
+            racks[r].insert(UPLINK.to_owned(), plan(Neighbour::Switch, self.uplink_rate(policy, r))?);
+            spine.insert(format!("r{r}"), plan(Neighbour::Switch, rack.uplink().rx)?);
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
-            attach(&self.racks[machine.rack().index()], &format!("m{m}"), machine.nic().rx, true)?;
+            let plan = plan(Neighbour::Machine, machine.nic().rx)?;
+            racks[machine.rack().index()].insert(format!("m{m}"), plan);
         }
-        self.marking = marking;
+        let spine = self.spine.as_ref().map(|netns| (netns, &spine));
+        let mut all = Vec::new();
+        for (switch, ports) in self.racks.iter().zip(&racks).chain(spine) {
+            let configured = configure(switch, ports)?.into_iter();
+            all.extend(configured.map(|(port, own)| (format!("{}:{port}", switch.name()), own)));
+        }
+        self.ports = all;
         Ok(())
     }
 
     /// The counters of the ports that mark, by name.
-    pub fn port_counts(&self) -> Result<Vec<(String, PortCounts)>, MarksError> {
-        self.marking.iter().map(|(name, port)| Ok((name.clone(), port.counts()?))).collect()
+    pub fn port_counts(&self) -> Result<Vec<(String, QueueCounts)>, PortsError> {
+        let marking = self.ports.iter().filter(|(_, port)| port.marks());
+        marking.map(|(name, port)| Ok((name.clone(), port.counts()?))).collect()
     }
 
     /// The rate of a rack's uplink: between two racks at most the other one's.
@@ -252,10 +251,10 @@ fn join_bridge(netns: &Netns, port: &str) -> Result<(), NetnsError> {
     netns.ip(["link", "set", "dev", port, "master", BRIDGE]).map(|_| ())
 }
 
-/// A rate and a drop-tail buffer for packets that leave by a port. The bucket bridges 1 ms, or two
-/// frames.
-fn limit_port(netns: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mtu: u64) -> Result<(), NetworkError> {
-    let frame = mtu + 14;
+/// A rate and a drop-tail buffer for packets that leave by a machine's interface. The bucket bridges
+/// 1 ms, or two frames.
+fn limit_interface(netns: &Netns, port: &str, rate: Bandwidth, buffer: Bytes, mtu: u64) -> Result<(), NetworkError> {
+    let frame = mtu + ETHERNET_HEADER;
     let burst = (rate.bps() / 8 / 1000).max(2 * frame);
     let (rate, burst) = (format!("{}bit", rate.bps()), format!("{burst}b"));
     let limit = format!("{}b", buffer.get().max(frame));

@@ -3,10 +3,10 @@
 use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
 use crate::janitor::{self, Janitor};
-use crate::marks::{MarksError, PortCounts};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
 use crate::network::{Network, NetworkError};
+use crate::ports::PortsError;
 use crate::redis::{self, Applications, RedisError};
 use crate::traffic::{Goodput, TrafficError, Transfers};
 use std::fs::File;
@@ -15,6 +15,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 use weir_linux::netns::{NetnsError, Prefix};
+use weir_linux::port::QueueCounts;
 use weir_linux::requirements::{self, Missing, Purpose};
 use weir_results::Results;
 use weir_scenario::{Enforcement, LabScenario, RunResult, Sample};
@@ -71,9 +72,9 @@ pub enum LabError {
     /// Messages.
     #[error(transparent)]
     Messages(#[from] MessagesError),
-    /// The ports' marks.
+    /// The counters of ports.
     #[error(transparent)]
-    Marks(#[from] MarksError),
+    Ports(#[from] PortsError),
     /// iperf3 servers that never listened.
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
@@ -109,7 +110,7 @@ pub struct LabOutcome {
     /// and then its groups of messages.
     pub requests: Results,
     /// The counters of each switch port that marks.
-    pub ports: Vec<(String, PortCounts)>,
+    pub ports: Vec<(String, QueueCounts)>,
     /// The agents' last statuses by machine; none without enforcement.
     pub agents: Vec<(String, serde_json::Value)>,
     /// Whether it was ended early; the result has the samples until then.

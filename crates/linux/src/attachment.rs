@@ -162,6 +162,11 @@ pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> R
     removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
 }
 
+/// The id of the program that Weir attached to departing packets of an interface under this name, if there is one.
+pub(crate) fn egress_program(socket: &mut Socket, index: u32, name: &str) -> Result<Option<u32>, NetlinkError> {
+    tc::program_of_filter(socket, index, tc::TC_H_EGRESS, (name, u32::from(FILTER_HANDLE)))
+}
+
 /// Whether the filters of all these programs are attached to an interface.
 pub(crate) fn has_filters(index: u32, programs: &[(&str, TcAttachType)]) -> Result<bool, NetlinkError> {
     let mut socket = Socket::open()?;

@@ -34,7 +34,7 @@
 
 use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
-use crate::netlink::Message;
+use crate::netlink::{Message, attribute, read_u32, read_u64};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
 use weir_datapath::abi;
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
@@ -122,7 +122,68 @@ pub(crate) struct Class {
     priority: u32,
 }
 
+/// The numbers of a class of a switch's port: those that its tree chooses, not a policy's shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PortClass {
+    /// The guarantee.
+    pub(crate) rate: Bandwidth,
+    /// The most.
+    pub(crate) ceil: Bandwidth,
+    /// Bytes that may leave at once at `rate`, and at `ceil`.
+    pub(crate) bursts: [Bytes; 2],
+    pub(crate) quantum: Bytes,
+    /// The limit of the class's queue; 0 for a class that holds other classes.
+    pub(crate) queue: Bytes,
+    pub(crate) priority: u32,
+}
+
+impl From<PortClass> for Class {
+    fn from(own: PortClass) -> Self {
+        let narrow = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
+        Self {
+            rate: own.rate.bps() / 8,
+            ceil: own.ceil.bps() / 8,
+            burst: ticks(own.bursts[0], own.rate),
+            cburst: ticks(own.bursts[1], own.ceil),
+            quantum: narrow(own.quantum),
+            queue: narrow(own.queue),
+            priority: own.priority,
+        }
+    }
+}
+
 impl Class {
+    /// A class from the options that the kernel lists; `None` if they are not whole. Its queue is a qdisc of its own.
+    pub(crate) fn from_options(options: &[u8]) -> Option<Self> {
+        let parameters = attribute(options, TCA_HTB_PARMS).filter(|value| value.len() >= 44)?;
+        // tc_htb_opt: two rates of twelve bytes, two bursts, the quantum, the level, the priority.
+        let word = |offset| read_u32(parameters, offset);
+        // The kernel adds the 64-bit attributes only where 32 bits do not suffice.
+        let rate = |kind, offset| attribute(options, kind).map_or(u64::from(word(offset)), |value| read_u64(value, 0));
+        Some(Self {
+            rate: rate(TCA_HTB_RATE64, 8),
+            ceil: rate(TCA_HTB_CEIL64, 20),
+            burst: word(24),
+            cburst: word(28),
+            quantum: word(32),
+            queue: 0,
+            priority: word(40),
+        })
+    }
+
+    /// The most, in bytes per second.
+    pub(crate) fn ceil(&self) -> u64 {
+        self.ceil
+    }
+    /// The bytes that it is served in turn.
+    pub(crate) fn quantum(&self) -> u32 {
+        self.quantum
+    }
+    /// Classes of a lower number go first.
+    pub(crate) fn priority(&self) -> u32 {
+        self.priority
+    }
+
     /// `lightest` is the smallest weight among the classes that share.
     pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, sending: Sending, lightest: Weight) -> Self {
         let ceil = spec.max.min(nic).max(RATE_MIN);
@@ -187,8 +248,12 @@ pub(crate) fn burst_bytes(sending: Sending) -> Bytes {
 /// The burst as the time that it takes at the rate.
 fn burst_ticks(rate: Bandwidth, sending: Sending) -> u32 {
     let slow = burst_bytes(sending).min(rate.bytes_in(BURST_TIME_MAX));
-    let bytes = rate.bytes_in(BURST_TIME).max(slow).get();
-    let ns = u128::from(bytes) * u128::from(abi::NANOBITS_PER_BYTE) / u128::from(rate.bps());
+    ticks(rate.bytes_in(BURST_TIME).max(slow), rate)
+}
+
+/// The time in psched ticks that bytes take at a rate, at least one.
+fn ticks(bytes: Bytes, rate: Bandwidth) -> u32 {
+    let ns = u128::from(bytes.get()) * u128::from(abi::NANOBITS_PER_BYTE) / u128::from(rate.bps().max(1));
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
 
@@ -204,6 +269,7 @@ pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tc::TCMSG;
 
     const PLAIN: Sending = Sending { frame: Bytes::new(1514), segment: Bytes::new(1514) };
     const OFFLOAD: Sending = Sending { segment: Bytes::new(65_550), ..PLAIN };
@@ -259,6 +325,18 @@ mod tests {
     fn a_limit_below_the_guarantee_wins() {
         let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::from_gbps(1), 1000), NIC, PLAIN, Weight::ONE);
         assert_eq!((class.rate, class.ceil), (125_000_000, 125_000_000));
+    }
+
+    #[test]
+    fn classes_are_read_as_they_are_written() {
+        for bps in [3_000_000, 10_000_000_000, 400_000_000_000] {
+            let rate = Bandwidth::from_bps(bps);
+            let class = Class::new(&spec(rate, rate, 2000), rate, PLAIN, Weight::ONE);
+            let message = class.message(0, 1, 0, 0);
+            let options = attribute(message.attributes(TCMSG), TCA_OPTIONS).expect("options");
+            assert_eq!(Class::from_options(options), Some(Class { queue: 0, ..class }));
+        }
+        assert_eq!(Class::from_options(&[]), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | [`dropped`] | drops of classes that are created and deleted |
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
+//! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
@@ -44,6 +45,7 @@ pub mod maps;
 pub mod netlink;
 pub mod netns;
 pub mod pins;
+pub mod port;
 pub mod readings;
 pub mod requirements;
 pub mod sent;

@@ -37,9 +37,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/we
 /// Programs that tests compare with the native code.
 #[doc(hidden)]
 pub static VERDICT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/verdict.bpf.o"));
-/// The program of a switch's port in the lab.
+/// The program of a lab's switch port to a machine, which releases packets from their sockets.
 #[doc(hidden)]
-pub static PORT_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+pub static RELEASE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/release.bpf.o"));
 
 const PROGRAMS: [(&str, TcAttachType); 2] =
     [("weir_egress", TcAttachType::Egress), ("weir_ingress", TcAttachType::Ingress)];

@@ -90,6 +90,12 @@ impl Message {
         filled
     }
 
+    /// The attributes behind a fixed part of this size.
+    #[cfg(test)]
+    pub(crate) fn attributes(&self, fixed: usize) -> &[u8] {
+        &self.bytes[HEADER + fixed..]
+    }
+
     fn add_flags(&mut self, flags: i32) {
         let flags = read_u16(&self.bytes, 6) | flags as u16;
         self.bytes[6..8].copy_from_slice(&flags.to_ne_bytes());

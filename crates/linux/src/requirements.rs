@@ -81,11 +81,13 @@ pub fn check(purpose: Purpose) -> Vec<Missing> {
         need("veth", scratch(|| try_link("veth")), "the lab's cables (CONFIG_VETH)");
         need("bridge", scratch(|| try_link("bridge")), "the lab's switches (CONFIG_BRIDGE)");
         let tbf = scratch(|| shaper::add_to_loopback("tbf"));
-        need("tbf", tbf, "the rates of the lab's cables (CONFIG_NET_SCH_TBF)");
+        need("tbf", tbf, "the rates of the lab's machines without agents (CONFIG_NET_SCH_TBF)");
+        let htb = scratch(|| shaper::add_to_loopback("htb"));
+        need("htb", htb, "the queues of the lab's switches (CONFIG_NET_SCH_HTB)");
     }
     if purpose == Purpose::Lab {
         need("ip", on_path("ip"), "the lab makes namespaces with it (apt-get install iproute2)");
-        need("tc", on_path("tc"), "the lab sets the rates of its cables with it (apt-get install iproute2)");
+        need("tc", on_path("tc"), "the lab limits machines without agents with it (apt-get install iproute2)");
         need("iperf3", on_path("iperf3"), "the lab sends real TCP with it (apt-get install iperf3)");
     }
     missing

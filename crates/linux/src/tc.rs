@@ -27,6 +27,7 @@ pub(crate) const TCA_OPTIONS: u16 = 2;
 pub(crate) const TCA_STATS2: u16 = 7;
 /// Inside TCA_OPTIONS of a BPF filter.
 const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_ID: u16 = 11;
 /// Inside TCA_STATS2: the queue's counters.
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 
@@ -212,6 +213,22 @@ pub(crate) fn filters_named(
     };
     let all = filters(socket, interface, parent)?.into_iter().filter(|filter| named(&filter[TCMSG..]));
     Ok(all.map(|filter| Filter { handle: read_u32(&filter, 8), info: read_u32(&filter, 16) }).collect())
+}
+
+/// The id of the program of a BPF filter `name` at `parent`, if there is one with this handle.
+pub(crate) fn program_of_filter(
+    socket: &mut Socket,
+    interface: u32,
+    parent: u32,
+    (name, handle): (&str, u32),
+) -> Result<Option<u32>, NetlinkError> {
+    let all = filters(socket, interface, parent)?;
+    Ok(all.iter().find_map(|filter| {
+        let options = attribute(&filter[TCMSG..], TCA_OPTIONS)?;
+        let is_it =
+            attribute(options, TCA_BPF_NAME).map(text).as_deref() == Some(name) && read_u32(filter, 8) == handle;
+        attribute(options, TCA_BPF_ID).filter(|_| is_it).map(|id| read_u32(id, 0))
+    }))
 }
 
 /// Deletes a BPF filter at `parent`; whether it was there.

@@ -146,7 +146,7 @@ pub(super) fn to_file(scenario: LabScenario<'_>, outcome: &LabOutcome) -> RunFil
     let first = scenario.applications().len() as u32;
     file.messages =
         (first..).zip(scenario.messages()).map(|(group, own)| messages(governed, own, group, outcome)).collect();
-    let port = |(name, counts): &(String, weir_lab::marks::PortCounts)| PortEntry {
+    let port = |(name, counts): &(String, weir_linux::port::QueueCounts)| PortEntry {
         port: name.clone(),
         packets: counts.packets,
         above: counts.above,

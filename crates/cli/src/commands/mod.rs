@@ -15,6 +15,7 @@ mod report;
 mod reproduce;
 mod schema;
 mod sim;
+mod switch;
 mod top;
 
 use crate::error::{CommandError, Exit};
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Enforce the policy on this host
     Agent(agent::Args),
+    /// Configure switches' ports as the policy needs them
+    Switch(switch::Args),
     /// Make the key that agents share
     Key(key::Args),
     /// Share services among racks: the broker that rack leaders report to
@@ -68,6 +71,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Lab(args) => lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
         Command::Agent(args) => agent::run(args, ui),
+        Command::Switch(args) => switch::run(args, ui),
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),
         Command::Certificate(args) => certificate::run(args, ui),

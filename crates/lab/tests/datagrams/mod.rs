@@ -1,8 +1,10 @@
 //! Datagrams with a set TOS, and reception with the TOS.
+#![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir_linux::netns::Netns;
 
 /// Sets a numeric option.
@@ -61,4 +63,33 @@ pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
     }
     socket.set_read_timeout(Some(std::time::Duration::from_millis(1_500))).expect("a time limit");
     socket
+}
+
+/// The packets of each sender among `count` that arrive while all send as fast as they can; sender q sends with DSCP
+/// 8 q. A socket's send buffer, 90 packets, waits in the network, so a queue with room for these is never empty.
+pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr, count: usize) -> Vec<usize> {
+    // The first packets find queues that are still empty.
+    const FIRST: usize = 400;
+    set(receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
+    let ended = AtomicBool::new(false);
+    let mut packets = vec![0; senders.len()];
+    std::thread::scope(|scope| {
+        for (queue, sender) in (0u8..).zip(senders) {
+            set_tos(sender, (8 * queue) << 2);
+            let ended = &ended;
+            scope.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    let _ = sender.send_to(&[0; 1_000], to);
+                }
+            });
+        }
+        for number in 0..count + FIRST {
+            let Some((_, tos)) = receive(receiver) else { break };
+            if number >= FIRST {
+                packets[usize::from(tos >> 2) / 8] += 1;
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    packets
 }

@@ -3,10 +3,12 @@
 mod datagrams;
 
 use datagrams::{bound, receive, set, set_tos};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use weir_lab::marks::MarkingPort;
+use weir_lab::ports::{Neighbour, PortPlan, configure};
 use weir_linux::netns::{Prefix, connect};
+use weir_linux::port::QueueCounts;
 use weir_linux::requirements::{Purpose, check};
 use weir_units::{Bandwidth, Bytes};
 
@@ -34,7 +36,7 @@ const KINDS: [u8; 4] = [46 << 2, 46 << 2 | 1, 46 << 2 | 2, 46 << 2 | 3];
 
 /// Two hosts with a port of 2 Mb/s that marks above 20 kB between them: returns the packets that
 /// arrive of a burst of all kinds.
-fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::marks::PortCounts) {
+fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, QueueCounts) {
     let prefix = Prefix::new(test).expect("a prefix");
     prefix.cleanup().expect("clean up after an earlier run");
     let (a, b) = (prefix.create("a").expect("a"), prefix.create("b").expect("b"));
@@ -42,9 +44,12 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::mark
     for (netns, address) in [(&a, "fd77::1/64"), (&b, "fd77::2/64")] {
         netns.ip(["addr", "add", address, "dev", "eth", "nodad"]).expect("an IPv6 address");
     }
-    let limit = format!("{}b", BUFFER.get());
-    let tbf = ["qdisc", "add", "dev", "eth", "root", "tbf", "rate", "2mbit", "burst", "3000b", "limit", &limit];
-    assert!(a.command("tc").expect("tc").args(tbf).status().expect("tc runs").success());
+    let port = |mark| {
+        let plan = PortPlan::new(Neighbour::Switch, RATE, BUFFER, mark).expect("valid");
+        let mut ports = configure(&a, &BTreeMap::from([("eth".to_owned(), plan)])).expect("configured");
+        ports.pop().expect("one port").1
+    };
+    assert!(!port(None).marks());
     let receiver = bound(&b, SocketAddr::new(to, PORT));
     let sender = bound(&a, SocketAddr::new(from, 0));
     set(&sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4_000_000);
@@ -53,7 +58,7 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, weir_lab::mark
     sender.send_to(&[9], (to, PORT)).expect("sent");
     receive(&receiver).expect("the first datagram");
 
-    let port = MarkingPort::attach(&a, "eth", RATE, BUFFER, MARK).expect("a port that marks");
+    let port = port(Some(MARK));
     let mut data = [0; 1_000];
     for _ in 0..PACKETS {
         for (kind, tos) in (0u8..).zip(KINDS) {

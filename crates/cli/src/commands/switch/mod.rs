@@ -1,0 +1,227 @@
+//! `weir switch`: what the policy needs of the switches' ports, the difference to what is there, and its application.
+
+mod print;
+mod select;
+
+use crate::error::{CommandError, Exit};
+use crate::input;
+use crate::output::Ui;
+use select::Selected;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use weir_linux::port::TcSwitch;
+use weir_switch::{ApplyError, PortConfig, Step, SwitchState};
+
+/// The options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir switch show policy.yaml             # the ports of all switches, as the policy needs them
+  weir switch diff policy.yaml --driver tc --switch r1 --bridge br0
+  weir switch apply policy.yaml --driver tc --switch r1 --port swp1=m1 --port swp49=spine0
+  weir switch remove --driver tc --bridge br0
+
+Run diff, apply and remove on the switch, as root. docs/switches.md explains the configuration.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Print what the policy needs of the switches' ports, and whether named ports have it
+    Show(Show),
+    /// Print the steps from what this switch's ports have to what the policy needs
+    Diff(Ports),
+    /// Bring this switch's ports to what the policy needs; after an error they are as before
+    Apply(Ports),
+    /// Remove Weir's configuration from ports
+    Remove(Remove),
+}
+
+const MAPPING: &str = "\
+The ports of a switch are its links in the policy's network, named by the neighbour: a machine, or
+a switch (of racks: `spine0`). --port names the neighbour of an interface. With --bridge, each port
+of the bridge that no --port names has the neighbour of its alias (ip link set swp1 alias m1), or
+else of its own name.";
+
+const SHOW: &str = "\
+Examples:
+  weir switch show policy.yaml
+  weir switch show policy.yaml --switch r1 --bridge br0
+
+Ports with the same configuration are one row; `in force` is shown for ports with an interface.
+
+With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"in_force\", \"queues\":
+[{\"queue\", \"scheduler\", \"weight\", \"dscp\": [value], \"mark_bytes\", \"buffer_bytes\"}]}]}.
+`interface` and `in_force` are null for ports without an interface, `weight` for strict queues.";
+
+const STEPS: &str = "\
+Examples:
+  weir switch diff policy.yaml --switch r1 --port swp1=m1
+  weir switch apply policy.yaml --switch r1 --bridge br0 --json
+
+With --json: {\"steps\": [{\"switch\", \"port\", \"interface\", \"field\", \"change\"}]}, in the order of
+writing; none where nothing differs.
+
+Exit code 0: done, or nothing to do. 1: a step failed and was reverted. 2: refused, nothing changed.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("{MAPPING}\n\n{SHOW}"))]
+struct Show {
+    /// The policy file; `-` is standard input
+    policy: PathBuf,
+    #[command(flatten)]
+    mapping: Mapping,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = format!("{MAPPING}\n\n{STEPS}"))]
+struct Ports {
+    /// The policy file; `-` is standard input
+    policy: PathBuf,
+    #[command(flatten)]
+    mapping: Mapping,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir switch remove --bridge br0
+  weir switch remove --port swp1 --port swp2
+
+The kernel's default qdisc is then at the root of each port. Ports without a configuration stay.")]
+#[command(group(clap::ArgGroup::new("ports").required(true).multiple(true).args(["bridge", "port"])))]
+struct Remove {
+    /// How this switch is configured
+    #[arg(long, value_enum, default_value_t)]
+    driver: DriverKind,
+    /// All ports of a Linux bridge
+    #[arg(long, value_name = "BRIDGE")]
+    bridge: Option<String>,
+    /// A port
+    #[arg(long, value_name = "INTERFACE")]
+    port: Vec<String>,
+}
+
+/// Which interfaces are which ports of which switch.
+#[derive(Debug, clap::Args)]
+struct Mapping {
+    /// How this switch is configured
+    #[arg(long, value_enum, default_value_t)]
+    driver: DriverKind,
+    /// The switch's name in the policy's network; this host's name if left out
+    #[arg(long, value_name = "NAME")]
+    switch: Option<String>,
+    /// All ports of a Linux bridge
+    #[arg(long, value_name = "BRIDGE")]
+    bridge: Option<String>,
+    /// An interface and its neighbour, which may be left out if they have the same name
+    #[arg(long, value_name = "INTERFACE[=NEIGHBOUR]")]
+    port: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum DriverKind {
+    // A Linux switch: HTB and a BPF program on each port, over netlink.
+    #[default]
+    Tc,
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    match &args.action {
+        Action::Show(args) => show(args, ui),
+        Action::Diff(args) => diff(args, ui),
+        Action::Apply(args) => apply(args, ui),
+        Action::Remove(args) => remove(args, ui),
+    }
+}
+
+fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let (policy, notes) = input::policy(&args.policy)??;
+    input::print_notes(&notes, ui)?;
+    let network = select::Needed::of(&policy);
+    if args.mapping.bridge.is_none() && args.mapping.port.is_empty() {
+        let ports = network.all_ports(args.mapping.switch.as_deref())?;
+        print::ports(&ports, args.json, ui)?;
+        return Ok(Exit::Done);
+    }
+    let selected = network.select(&args.mapping, ui)?;
+    let states = read(&mut driver(&args.mapping.driver, &selected), &desired(&selected))?;
+    let ports: Vec<_> = selected.ports.into_iter().map(|port| port.with_state(&states)).collect();
+    print::ports(&ports, args.json, ui)?;
+    Ok(Exit::Done)
+}
+
+fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let selected = needed(args, ui)?;
+    let (desired, mut driver) = (desired(&selected), driver(&args.mapping.driver, &selected));
+    weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
+    let states = read(&mut driver, &desired)?;
+    let wanted = desired.into_iter().map(|(port, config)| (port, config.state().clone())).collect();
+    print::steps(&selected, &weir_switch::diff(&states, &wanted), args.json, ui)?;
+    Ok(Exit::Done)
+}
+
+fn apply(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let selected = needed(args, ui)?;
+    let mut driver = driver(&args.mapping.driver, &selected);
+    let steps = weir_switch::apply(&mut driver, &desired(&selected)).map_err(refusal)?;
+    print::steps(&selected, &steps, args.json, ui)?;
+    Ok(Exit::Done)
+}
+
+fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let DriverKind::Tc = args.driver;
+    let mut ports = args.port.clone();
+    if let Some(bridge) = &args.bridge {
+        ports.extend(select::bridge_ports(bridge)?.into_iter().map(|port| port.interface));
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    let steps: Vec<Step> = weir_switch::remove(&mut TcSwitch::new("this host"), &ports).map_err(refusal)?;
+    let mut changed: Vec<&str> = steps.iter().map(|step| step.port.as_str()).collect();
+    changed.sort_unstable();
+    changed.dedup();
+    ui.notice(&format!("removed from {} of {}\n", changed.len(), crate::text::count(ports.len(), "port")))?;
+    Ok(Exit::Done)
+}
+
+fn needed(args: &Ports, ui: &mut Ui) -> Result<Selected, CommandError> {
+    let (policy, notes) = input::policy(&args.policy)??;
+    input::print_notes(&notes, ui)?;
+    select::Needed::of(&policy).select(&args.mapping, ui)
+}
+
+/// The driver of this host's ports.
+fn driver(kind: &DriverKind, selected: &Selected) -> TcSwitch {
+    match kind {
+        DriverKind::Tc => TcSwitch::new(selected.switch.clone()),
+    }
+}
+
+/// By interface.
+fn desired(selected: &Selected) -> BTreeMap<String, PortConfig> {
+    let of = |port: &select::Port| Some((port.interface.clone()?, port.config.clone()));
+    selected.ports.iter().filter_map(of).collect()
+}
+
+fn read(driver: &mut TcSwitch, desired: &BTreeMap<String, PortConfig>) -> Result<SwitchState, CommandError> {
+    weir_switch::apply::read(driver, desired.keys()).map_err(refusal)
+}
+
+fn refusal(error: ApplyError) -> CommandError {
+    let refused = match &error {
+        ApplyError::Refused(_) => CommandError::refused(error.to_string()),
+        ApplyError::Unreadable { .. } | ApplyError::Failed { .. } => CommandError::failed(error.to_string()),
+    };
+    let mut hints = error.hints();
+    hints.dedup();
+    hints.into_iter().fold(refused, |error, hint| error.hint(hint))
+}

@@ -1,0 +1,122 @@
+//! The tables and JSON of `weir switch`.
+
+use super::select::{Port, Selected};
+use crate::output::{Style, Table, Ui};
+use crate::{json, text};
+use serde_json::{Value, json};
+use std::io;
+use weir_switch::{DSCPS, PortConfig, QueueConfig, Schedule, Step};
+
+/// Ports with the configuration that they shall have.
+pub(super) fn ports(ports: &[Port], as_json: bool, ui: &mut Ui) -> io::Result<()> {
+    if as_json {
+        let list: Value = ports.iter().map(port_json).collect();
+        return json::write(ui.out(), &json!({ "ports": list }));
+    }
+    let columns = ["switch", "port", ">rate", ">queue", "scheduler", "DSCP", ">ECN above", ">buffer", "in force"];
+    let mut table = Table::new(&columns);
+    for alike in ports.chunk_by(is_alike) {
+        let port = &alike[0];
+        let names: Vec<String> = alike.iter().map(shown_name).collect();
+        let rate = port.config.rate().map_or("line rate".to_owned(), text::rate);
+        let (state, style) = match port.in_force {
+            None => ("", Style::Plain),
+            Some(true) => ("yes", Style::Good),
+            Some(false) => ("no", Style::Limited),
+        };
+        for (number, queue) in (0u8..).zip(port.config.queues()) {
+            let first = |text: &str| (if number == 0 { text.to_owned() } else { String::new() }, Style::Plain);
+            let plain = |text: String| (text, Style::Plain);
+            table.styled([
+                first(&port.switch),
+                first(&text::list(&names, 3)),
+                first(&rate),
+                plain(number.to_string()),
+                plain(queue.schedule.to_string()),
+                plain(port.config.map().values(number)),
+                plain(queue.mark.map_or("never".to_owned(), |mark| text::size(mark.get()))),
+                plain(queue.buffer.map_or("default".to_owned(), |buffer| text::size(buffer.get()))),
+                (first(state).0, style),
+            ]);
+        }
+    }
+    ui.print_table(&table, 0)
+}
+
+/// Whether two ports are shown as one row.
+fn is_alike(a: &Port, b: &Port) -> bool {
+    (&a.switch, &a.config, a.in_force) == (&b.switch, &b.config, b.in_force)
+}
+
+/// The port with its interface.
+fn shown_name(port: &Port) -> String {
+    match &port.interface {
+        Some(interface) if *interface != port.name => format!("{} ({interface})", port.name),
+        _ => port.name.clone(),
+    }
+}
+
+fn port_json(port: &Port) -> Value {
+    let queues: Value =
+        (0u8..).zip(port.config.queues()).map(|(number, queue)| queue_json(&port.config, number, queue)).collect();
+    json!({
+        "switch": port.switch,
+        "port": port.name,
+        "interface": port.interface,
+        "rate_bps": port.config.rate().map(|rate| rate.bps()),
+        "in_force": port.in_force,
+        "queues": queues,
+    })
+}
+
+fn queue_json(config: &PortConfig, number: u8, queue: &QueueConfig) -> Value {
+    let (scheduler, weight) = match queue.schedule {
+        Schedule::Strict => ("strict", None),
+        Schedule::Weighted(weight) => ("weighted", Some(weight)),
+    };
+    let dscp: Vec<u8> = (0..DSCPS as u8).filter(|dscp| config.map().queue(*dscp) == number).collect();
+    json!({
+        "queue": number,
+        "scheduler": scheduler,
+        "weight": weight,
+        "dscp": dscp,
+        "mark_bytes": queue.mark.map(|mark| mark.get()),
+        "buffer_bytes": queue.buffer.map(|buffer| buffer.get()),
+    })
+}
+
+/// Steps, by port.
+pub(super) fn steps(selected: &Selected, steps: &[Step], as_json: bool, ui: &mut Ui) -> io::Result<()> {
+    let neighbour = |interface: &str| {
+        let port = selected.ports.iter().find(|port| port.interface.as_deref() == Some(interface));
+        port.map_or("", |port| port.name.as_str())
+    };
+    if as_json {
+        let list: Value = steps
+            .iter()
+            .map(|step| {
+                json!({
+                    "switch": selected.switch,
+                    "port": neighbour(&step.port),
+                    "interface": step.port,
+                    "field": step.change.field().to_string(),
+                    "change": step.change.to_string(),
+                })
+            })
+            .collect();
+        return json::write(ui.out(), &json!({ "steps": list }));
+    }
+    if steps.is_empty() {
+        return ui.print(&format!("nothing to change on {}\n", text::count(selected.ports.len(), "port")));
+    }
+    for port in &selected.ports {
+        let own: Vec<&Step> = steps.iter().filter(|step| Some(&step.port) == port.interface.as_ref()).collect();
+        if !own.is_empty() {
+            ui.print(&format!("{}, {}\n", port.switch, shown_name(port)))?;
+        }
+        for step in own {
+            ui.print(&format!("  {}\n", step.change))?;
+        }
+    }
+    Ok(())
+}

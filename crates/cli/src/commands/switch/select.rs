@@ -1,0 +1,207 @@
+//! The ports that a policy's network has, and the interfaces of this host that are these ports.
+
+use super::Mapping;
+use crate::error::CommandError;
+use crate::output::{Style, Ui};
+use crate::text;
+use std::sync::Arc;
+use weir_linux::port::BridgePort;
+use weir_network::graph::LinkRef;
+use weir_network::{Graph, PortBuffers, Wiring};
+use weir_policy::Policy;
+use weir_scenario::MARK;
+use weir_switch::ports::{AssignError, SwitchPort, assign, desired, switch_named};
+use weir_switch::{Needs, Offer, PortConfig, SwitchState};
+use weir_units::Bytes;
+
+/// The needs of a policy at its network's ports.
+pub(super) struct Needed {
+    graph: Arc<Graph>,
+    needs: Needs,
+    offer: Offer,
+    /// The buffers that a network of racks states; `None`: each link of a topology has its own.
+    buffers: Option<PortBuffers>,
+}
+
+/// A port with the configuration that it shall have.
+pub(super) struct Port {
+    pub(super) switch: String,
+    /// The port's name: its neighbour.
+    pub(super) name: String,
+    /// This host's interface.
+    pub(super) interface: Option<String>,
+    pub(super) config: PortConfig,
+    /// Whether the interface is configured so.
+    pub(super) in_force: Option<bool>,
+}
+
+impl Port {
+    pub(super) fn with_state(mut self, states: &SwitchState) -> Self {
+        let state = self.interface.as_ref().and_then(|interface| states.get(interface));
+        self.in_force = state.map(|state| state == self.config.state());
+        self
+    }
+}
+
+/// The ports of this host.
+pub(super) struct Selected {
+    pub(super) switch: String,
+    pub(super) ports: Vec<Port>,
+}
+
+impl Needed {
+    /// All that the policy needs of ports, and what its switches offer: the one place where keys of the language become
+    /// needs of ports. The receive meters' law needs marks.
+    pub(super) fn of(policy: &Policy) -> Self {
+        Self {
+            graph: policy.graph(),
+            needs: Needs::marks(MARK),
+            offer: Offer::PLAIN,
+            buffers: matches!(policy.wiring(), Wiring::Racks(_)).then(|| policy.network().port_buffers()),
+        }
+    }
+
+    /// The buffer of a port; none where the policy does not state it.
+    fn buffer(&self, link: LinkRef) -> Option<Bytes> {
+        match (link, self.buffers, self.graph.shared_buffer) {
+            (LinkRef::Up(_) | LinkRef::Down(_), Some(stated), _) => stated.machine,
+            (LinkRef::Forward(_) | LinkRef::Backward(_), Some(stated), _) => stated.rack,
+            (_, None, Some(shared)) => Some(shared.of_one_port()),
+            (_, None, None) => Some(self.graph.link(link).queue.buffer),
+        }
+    }
+
+    fn ports_of(&self, switch: usize) -> Result<Vec<(SwitchPort, PortConfig)>, CommandError> {
+        desired(&self.graph, switch, (&self.needs, self.offer), |link| self.buffer(link))
+            .map_err(|refusal| CommandError::refused(refusal.to_string()).hint(refusal.hint))
+    }
+
+    fn switch(&self, name: &str, is_host: bool) -> Result<usize, CommandError> {
+        switch_named(&self.graph, name).ok_or_else(|| {
+            let named = if is_host { format!("this host's name, `{name}`,") } else { format!("`{name}`") };
+            CommandError::refused(format!("{named} is no switch of the policy's network"))
+                .hint(format!("its switches are {}; choose one with --switch", text::list(&self.graph.switches, 8)))
+        })
+    }
+
+    /// The ports of one switch, or of all.
+    pub(super) fn all_ports(&self, switch: Option<&str>) -> Result<Vec<Port>, CommandError> {
+        let switches = match switch {
+            Some(name) => vec![self.switch(name, false)?],
+            None => (0..self.graph.switches.len()).collect(),
+        };
+        let mut ports = Vec::new();
+        for switch in switches {
+            let name = &self.graph.switches[switch];
+            let port = |(port, config): (SwitchPort, PortConfig)| Port {
+                switch: name.clone(),
+                name: port.name(),
+                interface: None,
+                config,
+                in_force: None,
+            };
+            ports.extend(self.ports_of(switch)?.into_iter().map(port));
+        }
+        Ok(ports)
+    }
+
+    /// The ports that are interfaces of this host. Ports of the switch that are none are reported.
+    pub(super) fn select(&self, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
+        let name = match &mapping.switch {
+            Some(name) => name.clone(),
+            None => host_name()?,
+        };
+        let switch = self.switch(&name, mapping.switch.is_none())?;
+        let ports = self.ports_of(switch)?;
+        let links: Vec<SwitchPort> = ports.iter().map(|(port, _)| port.clone()).collect();
+        let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
+        let wanted = neighbours(&mapping.port, bridge.unwrap_or_default())?;
+        if wanted.is_empty() {
+            let hint = "name them with --port INTERFACE=NEIGHBOUR, or their bridge with --bridge";
+            return Err(CommandError::refused("no interface is named as a port").hint(hint));
+        }
+        let assigned = assign(&links, &wanted).map_err(|error| unassigned(&error, &links))?;
+        let absent: Vec<String> =
+            links.iter().filter(|port| !assigned.iter().any(|(_, own)| own == *port)).map(SwitchPort::name).collect();
+        if mapping.bridge.is_some() && !absent.is_empty() {
+            let title = ui.on_err(Style::Strong, "note:");
+            ui.notice(&format!("{title} no port of the bridge is the port to {}\n", text::list(&absent, 8)))?;
+        }
+        let config = |own: &SwitchPort| ports.iter().find(|(port, _)| port == own).map(|(_, config)| config.clone());
+        let port = |(interface, own): (String, SwitchPort)| {
+            let config = config(&own).expect("a port is assigned from this list");
+            Port { switch: name.clone(), name: own.name(), interface: Some(interface), config, in_force: None }
+        };
+        let ports = assigned.into_iter().map(port).collect();
+        Ok(Selected { switch: name, ports })
+    }
+}
+
+/// The interfaces with the names of their neighbours, those of --port first.
+fn neighbours(named: &[String], bridge: Vec<BridgePort>) -> Result<Vec<(String, String)>, CommandError> {
+    let mut wanted = Vec::new();
+    for text in named {
+        let (interface, neighbour) = text.split_once('=').unwrap_or((text, text));
+        if interface.is_empty() || neighbour.is_empty() {
+            return Err(CommandError::refused(format!("--port {text}: a name is missing"))
+                .hint("write --port INTERFACE=NEIGHBOUR, for example --port swp1=m1"));
+        }
+        wanted.push((interface.to_owned(), neighbour.to_owned()));
+    }
+    for port in bridge {
+        if !wanted.iter().any(|(interface, _)| *interface == port.interface) {
+            let neighbour = port.alias.unwrap_or_else(|| port.interface.clone());
+            wanted.push((port.interface, neighbour));
+        }
+    }
+    Ok(wanted)
+}
+
+fn unassigned(error: &AssignError, ports: &[SwitchPort]) -> CommandError {
+    let names: Vec<String> = ports.iter().map(SwitchPort::name).collect();
+    let hint = match error {
+        AssignError::Unknown { interface, .. } => format!(
+            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias",
+            text::list(&names, 8)
+        ),
+        AssignError::Taken { .. } => "the policy's network has no further link to it".to_owned(),
+        AssignError::Twice(_) => "name each interface once".to_owned(),
+    };
+    CommandError::refused(error.to_string()).hint(hint)
+}
+
+/// The ports of a Linux bridge of this host.
+pub(super) fn bridge_ports(bridge: &str) -> Result<Vec<BridgePort>, CommandError> {
+    let ports = weir_linux::port::bridge_ports(bridge).map_err(|error| {
+        CommandError::failed(error.to_string()).hint("`ip link show type bridge` lists this host's bridges")
+    })?;
+    if ports.is_empty() {
+        let hint = "`ip link set swp1 master br0` adds an interface to a bridge";
+        return Err(CommandError::refused(format!("{bridge} has no ports, or is no bridge")).hint(hint));
+    }
+    Ok(ports)
+}
+
+fn host_name() -> Result<String, CommandError> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_err(|error| CommandError::failed(format!("cannot read this host's name: {error}")))?;
+    Ok(name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_named_by_option_alias_or_interface() {
+        let port = |interface: &str, alias: Option<&str>| BridgePort {
+            interface: interface.to_owned(),
+            alias: alias.map(str::to_owned),
+        };
+        let bridge = vec![port("swp1", Some("m1")), port("swp2", Some("m2")), port("m3", None)];
+        let wanted = neighbours(&["swp2=m9".to_owned(), "m4".to_owned()], bridge).expect("valid");
+        let texts: Vec<String> = wanted.iter().map(|(interface, name)| format!("{interface}={name}")).collect();
+        assert_eq!(texts, ["swp2=m9", "m4=m4", "swp1=m1", "m3=m3"]);
+        assert!(neighbours(&["=m1".to_owned()], Vec::new()).is_err());
+    }
+}

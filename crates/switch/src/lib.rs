@@ -1,0 +1,38 @@
+//! The configuration of switch ports: what a policy needs of them, the difference to what is there, and its
+//! application.
+//!
+//! Problem: switches differ in how they are configured (netlink, a database, RPCs), in what they can do, and in
+//! whether they acknowledge a change; and a port must forward while it is changed. Approach: one model of a port, pure
+//! decisions over it, and one trait ([`Driver`]) that a kind of switch implements with two operations, read and write.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`port`] | a port's queues, scheduler, DSCP map, ECN thresholds, buffers, rate |
+//! | [`change`] | the steps from one configuration to another, in a safe order |
+//! | [`capabilities`] | what a driver can do, checked before anything changes |
+//! | [`driver`] | the trait |
+//! | [`apply`](mod@apply) | steps with read-back and rollback |
+//! | [`request`] | the lowering of what a policy needs to a port's configuration |
+//! | [`ports`] | the ports of a network's switch, and which interface is which |
+//! | [`simulated`] | the simulator's ports, as a driver |
+//!
+//! `weir_linux::port` has the driver for Linux switches (`tc`). The crate reads no clock and compiles no C.
+//!
+//! Worked example: `apply(&mut driver, &desired)` on a port without configuration writes three stages: the rate and the
+//! queues; the DSCP map; nothing to remove. A weight that changes later is one step of the first stage.
+
+pub mod apply;
+pub mod capabilities;
+pub mod change;
+pub mod driver;
+pub mod port;
+pub mod ports;
+pub mod request;
+pub mod simulated;
+
+pub use apply::{ApplyError, Rollback, apply, remove};
+pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
+pub use change::{Change, Field, Position, Stage, Step, diff};
+pub use driver::{Driver, WriteError};
+pub use port::{DSCPS, DscpMap, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState};
+pub use request::{Group, Needs, Offer, Request, Scheduler};
