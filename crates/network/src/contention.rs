@@ -29,7 +29,7 @@ impl Graph {
     }
 
     /// The links between a switch and other switches: from it for [`Direction::Tx`], to it for [`Direction::Rx`].
-    pub(crate) fn uplinks(&self, switch: usize, direction: Direction) -> Vec<LinkRef> {
+    fn uplinks(&self, switch: usize, direction: Direction) -> Vec<LinkRef> {
         let towards = |cable: usize| match direction {
             Direction::Tx => LinkRef::Forward(cable),
             Direction::Rx => LinkRef::Backward(cable),
@@ -83,7 +83,7 @@ impl Graph {
     /// # Panics
     /// If the hosts are in another order.
     pub fn network(&self) -> Network {
-        let switches = self.rack_switches();
+        let (switches, uplinks) = (self.rack_switches(), self.uplink_rates());
         let mut members = vec![Vec::new(); self.switches.len()];
         for (host, id) in self.hosts.iter().zip((0..).map(MachineId)) {
             members[host.switch].push(id);
@@ -98,8 +98,7 @@ impl Graph {
                 let nic = PerDirection { tx: host.up.rate, rx: host.down.rate };
                 machines.push(Machine::new(host.name.clone(), rack, nic, None));
             }
-            let uplink = |direction| self.uplink(switch, direction, &members);
-            let uplink = PerDirection { tx: uplink(Direction::Tx), rx: uplink(Direction::Rx) };
+            let uplink = uplinks[switch].unwrap_or_else(|| self.interface_rates(&members));
             racks.push(Rack::new(self.switches[switch].clone(), uplink, members));
         }
         Network::new(racks, machines, self.port_buffers())
@@ -112,17 +111,24 @@ impl Graph {
         PortBuffers { machine: self.hosts.iter().map(|host| of(&host.down.queue)).min(), rack: fabric.map(of).min() }
     }
 
-    /// The rate of a rack's uplink.
-    fn uplink(&self, switch: usize, direction: Direction, members: &[MachineId]) -> Bandwidth {
-        let links = self.uplinks(switch, direction);
-        if !links.is_empty() {
-            return links.into_iter().map(|link| self.link(link).rate).sum();
+    /// By switch: the sum of its links to other switches; `None` without one.
+    pub(crate) fn uplink_rates(&self) -> Vec<Option<PerDirection<Bandwidth>>> {
+        let mut rates: Vec<Option<PerDirection<Bandwidth>>> = vec![None; self.switches.len()];
+        for cable in &self.cables {
+            let (ab, ba) = (cable.a_to_b.rate, cable.b_to_a.rate);
+            for (switch, out, back) in [(cable.a, ab, ba), (cable.b, ba, ab)] {
+                let sum = rates[switch].get_or_insert_default();
+                sum.tx += out;
+                sum.rx += back;
+            }
         }
-        let interface = |id: &MachineId| match direction {
-            Direction::Tx => self.hosts[id.index()].up.rate,
-            Direction::Rx => self.hosts[id.index()].down.rate,
-        };
-        members.iter().map(interface).sum()
+        rates
+    }
+
+    /// The sum of machines' interfaces: what leaves a rack without a link to another switch, seen from the rack.
+    fn interface_rates(&self, machines: &[MachineId]) -> PerDirection<Bandwidth> {
+        let hosts = || machines.iter().map(|id| &self.hosts[id.index()]);
+        PerDirection { tx: hosts().map(|host| host.up.rate).sum(), rx: hosts().map(|host| host.down.rate).sum() }
     }
 }
 

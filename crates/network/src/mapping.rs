@@ -140,13 +140,13 @@ impl Graph {
                 }
             }
         }
+        let uplinks = self.uplink_rates();
         for (rack, leaf) in network.racks().iter().zip(&leaves) {
+            // Without a link to another switch nothing leaves the rack.
+            let Some(links) = uplinks[*leaf] else { continue };
             for direction in Direction::ALL {
-                let uplinks = self.uplinks(*leaf, direction);
-                let links: Bandwidth = uplinks.iter().map(|link| self.link(*link).rate).sum();
-                // Without a link to another switch nothing leaves the rack.
-                if !uplinks.is_empty() && links != rack.uplink()[direction] {
-                    let rates = [rack.uplink()[direction], links];
+                if links[direction] != rack.uplink()[direction] {
+                    let rates = [rack.uplink()[direction], links[direction]];
                     return Err(Mismatch::Uplink { rack: rack.name().to_owned(), direction, rates });
                 }
             }

@@ -12,6 +12,7 @@
 //! | `scale` | fat-trees from 16 to 9,826 hosts at the same load per host |
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
 //! | `shaped` | Parley's testbed: 1 MB flows into one rack, with and without shapers |
+//! | `policy` | reading and starting a scenario under a policy on a fat-tree of 27,648 hosts |
 //! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
 //! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped` | one run without a table, for profilers |
 //!
@@ -20,14 +21,17 @@
 //! of 10 hosts at 10 Gb/s behind 80 Gb/s, and loads of 60 and 90 Gb/s.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::process::Command;
+use weir_document::Source as Text;
 use weir_latency::Load;
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
-use weir_policy::Sharing;
+use weir_policy::{Policy, Sharing};
+use weir_scenario::Scenario;
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{
-    HostId, Observer, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId,
-    World,
+    HostId, Observer, Options, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId,
+    World, simulate,
 };
 use weir_transport::{Parameters, dctcp};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
@@ -86,6 +90,9 @@ fn main() -> Result<()> {
             }
         }
     }
+    if all || case == "policy" {
+        under_a_policy(48)?;
+    }
     if all || case == "instructions" {
         instructions("once-leafspine")?;
         instructions("once-dumbbell")?;
@@ -95,11 +102,36 @@ fn main() -> Result<()> {
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(34)?),
         "once-shaped" => print_once(&testbed(90, true)?),
-        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "instructions" => {}
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "policy" | "instructions" => {}
         other => {
-            return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, shaped, instructions").into());
+            return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, shaped, policy, instructions").into());
         }
     }
+    Ok(())
+}
+
+/// Reads a policy on a fat-tree of k-port switches and a scenario under it with machine shapers and brokers, starts it,
+/// and prints the times.
+fn under_a_policy(k: u32) -> Result<()> {
+    let policy = format!(
+        "weir: 1\nnetwork: {{ topology: fat-tree, k: {k}, host-link: {{ rate: 10Gb/s }} }}\nservices:\n  \
+         a: {{ match: [ {{ port: 1 }} ], rack: {{ min: 10Gb/s }} }}\n  b: {{ match: [ {{ port: 2 }} ] }}\n"
+    );
+    let scenario = "scenario: 1\nname: large\npolicy: p.yaml\nduration: 1us\ntraffic: [ { service: a, from: h0, to: h1 } ]\n\
+        measure: { rack: edge0, direction: tx, every: 1us }\n";
+    let began = user_seconds()?;
+    let source = Text::from_text("large", scenario);
+    let (scenario, _) = Scenario::from_source(&source, "".as_ref(), |_| Policy::parse("p.yaml", &policy))?;
+    let read = user_seconds()?;
+    simulate(&scenario, 1, &Options { check: false }, &mut |_| ControlFlow::Continue(()))?;
+    let (hosts, ended) = (scenario.graph().hosts.len(), user_seconds()?);
+    println!(
+        "fat-tree k = {k}, {hosts} hosts, with a policy\n    read in {:.2} s, built and run for 1 us in {:.2} s; {:.0} MB at \
+         most",
+        read - began,
+        ended - read,
+        peak_megabytes()?
+    );
     Ok(())
 }
 
