@@ -27,7 +27,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_alloc::RackAllocator;
 use weir_control::{LimitRule, RuntimeLimit, static_limits};
-use weir_datapath::{Classifier, ServiceShaper, ShaperConfig, SipKey};
+use weir_datapath::{Classifier, SipKey};
+use weir_shaping::{LeafPlan, MachinePlan, ShaperConfig};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
@@ -528,11 +529,9 @@ fn rates(
     plan: &Plan,
 ) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
-    // The same shares as in the simulator and at receivers: a nested service's weight is its part of
-    // its ancestors' weight.
-    let shapers = ShaperConfig::parley(host_context.policy, None, None).services;
-    let rate = |((leaf, limits), shaper): ((ServiceId, PerDirection<Bandwidth>), &ServiceShaper)| {
-        let share = shaper.share_at(host_context.machine, Direction::Tx);
+    let machine_plan = MachinePlan::new(host_context.policy, host_context.machine);
+    let rate = |((leaf, limits), of): ((ServiceId, PerDirection<Bandwidth>), &LeafPlan)| {
+        let share = of.shares.tx;
         let machine_max = share.max.min(plan.nic);
         let static_limit = limits.tx.min(machine_max);
         let slot = datapath.slot(leaf)?;
@@ -548,7 +547,7 @@ fn rates(
             weight: share.weight,
         })
     };
-    host_context.static_limits().zip(&shapers).map(rate).collect()
+    host_context.static_limits().zip(&machine_plan.leaves).map(rate).collect()
 }
 
 /// The send limit of a service under a runtime limit: without one, that of the static policy.

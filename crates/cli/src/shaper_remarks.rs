@@ -12,7 +12,7 @@
 
 use crate::text;
 use std::collections::BTreeMap;
-use weir_datapath::ShaperConfig;
+use weir_shaping::ShaperConfig;
 use weir_document::Diagnostic;
 use weir_policy::Policy;
 use weir_scenario::{Enforcement, Outcome, Scenario};

@@ -7,7 +7,8 @@
 //! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both are
 //! backlogged, whatever the other hands over; the remaining sixty-fourth is given out as excess.
 
-use crate::parameters::{Alpha, InterfaceParameters, Marks, ShaperParameters, limit};
+use crate::parameters::limit;
+use weir_shaping::{Alpha, InterfaceParameters, Marks, ShaperParameters};
 use crate::{InterfaceMeter, Limiter, abi};
 use std::ptr;
 use weir_policy::{Share, Sharing};

@@ -8,7 +8,8 @@
 //! Worked example: feedback of 3 Gb/s to a sender of weight 2: it sends 6 Gb/s.
 
 use crate::abi;
-use crate::parameters::DestinationParameters;
+use crate::parameters::destination_rules;
+use weir_shaping::DestinationParameters;
 use weir_units::{Bandwidth, Bytes, Instant, Weight};
 
 /// Effect of a time without feedback.
@@ -41,7 +42,7 @@ impl Destination {
 
     fn with_rate(now: Instant, parameters: &DestinationParameters, rate: Bandwidth) -> Self {
         let mut raw = abi::Destination::default();
-        abi::destination_init(&mut raw, now.nanos(), &parameters.raw(), rate.bps());
+        abi::destination_init(&mut raw, now.nanos(), &destination_rules(parameters), rate.bps());
         Self { raw }
     }
 
@@ -94,7 +95,7 @@ impl Destination {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ShaperParameters;
+    use weir_shaping::ShaperParameters;
     use proptest::prelude::*;
 
     const PARLEY: DestinationParameters = ShaperParameters::PARLEY.destination;

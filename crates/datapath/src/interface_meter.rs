@@ -9,11 +9,12 @@
 //! Worked example: 9 Gb/s, weights 1 and 2, both backlogged: 3 and 6 Gb/s.
 
 use crate::abi;
-use crate::parameters::{ShaperParameters, from_limit, limit};
+use crate::parameters::{from_limit, interface_law, limit};
 use crate::receive_meter::ReceiveMeter;
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
-use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
+use weir_shaping::{ShaperConfig, ShaperParameters};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, Weight};
 
 /// Actions due after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl InterfaceMeter {
         abi::interface_meter_init(
             &mut raw,
             now.nanos(),
-            &parameters.interface_law(),
+            &interface_law(parameters),
             limit(capacity),
             lightest(shares).thousandths(),
             weights.sum(),
@@ -57,6 +58,29 @@ impl InterfaceMeter {
         Self { raw }
     }
 
+    /// The meter of a machine's interface; `None` if the shapers have none, as Parley's on the sending side.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn of_machine(config: &ShaperConfig, machine: MachineId, direction: Direction, now: Instant) -> Option<Self> {
+        let parameters = config.interface_parameters(direction)?;
+        let shares: Vec<Share> =
+            config.services.iter().map(|service| service.share_at(machine, direction)).collect();
+        Some(Self::new(now, &parameters, config.capacities[machine.index()][direction], config.sharing, &shares))
+    }
+
+    /// The current share of the `service`-th service in the capacity of a machine's interface, which this meter meters
+    /// in this direction.
+    pub fn share_of(
+        &self,
+        config: &ShaperConfig,
+        service: usize,
+        machine: MachineId,
+        direction: Direction,
+    ) -> Bandwidth {
+        self.share(&config.share_of(service, machine, direction, self.capacity()), config.sharing)
+    }
+
     /// Counts `bytes` at `now` on an interface without receive meters. Returns whether the shares have changed.
     #[inline]
     pub fn packet(&mut self, now: Instant, bytes: Bytes) -> bool {
@@ -65,7 +89,7 @@ impl InterfaceMeter {
 
     /// Counts, here and at the receive meter of their service, `bytes` received at `now` in `packets` packets that
     /// switches could mark, `marked` of them marked. `committed` is the service's rate in
-    /// [`crate::ShaperConfig::committed_rates`].
+    /// [`ShaperConfig::committed_rates`].
     #[inline]
     pub fn receive(
         &mut self,

@@ -21,15 +21,14 @@
 //! | [`Feedback`] | a rate, advertised to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | ECN encapsulation of packets that are Not-ECT | `ecn.h` |
 //!
-//! The shaper's constants, and EyeQ's, are in [`ShaperParameters`]; [`ShaperConfig`] derives a
-//! policy's shapers from them.
+//! The shaper's constants, and EyeQ's, are in [`weir_shaping::ShaperParameters`];
+//! [`weir_shaping::ShaperConfig`] derives a policy's shapers from them.
 //!
 //! Worked example: a [`Limiter`] at 1 Gb/s lets 1,500 B packets that are offered at once leave at 0, 12 and
 //! 24 µs.
 
 pub mod abi;
 mod classifier;
-mod config;
 mod departure;
 mod destination;
 pub mod ecn;
@@ -46,7 +45,6 @@ mod receive_meter;
 
 pub use abi::CONTROL_PORT;
 pub use classifier::{Classifier, ClassifierError, Fields, RULES_MAX, STARTS, parse, starts};
-pub use config::{ServiceShaper, ShaperConfig};
 pub use departure::{CpuBatch, Lease, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
@@ -54,7 +52,7 @@ pub use feedback_sampler::{Advertised, FeedbackSampler};
 pub use interface_meter::{InterfaceMeter, Received};
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};
-pub use parameters::{Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};
+pub use parameters::{destination_rules, receive_law};
 pub use policer::{PoliceVerdict, Policer};
 pub use port_queues::PortQueues;
 pub use rate_law::RateLaw;

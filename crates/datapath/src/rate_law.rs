@@ -6,7 +6,7 @@
 //! Worked example: R = 5, C = 9, y = 12 Gb/s, α = 1/2: the next rate is 4.1667 Gb/s.
 
 use crate::abi;
-use crate::parameters::{Alpha, Marks};
+use weir_shaping::{Alpha, Marks};
 use weir_units::{Bandwidth, Duration};
 
 /// The law at one capacity.

@@ -7,7 +7,8 @@
 //! Worked example: a capacity of 9 Gb/s and an arrival rate of 12 Gb/s: R falls from 5 to 4.1667 Gb/s after 200 µs.
 
 use crate::abi;
-use crate::parameters::{ShaperParameters, from_limit, limit};
+use crate::parameters::{from_limit, limit, receive_law};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// Meters one service at its receiver.
@@ -25,7 +26,7 @@ impl ReceiveMeter {
         abi::receive_meter_init(
             &mut raw,
             now.nanos(),
-            &parameters.receive_law(),
+            &receive_law(parameters),
             limit(capacity),
             feedback_bytes,
             parameters.feedback_interval.nanos(),

@@ -1,7 +1,8 @@
 //! A sender with Weir that begins beside a flood of strangers at a receive limit, in ticks as the kernel runs them: the
 //! time until it has its half of the limit.
 
-use weir_datapath::{InterfaceMeter, PoliceVerdict, Policer, ReceiveMeter, ShaperParameters, abi};
+use weir_datapath::{InterfaceMeter, PoliceVerdict, Policer, ReceiveMeter, abi};
+use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 

@@ -6,7 +6,8 @@
 //! begins and ends with a burst. While the port is saturated, usage is therefore exactly its rate, whatever the bursts.
 
 use std::collections::VecDeque;
-use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
+use weir_datapath::{InterfaceMeter, ReceiveMeter};
+use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 

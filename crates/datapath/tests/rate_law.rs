@@ -5,7 +5,8 @@
 //! that marks above 80 kB and drops above its buffer; feedback takes no time.
 
 use proptest::prelude::*;
-use weir_datapath::{Alpha, Marks, RateLaw};
+use weir_datapath::{RateLaw};
+use weir_shaping::{Alpha, Marks};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 const RATE_MAX: u64 = 8_000_000_000_000;

@@ -1,7 +1,8 @@
 //! Meters that a timer drives, against meters that packets drive, and in a closed loop.
 
 use proptest::prelude::*;
-use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters, abi};
+use weir_datapath::{InterfaceMeter, ReceiveMeter, abi};
+use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 

@@ -2,7 +2,8 @@
 //! services have their guarantees again beside senders that were not limited until then.
 
 use std::collections::VecDeque;
-use weir_datapath::{InterfaceMeter, ReceiveMeter, ShaperParameters};
+use weir_datapath::{InterfaceMeter, ReceiveMeter};
+use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 

@@ -18,7 +18,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use weir_datapath::abi::{self, Interface, Key, Peer, Rule, SERVICES_MAX, Service, Table};
-use weir_datapath::{Address, Classifier, ShaperConfig, SipKey, starts};
+use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law, starts};
+use weir_shaping::ShaperConfig;
 use weir_policy::{Policy, Sharing};
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
@@ -135,8 +136,8 @@ impl InterfaceDatapath {
             let slot = self.slots.of(id)?;
             let there = self.maps.services.get(slot)?;
             let wanted = Service {
-                law: parameters.receive_law(),
-                rules: parameters.destination.raw(),
+                law: receive_law(&parameters),
+                rules: destination_rules(&parameters.destination),
                 rx_min: share.min.bps(),
                 rx_max: limit(share.max),
                 rx_limit: there.rx_limit,
@@ -158,8 +159,7 @@ impl InterfaceDatapath {
             }
             shortest = shortest.min(own.interval);
         }
-        let meter = shaper
-            .interface_meter(machine, Direction::Rx, Instant::ZERO)
+        let meter = InterfaceMeter::of_machine(shaper, machine, Direction::Rx, Instant::ZERO)
             .expect("every shaper has an interface meter for receiving");
         let (raw, there) = (meter.raw(), self.maps.interfaces.get(abi::SIDE_RECEIVING)?);
         let wanted = Interface {

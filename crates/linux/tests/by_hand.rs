@@ -7,7 +7,8 @@ use common::frames::{KEY, Message, address, control, ecn, ecn_marker_bits, ether
 use common::{Cable, interface, later, pause, quick, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
-use weir_datapath::{Classifier, FEEDBACK_BYTES, ShaperConfig, SipKey};
+use weir_datapath::{Classifier, FEEDBACK_BYTES, SipKey};
+use weir_shaping::{ShaperConfig};
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::htb_shaper::HtbShaper;

@@ -13,7 +13,7 @@ use crate::overload::{Overload, overloads};
 use crate::points::{Point, points, points_of};
 use crate::queue;
 use std::fmt;
-use weir_datapath::ShaperConfig;
+use weir_shaping::ShaperConfig;
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bytes, Duration, ServiceId};

@@ -2,7 +2,7 @@
 //! burst.
 
 use crate::points::Point;
-use weir_datapath::ShaperConfig;
+use weir_shaping::ShaperConfig;
 use weir_policy::{LatencyTarget, Policy};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 

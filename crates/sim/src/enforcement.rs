@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
-use weir_datapath::ShaperConfig;
+use weir_shaping::{MachinePlan, ShaperConfig};
 use weir_network::Graph;
 use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
@@ -99,9 +99,11 @@ impl<'a> Enforcer<'a> {
             }
         }
         if self.governed.enforcement == Enforcement::Shaper {
-            for host in (0..world.host_count() as u32).map(HostId) {
-                for (service, index) in ServiceIndices::new(&self.policy).iter() {
-                    world.set_limit(host, index, self.policy.machine_ceiling(service, Direction::Tx));
+            let indices = ServiceIndices::new(&self.policy);
+            for machine in (0..world.host_count() as u32).map(MachineId) {
+                let plan = MachinePlan::new(&self.policy, machine);
+                for ((_, index), leaf) in indices.iter().zip(&plan.leaves) {
+                    world.set_limit(HostId(machine.0), index, leaf.shares.tx.max);
                 }
             }
         }

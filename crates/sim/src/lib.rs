@@ -57,6 +57,6 @@ pub use observer::{Observer, Silent};
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
 pub use shaper::{Policed, ShaperReading};
 pub use sources::{Source, Sources};
-pub use weir_datapath::{ServiceShaper, ShaperConfig};
+pub use weir_shaping::{ServiceShaper, ShaperConfig};
 pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, World};

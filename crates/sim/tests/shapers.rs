@@ -2,7 +2,7 @@
 
 use crate::support::shaped::{MARK, flow, parley, rates};
 use crate::support::{SIZES, delivered, queued, run};
-use weir_datapath::ShaperParameters;
+use weir_shaping::ShaperParameters;
 use weir_network::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_policy::Share;
 use weir_sim::checkers::Checkers;

@@ -13,7 +13,8 @@ use crate::model::{
 };
 use weir_alloc::Constraint;
 use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
-use weir_policy::{Place, Policy};
+use weir_policy::Policy;
+use weir_shaping::{LeafPlan, MachinePlan};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
 /// A policy's fingerprint, as a status has it.
@@ -53,18 +54,15 @@ impl AgentStatus {
                 unproven: !bound.gaps.is_empty(),
             })
         };
-        let one = |leaf: ServiceId, direction: Direction| {
-            let share = |place| policy.share_at(leaf, place, direction);
-            DirectionStatus {
-                guarantee: share(Place::Machine(machine)).min,
-                rack_guarantee: share(Place::Rack(here.rack())).min,
-                maximum: policy.machine_ceiling(leaf, direction),
-                ..DirectionStatus::default()
-            }
+        let one = |leaf: &LeafPlan, direction: Direction| DirectionStatus {
+            guarantee: leaf.shares[direction].min,
+            rack_guarantee: leaf.rack_guarantee[direction],
+            maximum: leaf.shares[direction].max,
+            ..DirectionStatus::default()
         };
-        let service = |(leaf, service): (ServiceId, &weir_policy::Service)| ServiceStatus {
-            service: service.path().to_owned(),
-            latency: latency(leaf),
+        let service = |leaf: &LeafPlan| ServiceStatus {
+            service: policy.services().get(leaf.service).path().to_owned(),
+            latency: latency(leaf.service),
             tx: one(leaf, Direction::Tx),
             rx: one(leaf, Direction::Rx),
         };
@@ -91,7 +89,7 @@ impl AgentStatus {
             capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
             fabric: None,
             drops_unattributed: None,
-            services: policy.services().leaves().map(service).collect(),
+            services: MachinePlan::new(policy, machine).leaves.iter().map(service).collect(),
             counters: AgentCounters::default(),
             kernel: None,
         }

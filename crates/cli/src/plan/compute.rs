@@ -11,7 +11,7 @@ use super::network::PlannedNetwork;
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
-use weir_datapath::ShaperConfig;
+use weir_shaping::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
 use weir_planning::points::name as point_name;
 use weir_planning::queue::{self, CapacityFrom};

@@ -47,7 +47,8 @@ use slot_table::SlotTable;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_control::NetworkReading;
-use weir_datapath::{Destination, InterfaceMeter, Policer, ReceiveMeter, ShaperConfig};
+use weir_datapath::{Destination, InterfaceMeter, Policer, ReceiveMeter};
+use weir_shaping::{ShaperConfig};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, Weight};
 
 /// The shapers of all hosts.
@@ -150,7 +151,7 @@ impl<O: Observer> World<O> {
                 host.limited += 1;
             }
         }
-        let meter = |machine, direction| config.interface_meter(MachineId(machine), direction, now);
+        let meter = |machine, direction| InterfaceMeter::of_machine(&config, MachineId(machine), direction, now);
         let interface = |machine| {
             let receive = meter(machine, Direction::Rx).expect("every shaper has an interface meter for receiving");
             Interface { receive, transmit: meter(machine, Direction::Tx) }
@@ -274,6 +275,6 @@ impl<O: Observer> World<O> {
             Direction::Rx => Some(&interface.receive),
             Direction::Tx => interface.transmit.as_ref(),
         };
-        Some(self.shaping.config.share(service.index(), MachineId(host.0), direction, meter?))
+        Some(meter?.share_of(&self.shaping.config, service.index(), MachineId(host.0), direction))
     }
 }

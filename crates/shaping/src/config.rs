@@ -12,11 +12,12 @@
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
-use crate::{InterfaceMeter, InterfaceParameters, ShaperParameters};
+use crate::leaf::leaf_share;
+use crate::parameters::{InterfaceParameters, ShaperParameters};
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{MachineSet, Policy, Share, Sharing};
 use weir_units::{
-    Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, Weight,
+    Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, ServiceId, Weight,
 };
 
 /// The shapers of a policy's machines.
@@ -113,11 +114,7 @@ impl ShaperConfig {
     ) -> Self {
         let parameters = scaled(parameters, policy);
         let services = policy.services().leaves().map(|(id, service)| {
-            let share = |direction: Direction| Share {
-                min: service.share(ContentionPoint::Machine, direction).min,
-                max: policy.machine_ceiling(id, direction),
-                weight: weight(policy, id, direction),
-            };
+            let share = |direction: Direction| leaf_share(policy, id, direction);
             ServiceShaper {
                 interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
                 burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
@@ -175,29 +172,27 @@ impl ShaperConfig {
         filling.shares
     }
 
-    /// The meter of a machine's interface; `None` if the shapers have none, as Parley's on the sending side.
-    ///
-    /// # Panics
-    /// If there is no such machine.
-    pub fn interface_meter(&self, machine: MachineId, direction: Direction, now: Instant) -> Option<InterfaceMeter> {
+    /// The constants of the meter of a machine's interface; `None` if the shapers have none, as Parley's on the
+    /// sending side.
+    pub fn interface_parameters(&self, direction: Direction) -> Option<ShaperParameters> {
         let law = match direction {
             Direction::Rx => self.parameters.interface,
             Direction::Tx => self.transmit?,
         };
-        let parameters = ShaperParameters { interface: law, ..self.parameters };
-        let shares: Vec<Share> = self.services.iter().map(|service| service.share_at(machine, direction)).collect();
-        Some(InterfaceMeter::new(now, &parameters, self.capacities[machine.index()][direction], self.sharing, &shares))
+        Some(ShaperParameters { interface: law, ..self.parameters })
     }
 
-    /// The current share of the `service`-th service in the capacity of a machine's interface, by the
-    /// meter of that interface and direction.
-    pub fn share(&self, service: usize, machine: MachineId, direction: Direction, meter: &InterfaceMeter) -> Bandwidth {
-        let mut share = self.services[service].share_at(machine, direction);
-        if direction == Direction::Tx {
+    /// The share of the `service`-th service at a machine's interface that has this `capacity` now.
+    pub fn share_of(&self, service: usize, machine: MachineId, direction: Direction, capacity: Bandwidth) -> Share {
+        let share = self.services[service].share_at(machine, direction);
+        match direction {
+            Direction::Rx => share,
             // EyeQ's classes may always send their share by weight.
-            share.min = share.min.max(self.part_by_weight(share.weight, meter.capacity())).min(share.max);
+            Direction::Tx => {
+                let min = share.min.max(self.part_by_weight(share.weight, capacity)).min(share.max);
+                Share { min, ..share }
+            }
         }
-        meter.share(&share, self.sharing)
     }
 }
 
@@ -229,26 +224,6 @@ fn with_interval(mut parameters: ShaperParameters, interval: Duration) -> Shaper
     parameters.destination.request_after = scaled(parameters.destination.request_after);
     parameters.interval = interval;
     parameters
-}
-
-/// A leaf's weight among all leaves at a machine.
-fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
-    let services = policy.services();
-    let own =
-        |id: ServiceId| u128::from(services.get(id).share(ContentionPoint::Machine, direction).weight.thousandths());
-    // Numerator and denominator of the product; cut to 64 bits at each level, of which no tree has many.
-    let (mut part, mut whole) = (own(leaf), 1u128);
-    let mut at = leaf;
-    while let Some(parent) = services.get(at).parent() {
-        let siblings: u128 = services.get(parent).children().iter().map(|&id| own(id)).sum();
-        (part, whole) = (part.saturating_mul(own(parent)), whole.saturating_mul(siblings));
-        while part.max(whole) > u128::from(u64::MAX) {
-            (part, whole) = (part >> 1, (whole >> 1).max(1));
-        }
-        at = parent;
-    }
-    let thousandths = u32::try_from((part / whole).max(1)).unwrap_or(u32::MAX);
-    Weight::from_thousandths(thousandths).unwrap_or(Weight::MAX)
 }
 
 #[cfg(test)]

@@ -1,0 +1,21 @@
+//! From a policy to what machines enforce.
+//!
+//! Pure code, without the per-packet code in C: whoever only shows or plans shares needs no compiler for it.
+//!
+//! | type | contents |
+//! |---|---|
+//! | [`MachinePlan`] | the leaf services of one machine: shares, maxima, weights |
+//! | [`ShaperConfig`] | the machine shapers of all machines: intervals, bursts, senders' weights, capacities |
+//! | [`ShaperParameters`] | the constants of machine shapers, and those of EyeQ |
+//!
+//! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1 are three leaves of weight 1.
+
+mod config;
+mod leaf;
+mod parameters;
+
+pub use config::{ServiceShaper, ShaperConfig};
+pub use leaf::{LeafPlan, MachinePlan};
+pub use parameters::{
+    ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence,
+};
