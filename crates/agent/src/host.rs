@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_alloc::RackAllocator;
 use weir_control::{LimitRule, RuntimeLimit, static_limits};
 use weir_datapath::{Classifier, SipKey};
-use weir_shaping::{LeafPlan, MachinePlan, ShaperConfig};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
@@ -45,6 +44,7 @@ use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Policy, Sharing};
+use weir_shaping::{LeafPlan, MachinePlan, ShaperConfig};
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 use weir_wire::Keys;
 

@@ -12,10 +12,10 @@
 
 use crate::text;
 use std::collections::BTreeMap;
-use weir_shaping::ShaperConfig;
 use weir_document::Diagnostic;
 use weir_policy::Policy;
 use weir_scenario::{Enforcement, Outcome, Scenario};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, ContentionPoint, Direction};
 
 /// The number of machines that a remark names.

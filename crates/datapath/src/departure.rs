@@ -8,10 +8,10 @@
 //! backlogged, whatever the other hands over; the remaining sixty-fourth is given out as excess.
 
 use crate::parameters::limit;
-use weir_shaping::{Alpha, InterfaceParameters, Marks, ShaperParameters};
 use crate::{InterfaceMeter, Limiter, abi};
 use std::ptr;
 use weir_policy::{Share, Sharing};
+use weir_shaping::{Alpha, InterfaceParameters, Marks, ShaperParameters};
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// The committed rate of unclassified traffic, as a fraction of the interface: a hundredth, which

@@ -95,8 +95,8 @@ impl Destination {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_shaping::ShaperParameters;
     use proptest::prelude::*;
+    use weir_shaping::ShaperParameters;
 
     const PARLEY: DestinationParameters = ShaperParameters::PARLEY.destination;
     const EYEQ: DestinationParameters = ShaperParameters::EYEQ.destination;

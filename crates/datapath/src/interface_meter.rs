@@ -64,8 +64,7 @@ impl InterfaceMeter {
     /// If there is no such machine.
     pub fn of_machine(config: &ShaperConfig, machine: MachineId, direction: Direction, now: Instant) -> Option<Self> {
         let parameters = config.interface_parameters(direction)?;
-        let shares: Vec<Share> =
-            config.services.iter().map(|service| service.share_at(machine, direction)).collect();
+        let shares: Vec<Share> = config.services.iter().map(|service| service.share_at(machine, direction)).collect();
         Some(Self::new(now, &parameters, config.capacities[machine.index()][direction], config.sharing, &shares))
     }
 

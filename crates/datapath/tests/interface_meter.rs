@@ -6,8 +6,8 @@
 use crate::common::{CAPACITY, T, bytes, rate};
 use proptest::prelude::*;
 use weir_datapath::{InterfaceMeter, ReceiveMeter};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
 const LINK: f64 = 10e9;

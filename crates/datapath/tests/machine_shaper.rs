@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_datapath::{Destination, ReceiveMeter};
-use weir_shaping::{ShaperParameters};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
 const LINK: u64 = 10_000_000_000;

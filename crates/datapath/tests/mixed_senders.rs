@@ -2,8 +2,8 @@
 //! time until it has its half of the limit.
 
 use weir_datapath::{InterfaceMeter, PoliceVerdict, Policer, ReceiveMeter, abi};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// A burst of the sender, which segmentation offload makes one packet of.

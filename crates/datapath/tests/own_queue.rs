@@ -8,8 +8,8 @@ use crate::common::{CAPACITY, T, bytes, rate};
 use proptest::prelude::*;
 use weir_datapath::abi::QUEUE_TIME_PART;
 use weir_datapath::{InterfaceMeter, ReceiveMeter};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// A service beside others at one interface, in windows of both meters of 1 ms.

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use weir_datapath::{InterfaceMeter, ReceiveMeter};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 const GRAIN: Bytes = Bytes::new(4 * 65_536);

@@ -5,7 +5,7 @@
 //! that marks above 80 kB and drops above its buffer; feedback takes no time.
 
 use proptest::prelude::*;
-use weir_datapath::{RateLaw};
+use weir_datapath::RateLaw;
 use weir_shaping::{Alpha, Marks};
 use weir_units::{Bandwidth, Bytes, Duration};
 

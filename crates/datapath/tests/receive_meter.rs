@@ -4,8 +4,8 @@
 //! `datapath/receive_meter.h`.
 
 use proptest::prelude::*;
-use weir_datapath::{ReceiveMeter};
-use weir_shaping::{ShaperParameters};
+use weir_datapath::ReceiveMeter;
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 const PARLEY: ShaperParameters = ShaperParameters::PARLEY;

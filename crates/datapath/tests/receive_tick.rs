@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use weir_datapath::{InterfaceMeter, ReceiveMeter, abi};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 const TICK: Duration = Duration::from_micros(200);

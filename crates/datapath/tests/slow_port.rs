@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 use weir_datapath::{InterfaceMeter, ReceiveMeter};
-use weir_shaping::{ShaperParameters};
 use weir_policy::{Share, Sharing};
+use weir_shaping::ShaperParameters;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// The port's rate, bit/s.

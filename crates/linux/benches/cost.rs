@@ -20,13 +20,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
-use weir_shaping::{ShaperConfig};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::EdtShaper;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::ServiceRate;
 use weir_policy::Policy;
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, MachineId, ServiceId, Weight};
 
 const RUNS: usize = 20;

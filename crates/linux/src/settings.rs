@@ -19,8 +19,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use weir_datapath::abi::{self, Interface, Key, Peer, Rule, SERVICES_MAX, Service, Table};
 use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law, starts};
-use weir_shaping::ShaperConfig;
 use weir_policy::{Policy, Sharing};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
 /// Metadata that the programs set on departing packets.

@@ -8,7 +8,6 @@ use common::{Cable, interface, later, pause, quick, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 use weir_datapath::{Classifier, FEEDBACK_BYTES, SipKey};
-use weir_shaping::{ShaperConfig};
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::htb_shaper::HtbShaper;
@@ -16,6 +15,7 @@ use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::Policy;
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, ServiceId, Weight};
 
 /// The bits of the ECN encapsulation marker.

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
-use weir_shaping::{ShaperConfig};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::EdtShaper;
 use weir_linux::htb::HtbTree;
@@ -23,6 +22,7 @@ use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{Backend, ServiceRate, Shaper, ShaperError, choose, probe};
 use weir_linux::tc::Found;
 use weir_policy::Policy;
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
 const BULK: ServiceId = ServiceId(0);

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
-use weir_shaping::{ShaperConfig};
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::htb_shaper::HtbShaper;
@@ -19,6 +18,7 @@ use weir_linux::loader::InterfaceDatapath;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{ServiceRate, Shaper};
 use weir_policy::Policy;
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
 
 fn alone() -> MutexGuard<'static, ()> {

@@ -13,9 +13,9 @@ use crate::overload::{Overload, overloads};
 use crate::points::{Point, points, points_of};
 use crate::queue;
 use std::fmt;
-use weir_shaping::ShaperConfig;
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bytes, Duration, ServiceId};
 
 /// Whether a target is kept.

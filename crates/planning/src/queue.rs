@@ -2,8 +2,8 @@
 //! burst.
 
 use crate::points::Point;
-use weir_shaping::ShaperConfig;
 use weir_policy::{LatencyTarget, Policy};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};
 
 /// Default number of intervals of the rate law until senders have converged: that of Parley's Table

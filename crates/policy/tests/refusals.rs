@@ -45,7 +45,8 @@ macro_rules! refusals {
 }
 
 refusals! {
-    machines_outside_of_the_parent: services("  p:\n    machines: [m1]\n    services:\n      a: { match: [ { port: 1 } ], \
+    machines_outside_of_the_parent: services("  p:\n    machines: [m1]\n    services:\n      \
+                                             a: { match: [ { port: 1 } ], \
                                              machines: [m1, m2] }\n");
     machines_that_are_not_there: services("  a: { match: [ { port: 1 } ], machines: [\"m[1-3]\"] }\n");
     a_policy_of_a_topology_without_rates: network("  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 1\n  \

@@ -16,9 +16,7 @@ use crate::leaf::leaf_share;
 use crate::parameters::{InterfaceParameters, ShaperParameters};
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{MachineSet, Policy, Share, Sharing};
-use weir_units::{
-    Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, PerDirection, ServiceId, Weight,
-};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, Weight};
 
 /// The shapers of a policy's machines.
 #[derive(Debug, Clone, PartialEq)]

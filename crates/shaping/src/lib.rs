@@ -16,6 +16,4 @@ mod parameters;
 
 pub use config::{ServiceShaper, ShaperConfig};
 pub use leaf::{LeafPlan, MachinePlan};
-pub use parameters::{
-    ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence,
-};
+pub use parameters::{ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};

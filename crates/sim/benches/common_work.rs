@@ -30,8 +30,8 @@ use weir_policy::{Policy, Sharing};
 use weir_scenario::Scenario;
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{
-    HostId, Observer, Options, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop, SwitchId,
-    World, simulate,
+    HostId, Observer, Options, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop,
+    SwitchId, World, simulate,
 };
 use weir_transport::{Parameters, dctcp};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
@@ -104,7 +104,10 @@ fn main() -> Result<()> {
         "once-shaped" => print_once(&testbed(90, true)?),
         "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "policy" | "instructions" => {}
         other => {
-            return Err(format!("no case `{other}`: leafspine, dumbbell, scale, checked, shaped, policy, instructions").into());
+            return Err(format!(
+                "no case `{other}`: leafspine, dumbbell, scale, checked, shaped, policy, instructions"
+            )
+            .into());
         }
     }
     Ok(())

@@ -22,10 +22,10 @@ use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
-use weir_shaping::{MachinePlan, ShaperConfig};
 use weir_network::Graph;
 use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
+use weir_shaping::{MachinePlan, ShaperConfig};
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks that an enforcement needs.

@@ -2,9 +2,9 @@
 
 use crate::support::shaped::{MARK, flow, parley, rates};
 use crate::support::{SIZES, delivered, queued, run};
-use weir_shaping::ShaperParameters;
 use weir_network::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_policy::Share;
+use weir_shaping::ShaperParameters;
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceIndex, SimTime, World};
 use weir_transport::{Parameters, udp};
@@ -141,7 +141,7 @@ fn eyeq_levels() {
     let mut config = parley(4, &[weight("1"), weight("2")]);
     config.parameters = ShaperParameters::EYEQ;
     config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
-    config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
+    config.transmit = Some(weir_shaping::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
     let second = FlowSpec { service: ServiceIndex(1), start: SimTime::from_millis(150), ..flow(hosts[1], hosts[3], 1) };
@@ -215,7 +215,7 @@ fn eyeq_shares_sending() {
     config.services[0].shares.tx = weight("1");
     config.services[1].shares.tx = weight("2");
     config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
-    config.transmit = Some(weir_datapath::InterfaceParameters::EYEQ_TRANSMIT);
+    config.transmit = Some(weir_shaping::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     // Two receivers for the second service, so that no receiver throttles it.
     let second = |to: usize| FlowSpec {

@@ -11,7 +11,6 @@ use super::network::PlannedNetwork;
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
-use weir_shaping::ShaperConfig;
 use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
 use weir_planning::points::name as point_name;
 use weir_planning::queue::{self, CapacityFrom};
@@ -19,6 +18,7 @@ use weir_planning::{
     Overload, Point, every_packet_has_a_service, gaps, maxima, overloads, points, points_of, port_needs,
 };
 use weir_policy::{LatencyTarget, Policy};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, ServiceId};
 
 /// The options of the plan.

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_control::NetworkReading;
 use weir_datapath::{Destination, InterfaceMeter, Policer, ReceiveMeter};
-use weir_shaping::{ShaperConfig};
+use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, Weight};
 
 /// The shapers of all hosts.
