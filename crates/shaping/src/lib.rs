@@ -1,6 +1,6 @@
 //! From a policy to what machines enforce.
 //!
-//! Pure code, without the per-packet code in C: whoever only shows or plans shares needs no compiler for it.
+//! Pure code, without the per-packet code in C: plans and displays of shares need no C compiler.
 //!
 //! | type | contents |
 //! |---|---|

@@ -120,8 +120,8 @@ fn under_a_policy(k: u32) -> Result<()> {
         "weir: 1\nnetwork: {{ topology: fat-tree, k: {k}, host-link: {{ rate: 10Gb/s }} }}\nservices:\n  \
          a: {{ match: [ {{ port: 1 }} ], rack: {{ min: 10Gb/s }} }}\n  b: {{ match: [ {{ port: 2 }} ] }}\n"
     );
-    let scenario = "scenario: 1\nname: large\npolicy: p.yaml\nduration: 1us\ntraffic: [ { service: a, from: h0, to: h1 } ]\n\
-        measure: { rack: edge0, direction: tx, every: 1us }\n";
+    let scenario = "scenario: 1\nname: large\npolicy: p.yaml\nduration: 1us\n\
+        traffic: [ { service: a, from: h0, to: h1 } ]\nmeasure: { rack: edge0, direction: tx, every: 1us }\n";
     let began = user_seconds()?;
     let source = Text::from_text("large", scenario);
     let (scenario, _) = Scenario::from_source(&source, "".as_ref(), |_| Policy::parse("p.yaml", &policy))?;
@@ -129,8 +129,8 @@ fn under_a_policy(k: u32) -> Result<()> {
     simulate(&scenario, 1, &Options { check: false }, &mut |_| ControlFlow::Continue(()))?;
     let (hosts, ended) = (scenario.graph().hosts.len(), user_seconds()?);
     println!(
-        "fat-tree k = {k}, {hosts} hosts, with a policy\n    read in {:.2} s, built and run for 1 us in {:.2} s; {:.0} MB at \
-         most",
+        "fat-tree k = {k}, {hosts} hosts, with a policy\n    read in {:.2} s, built and run for 1 us in {:.2} s; \
+         {:.0} MB at most",
         read - began,
         ended - read,
         peak_megabytes()?
