@@ -2,8 +2,8 @@
 //!
 //! Problem: the agent, its status and the simulator need a leaf service's guarantee, maximum and weight at one machine,
 //! and each of them derived these from the policy. Approach: one derivation. A leaf has its own guarantee where it
-//! runs, the least maximum of itself and the services that it is nested in, and the product of the weights along its path,
-//! each relative to its siblings.
+//! runs, the least maximum of itself and the services that it is nested in, and the product of the weights along its
+//! path, each relative to its siblings.
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
 
