@@ -239,11 +239,15 @@ impl Drop for ShaperThread {
 impl Shared {
     fn run(&self) {
         while let Some(reading) = self.wait() {
-            let set = self.set();
-            let read = reading.map_or(Ok(()), |request| self.read(&request));
-            if let Err(error) = set.and(read) {
-                lock(&self.failed).get_or_insert(error);
-            }
+            // A failure is there before the reading after it is published.
+            self.keep_failure(self.set());
+            self.keep_failure(reading.map_or(Ok(()), |request| self.read(&request)));
+        }
+    }
+
+    fn keep_failure(&self, result: Result<(), HostError>) {
+        if let Err(error) = result {
+            lock(&self.failed).get_or_insert(error);
         }
     }
 
