@@ -13,7 +13,7 @@
  * A packet is above the threshold if its queue, with the packet, holds more than `mark` bytes (the
  * simulator's rule). With one queue the model is a limiter's debt (limiter.h).
  *
- * Weighted queues drain as a fluid: each round divides what is left by weight among the queues
+ * Weighted queues drain as a fluid: each round divides the remaining capacity by weight among the queues
  * that hold bytes; a round that empties none is the last. Eight queues need at most eight rounds.
  * The division drops less than one nanobit per unit of weight and round.
  *

@@ -11,7 +11,7 @@
 //! - [`write`](Driver::write) sets each field to its new value, whatever the field is now ([`Change::apply`]): rollback
 //!   writes the inverse of steps of which it is unknown whether they were done.
 //! - A weight, a scheduler, a threshold and a map change in place: no queue is removed and added again, which would
-//!   drop what waits in it (SONiC: `HSET` of one field, never `DEL` and `HSET`; HTB: a class change).
+//!   drop its packets (SONiC: `HSET` of one field, never `DEL` and `HSET`; HTB: a class change).
 //! - A map is written completely. The steps of one call may be one transaction; their order is a valid sequence too.
 //! - Blocking is allowed; a driver belongs to one switch and one caller.
 //!
