@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_alloc::RackAllocator;
+use weir_control::wire::Keys;
 use weir_control::{LimitRule, RuntimeLimit, static_limits};
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::SERVICES_MAX;
@@ -46,7 +47,6 @@ use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Policy, Sharing};
 use weir_shaping::{LeafPlan, MachinePlan, ShaperConfig};
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
-use weir_wire::Keys;
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
@@ -94,16 +94,17 @@ struct Plan {
     sending: Sending,
     nic: Bandwidth,
     sharing: Sharing,
+    backend: Backend,
 }
 
 impl Plan {
-    fn new(host_context: &HostContext<'_>, interface: &Interface) -> Result<Self, HostError> {
+    fn new(host_context: &HostContext<'_>, interface: &Interface, backend: Backend) -> Result<Self, HostError> {
         let (classifier, leaves) = classes_of(host_context.policy, interface.name())?;
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
         let nic = host_context.policy.machine_capacity(host_context.machine, Direction::Tx);
         let sharing = host_context.policy.sharing();
-        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic, sharing })
+        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic, sharing, backend })
     }
 }
 
@@ -180,9 +181,11 @@ impl Host {
         let interface = Interface::named(interface)?;
         // Declared first and so released last, also on failure.
         let lock = lock(Path::new(LOCKS), &interface)?;
-        let plan = Plan::new(host_context, &interface)?;
+        // A policy that the interface cannot carry is refused first.
+        classes_of(host_context.policy, interface.name())?;
         let possible = shaper::probe();
         let backend = shaper::choose(&possible, host_context.backend)?;
+        let plan = Plan::new(host_context, &interface, backend)?;
         let first = possible.iter().take_while(|possible| possible.backend != backend);
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface of another agent, even one whose lock
@@ -252,7 +255,7 @@ impl Host {
     /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, the
     /// old policy can be put in force again.
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
-        let plan = Plan::new(host_context, &self.interface)?;
+        let plan = Plan::new(host_context, &self.interface, self.backend)?;
         configure(&mut self.datapath, host_context, plan.sending)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         let counted = Counted::read(&self.datapath, &plan.leaves)?;
@@ -322,7 +325,7 @@ impl Host {
     /// Restores the qdisc; programs and meters have gone on meanwhile. Another program's qdisc in
     /// its place is an error, unless `force` replaces it.
     pub fn restore(&mut self, host_context: &HostContext<'_>, force: bool) -> Result<(), HostError> {
-        let plan = Plan::new(host_context, &self.interface)?;
+        let plan = Plan::new(host_context, &self.interface, self.backend)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
@@ -514,7 +517,7 @@ fn configure(
 
 /// Sets the keys and sources of control traffic, and sends the first heartbeat.
 fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Result<(), HostError> {
-    let secrets = host_context.keys.all().iter().map(weir_wire::Key::feedback);
+    let secrets = host_context.keys.all().iter().map(weir_control::wire::Key::feedback);
     let keys: Vec<FeedbackKey> =
         secrets.map(|secret| FeedbackKey { id: secret.number, key: SipKey::new(secret.bytes) }).collect();
     datapath.set_keys(&keys)?;
@@ -530,8 +533,9 @@ fn rates(
 ) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
     let machine_plan = MachinePlan::new(host_context.policy, host_context.machine);
+    let backend = plan.backend;
     let rate = |((leaf, limits), of): ((ServiceId, PerDirection<Bandwidth>), &LeafPlan)| {
-        let share = of.shares.tx;
+        let share = of.shares.tx.share;
         let machine_max = share.max.min(plan.nic);
         let static_limit = limits.tx.min(machine_max);
         let slot = datapath.slot(leaf)?;
@@ -540,7 +544,7 @@ fn rates(
         Ok(ServiceRate {
             service: leaf,
             slot,
-            min: share.min.min(machine_max),
+            min: backend.guarantee(plan.sharing, &of.shares.tx).min(machine_max),
             max: send_limit(limit, machine_max, static_limit),
             machine_max,
             static_limit,

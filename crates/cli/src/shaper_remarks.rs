@@ -48,9 +48,9 @@ fn remarks(policy: &Policy, shapers: &ShaperConfig) -> Vec<Diagnostic> {
     let guaranteed = policy.guaranteed(ContentionPoint::Machine, Direction::Rx);
     let Some((source, span)) = policy.receive_minimum_place() else { return Vec::new() };
     let mut short: BTreeMap<Bandwidth, Vec<&str>> = BTreeMap::new();
-    for (machine, capacity) in policy.network().machines().iter().zip(&shapers.capacities) {
-        if guaranteed > capacity.rx {
-            short.entry(capacity.rx).or_default().push(machine.name());
+    for (machine, plan) in policy.network().machines().iter().zip(&shapers.machines) {
+        if guaranteed > plan.capacities.rx {
+            short.entry(plan.capacities.rx).or_default().push(machine.name());
         }
     }
     let percent = shapers.parameters.interface.percent_of_link;

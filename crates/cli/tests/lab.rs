@@ -6,6 +6,9 @@ use common::{at_least, lab_namespaces, one_at_a_time, signal, skipped, wait_for,
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use weir_policy::Policy;
+use weir_shaping::MachinePlan;
+use weir_units::Direction;
 
 /// Two machines on each side; `a` may have 20 Mb/s of the rack's uplink.
 fn scenario(directory: &Path, seconds: u64, enforcement: &str) -> PathBuf {
@@ -47,6 +50,68 @@ fn a_limit_holds_real_tcp_and_without_enforcement_it_does_not() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rate = settled_mbps(&output.stdout);
     assert!((at_least(65.0)..=81.0).contains(&rate), "{rate} Mb/s through an uplink of 80");
+    assert_eq!(lab_namespaces(), Vec::<String>::new());
+}
+
+/// Two parents of weights 3 and 1, the second with a guarantee of its own, each with two children.
+const NESTED: &str = "weir: 1
+network:
+  nic: 50Mb/s
+  racks:
+    r1: { uplink: 200Mb/s, machines: [s1, s2] }
+    r2: { uplink: 200Mb/s, machines: [d1, d2] }
+services:
+  a:
+    machine: { weight: 3 }
+    services:
+      x: { match: [ { protocol: tcp, port: 5001-5010 } ] }
+      y: { match: [ { protocol: tcp, port: 5011-5020 } ] }
+  b:
+    machine: { min: 15Mb/s }
+    services:
+      x: { match: [ { protocol: tcp, port: 5021-5030 } ] }
+      y: { match: [ { protocol: tcp, port: 5031-5040 } ], machine: { weight: 2 } }
+";
+
+/// Real TCP of all children at one machine gets what its plan commits, in a direction.
+fn children_get_their_committed_rates(direction: Direction) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (rack, ends, machine) = match direction {
+        Direction::Tx => ("r1", "from: s1, to: r2", "s1"),
+        Direction::Rx => ("r2", "from: r1, to: d1", "d1"),
+    };
+    let flows: String =
+        ["a/x", "a/y", "b/x", "b/y"].map(|service| format!("  - {{ service: {service}, {ends} }}\n")).concat();
+    let text = format!(
+        "scenario: 1\nname: nested\npolicy: policy.yaml\nduration: 15s\nenforcement: parley\ntraffic:\n{flows}\
+         measure: {{ rack: {rack}, direction: {direction}, every: 1s }}\n"
+    );
+    fs::write(directory.path().join("policy.yaml"), NESTED).expect("written");
+    let path = directory.path().join("nested.scenario.yaml");
+    fs::write(&path, text).expect("written");
+    let output = weir(&["lab", "--json"]).arg(&path).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (policy, _) = Policy::parse("policy.yaml", NESTED).expect("sound");
+    let plan = MachinePlan::new(&policy, policy.network().machine_named(machine).expect("a machine"));
+    for leaf in &plan.leaves {
+        let service = policy.services().get(leaf.service).path();
+        let rate = result["phases"][0]["settled_bps"][service].as_f64().expect("a rate");
+        let part = rate / leaf.shares[direction].committed.bps() as f64;
+        assert!(
+            (at_least(0.9)..=1.1).contains(&part),
+            "{service}, {direction}: {rate} b/s, {part:.2} of its due\n{result}"
+        );
+    }
+}
+
+#[test]
+fn children_of_two_parents_get_their_committed_rates_from_real_tcp() {
+    if skipped("children of two parents") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    Direction::ALL.into_iter().for_each(children_get_their_committed_rates);
     assert_eq!(lab_namespaces(), Vec::<String>::new());
 }
 

@@ -13,7 +13,7 @@ use crate::parameters::{from_limit, interface_law, limit};
 use crate::receive_meter::ReceiveMeter;
 use weir_alloc::fill::{Child, Filling};
 use weir_policy::{Share, Sharing};
-use weir_shaping::{ShaperConfig, ShaperParameters};
+use weir_shaping::{LeafShare, ShaperConfig, ShaperParameters};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, Weight};
 
 /// Actions due after a packet.
@@ -64,8 +64,8 @@ impl InterfaceMeter {
     /// If there is no such machine.
     pub fn of_machine(config: &ShaperConfig, machine: MachineId, direction: Direction, now: Instant) -> Option<Self> {
         let parameters = config.interface_parameters(direction)?;
-        let shares: Vec<Share> = config.services.iter().map(|service| service.share_at(machine, direction)).collect();
-        Some(Self::new(now, &parameters, config.capacities[machine.index()][direction], config.sharing, &shares))
+        let shares: Vec<Share> = config.shares(machine, direction).map(LeafShare::enforced).collect();
+        Some(Self::new(now, &parameters, config.capacity(machine, direction), config.sharing, &shares))
     }
 
     /// The current share of the `service`-th service in the capacity of a machine's interface, which this meter meters
@@ -87,8 +87,8 @@ impl InterfaceMeter {
     }
 
     /// Counts, here and at the receive meter of their service, `bytes` received at `now` in `packets` packets that
-    /// switches could mark, `marked` of them marked. `committed` is the service's rate in
-    /// [`ShaperConfig::committed_rates`].
+    /// switches could mark, `marked` of them marked. `committed` is the service's
+    /// [`LeafShare::committed`].
     #[inline]
     pub fn receive(
         &mut self,
@@ -184,6 +184,12 @@ impl InterfaceMeter {
     pub fn share(&self, share: &Share, sharing: Sharing) -> Bandwidth {
         let (min, max, weight) = (share.min.bps(), limit(share.max), share.weight.thousandths());
         from_limit(abi::interface_meter_share(&self.raw, rule(sharing), min, max, weight))
+    }
+
+    /// The same at the lowest R: while all services are backlogged.
+    pub fn saturated_share(&self, share: &Share, sharing: Sharing) -> Bandwidth {
+        let raw = abi::InterfaceMeter { rate: self.raw.saturated_rate, ..self.raw };
+        Self { raw }.share(share, sharing)
     }
 }
 

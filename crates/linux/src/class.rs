@@ -171,6 +171,11 @@ impl Class {
         })
     }
 
+    /// The guarantee, in bytes per second.
+    #[cfg(test)]
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
     /// The most, in bytes per second.
     pub(crate) fn ceil(&self) -> u64 {
         self.ceil

@@ -136,7 +136,7 @@ fn of_service(destinations: &BTreeMap<u32, Limited>, slot: u32) -> Vec<(u32, Ban
 }
 
 /// The classes of a service with these rate-limited destinations.
-fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
+pub(crate) fn classes(service: &ServiceRate, limited: &[(u32, Bandwidth)]) -> Vec<ClassSpec> {
     let &ServiceRate { slot, min, max, static_limit, weight, .. } = service;
     let minor = |first: u16, slot: u32| first + slot as u16;
     let own = minor(FIRST_MINOR, slot);

@@ -30,6 +30,8 @@
 //! Everything here acts in the network namespace of the calling thread.
 
 pub mod attachment;
+#[cfg(test)]
+mod backlogged;
 pub mod class;
 pub mod destinations;
 pub mod dropped;

@@ -129,10 +129,10 @@ impl InterfaceDatapath {
         shaper: &ShaperConfig,
         sending: Sending,
     ) -> Result<(), LoaderError> {
-        let committed_rates = shaper.committed_rates(machine);
         let mut shortest = shaper.parameters.interface.interval;
-        for (((id, service), own), committed) in policy.services().leaves().zip(&shaper.services).zip(committed_rates) {
-            let (parameters, share) = (shaper.of(own), own.share_at(machine, Direction::Rx));
+        let shares = shaper.shares(machine, Direction::Rx);
+        for (((id, service), own), leaf) in policy.services().leaves().zip(&shaper.services).zip(shares) {
+            let (parameters, share) = (shaper.of(own), leaf.enforced());
             let slot = self.slots.of(id)?;
             let there = self.maps.services.get(slot)?;
             let wanted = Service {
@@ -141,7 +141,7 @@ impl InterfaceDatapath {
                 rx_min: share.min.bps(),
                 rx_max: limit(share.max),
                 rx_limit: there.rx_limit,
-                committed: committed.bps(),
+                committed: leaf.committed.bps(),
                 feedback_interval: parameters.feedback_interval.nanos(),
                 rx_static: there.rx_static,
                 tx_limit: there.tx_limit,

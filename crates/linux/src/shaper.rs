@@ -19,6 +19,8 @@ use crate::netlink::{Message, NetlinkError, Socket};
 use crate::netns;
 use crate::tc::{ForeignQdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
+use weir_policy::Sharing;
+use weir_shaping::LeafShare;
 use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
 /// A mechanism that enforces rates.
@@ -28,6 +30,18 @@ pub enum Backend {
     Edt,
     /// HTB classes per service and destination, chosen in BPF, numbers set by netlink.
     Htb,
+}
+
+impl Backend {
+    /// The guarantee with which this backend shares an interface as the policy's rule `sharing` does while all
+    /// services are backlogged.
+    pub fn guarantee(self, sharing: Sharing, leaf: &LeafShare) -> Bandwidth {
+        match (self, sharing) {
+            // HTB divides what is left by weight, on top of the guarantees, whatever the rule is.
+            (Self::Htb, Sharing::Fill) => leaf.committed,
+            (Self::Htb, Sharing::Add) | (Self::Edt, _) => leaf.flat_min,
+        }
+    }
 }
 
 impl fmt::Display for Backend {
@@ -94,7 +108,7 @@ pub struct ServiceRate {
     pub service: ServiceId,
     /// Its slot in the interface's maps: `InterfaceDatapath::slot`.
     pub slot: u32,
-    /// The guarantee; zero for none.
+    /// The guarantee ([`Backend::guarantee`]); zero for none.
     pub min: Bandwidth,
     /// The limit in force.
     pub max: Bandwidth,

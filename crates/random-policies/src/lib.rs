@@ -118,6 +118,11 @@ pub fn draw_without_fabric(seed: u64) -> RandomPolicy {
     draw_at(seed, &[ContentionPoint::Machine, ContentionPoint::Rack])
 }
 
+/// The same with shares and caps at machines alone.
+pub fn draw_for_machines(seed: u64) -> RandomPolicy {
+    draw_at(seed, &[ContentionPoint::Machine])
+}
+
 /// Draws shares and caps at all points, and writes those at `points`.
 fn draw_at(seed: u64, points: &[ContentionPoint]) -> RandomPolicy {
     let mut rng = StdRng::seed_from_u64(seed);

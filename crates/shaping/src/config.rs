@@ -1,21 +1,16 @@
 //! [`ShaperConfig`]: a policy's machine shapers, the same in the simulator and on a host:
-//! machine-level shares of services, bursts, intervals, senders' weights.
-//!
-//! A leaf of the service tree is enforced with the least maximum of itself and its ancestors, its
-//! own guarantee, and the product of the weights along its path, each relative to its siblings.
-//! While all siblings are backlogged that is the tree's own sharing; the share of an idle service
-//! goes to all services, not first to its siblings, until the rack brokers allocate by the tree a
-//! second later.
+//! shares of services at machines ([`MachinePlan`]), bursts, intervals, senders' weights.
 //!
 //! Intervals are the published ones, which suit interfaces of 10 Gb/s, or longer in proportion to a slower slowest
 //! interface: at 100 Mb/s T defaults to 20 ms. A packet takes 120 µs there, so T = 200 µs would contain one or two.
 //!
-//! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1: 1, 1 and 1.
+//! Worked example: a service of an interface of 1 Gb/s has T = 2 ms, or 1 ms with `shaper: { interval: 1ms }`.
 
-use crate::leaf::leaf_share;
+use crate::machine::{LeafShare, MachinePlan, Shape};
 use crate::parameters::{InterfaceParameters, ShaperParameters};
-use weir_alloc::fill::{Child, Filling};
-use weir_policy::{MachineSet, Policy, Share, Sharing};
+use std::collections::HashMap;
+use std::sync::Arc;
+use weir_policy::{Place, Policy, Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, Weight};
 
 /// The shapers of a policy's machines.
@@ -27,8 +22,8 @@ pub struct ShaperConfig {
     pub sharing: Sharing,
     /// By leaf service, in the policy's order.
     pub services: Vec<ServiceShaper>,
-    /// By machine: the capacity of its interface.
-    pub capacities: Vec<PerDirection<Bandwidth>>,
+    /// By machine: the capacity of its interface and the services' shares of it, in the order of `services`.
+    pub machines: Vec<Arc<MachinePlan>>,
     /// The law of the sending side's interface meter, which only EyeQ has.
     pub transmit: Option<InterfaceParameters>,
 }
@@ -40,7 +35,7 @@ impl Default for ShaperConfig {
             parameters: ShaperParameters::PARLEY,
             sharing: Sharing::default(),
             services: Vec::new(),
-            capacities: Vec::new(),
+            machines: Vec::new(),
             transmit: None,
         }
     }
@@ -53,10 +48,6 @@ pub struct ServiceShaper {
     pub interval: Duration,
     /// The burst of its root limiters and destination limiters.
     pub burst: Bytes,
-    /// Its shares at a machine on which it runs.
-    pub shares: PerDirection<Share>,
-    /// The machines on which it runs; `None` for every machine.
-    pub machines: Option<MachineSet>,
     /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,
 }
@@ -65,24 +56,7 @@ impl Default for ServiceShaper {
     /// Parley's constants and no limits.
     fn default() -> Self {
         let parameters = ShaperParameters::PARLEY;
-        Self {
-            interval: parameters.interval,
-            burst: parameters.destination.burst,
-            shares: PerDirection::default(),
-            machines: None,
-            senders: Vec::new(),
-        }
-    }
-}
-
-impl ServiceShaper {
-    /// Its share at a machine: without a guarantee where it does not run.
-    pub fn share_at(&self, machine: MachineId, direction: Direction) -> Share {
-        let share = self.shares[direction];
-        match &self.machines {
-            Some(machines) if !machines.contains(machine) => Share { min: Bandwidth::ZERO, ..share },
-            _ => share,
-        }
+        Self { interval: parameters.interval, burst: parameters.destination.burst, senders: Vec::new() }
     }
 }
 
@@ -90,36 +64,29 @@ impl ShaperConfig {
     /// Parley's shapers under a policy; `interval` and `burst` apply to services without their own
     /// in the policy, `None` is Parley's (200 µs at 10 Gb/s, 64 kB).
     pub fn parley(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
-        Self::new(policy, ShaperParameters::PARLEY, None, interval, burst)
+        Self::new(policy, ShaperParameters::PARLEY, (policy.sharing(), Shape::Tree), None, interval, burst)
     }
 
     /// EyeQ's shapers: guarantees per endpoint (a service at a machine), with EyeQ's constants.
     pub fn eyeq(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         // EyeQ has weights and clips them, which is the rule `fill`.
-        let sharing = Sharing::Fill;
-        Self {
-            sharing,
-            ..Self::new(policy, ShaperParameters::EYEQ, Some(InterfaceParameters::EYEQ_TRANSMIT), interval, burst)
-        }
+        let rule = (Sharing::Fill, Shape::List);
+        Self::new(policy, ShaperParameters::EYEQ, rule, Some(InterfaceParameters::EYEQ_TRANSMIT), interval, burst)
     }
 
     fn new(
         policy: &Policy,
         parameters: ShaperParameters,
+        (sharing, shape): (Sharing, Shape),
         transmit: Option<InterfaceParameters>,
         interval: Option<Duration>,
         burst: Option<Bytes>,
     ) -> Self {
         let parameters = scaled(parameters, policy);
-        let services = policy.services().leaves().map(|(id, service)| {
-            let share = |direction: Direction| leaf_share(policy, id, direction);
-            ServiceShaper {
-                interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
-                burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
-                shares: PerDirection { tx: share(Direction::Tx), rx: share(Direction::Rx) },
-                machines: service.machines().cloned(),
-                senders: service.senders().to_vec(),
-            }
+        let services = policy.services().leaves().map(|(_, service)| ServiceShaper {
+            interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
+            burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
+            senders: service.senders().to_vec(),
         });
         let of_link = |machine: MachineId, direction: Direction, percent: u32| {
             let link = policy.network().machine(machine).nic()[direction];
@@ -128,17 +95,21 @@ impl ShaperConfig {
             );
             part.min(policy.machine_capacity(machine, direction))
         };
-        let capacity = |machine: u32| PerDirection {
-            tx: of_link(MachineId(machine), Direction::Tx, transmit.map_or(100, |law| law.percent_of_link)),
-            rx: of_link(MachineId(machine), Direction::Rx, parameters.interface.percent_of_link),
+        let capacities = |machine: MachineId| PerDirection {
+            tx: of_link(machine, Direction::Tx, transmit.map_or(100, |law| law.percent_of_link)),
+            rx: of_link(machine, Direction::Rx, parameters.interface.percent_of_link),
         };
-        Self {
-            parameters,
-            sharing: policy.sharing(),
-            services: services.collect(),
-            capacities: (0..policy.network().machines().len() as u32).map(capacity).collect(),
-            transmit,
-        }
+        // Machines with the same capacities and services have the same plan.
+        let mut plans: HashMap<(PerDirection<Bandwidth>, Vec<bool>), Arc<MachinePlan>> = HashMap::new();
+        let placed: Vec<_> = policy.services().iter().filter(|(_, service)| service.machines().is_some()).collect();
+        let plan = |machine: MachineId| {
+            let capacities = capacities(machine);
+            let runs = placed.iter().map(|(id, _)| policy.runs_at(*id, Place::Machine(machine))).collect();
+            let new = || Arc::new(MachinePlan::with(policy, machine, capacities, sharing, shape));
+            Arc::clone(plans.entry((capacities, runs)).or_insert_with(new))
+        };
+        let machines = (0..policy.network().machines().len() as u32).map(MachineId).map(plan).collect();
+        Self { parameters, sharing, services: services.collect(), machines, transmit }
     }
 
     /// The constants of one service's shaper.
@@ -148,26 +119,36 @@ impl ShaperConfig {
         parameters
     }
 
-    /// A service's share, by weight alone, of a sending interface's capacity.
-    fn part_by_weight(&self, weight: Weight, capacity: Bandwidth) -> Bandwidth {
-        let all: u128 = self.services.iter().map(|service| u128::from(service.shares.tx.weight.thousandths())).sum();
-        let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / all.max(1);
-        Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
-    }
-
-    /// The services' committed rates at a machine's receiving interface, in the order of
-    /// [`Self::services`]: their shares while all are backlogged, or their maxima if the interface
-    /// has no capacity.
+    /// The capacity of a machine's interface.
     ///
     /// # Panics
     /// If there is no such machine.
-    pub fn committed_rates(&self, machine: MachineId) -> Vec<Bandwidth> {
-        let child =
-            |service: &ServiceShaper| Child::new(service.share_at(machine, Direction::Rx), Bandwidth::UNLIMITED);
-        let children: Vec<Child> = self.services.iter().map(child).collect();
-        let mut filling = Filling::default();
-        filling.fill(self.sharing, self.capacities[machine.index()].rx, &children);
-        filling.shares
+    pub fn capacity(&self, machine: MachineId, direction: Direction) -> Bandwidth {
+        self.machines[machine.index()].capacities[direction]
+    }
+
+    /// The shares of a machine's interface, in the order of [`Self::services`].
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn shares(&self, machine: MachineId, direction: Direction) -> impl Iterator<Item = &LeafShare> + Clone {
+        self.machines[machine.index()].leaves.iter().map(move |leaf| &leaf.shares[direction])
+    }
+
+    /// The share of the `service`-th service at a machine's interface.
+    ///
+    /// # Panics
+    /// If there is no such machine or service.
+    #[inline]
+    pub fn leaf_share(&self, service: usize, machine: MachineId, direction: Direction) -> &LeafShare {
+        &self.machines[machine.index()].leaves[service].shares[direction]
+    }
+
+    /// A service's share, by weight alone, of a machine's sending interface of this capacity.
+    fn part_by_weight(&self, machine: MachineId, weight: Weight, capacity: Bandwidth) -> Bandwidth {
+        let weights = self.shares(machine, Direction::Tx).map(|leaf| u128::from(leaf.share.weight.thousandths()));
+        let part = u128::from(capacity.bps()) * u128::from(weight.thousandths()) / weights.sum::<u128>().max(1);
+        Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// The constants of the meter of a machine's interface; `None` if the shapers have none, as Parley's on the
@@ -182,12 +163,12 @@ impl ShaperConfig {
 
     /// The share of the `service`-th service at a machine's interface that has this `capacity` now.
     pub fn share_of(&self, service: usize, machine: MachineId, direction: Direction, capacity: Bandwidth) -> Share {
-        let share = self.services[service].share_at(machine, direction);
+        let share = self.leaf_share(service, machine, direction).enforced();
         match direction {
             Direction::Rx => share,
             // EyeQ's classes may always send their share by weight.
             Direction::Tx => {
-                let min = share.min.max(self.part_by_weight(share.weight, capacity)).min(share.max);
+                let min = share.min.max(self.part_by_weight(machine, share.weight, capacity)).min(share.max);
                 Share { min, ..share }
             }
         }
@@ -257,17 +238,23 @@ mod tests {
             &config.services[index.expect("a leaf")]
         };
         let (vm, hbase, other) = (of("vm"), of("dfs/hbase"), of("dfs/other"));
-        for service in [vm, hbase, other] {
-            assert_eq!(service.shares.rx.weight, Weight::ONE);
+        let share = |path: &str, direction: Direction| {
+            let index = policy.services().leaves().position(|(_, service)| service.path() == path);
+            config.leaf_share(index.expect("a leaf"), MachineId(0), direction).share
+        };
+        for path in ["vm", "dfs/hbase", "dfs/other"] {
+            assert_eq!(share(path, Direction::Rx).weight, Weight::ONE);
         }
         assert_eq!((vm.interval, vm.burst), (Duration::from_millis(1), Bytes::new(9_000)));
         assert_eq!((other.interval, other.burst), (Duration::from_micros(200), Bytes::new(30_000)));
-        assert_eq!((hbase.shares.tx.min, hbase.shares.tx.max), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(8)));
-        assert_eq!(vm.shares.rx.max, Bandwidth::from_gbps(3));
+        let tx = share("dfs/hbase", Direction::Tx);
+        assert_eq!((tx.min, tx.max), (Bandwidth::from_gbps(1), Bandwidth::from_gbps(8)));
+        assert_eq!(share("vm", Direction::Rx).max, Bandwidth::from_gbps(3));
         assert_eq!(hbase.senders, [(MachineId(1), "2".parse().expect("a weight"))]);
         // The machine's cap; EyeQ's share of the link where that is less.
         let eyeq = ShaperConfig::eyeq(&policy, None, None);
-        let capacities = |config: &ShaperConfig| (config.capacities[2].tx.bps(), config.capacities[2].rx.bps());
+        let capacity = |config: &ShaperConfig, direction| config.capacity(MachineId(2), direction).bps();
+        let capacities = |config: &ShaperConfig| (capacity(config, Direction::Tx), capacity(config, Direction::Rx));
         assert_eq!(capacities(&config), (10_000_000_000, 9_500_000_000));
         assert_eq!(capacities(&eyeq), (9_800_000_000, 9_000_000_000));
     }
@@ -278,19 +265,20 @@ mod tests {
         let policy = policy("10Gb/s", SERVICES, "");
         let config = ShaperConfig::parley(&policy, None, None);
         let committed = |config: &ShaperConfig| -> Vec<u64> {
-            config.committed_rates(MachineId(0)).iter().map(|rate| rate.bps() / 1_000_000).collect()
+            config.shares(MachineId(0), Direction::Rx).map(|leaf| leaf.committed.bps() / 1_000_000).collect()
         };
         assert_eq!(committed(&config), [3833, 2833, 2833]);
-        let mut unlimited = config;
-        unlimited.capacities[0].rx = Bandwidth::UNLIMITED;
-        assert_eq!(committed(&unlimited), [8000, 8000, 3000]);
     }
 
     #[test]
     fn receive_capacity_is_95_percent_of_the_link_or_the_cap() {
         for (caps, expected) in [("", 9_500_000_000), ("caps: { machine: { rx: 7Gb/s } }\n", 7_000_000_000)] {
             let policy = policy("10Gb/s", "  s: { match: [ { port: 1 } ] }\n", caps);
-            assert_eq!(ShaperConfig::parley(&policy, None, None).capacities[0].rx.bps(), expected, "{caps}");
+            assert_eq!(
+                ShaperConfig::parley(&policy, None, None).capacity(MachineId(0), Direction::Rx).bps(),
+                expected,
+                "{caps}"
+            );
         }
     }
 

@@ -4,16 +4,17 @@
 //!
 //! | type | contents |
 //! |---|---|
-//! | [`MachinePlan`] | the leaf services of one machine: shares, maxima, weights |
+//! | [`MachinePlan`] | the leaf services of one machine: guarantees, maxima, weights, committed rates |
 //! | [`ShaperConfig`] | the machine shapers of all machines: intervals, bursts, senders' weights, capacities |
 //! | [`ShaperParameters`] | the constants of machine shapers, and those of EyeQ |
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1 are three leaves of weight 1.
 
 mod config;
-mod leaf;
+mod flat;
+mod machine;
 mod parameters;
 
 pub use config::{ServiceShaper, ShaperConfig};
-pub use leaf::{LeafPlan, MachinePlan};
+pub use machine::{LeafPlan, LeafShare, MachinePlan};
 pub use parameters::{ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};

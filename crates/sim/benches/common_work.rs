@@ -24,16 +24,17 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::process::Command;
 use weir_document::Source as Text;
-use weir_latency::Load;
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_policy::{Policy, Sharing};
 use weir_scenario::Scenario;
+use weir_shaping::MachinePlan;
 use weir_sim::checkers::{self, Checkers};
 use weir_sim::{
     HostId, Observer, Options, ServiceIndex, ServiceShaper, ShaperConfig, Silent, SimTime, Source, Sources, Stop,
     SwitchId, World, simulate,
 };
 use weir_transport::{Parameters, dctcp};
+use weir_units::Load;
 use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
 use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, SizeDistribution, Spec, Transfers, mean_gap};
 
@@ -368,10 +369,16 @@ fn testbed(gbps: u64, shapers: bool) -> Result<Done> {
     world.compute_routes();
     world.set_jitter(SimTime::from_nanos(1200), 1);
     if shapers {
+        let plan = MachinePlan::of_list(
+            Sharing::Fill,
+            PerDirection::both(Bandwidth::from_gbps(10)),
+            &[PerDirection::default()],
+        );
+        let plan = std::sync::Arc::new(plan);
         world.set_shapers(ShaperConfig {
             sharing: Sharing::Fill,
             services: vec![ServiceShaper::default()],
-            capacities: vec![PerDirection::both(Bandwidth::from_gbps(10)); 90],
+            machines: vec![plan; 90],
             ..ShaperConfig::default()
         });
     }

@@ -103,7 +103,7 @@ impl<'a> Enforcer<'a> {
             for machine in (0..world.host_count() as u32).map(MachineId) {
                 let plan = MachinePlan::new(&self.policy, machine);
                 for ((_, index), leaf) in indices.iter().zip(&plan.leaves) {
-                    world.set_limit(HostId(machine.0), index, leaf.shares.tx.max);
+                    world.set_limit(HostId(machine.0), index, leaf.shares.tx.share.max);
                 }
             }
         }

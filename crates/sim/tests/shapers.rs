@@ -1,6 +1,6 @@
 //! Machine shapers in networks, against Parley's figures, with every checker on.
 
-use crate::support::shaped::{MARK, flow, parley, rates};
+use crate::support::shaped::{MARK, flow, list, parley, rates};
 use crate::support::{SIZES, delivered, queued, run};
 use weir_network::graph::{Discipline, LinkSpec, QueueSpec};
 use weir_policy::Share;
@@ -138,9 +138,10 @@ fn receivers_share_a_congested_link() {
 fn eyeq_levels() {
     let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
     let (mut world, hosts) = star(4, 2);
-    let mut config = parley(4, &[weight("1"), weight("2")]);
+    let capacities = PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) };
+    let of = |rx: Share| PerDirection { tx: Share::default(), rx };
+    let mut config = list(4, capacities, &[of(weight("1")), of(weight("2"))]);
     config.parameters = ShaperParameters::EYEQ;
-    config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
     config.transmit = Some(weir_shaping::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     let mut flows = vec![world.add_flow(flow(hosts[0], hosts[3], 0), &udp(None))];
@@ -182,9 +183,7 @@ fn marks_reach_transports_with_ecn() {
             let (mut world, hosts) = star(3, 1);
             if shaped {
                 // No capacity, no feedback: only the bits.
-                let mut config = parley(3, &[Share::default()]);
-                config.capacities = vec![PerDirection::both(Bandwidth::UNLIMITED); 3];
-                world.set_shapers(config);
+                world.set_shapers(list(3, PerDirection::both(Bandwidth::UNLIMITED), &[PerDirection::default()]));
             }
             let flows: Vec<FlowId> =
                 (0..2).map(|i| world.add_flow(flow(hosts[i], hosts[2], i as u32), transport)).collect();
@@ -210,11 +209,10 @@ fn marks_reach_transports_with_ecn() {
 fn eyeq_shares_sending() {
     let (mut world, hosts) = star(4, 2);
     let weight = |weight: &str| Share { weight: weight.parse().expect("a weight"), ..Share::default() };
-    let mut config = parley(4, &[Share::default(), Share::default()]);
+    let capacities = PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) };
+    let of = |tx: Share| PerDirection { tx, rx: Share::default() };
+    let mut config = list(4, capacities, &[of(weight("1")), of(weight("2"))]);
     config.parameters = ShaperParameters::EYEQ;
-    config.services[0].shares.tx = weight("1");
-    config.services[1].shares.tx = weight("2");
-    config.capacities = vec![PerDirection { tx: Bandwidth::from_mbps(9800), rx: Bandwidth::from_gbps(9) }; 4];
     config.transmit = Some(weir_shaping::InterfaceParameters::EYEQ_TRANSMIT);
     world.set_shapers(config);
     // Two receivers for the second service, so that no receiver throttles it.

@@ -13,7 +13,7 @@ use crate::model::{
 };
 use weir_alloc::Constraint;
 use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
-use weir_policy::Policy;
+use weir_policy::{Place, Policy};
 use weir_shaping::{LeafPlan, MachinePlan};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
@@ -41,7 +41,7 @@ impl AgentStatus {
     pub fn outline(policy: &Policy, machine: MachineId) -> Self {
         let here = policy.network().machine(machine);
         let rack = policy.network().rack(here.rack());
-        let bounds = weir_planning::latency_bounds(policy);
+        let bounds = weir_latency::plan::latency_bounds(policy);
         let latency = |leaf: ServiceId| {
             // A target above a service holds for it too, and a tighter one further down comes
             // first.
@@ -55,9 +55,9 @@ impl AgentStatus {
             })
         };
         let one = |leaf: &LeafPlan, direction: Direction| DirectionStatus {
-            guarantee: leaf.shares[direction].min,
-            rack_guarantee: leaf.rack_guarantee[direction],
-            maximum: leaf.shares[direction].max,
+            guarantee: leaf.shares[direction].share.min,
+            rack_guarantee: policy.share_at(leaf.service, Place::Rack(here.rack()), direction).min,
+            maximum: leaf.shares[direction].share.max,
             ..DirectionStatus::default()
         };
         let service = |leaf: &LeafPlan| ServiceStatus {

@@ -178,6 +178,26 @@ mod tests {
         assert_eq!(frames(&mut queue, &mut packets, &[0], 100), [100, 0]);
     }
 
+    /// The rates of backlogged services are those of the machine's plan, and so those that hosts enforce.
+    #[test]
+    fn backlogged_services_have_the_committed_rates_of_the_plan() {
+        for drawn in (0..100).map(weir_random_policies::draw_for_machines) {
+            let (policy, machine) = (&drawn.policy, MachineId(0));
+            let plan = weir_shaping::MachinePlan::new(policy, machine);
+            let tree = Arc::new(ShareTree::of_services(policy, Place::Machine(machine), Direction::Tx));
+            let mut queue = InterfaceShares::new(policy.machine_capacity(machine, Direction::Tx), tree);
+            let mut packets = Arena::default();
+            for service in 0..plan.leaves.len() as u8 {
+                let id = packet(&mut packets, 1500, service);
+                queue.push(&mut packets, ServiceIndex(service.into()), id);
+            }
+            queue.share();
+            let rates: Vec<u64> = queue.services.iter().map(|service| service.rate).collect();
+            let committed: Vec<u64> = plan.leaves.iter().map(|leaf| leaf.shares.tx.committed.bps().max(1)).collect();
+            assert_eq!(rates, committed, "seed {}", drawn.seed);
+        }
+    }
+
     #[test]
     fn weights_share_beside_any_set_of_services() {
         let services = [leaf("a", 1, "weight: 2"), leaf("b", 2, "weight: 5"), leaf("c", 3, "weight: 3")].join(", ");

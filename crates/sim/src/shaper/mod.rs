@@ -139,7 +139,7 @@ impl<O: Observer> World<O> {
     /// If the configuration is for another number of services or hosts.
     pub fn set_shapers(&mut self, config: ShaperConfig) {
         assert_eq!(config.services.len() + 1, self.service_count, "a shaper for each service");
-        assert_eq!(config.capacities.len(), self.hosts.len(), "a capacity for each host");
+        assert_eq!(config.machines.len(), self.hosts.len(), "a plan for each host");
         let now = self.now.instant();
         let count = self.hosts.len() * self.service_count;
         let shaping = &mut self.shaping;
@@ -156,7 +156,7 @@ impl<O: Observer> World<O> {
             let receive = meter(machine, Direction::Rx).expect("every shaper has an interface meter for receiving");
             Interface { receive, transmit: meter(machine, Direction::Tx) }
         };
-        shaping.interfaces = (0..config.capacities.len() as u32).map(interface).collect();
+        shaping.interfaces = (0..config.machines.len() as u32).map(interface).collect();
         shaping.weights = vec![Weight::ONE; count];
         for (index, service) in config.services.iter().enumerate() {
             for &(machine, weight) in &service.senders {
@@ -177,9 +177,8 @@ impl<O: Observer> World<O> {
             });
         }
         for (host, receivers) in shaping.receivers.chunks_mut(self.service_count).enumerate() {
-            let committed_rates = config.committed_rates(MachineId(host as u32));
-            for (receiver, committed) in receivers.iter_mut().zip(committed_rates) {
-                receiver.committed = committed;
+            for (receiver, leaf) in receivers.iter_mut().zip(config.shares(MachineId(host as u32), Direction::Rx)) {
+                receiver.committed = leaf.committed;
             }
         }
         let bursts: Vec<_> = config.services.iter().map(|service| service.burst).collect();

@@ -39,7 +39,7 @@ impl<O: Observer> World<O> {
         let committed = receiver.committed.min(receiver.limit);
         let interface = &mut shaping.interfaces[host.index()].receive;
         let config = &shaping.config;
-        let share = config.services[service.index()].share_at(MachineId(host.0), Direction::Rx);
+        let share = config.leaf_share(service.index(), MachineId(host.0), Direction::Rx).enforced();
         interface.reach(&receiver.meter, now, bytes, &share, receiver.limit, config.sharing);
         let received = interface.receive(&mut receiver.meter, now, bytes, capable, marked, committed);
         if policed.is_some() {
@@ -81,7 +81,8 @@ impl<O: Observer> World<O> {
         if !shaping.config.parameters.polices || shaping.strangers[host.index()] {
             return None;
         }
-        let limit = receiver.limit.min(shaping.config.services[service.index()].shares.rx.max);
+        let share = shaping.config.leaf_share(service.index(), MachineId(host.0), Direction::Rx).share;
+        let limit = receiver.limit.min(share.max);
         let limiters = &shaping.destinations[source.index() * self.service_count + service.index()];
         let is_stranger = limiters.get(host.0).is_none();
         let followed = if is_stranger { Bytes::ZERO } else { bytes };
@@ -124,7 +125,8 @@ impl<O: Observer> World<O> {
         for service in (0..self.service_count as u16 - 1).map(ServiceIndex) {
             let Some(share) = self.share_of(host, service, Direction::Rx) else { return };
             let receiver = &mut self.shaping.receivers[host.index() * self.service_count + service.index()];
-            let own = receiver.limit.min(self.shaping.config.services[service.index()].shares.rx.max);
+            let leaf = self.shaping.config.leaf_share(service.index(), MachineId(host.0), Direction::Rx);
+            let own = receiver.limit.min(leaf.share.max);
             if share < own {
                 receiver.meter.set_share(share);
             } else {

@@ -1,7 +1,9 @@
 //! Hosts with Parley's shapers, shared by the tests of shapers.
 
 use super::{SIZES, delivered, run};
+use std::sync::Arc;
 use weir_policy::{Share, Sharing};
+use weir_shaping::MachinePlan;
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowId, FlowSpec, HostId, ServiceShaper, ShaperConfig, SimTime, World};
 use weir_units::{Bandwidth, Bytes, PerDirection};
@@ -11,14 +13,18 @@ pub(crate) const MARK: Bytes = Bytes::new(80_000);
 
 /// Parley's shapers for services with these receive shares at each machine.
 pub(crate) fn parley(hosts: usize, shares: &[Share]) -> ShaperConfig {
-    let service = |&share: &Share| ServiceShaper {
-        shares: PerDirection { tx: Share::default(), rx: share },
-        ..ServiceShaper::default()
-    };
+    let capacities = PerDirection { tx: Bandwidth::from_gbps(10), rx: Bandwidth::from_mbps(9500) };
+    let shares: Vec<_> = shares.iter().map(|&share| PerDirection { tx: Share::default(), rx: share }).collect();
+    list(hosts, capacities, &shares)
+}
+
+/// Parley's shapers for services with these shares at each machine of these capacities.
+pub(crate) fn list(hosts: usize, capacities: PerDirection<Bandwidth>, shares: &[PerDirection<Share>]) -> ShaperConfig {
+    let plan = Arc::new(MachinePlan::of_list(Sharing::Fill, capacities, shares));
     ShaperConfig {
         sharing: Sharing::Fill,
-        services: shares.iter().map(service).collect(),
-        capacities: vec![PerDirection { tx: Bandwidth::from_gbps(10), rx: Bandwidth::from_mbps(9500) }; hosts],
+        services: vec![ServiceShaper::default(); shares.len()],
+        machines: vec![plan; hosts],
         ..ShaperConfig::default()
     }
 }
