@@ -53,7 +53,8 @@ pub use governed::{
     ShaperSettings, Stale,
 };
 pub use model::{
-    Application, Change, LabScenario, Measure, Measurement, NetworkEvent, Pattern, Scenario, ServiceTransfers, Traffic,
+    Application, Change, HostOrder, HostQueues, LabScenario, Measure, Measurement, NetworkEvent, Pattern, Scenario,
+    ServiceTransfers, Traffic,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

@@ -22,6 +22,7 @@ pub struct Scenario {
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
     pub(crate) graph: Arc<Graph>,
+    pub(crate) hosts: HostQueues,
     pub(crate) flow_groups: Vec<Traffic>,
     pub(crate) events: Vec<NetworkEvent>,
     pub(crate) measurement: Measurement,
@@ -30,6 +31,31 @@ pub struct Scenario {
     pub(crate) simulator_only: Option<String>,
     /// The reason why the simulator cannot run it, and its position.
     pub(crate) lab_only: Option<Diagnostic>,
+}
+
+/// The interfaces of hosts: their order, and how much of a flow waits there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostQueues {
+    /// The order of departures.
+    pub order: HostOrder,
+    /// The most bytes of a flow in its host. `None`: no limit in a FIFO; in fair interfaces two packets, or under a
+    /// policy as much as Linux allows.
+    pub flow_limit: Option<Bytes>,
+}
+
+/// The order of departures from a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostOrder {
+    /// Services in turn. A queue discipline of the network's own, such as pFabric, applies instead.
+    #[default]
+    Fair,
+    /// First in, first out.
+    Fifo {
+        /// The most bytes in the interface; `None` for unlimited.
+        buffer: Option<Bytes>,
+        /// A packet that may be marked is, when the interface holds more than this.
+        mark: Option<Bytes>,
+    },
 }
 
 impl Scenario {
@@ -48,6 +74,10 @@ impl Scenario {
     /// The network: the policy's, or the scenario's own.
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
+    }
+    /// The interfaces of its hosts.
+    pub fn hosts(&self) -> &HostQueues {
+        &self.hosts
     }
     /// The flow groups: the items of `traffic`, in file order, at least one.
     pub fn flow_groups(&self) -> &[Traffic] {

@@ -22,6 +22,7 @@ use crate::world::{Counters, World};
 use std::collections::VecDeque;
 use weir_network::Graph;
 use weir_network::graph::{Discipline, LinkSpec, Packets, Routing};
+use weir_scenario::{HostOrder, HostQueues};
 use weir_units::{Bytes, PerDirection, SimTime};
 
 /// A switch under construction.
@@ -65,7 +66,7 @@ impl<O: Observer> World<O> {
             jitter: Jitter::default(),
             spray: None,
             sizes,
-            short_host_queues: false,
+            flow_limit: None,
             service_count: services + 1,
             switches: Vec::new(),
             host_switch: Vec::new(),
@@ -115,7 +116,26 @@ impl<O: Observer> World<O> {
     /// may have as much in its host as Linux allows, about a millisecond's worth, and a short flow
     /// waits behind all of it.
     pub fn set_short_host_queues(&mut self) {
-        self.short_host_queues = true;
+        self.flow_limit = Some(0);
+    }
+
+    /// Chooses the order in the hosts' interfaces and how much of a flow waits there. Call it before the first event.
+    pub fn set_host_queues(&mut self, queues: &HostQueues) {
+        assert!(!self.started, "hosts are configured before the run");
+        if let HostOrder::Fifo { buffer, mark } = queues.order {
+            self.flow_limit = Some(u64::MAX);
+            for host in 0..self.hosts.len() {
+                let Host { interface, queue, .. } = self.hosts[host];
+                self.queues[queue as usize] = Queue::of(Discipline::Fifo);
+                let port = &mut self.ports[interface.index()];
+                let bytes = |size: Option<Bytes>| size.map_or(u64::MAX, Bytes::get);
+                let profile = self.profiles[port.profile as usize].with_queue(bytes(buffer), bytes(mark));
+                port.profile = known_profile(&mut self.profiles, profile);
+            }
+        }
+        if let Some(limit) = queues.flow_limit {
+            self.flow_limit = Some(limit.get());
+        }
     }
 
     /// Makes switches choose among shortest paths at random for every packet.

@@ -5,17 +5,21 @@
 //! passes arrivals to them.
 
 use crate::events::Event;
-use crate::flow::{Address, Life};
+use crate::flow::{Address, Life, OPEN};
 use crate::ids::{FlowId, HostId, PacketId};
 use crate::observer::Observer;
 use crate::packet::{CAPABLE, ECHO, Extension, Extensions, Kind, MARKED, Packet};
 use crate::timer::Fired;
 use crate::world::{Delivery, World};
 use weir_transport::{Ack, AckContent, Acknowledge, Arrival, SackBlock, Segment, Timeout};
+use weir_units::SimTime;
 
 impl<O: Observer> World<O> {
     /// Lets a flow send as much as its windows and its host allow.
     pub(crate) fn pump(&mut self, id: FlowId) {
+        if self.flows[id.index()].opening != OPEN {
+            return self.open(id);
+        }
         let frame = self.sizes.payload + self.sizes.headers;
         let mut throttled = false;
         loop {
@@ -26,7 +30,7 @@ impl<O: Observer> World<O> {
             // The first comparison saves the division of the second: two segments are always
             // allowed.
             let held = flow.in_host + u64::from(frame);
-            if held > 2 * u64::from(frame) && (self.short_host_queues || held > flow.sender.host_limit(frame)) {
+            if held > 2 * u64::from(frame) && held > self.flow_limit.unwrap_or_else(|| flow.sender.host_limit(frame)) {
                 throttled = true;
                 break;
             }
@@ -46,6 +50,57 @@ impl<O: Observer> World<O> {
         if flow.life == Life::Running && flow.packets == 0 && flow.sender.is_done() {
             self.settle(id);
         }
+    }
+
+    /// A flow without a connection sends the first packet of its handshake, unless that is under way.
+    #[cold]
+    fn open(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        if self.now >= flow.stop {
+            flow.opening = OPEN;
+            flow.timer.cancel();
+            return self.pump(id);
+        }
+        if !flow.timer.is_set() {
+            let due = self.now + flow.open_again();
+            if let Some(at) = flow.timer.set(due) {
+                self.events.push(at, Event::Timer(id));
+            }
+            self.send_handshake(id, self.now, true);
+        }
+    }
+
+    /// Sends a packet of a flow's handshake, to the receiver or back. It returns with the time `stamp` at which the
+    /// exchange began.
+    fn send_handshake(&mut self, id: FlowId, stamp: SimTime, to_receiver: bool) {
+        let flow = &mut self.flows[id.index()];
+        flow.packets += 1;
+        let address = flow.address;
+        let Address { from, to, hash, service, priority } = address;
+        let (from, to, hash) = if to_receiver { (from, to, hash) } else { (to, from, address.reverse_hash()) };
+        let mut packet = Packet::new(Kind::Handshake, self.sizes.headers, to, service);
+        packet.flow = id;
+        packet.hash = hash;
+        packet.priority = priority;
+        packet.stamp = stamp;
+        self.send(from, packet);
+    }
+
+    /// A packet of a handshake has arrived: the receiver replies, and the sender begins with data.
+    #[cold]
+    fn on_handshake(&mut self, packet: &Packet) {
+        let id = packet.flow;
+        let flow = &mut self.flows[id.index()];
+        flow.packets -= 1;
+        if packet.to == flow.address.to {
+            return self.send_handshake(id, packet.stamp, false);
+        }
+        if flow.opening != OPEN {
+            flow.opening = OPEN;
+            flow.timer.cancel();
+            flow.sender.on_open(self.now, self.now - packet.stamp);
+        }
+        self.go_on(id);
     }
 
     /// Appends `bytes` to a flow that stays open. Its transport must be a stream
@@ -107,6 +162,7 @@ impl<O: Observer> World<O> {
         match flow.timer.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Timer(id)),
+            Fired::Due if flow.opening != OPEN => self.open(id),
             Fired::Due => {
                 let all_in_host = flow.all_in_host(self.sizes.payload, self.sizes.headers);
                 if flow.sender.on_timer(self.now, all_in_host) == Timeout::Loss {
@@ -150,6 +206,7 @@ impl<O: Observer> World<O> {
                 }
             }
             Kind::Feedback => self.on_feedback(host, packet.feedback()),
+            Kind::Handshake => self.on_handshake(&packet),
         }
     }
 

@@ -201,11 +201,13 @@ impl<O: Observer> World<O> {
         let (buffer, mark, index, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
         let unsent = profile.bytes_in(out.backlog(self.now, profile, &self.records[port.index()]));
         let idle = !out.waking && out.free_at <= self.now;
+        // Most hosts drop nothing: the transports' backpressure bounds their queues.
+        let drops = !owned || buffer != u64::MAX;
         let (size, rank, priority) = {
             let packet = self.packets.get(id);
             (packet.size, packet.rank, packet.priority)
         };
-        if !idle && !owned {
+        if !idle && drops {
             let mut missing = self.missing(index, buffer, unsent, size);
             if missing > 0 && !self.queues[index].can_give_up(&self.packets, priority, rank, missing) {
                 return self.drop(port, id, false);
@@ -291,6 +293,10 @@ impl<O: Observer> World<O> {
         self.records[port.index()].dropped[usize::from(priority)].add(size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, size, held);
+        let packet = self.packets.get(id);
+        if self.ports[port.index()].owner().is_some() && packet.kind() == Kind::Segment {
+            self.flows[packet.flow.index()].in_host -= u64::from(size);
+        }
         if held {
             self.take_back(port, priority, size);
             if let Some(queue) = self.queues.get(self.ports[port.index()].queue as usize)

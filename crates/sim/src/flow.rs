@@ -47,10 +47,19 @@ pub struct Flow {
     pub(crate) retransmissions: u32,
     pub(crate) timeouts: u32,
     pub(crate) life: Life,
+    /// The number of packets that its handshake has sent; [`OPEN`] when it is complete, or where there is none.
+    pub(crate) opening: u8,
     pub(crate) receiving: Receiving,
     start: SimTime,
     deadline: Option<SimTime>,
+    /// The time after which the first packet of its handshake is repeated.
+    handshake: SimTime,
 }
+
+/// Doublings of a handshake's timeout: more than a day passes before the next, from a second on.
+const MOST_DOUBLINGS: u8 = 17;
+/// A connection that carries data.
+pub(crate) const OPEN: u8 = u8::MAX;
 
 /// The common fields of all packets of a flow; acknowledgements have the ends exchanged.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +131,7 @@ impl Flow {
             retransmissions: 0,
             timeouts: 0,
             life: Life::Running,
+            opening: if parameters.handshake().is_some() { 0 } else { OPEN },
             receiving: Receiving {
                 receiver: Receiver::new(parameters),
                 control: Extensions::NONE,
@@ -132,6 +142,7 @@ impl Flow {
             },
             start,
             deadline,
+            handshake: parameters.handshake().unwrap_or_default(),
         }
     }
 
@@ -171,6 +182,13 @@ impl Flow {
     pub(crate) fn all_in_host(&self, payload: u32, headers: u32) -> bool {
         let frame = u64::from(payload + headers);
         self.in_host > 0 && self.in_host.div_ceil(frame) * u64::from(payload) >= self.sender.flight()
+    }
+
+    /// Counts a packet of its handshake that is sent; returns the time until the next, doubled with each.
+    pub(crate) fn open_again(&mut self) -> SimTime {
+        let timeout = SimTime::from_picos(self.handshake.picos().saturating_mul(1 << self.opening.min(MOST_DOUBLINGS)));
+        self.opening = (self.opening + 1).min(OPEN - 1);
+        timeout
     }
 
     /// Whether its slot may be reused.

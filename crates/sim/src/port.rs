@@ -86,6 +86,11 @@ impl Profile {
         }
     }
 
+    /// The same link with another queue.
+    pub(crate) fn with_queue(&self, buffer: u64, mark: u64) -> Self {
+        Self::new(self.rate(), self.delay, buffer, mark)
+    }
+
     /// Whether a frame fits behind `wait` of backlog.
     #[inline]
     pub(crate) fn fits(&self, wait: SimTime, size: u32) -> bool {

@@ -160,6 +160,7 @@ impl<'a, O: Observer> Run<'a, O> {
             world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());
         }
+        world.set_host_queues(scenario.hosts());
         let source = |traffic: &Traffic| source(traffic, indices.as_ref());
         let shaped = scenario.enforcement() != Enforcement::None;
         let sources = Sources::new(scenario.flow_groups().iter().map(source).collect(), rng.random(), headers);

@@ -125,8 +125,8 @@ pub struct World<O> {
     /// Random numbers for packets under spraying.
     pub(crate) spray: Option<Jitter>,
     pub(crate) sizes: Packets,
-    /// Hosts take two frames of a flow at most.
-    pub(crate) short_host_queues: bool,
+    /// The most bytes of a flow in its host; `None` for the transport's limit.
+    pub(crate) flow_limit: Option<u64>,
     /// Number of service indices at the hosts, control traffic's included.
     pub(crate) service_count: usize,
     pub(crate) switches: Vec<Switch>,
@@ -170,7 +170,7 @@ impl<O: Observer> World<O> {
             start: spec.start.max(self.now),
             deadline: spec.deadline,
             line_rate: self.rate(self.interface(spec.from)),
-            round_trip: self.round_trip(&spec),
+            round_trip: if parameters.handshake().is_some() { None } else { self.round_trip(&spec) },
             sprayed: self.spray.is_some(),
         };
         if parameters.has_agents() {

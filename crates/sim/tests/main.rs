@@ -7,6 +7,7 @@ mod crowds;
 mod disciplines;
 mod enforcement;
 mod engine;
+mod hosts;
 mod policer;
 mod queueing;
 mod random_policies;

@@ -287,7 +287,7 @@ fn short_slowdown(queue: QueueSpec, transport: Parameters) -> f64 {
     world.compute_routes();
     let sizes = Builtin::WebSearch.sizes();
     let wire = sizes.mean_wire_bytes(Framing::new(1460, 40).expect("sizes"));
-    let load = weir_latency::Load::from_fraction(0.6).expect("a load");
+    let load = weir_units::Load::from_fraction(0.6).expect("a load");
     let gap = mean_gap(load, Bandwidth::from_gbps(240), wire).expect("a gap");
     let hosts = Hosts::first(24).expect("hosts");
     let random = Random::new(hosts.clone(), hosts, Arrivals::Poisson, gap, sizes).expect("a workload");

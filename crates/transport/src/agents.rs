@@ -46,6 +46,8 @@ pub enum PacketKind {
     Acknowledgement,
     /// A message: a control field without data ([`Message`]).
     Message,
+    /// A packet of a flow's handshake.
+    Handshake,
     /// A packet of no flow.
     Other,
 }

@@ -211,7 +211,13 @@ impl Congestion for Window {
     fn common(parameters: &Parameters) -> tcp::Common {
         // The least timeout is the most: it is fixed.
         let rto = Rto::new(parameters.rto, parameters.rto, parameters.rto);
-        tcp::Common { rto, dup_thresh: tcp::NO_FAST_RETRANSMIT, receive_window: tcp::UNLIMITED, restart_segments: 0 }
+        tcp::Common {
+            rto,
+            dup_thresh: tcp::NO_FAST_RETRANSMIT,
+            receive_window: tcp::UNLIMITED,
+            restart_segments: 0,
+            handshake: None,
+        }
     }
     #[inline]
     fn window(&self) -> u64 {

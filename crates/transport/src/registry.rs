@@ -24,6 +24,10 @@ pub(crate) trait Machine {
     fn shortest_timeout(_parameters: &Self::Parameters) -> Option<SimTime> {
         None
     }
+    /// The time after which an unanswered handshake is repeated; `None` without one.
+    fn handshake(_parameters: &Self::Parameters) -> Option<SimTime> {
+        None
+    }
     /// Only transports with agents make them.
     fn agent(_parameters: &Self::Parameters, _port: u32, _rate: Bandwidth) -> PortAgent {
         unreachable!("this transport has no port agents")
@@ -33,6 +37,8 @@ pub(crate) trait Machine {
         Vec::new()
     }
     fn new(parameters: &Self::Parameters, connection: &Connection) -> Self;
+    /// Only flows with a handshake are opened by one.
+    fn on_open(&mut self, _now: SimTime, _round_trip: SimTime) {}
     fn poll(&mut self, now: SimTime) -> Option<Segment>;
     fn on_ack(&mut self, now: SimTime, ack: &Ack<'_>);
     fn timer(&self) -> SimTime;
@@ -93,6 +99,14 @@ macro_rules! registry {
                     $(Self::$variant(parameters) => {
                         <crate::$module::Sender as Machine>::shortest_timeout(parameters)
                     })*
+                }
+            }
+
+            /// The time after which the first packet of an unanswered handshake is repeated, doubled with each
+            /// repetition; `None` if flows begin with data.
+            pub fn handshake(&self) -> Option<SimTime> {
+                match self {
+                    $(Self::$variant(parameters) => <crate::$module::Sender as Machine>::handshake(parameters),)*
                 }
             }
 
@@ -205,6 +219,11 @@ pub fn variants() -> &'static [&'static Record] {
 }
 
 impl Sender {
+    /// The handshake of [`Parameters::handshake`] is complete and took `round_trip`; comes before the first
+    /// [`Self::poll`].
+    pub fn on_open(&mut self, now: SimTime, round_trip: SimTime) {
+        each!(&mut self.0, machine => machine.on_open(now, round_trip))
+    }
     /// The next packet, if one may go now.
     #[inline]
     pub fn poll(&mut self, now: SimTime) -> Option<Segment> {

@@ -50,7 +50,7 @@ fn examples_are_the_defaults() {
 fn every_key_is_read() {
     let ms = SimTime::from_millis;
     let tcp = "initial-window: 4\nmin-rto: 1ms\ninitial-rto: 2ms\nmax-rto: 3ms\nreceive-window: 1MB\ndup-thresh: 9\n\
-               delayed-ack: 1\nack-delay: 5ms\nidle-restart: off\n";
+               delayed-ack: 1\nack-delay: 5ms\nidle-restart: off\nhandshake: on\n";
     let common = weir_transport::tcp::Parameters {
         initial_window: 4,
         min_rto: ms(1),
@@ -61,6 +61,7 @@ fn every_key_is_read() {
         delayed_ack: 1,
         ack_delay: ms(5),
         idle_restart: false,
+        handshake: true,
     };
     let expected = Parameters::NewReno(newreno::Parameters { tcp: common.clone() });
     assert_eq!(parse("newreno", tcp), Ok(expected));

@@ -6,9 +6,11 @@
 
 mod enforcement;
 mod events;
+mod hosts;
 mod traffic;
 
 pub use events::{EVENT, SERVICE_EVENT};
+pub use hosts::HOST_QUEUES;
 pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
 
 pub(crate) use enforcement::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, STALE_KEYWORDS};
@@ -155,6 +157,7 @@ pub static UNDER_POLICY: Record = Record {
             "The properties of links and ports between the policy's racks.",
             "links: { delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }",
         ),
+        hosts::HOSTS_KEY,
         TRANSPORT_KEY,
         Key::required(
             "traffic",
@@ -198,6 +201,7 @@ pub static WITH_NETWORK: Record = Record {
             "Hosts, switches and links.",
             "network: { topology: star, hosts: 8, host-link: { rate: 10Gb/s } }",
         ),
+        hosts::HOSTS_KEY,
         TRANSPORT_KEY,
         Key::required(
             "traffic",

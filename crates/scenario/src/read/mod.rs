@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `files` | the source of policies and tables; other inputs of a reader |
 //! | `policy` | references to a policy |
+//! | `hosts` | `hosts:` |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `redis` | real servers and their clients, for the lab alone |
@@ -20,6 +21,7 @@
 mod control;
 mod events;
 mod files;
+mod hosts;
 mod names;
 mod overload;
 mod policy;
@@ -145,6 +147,7 @@ impl<F: Files> Reader<'_, F> {
         };
         let graph = graph?;
         let policy = base.as_ref().map(|base| &base.policy);
+        let hosts = self.host_queues(root.get("hosts"), graph.packets);
         let names = Names::new(&graph, policy.map(|policy| policy.network()));
         let transport = self.transport(root.get("transport"));
         let (traffic, applications) = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
@@ -175,6 +178,7 @@ impl<F: Files> Reader<'_, F> {
             },
             duration: duration.value()?,
             graph,
+            hosts: hosts?,
             flow_groups: traffic.into_iter().map(|read| read.traffic).collect(),
             events,
             measurement: measurement?,
@@ -297,6 +301,9 @@ fn simulator_only(
     let timing = BrokerSettings { fabric: governed.brokers.fabric, ..BrokerSettings::default() };
     if governed.enforcement == Enforcement::Parley && governed.brokers != timing {
         return Some("its agents' brokers have Parley's timing, and `brokers` sets another".to_owned());
+    }
+    if root.get("hosts").is_some() {
+        return Some("it sets the order in hosts' interfaces, and the lab's hosts have Linux's".to_owned());
     }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());

@@ -196,6 +196,7 @@ impl<O: Observer> World<O> {
             Kind::Segment => PacketKind::Data,
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
+            Kind::Handshake => PacketKind::Handshake,
             Kind::Datagram | Kind::Feedback => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, port, control };

@@ -38,6 +38,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weir_control::wire::{Key, Message};
 use weir_control::{
     FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, INTERVALS, Input, LimitRule, MeterReading, Output,
     RackBroker, RackBrokerConfig, Stale,
@@ -45,7 +46,6 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_scenario::{BrokerSet, BrokerSettings};
 use weir_units::{Duration, Instant, MachineId, SimTime};
-use weir_wire::{Key, Message};
 
 /// The key that tags simulated datagrams. A simulation has no attackers, so the key only has to be
 /// nonzero.
@@ -182,7 +182,7 @@ impl Brokers {
     /// Passes a datagram to the broker of the host that it arrived at.
     pub fn on_delivery<O: Observer>(&mut self, delivery: &Delivery, world: &mut World<O>) {
         self.exchange.received += 1;
-        match weir_wire::decode(&delivery.bytes, &self.key) {
+        match weir_control::wire::decode(&delivery.bytes, &self.key) {
             Ok(message) => self.take(delivery.to.index(), &message, world),
             Err(_) => self.exchange.refused += 1,
         }
@@ -255,7 +255,7 @@ impl Brokers {
 
     /// Sends a message to the other machines of the rack.
     fn broadcast<O: Observer>(&mut self, index: usize, message: &Message, world: &mut World<O>) {
-        let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
+        let bytes: Arc<[u8]> = weir_control::wire::encode(message, &self.key).into();
         let policy = Arc::clone(&self.policy);
         let network = policy.network();
         let rack = network.machine(MachineId(index as u32)).rack();
@@ -269,7 +269,7 @@ impl Brokers {
         if from == to {
             self.take(to, message, world);
         } else {
-            self.put_on_wire(from, to, weir_wire::encode(message, &self.key).into(), world);
+            self.put_on_wire(from, to, weir_control::wire::encode(message, &self.key).into(), world);
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Kind {
     Ack,
     /// The message of a port agent to an end of a flow; its control field is an [`Extension`].
     Message,
+    /// A packet of a flow's handshake, to the receiver or back.
+    Handshake,
     /// A control datagram; its bytes are an [`Extension`].
     Datagram,
     /// Feedback of a receiver to a sender ([`Packet::feedback`]).
@@ -136,14 +138,15 @@ impl Packet {
             0 => Kind::Segment,
             1 => Kind::Ack,
             2 => Kind::Message,
-            3 => Kind::Datagram,
+            3 => Kind::Handshake,
+            4 => Kind::Datagram,
             _ => Kind::Feedback,
         }
     }
     /// Whether it belongs to a flow.
     #[inline]
     pub(crate) fn is_of_flow(&self) -> bool {
-        self.flags >> KIND_SHIFT <= Kind::Message as u8
+        self.flags >> KIND_SHIFT <= Kind::Handshake as u8
     }
     /// A packet that carries feedback to `to`. It needs no extension: its fields take the place of
     /// a segment's.
@@ -291,12 +294,15 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in [Kind::Segment, Kind::Ack, Kind::Message, Kind::Datagram, Kind::Feedback] {
+        for kind in [Kind::Segment, Kind::Ack, Kind::Message, Kind::Handshake, Kind::Datagram, Kind::Feedback] {
             let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);
             assert_eq!(packet.kind(), kind);
-            assert_eq!(packet.is_of_flow(), matches!(kind, Kind::Segment | Kind::Ack | Kind::Message));
+            assert_eq!(
+                packet.is_of_flow(),
+                matches!(kind, Kind::Segment | Kind::Ack | Kind::Message | Kind::Handshake)
+            );
             assert!(packet.has(MARKED) && !packet.has(CAPABLE) && !packet.has(ECHO));
         }
     }

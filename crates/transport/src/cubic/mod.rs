@@ -86,6 +86,7 @@ pub static PARAMETERS: Record = Record {
         tcp::DELAYED_ACK,
         tcp::ACK_DELAY,
         tcp::IDLE_RESTART,
+        tcp::HANDSHAKE,
     ],
 };
 

@@ -284,7 +284,13 @@ impl Congestion for NoWindow {
         // longest.
         let max = SimTime::from_secs(60).max(parameters.min_rto);
         let rto = Rto::new(parameters.min_rto, SimTime::from_secs(1), max);
-        tcp::Common { rto, dup_thresh: parameters.dup_thresh, receive_window: tcp::UNLIMITED, restart_segments: 0 }
+        tcp::Common {
+            rto,
+            dup_thresh: parameters.dup_thresh,
+            receive_window: tcp::UNLIMITED,
+            restart_segments: 0,
+            handshake: None,
+        }
     }
     fn window(&self) -> u64 {
         tcp::UNLIMITED

@@ -9,7 +9,8 @@
 //! | `reno` | slow start and additive increase | RFC 5681, 3465 |
 //! | `parameters` | common parameters | |
 //!
-//! The connection is taken as established: the first segment leaves at the flow's start.
+//! The connection is taken as established: the first segment leaves at the flow's start. With `handshake`, a backend
+//! exchanges a packet of headers first ([`crate::Parameters::handshake`]), whose round trip is the first sample.
 //!
 //! Loss recovery:
 //! - an acknowledgement is a duplicate if it reports new selective data (RFC 6675 §2); the first
@@ -50,7 +51,8 @@ mod tests;
 pub(crate) use congestion::{Common, Congestion, DUP_THRESH, NO_FAST_RETRANSMIT, Progress, UNLIMITED};
 pub use parameters::Parameters;
 pub(crate) use parameters::{
-    ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, IDLE_RESTART, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO, RECEIVE_WINDOW,
+    ACK_DELAY, DELAYED_ACK, DUP_THRESH_KEY, HANDSHAKE, IDLE_RESTART, INITIAL_RTO, INITIAL_WINDOW, MAX_RTO, MIN_RTO,
+    RECEIVE_WINDOW,
 };
 
 use crate::api::{Ack, Connection, Segment, Timeout};
@@ -209,6 +211,14 @@ impl<C: Congestion> Machine for Sender<C> {
 
     fn shortest_timeout(parameters: &C::Parameters) -> Option<SimTime> {
         Some(C::common(parameters).rto.shortest())
+    }
+    fn handshake(parameters: &C::Parameters) -> Option<SimTime> {
+        C::common(parameters).handshake
+    }
+
+    fn on_open(&mut self, now: SimTime, round_trip: SimTime) {
+        self.rto.sample(round_trip);
+        self.idle_since = now;
     }
 
     fn new(parameters: &C::Parameters, connection: &Connection) -> Self {

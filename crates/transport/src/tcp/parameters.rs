@@ -36,6 +36,8 @@ pub struct Parameters {
     /// Whether a connection that was idle for a retransmission timeout returns towards its initial
     /// window: yes (RFC 5681 §4.1; Linux's `tcp_slow_start_after_idle`).
     pub idle_restart: bool,
+    /// Whether a handshake precedes the first segment: no, the connection is taken as established.
+    pub handshake: bool,
 }
 
 impl Default for Parameters {
@@ -50,6 +52,7 @@ impl Default for Parameters {
             delayed_ack: 2,
             ack_delay: SimTime::from_millis(40),
             idle_restart: true,
+            handshake: false,
         }
     }
 }
@@ -112,6 +115,14 @@ pub(crate) const IDLE_RESTART: Key = Key::optional(
     "idle-restart: on",
 );
 
+pub(crate) const HANDSHAKE: Key = Key::optional(
+    "handshake",
+    SWITCH,
+    "Whether a flow begins with TCP's handshake: a packet of headers to the receiver and one back, sent again after \
+     initial-rto, before the first data. off: connections are taken as established. The lab's always have one.",
+    "handshake: on",
+);
+
 impl Parameters {
     /// Reads the keys above.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Self {
@@ -128,6 +139,7 @@ impl Parameters {
         reader.number("delayed-ack", &mut read.delayed_ack);
         reader.time("ack-delay", &mut read.ack_delay);
         reader.switch("idle-restart", &mut read.idle_restart);
+        reader.switch("handshake", &mut read.handshake);
         for (key, value) in [("min-rto", read.min_rto), ("initial-rto", read.initial_rto)] {
             if value > read.max_rto {
                 let span = reader.span(if reader.has(key) { key } else { "max-rto" });
@@ -161,6 +173,7 @@ impl Parameters {
             dup_thresh: self.dup_thresh,
             receive_window: self.receive_window,
             restart_segments: if self.idle_restart { self.initial_window } else { 0 },
+            handshake: self.handshake.then_some(self.initial_rto),
         }
     }
 
