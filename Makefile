@@ -18,7 +18,7 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak policies policies-lab maxima test-realtime build install uninstall format \
-        lint unit test-edt faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+        lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,10 @@ lint: format   ## Format and lints, warnings refused
 test-edt:      ## Tests of tools/edt/tests on Debian's own kernel, emulated by qemu: TESTS=words, LIMIT=seconds
 	@./tools/setup.sh edt
 	@CARGO="$(CARGO)" ./tools/edt/run $(TESTS)
+
+crosscheck:    ## The simulator beside ns-3, the same flows: completion times by size (FLOWS=2000; some minutes)
+	@./tools/setup.sh crosscheck
+	@CARGO="$(CARGO)" ./tools/crosscheck/run $(FLOWS)
 
 faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SEED=n a fabric's, SEEDS=n runs more
 	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the missing packages for building, testing and the demo if it may; otherwise names the missing packages and
-# the command to install them. A second run installs nothing. With `edt`, also the packages for `make test-edt`.
+# the command to install them. A second run installs nothing. With `edt` or `crosscheck`, also the packages of that
+# make target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 # Requirements: a check of each, and its Debian package. clang depends on libclang, with which bindgen reads the C
 # headers.
-build=() lab=() edt=()
+build=() lab=() edt=() ns3=()
 command -v cc    >/dev/null || build+=(gcc)
 command -v clang >/dev/null || build+=(clang)
 [ -e /usr/include/bpf/bpf_helpers.h ] || build+=(libbpf-dev)
@@ -31,9 +32,14 @@ if [ "${1:-}" = edt ]; then
     command -v qemu-system-x86_64 >/dev/null || edt+=(qemu-system-x86)
     busybox --list 2>/dev/null | grep -qx cpio || edt+=(busybox-static)
 fi
+if [ "${1:-}" = crosscheck ]; then
+    command -v c++ >/dev/null || ns3+=(g++)
+    command -v pkg-config >/dev/null || ns3+=(pkg-config)
+    pkg-config --exists libns3.37-core 2>/dev/null || ns3+=(libns3-dev)
+fi
 
-if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]})) -gt 0 ]; then
-    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" "${edt[@]}" | grep . | sort -u)
+if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${build[@]}" "${lab[@]}" "${edt[@]}" "${ns3[@]}" | grep . | sort -u)
     installer=none sudo=()
     if command -v apt-get >/dev/null; then
         if [ "$(id -u)" = 0 ]; then installer=apt; elif sudo -n true 2>/dev/null; then installer=apt sudo=(sudo); fi
@@ -43,7 +49,7 @@ if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]})) -gt 0 ]; then
         "${sudo[@]}" apt-get update -qq
         DEBIAN_FRONTEND=noninteractive "${sudo[@]}" \
             apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-    elif [ $((${#build[@]} + ${#edt[@]})) -gt 0 ]; then
+    elif [ $((${#build[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then
         fail "missing: ${missing[*]} (names of Debian packages)" "sudo apt-get install ${missing[*]}"
     else
         # Building works without these; the tests that need them report that and are skipped.

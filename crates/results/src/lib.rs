@@ -74,6 +74,6 @@ pub use page::page;
 pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};
-pub use summary::{Percentile, Summary};
+pub use summary::{Percentile, Summary, percentile_of};
 pub use sweep::{Outcome, PointSummary};
 pub use sweep_page::sweep_page;
