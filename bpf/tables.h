@@ -325,9 +325,8 @@ struct weir_feedback_arrival {
 };
 
 /*
- * Events, counted by each CPU. User space takes names and comments from here: `feedback_failed` is
- * the key in the status and the metric weir_kernel_feedback_failed_total, with its comment as help
- * text.
+ * Events, counted by each CPU. The status and the metrics have the same names and descriptions
+ * (crates/status/src/counters.rs): `feedback_failed` is weir_kernel_feedback_failed_total there.
  */
 struct weir_counts {
 	u64 feedback_failed;       /* Feedback that could not be built or sent. */

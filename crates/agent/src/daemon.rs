@@ -29,13 +29,13 @@ use std::net::{SocketAddr, TcpListener};
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
+use weir_control::wire::Message;
 use weir_control::{Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, RuntimeLimit};
 use weir_fabric::{FromFabric, Session};
 use weir_linux::settings::{self, ControlSettings};
 use weir_linux::shaper::Backend;
 use weir_observe::{Publisher, server};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, PerDirection};
-use weir_wire::Message;
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
     let what = what.into();
@@ -285,7 +285,7 @@ impl Daemon {
     }
 
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
-        match weir_wire::decode(datagram, &self.config.runtime_config.keys) {
+        match weir_control::wire::decode(datagram, &self.config.runtime_config.keys) {
             Ok(message) => match message.rack_input() {
                 // Limits of the fabric broker arrive by the session, which verifies its
                 // certificate: every machine has the key here.
@@ -364,7 +364,7 @@ impl Daemon {
 
     async fn broadcast(&mut self, message: &Message) {
         let RuntimeConfig { policy, peers, keys, .. } = &self.config.runtime_config;
-        let datagram = weir_wire::encode(message, keys.signing());
+        let datagram = weir_control::wire::encode(message, keys.signing());
         for (machine, address) in peers {
             if let Err(error) = self.socket.send_to(&datagram, address).await {
                 self.datagrams.unsent += 1;

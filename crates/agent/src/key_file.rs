@@ -1,8 +1,8 @@
 //! The shared keys on disk.
 //!
 //! A key file has a key in each line, of which the first signs and all verify
-//! ([`weir_wire::Keys`]). [`create`] makes a new one with one key that only its owner can read; a
-//! file that other users can read is refused ([`weir_state::secret`]). [`turn`] changes it by one
+//! ([`weir_control::wire::Keys`]). [`create`] makes a new one with one key that only its owner can read; a
+//! file that other users can read is refused ([`weir_fabric::state::secret`]). [`turn`] changes it by one
 //! step of a rotation.
 //!
 //! Worked example: `old` becomes `old, new` by [`Step::Add`], `new, old` by [`Step::Turn`] and `new`
@@ -11,8 +11,8 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use weir_state::secret::{self, SecretError};
-use weir_wire::{KeyError, Keys};
+use weir_control::wire::{KeyError, Keys};
+use weir_fabric::state::secret::{self, SecretError};
 
 /// More than this is not a key file: four keys with a line of remarks each.
 const LONGEST: u64 = 4096;

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use weir_control::wire::Keys;
 use weir_policy::Policy;
 use weir_units::MachineId;
-use weir_wire::Keys;
 
 /// The policy and keys of this machine. A reload replaces them as a whole.
 #[derive(Debug, Clone)]
@@ -27,6 +27,6 @@ pub trait Source {
     /// The configuration in the files now; an error names the file, the position, the cause and the
     /// solution.
     fn runtime_config(&self) -> Result<RuntimeConfig, String>;
-    /// An epoch above all earlier ones, for a broker that begins anew (see `weir_state::epoch`).
+    /// An epoch above all earlier ones, for a broker that begins anew (see `weir_fabric::state::epoch`).
     fn next_epoch(&self) -> io::Result<u64>;
 }

@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 use weir_control::{MeterReading, RackBroker};
+use weir_fabric::state::replace;
 use weir_linux::attachment::Attachment;
+use weir_linux::readings::Counts;
 use weir_observe::Publisher;
-use weir_state::replace;
-use weir_status::{AgentStatus, KernelCounters, Status, Strangers, TimerCounters};
+use weir_status::{AgentStatus, EventCounters, KernelCounters, Status, Strangers, TimerCounters};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// The facts of one period.
@@ -199,9 +200,45 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
     }
     status.drops_unattributed = kernel.drops_unattributed;
     status.kernel = Some(KernelCounters {
-        events: kernel.counts,
+        events: events(&kernel.counts),
         timer: TimerCounters { ticks_late: kernel.timer.late, fallbacks: kernel.timer.fallbacks },
     });
+}
+
+/// The kernel's counts of events. The compiler refuses a count without a counter, and the reverse.
+fn events(counts: &Counts) -> EventCounters {
+    let &Counts {
+        feedback_failed,
+        feedback_accepted,
+        feedback_forged,
+        feedback_replayed,
+        feedback_unclassified,
+        destinations_full,
+        other_version,
+        foreign,
+        misdirected,
+        unknown_peer,
+        peer_rate_exceeded,
+        spoofed,
+        beyond_horizon,
+        requests_limited,
+    } = counts;
+    EventCounters {
+        feedback_failed,
+        feedback_accepted,
+        feedback_forged,
+        feedback_replayed,
+        feedback_unclassified,
+        destinations_full,
+        other_version,
+        foreign,
+        misdirected,
+        unknown_peer,
+        peer_rate_exceeded,
+        spoofed,
+        beyond_horizon,
+        requests_limited,
+    }
 }
 
 /// Reports the traffic of services: in all, and its rates since the reading of a period ago.
@@ -256,4 +293,18 @@ pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> 
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_status::Counters;
+
+    #[test]
+    fn events_have_the_names_and_descriptions_of_the_header() {
+        let mut described = Vec::new();
+        events(&Counts::default()).each(&mut |name, help, _| described.push((name, help.trim())));
+        let in_header: Vec<_> = Counts::default().each().iter().map(|(name, help, _)| (*name, *help)).collect();
+        assert_eq!(described, in_header);
+    }
 }

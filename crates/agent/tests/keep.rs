@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use weir_agent::host::{Host, HostContext};
 use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, RuntimeConfig, Source, host};
+use weir_control::wire::{Key, Keys};
 use weir_control::{LimitRule, RackBrokerConfig, RuntimeLimit};
 use weir_linux::interface::Interface;
 use weir_linux::loader::InterfaceDatapath;
@@ -19,7 +20,6 @@ use weir_linux::requirements::{Purpose, check};
 use weir_linux::settings::{self, ControlSettings};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
-use weir_wire::{Key, Keys};
 
 /// A fault in a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

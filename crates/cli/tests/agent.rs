@@ -10,13 +10,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use weir_control::wire::Key;
 use weir_control::{Demand, UsageReport, UsageRow};
 use weir_linux::netns::Netns;
 use weir_linux::shaper::{self, Possible};
 use weir_policy::Policy;
 use weir_status::Status;
 use weir_units::{Bandwidth, MachineId, ServiceId};
-use weir_wire::Key;
 
 #[test]
 fn sigterm_restores_the_host() {
@@ -183,20 +183,20 @@ fn datagrams_that_are_not_genuine_are_counted_and_ignored() {
         last: ServiceId(u32::MAX),
         rows: vec![UsageRow { service: ServiceId(0), tx: demand, rx: Demand::default() }],
     };
-    let genuine = weir_wire::encode(&report(1, digest, 5).into(), &key);
+    let genuine = weir_control::wire::encode(&report(1, digest, 5).into(), &key);
     let other_key = Key::new([7; 32]).expect("a key");
     let mut version = genuine.clone();
     version[4] = 9;
     let datagrams = [
         genuine.clone(),
         genuine.clone(),
-        weir_wire::encode(&report(1, digest, 4).into(), &key),
-        weir_wire::encode(&report(1, digest, 6).into(), &other_key),
+        weir_control::wire::encode(&report(1, digest, 4).into(), &key),
+        weir_control::wire::encode(&report(1, digest, 6).into(), &other_key),
         genuine[..30].to_vec(),
         version,
         b"GET / HTTP/1.1\r\n".to_vec(),
-        weir_wire::encode(&report(7, digest, 6).into(), &key),
-        weir_wire::encode(&report(1, digest ^ 1, 6).into(), &key),
+        weir_control::wire::encode(&report(7, digest, 6).into(), &key),
+        weir_control::wire::encode(&report(1, digest ^ 1, 6).into(), &key),
     ];
     pair.m2
         .run(|| {

@@ -13,8 +13,8 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use weir_control::UsageReport;
+use weir_control::wire::Key;
 use weir_units::{MachineId, ServiceId};
-use weir_wire::Key;
 
 /// Service `a` is UDP on port 5001 with this machine maximum.
 fn limited(text: &str) -> String {
@@ -217,7 +217,7 @@ fn keys_change_under_traffic_and_nothing_is_refused() {
         last: ServiceId(u32::MAX),
         rows: vec![],
     };
-    let datagram = weir_wire::encode(&report.into(), &old);
+    let datagram = weir_control::wire::encode(&report.into(), &old);
     let send = || UdpSocket::bind("10.78.0.2:0").and_then(|socket| socket.send_to(&datagram, "10.78.0.1:30565"));
     // The kernel detaches the programs of the agent that has ended after some time: until then it drops these.
     wait_for("what the old key signed to be refused", 10, || {

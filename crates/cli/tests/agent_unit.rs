@@ -402,7 +402,7 @@ fn unauthenticated_limits_and_a_closed_log_change_nothing() {
         rows: vec![weir_control::RateRow { service, rates }],
     };
     let keys = weir_agent::key_file::read(&pair.key).expect("keys");
-    let datagram = weir_wire::encode(&limits.into(), keys.signing());
+    let datagram = weir_control::wire::encode(&limits.into(), keys.signing());
     let socket = pair.m2.run(|| UdpSocket::bind("10.78.0.2:0")).expect("inside").expect("bound");
     socket.send_to(&datagram, "10.78.0.1:30565").expect("sent");
     wait_for("it to be counted", 10, || status()["counters"]["datagrams_misdirected"] == 1);

@@ -19,6 +19,7 @@ mod policy_update;
 pub mod rack_broker;
 pub mod rate;
 pub mod report;
+pub mod wire;
 
 pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
 pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};

@@ -15,7 +15,7 @@
 use weir_units::ServiceId;
 
 /// Bytes of rows in one datagram: 1280, which every IPv6 path carries unfragmented, less 40 of
-/// IPv6, 8 of UDP, at most 46 of header and 16 of tag (`weir-wire` defines the layout).
+/// IPv6, 8 of UDP, at most 46 of header and 16 of tag (`wire` defines the layout).
 pub const ROW_BYTES: usize = 1_170;
 
 /// The most rows in one datagram: the shortest row has 7 bytes.

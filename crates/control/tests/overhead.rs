@@ -7,13 +7,13 @@
 //! weir-control --test overhead -- --nocapture` prints the figures.
 
 use std::sync::Arc;
+use weir_control::wire::{Key, Message};
 use weir_control::{
     FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, MeterReading, Output, RackBroker,
     RackBrokerConfig,
 };
 use weir_policy::Policy;
 use weir_units::{Bytes, Duration, Instant, MachineId, PerDirection};
-use weir_wire::{Key, Message};
 
 const SERVICES: u64 = 1_000;
 const HEADERS: usize = 14 + 4 + 40 + 8;
@@ -32,7 +32,7 @@ fn policy(machines: u32) -> Arc<Policy> {
 
 fn on_the_wire(message: impl Into<Message>) -> u64 {
     let key = Key::new([3; 32]).expect("a key");
-    (weir_wire::encode(&message.into(), &key).len() + HEADERS) as u64
+    (weir_control::wire::encode(&message.into(), &key).len() + HEADERS) as u64
 }
 
 /// One period of a broker whose services all send and receive a few Mb/s.

@@ -6,7 +6,7 @@
 mod interface;
 mod version;
 
-use bindgen::callbacks::{AttributeInfo, DeriveInfo, IntKind, ParseCallbacks};
+use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -102,15 +102,9 @@ impl ParseCallbacks for Callbacks {
         let derives: &[&str] = match of.name {
             // Holds a pointer.
             "weir_bytes" => &[],
-            COUNTERS => &["bytemuck::Pod", "bytemuck::Zeroable", "serde::Serialize", "serde::Deserialize"],
             _ => &["bytemuck::Pod", "bytemuck::Zeroable"],
         };
         derives.iter().map(|derive| (*derive).to_owned()).collect()
-    }
-
-    fn add_attributes(&self, of: &AttributeInfo<'_>) -> Vec<String> {
-        // A status file of an older agent lacks newer counters.
-        if of.name == COUNTERS { vec!["#[serde(default)]".to_owned()] } else { Vec::new() }
     }
 
     /// BINDGEN_EXTRA_CLANG_ARGS and the like.

@@ -4,11 +4,13 @@ use crate::figure::Figure;
 use crate::unit::{Dimension, Unit};
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_latency::{BurstBound, Load, Quantile};
+use weir_latency::BurstBound;
 use weir_policy::{Demands, Policy};
 use weir_results::Percentile;
 use weir_scenario::Scenario;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, RackId, ServiceId};
+use weir_units::{
+    Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, MachineId, Quantile, RackId, ServiceId,
+};
 
 /// The size of a run: enough to see the result, or the paper's if that is practical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

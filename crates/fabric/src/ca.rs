@@ -15,13 +15,13 @@
 //! P-256.
 
 use crate::identity::IdentityFiles;
+use crate::state::secret::{self, SecretError};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use weir_state::secret::{self, SecretError};
 
 /// More than this is no key.
 const LONGEST_KEY: u64 = 64 * 1024;

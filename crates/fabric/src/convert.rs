@@ -6,7 +6,7 @@
 //! itself checks what depends on the policy, such as whether a service exists.
 //!
 //! A part must also fit a rack datagram, since a rack leader relays limits in its rack
-//! (`weir-wire`).
+//! (`weir_control::wire`).
 //!
 //! Worked example: a demand of 10 Gb/s to the bit is refused, since its quantised rate is
 //! 9,999,941,632 b/s.
@@ -74,7 +74,7 @@ fn rows<R>(
         }
         taken.push(row);
     }
-    if !weir_wire::rows_fit(ServiceId(first), &taken) {
+    if !weir_control::wire::rows_fit(ServiceId(first), &taken) {
         return Err(Malformed::Size(rows.len()));
     }
     Ok(taken)

@@ -19,6 +19,7 @@ use crate::counters::Counters;
 use crate::identity::{Identity, IdentityError, IdentityFiles};
 use crate::proto::fabric_server::FabricServer;
 use crate::service::Service;
+use crate::state::epoch;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,6 @@ use tracing::info;
 use weir_control::FabricBrokerConfig;
 use weir_observe::Publisher;
 use weir_policy::Policy;
-use weir_state::epoch;
 use weir_units::Duration;
 use work::Daemon;
 

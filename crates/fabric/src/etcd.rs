@@ -21,6 +21,7 @@ use crate::etcd::proto::{
     Compare, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
     PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use crate::state::secret;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +30,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
-use weir_state::secret;
 
 /// The deadline of a request: half of the shortest lease that etcd grants.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

@@ -15,13 +15,13 @@
 //! Worked example: a certificate with the DNS names `m1` and `m1.example.org` is valid for the
 //! machine `m1`.
 
+use crate::state::secret::{self, SecretError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_state::secret::{self, SecretError};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;

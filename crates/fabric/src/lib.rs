@@ -32,6 +32,7 @@ mod failure;
 pub mod identity;
 mod service;
 pub mod session;
+pub mod state;
 mod status;
 mod streams;
 pub mod url;

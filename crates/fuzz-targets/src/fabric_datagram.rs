@@ -2,6 +2,7 @@
 
 use crate::rack_datagram::{POLICY, SELF, datagram, key, untagged};
 use weir_control::rate::rounded;
+use weir_control::wire::{Message, decode, encode};
 use weir_control::{
     FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitsRelay, MeterReading, Output, RackBroker,
     RackBrokerConfig, RackLimits, RackReport, RateRow,
@@ -9,7 +10,6 @@ use weir_control::{
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Instant, MachineId, PerDirection, RackId, ServiceId,
 };
-use weir_wire::{Message, decode, encode};
 
 /// Takes `data` as a datagram and as a message that still needs its tag, as
 /// [`crate::rack_datagram()`] does; the seeds are of the fabric's kinds. Returns whether either

@@ -3,11 +3,11 @@
 use crate::fabric_datagram::take;
 use crate::rack_datagram::{POLICY, key};
 use prost::Message as _;
+use weir_control::wire::{Message, decode, encode};
 use weir_control::{LimitsRelay, RackLimits, RackReport, RateRow};
 use weir_fabric::convert;
 use weir_fabric::proto::{FromBroker, FromLeader, from_broker, from_leader};
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, RackId, ServiceId};
-use weir_wire::{Message, decode, encode};
 
 /// Takes `data` as a leader's message and as the fabric broker's. Returns whether either is taken.
 ///

@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 use weir_control::parts::ROWS_PER_PART;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::rate::{QuantisedRate, rounded};
+use weir_control::wire::{DecodeError, Key, Message, decode, encode};
 use weir_control::{Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, UsageReport, UsageRow};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
-use weir_wire::{DecodeError, Key, Message, decode, encode};
 
 /// The broker under test is the first machine's, so that all others of its rack are peers.
 pub(crate) const SELF: MachineId = MachineId(0);

@@ -3,8 +3,8 @@
 use crate::refusal::acts_on_a_terminal;
 use std::io::BufReader;
 use weir_latency::trace::ReadError;
-use weir_latency::{Quantile, Tag, Trace, TraceError, TraceQueue};
-use weir_units::{Bandwidth, Duration};
+use weir_latency::{Tag, Trace, TraceError, TraceQueue};
+use weir_units::{Bandwidth, Duration, Quantile};
 
 /// Services that a trace may name; a service's tag is its index.
 const SERVICES: [&str; 3] = ["a", "web.search", "b"];

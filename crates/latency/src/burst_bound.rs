@@ -48,7 +48,8 @@
 //! 0.75.
 
 use crate::error::{LatencyError, finite};
-use crate::fraction::{IdleTime, Load};
+use crate::idle_time::IdleTime;
+use weir_units::Load;
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// Billionths of a nanosecond in a second times bits in a byte: what `byte / (bit/s)` is in
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn inverses_keep_the_target() {
         let target = Duration::from_millis(20);
-        assert_eq!(A.largest_load(TEN_GBPS, target), Load::from_fraction(0.617));
+        assert_eq!(A.largest_load(TEN_GBPS, target), Ok(Load::from_fraction(0.617).expect("a load")));
         assert_eq!(A.smallest_capacity(load(0.5), target), Ok(Bandwidth::from_mbps(640)));
         let least = Duration::from_nanos(37_500_001);
         assert_eq!(A.smallest_capacity(load(0.8), target), Err(LatencyError::NoCapacity { target, least }));
@@ -288,7 +289,10 @@ mod tests {
     fn nothing_takes_no_time() {
         let nothing = BurstBound { burst: Burst::default(), message: Bytes::ZERO };
         assert_eq!(nothing.completion_time(TEN_GBPS, load(0.5)), Ok(Duration::ZERO));
-        assert_eq!(nothing.largest_load(TEN_GBPS, Duration::from_secs(1)), Load::from_billionths(999_999_999));
+        assert_eq!(
+            nothing.largest_load(TEN_GBPS, Duration::from_secs(1)),
+            Ok(Load::from_billionths(999_999_999).expect("a load"))
+        );
         assert_eq!(nothing.smallest_capacity(load(0.5), Duration::ZERO), Ok(Bandwidth::from_bps(1)));
     }
 

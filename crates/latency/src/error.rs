@@ -1,14 +1,13 @@
 //! [`LatencyError`]: the reason why there is no result.
 
-use weir_units::{Bandwidth, Duration};
+use weir_units::{Bandwidth, Duration, FractionError};
 
 /// The reason why a completion time, a load or a capacity cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum LatencyError {
-    /// A load or a quantile that is not strictly between 0 and 1, or closer to either than one
-    /// billionth.
-    #[error("{0} is not strictly between 0 and 1")]
-    Fraction(f64),
+    /// A load or a quantile that is not strictly between 0 and 1.
+    #[error(transparent)]
+    Fraction(#[from] FractionError),
     /// A capacity of zero, or without limit: no queue has it.
     #[error("a capacity is a finite rate above zero, not {0}")]
     Capacity(Bandwidth),

@@ -10,6 +10,8 @@
 //! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
 //! | [`trace`](mod@trace) | a quantile of the completion times in a trace | arrivals as measured, one FIFO queue |
 //!
+//! [`plan`] derives capacity, load and burst of a service's messages from a policy.
+//!
 //! All three count queues that lose nothing. [`BurstBound::buffer`] is the buffer for which the bound's
 //! assumption holds, and [`retransmission`] what a loss adds otherwise.
 //!
@@ -28,8 +30,8 @@
 //! Worked example, the target above at 10 Gb/s:
 //!
 //! ```
-//! use weir_latency::{Burst, BurstBound, Load, Mm1, Quantile};
-//! use weir_units::{Bandwidth, Bytes, Duration};
+//! use weir_latency::{Burst, BurstBound, Mm1};
+//! use weir_units::{Bandwidth, Bytes, Duration, Load, Quantile};
 //!
 //! let (capacity, target) = (Bandwidth::from_gbps(10), Duration::from_millis(20));
 //! let typical = Mm1::new(Bytes::new(1_000_000), Quantile::P99)?;
@@ -46,13 +48,13 @@
 
 pub mod burst_bound;
 mod error;
-mod fraction;
+mod idle_time;
 pub mod mm1;
+pub mod plan;
 pub mod retransmission;
 pub mod trace;
 
 pub use burst_bound::{Burst, BurstBound};
 pub use error::LatencyError;
-pub use fraction::{Load, Quantile};
 pub use mm1::Mm1;
 pub use trace::{Tag, Trace, TraceError, TraceQueue};

@@ -24,8 +24,9 @@
 //! queueing network models".
 
 use crate::error::{LatencyError, finite};
-use crate::fraction::{IdleTime, Load, Quantile};
+use crate::idle_time::{IdleTime, mean_times};
 use weir_units::{Bandwidth, Bytes, Duration};
+use weir_units::{Load, Quantile};
 
 /// Nanoseconds in a second times bits in a byte: what `byte / (bit/s)` is in nanoseconds.
 const NANOS_FOR_BYTE_AT_1_BPS: u128 = 8_000_000_000;
@@ -94,7 +95,7 @@ impl Mm1 {
     /// The quantile's time at an idle queue of 1 bit/s, in billionths of a nanosecond.
     fn work(&self) -> Result<u128, LatencyError> {
         let one = u128::from(self.mean_message.get()) * NANOS_FOR_BYTE_AT_1_BPS;
-        one.checked_mul(self.quantile.mean_times()).ok_or(LatencyError::OutOfRange)
+        one.checked_mul(mean_times(self.quantile)).ok_or(LatencyError::OutOfRange)
     }
 }
 
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn the_requirement_of_the_paper() {
         let target = Duration::from_millis(20);
-        assert_eq!(p99().largest_load(TEN_GBPS, target), Load::from_billionths(815_793_192));
+        assert_eq!(p99().largest_load(TEN_GBPS, target), Ok(Load::from_billionths(815_793_192).expect("a load")));
         // 4.605170186 · 8 Mbit / (20 ms · 0.2) = 9.210340372 Gb/s
         assert_eq!(p99().smallest_capacity(load(0.8), target), Ok(Bandwidth::from_bps(9_210_340_372)));
     }

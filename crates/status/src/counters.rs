@@ -4,7 +4,6 @@
 //! the metric's help.
 
 use serde::{Deserialize, Serialize};
-use weir_datapath::abi::Counts;
 
 /// Counters with their names and descriptions.
 pub trait Counters {
@@ -86,6 +85,40 @@ counters! {
 }
 
 counters! {
+    /// Events in the kernel's programs: `struct weir_counts` of `bpf/tables.h`.
+    EventCounters {
+        /// Feedback that could not be built or sent.
+        feedback_failed,
+        /// Feedback that was applied.
+        feedback_accepted,
+        /// Feedback whose tag no key verifies.
+        feedback_forged,
+        /// Feedback not newer than the last: replayed, duplicated or reordered.
+        feedback_replayed,
+        /// Feedback about packets of no service of this host.
+        feedback_unclassified,
+        /// Feedback of a destination that got no entry because the table was full.
+        destinations_full,
+        /// Control datagrams of another version of the protocol.
+        other_version,
+        /// Datagrams to the control port that are not of the protocol.
+        foreign,
+        /// Brokers' datagrams to an address that is not the agent's.
+        misdirected,
+        /// Brokers' datagrams from a host outside the rack.
+        unknown_peer,
+        /// Brokers' datagrams beyond the rate of one machine.
+        peer_rate_exceeded,
+        /// Tenants' packets in the form of control traffic, dropped.
+        spoofed,
+        /// Packets dropped because their departure was beyond the horizon (`edt`).
+        beyond_horizon,
+        /// Feedback requests beyond the limit of one tick, without feedback.
+        requests_limited,
+    }
+}
+
+counters! {
     /// The meters' timer in the kernel.
     TimerCounters {
         /// Expiries of the meters' timer that were skipped because it was late.
@@ -95,13 +128,13 @@ counters! {
     }
 }
 
-/// The kernel's counters of the interface. Events are named and described in `bpf/tables.h` (`struct weir_counts`).
+/// The kernel's counters of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelCounters {
     /// Events in the programs.
     #[serde(flatten)]
-    pub events: Counts,
+    pub events: EventCounters,
     /// The timer.
     #[serde(flatten)]
     pub timer: TimerCounters,
@@ -109,9 +142,7 @@ pub struct KernelCounters {
 
 impl Counters for KernelCounters {
     fn each(&self, give: &mut dyn FnMut(&'static str, &'static str, u64)) {
-        for (name, help, value) in self.events.each() {
-            give(name, help, value);
-        }
+        self.events.each(give);
         self.timer.each(give);
     }
 }

@@ -52,7 +52,9 @@ mod rate;
 pub mod read;
 mod strangers;
 
-pub use counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters, TimerCounters};
+pub use counters::{
+    AgentCounters, Counters, EventCounters, FabricCounters, KernelCounters, SessionCounters, TimerCounters,
+};
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, Mode, ServiceStatus,
     SessionState, Status, VERSION,

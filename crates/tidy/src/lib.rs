@@ -11,6 +11,7 @@
 //! | [`wording`] | descriptions without a noun, names of tests that are clauses, aliases of keys |
 //! | [`length`] | lines above 120 columns, C functions above 70 lines, files above 700 lines, module docs above 45 |
 //! | [`links`] | links and paths of the tree that lead nowhere |
+//! | [`arrows`] | dependencies between crates against the direction of the layers |
 //! | [`messages`] | quoted messages in docs/operations.md that no source has |
 //!
 //! The length of Rust functions is clippy's `too_many_lines`, with the same bound; an exception is
@@ -18,6 +19,7 @@
 //!
 //! Worked example: `docs/policy.md:7: 131 columns, at most 120`.
 
+pub mod arrows;
 pub mod length;
 pub mod links;
 pub mod messages;

@@ -5,7 +5,7 @@ use weir_tidy::links::Links;
 use weir_tidy::terms::Terms;
 use weir_tidy::tree::File;
 use weir_tidy::wording::Wording;
-use weir_tidy::{length, messages, tree};
+use weir_tidy::{arrows, length, messages, tree};
 
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -43,6 +43,12 @@ fn links_and_paths_lead_somewhere() {
 fn descriptions_and_tests_are_named_by_nouns_and_results() {
     let wording = Wording::default();
     refuse(|file| wording.check(file));
+}
+
+#[test]
+fn dependencies_follow_the_layers() {
+    let found = arrows::check(&files());
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]

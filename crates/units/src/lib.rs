@@ -11,12 +11,14 @@
 //! | [`Duration`], [`Instant`] | nanoseconds, `u64` | 584 years |
 //! | [`SimTime`] | picoseconds, `u64` | 213 days |
 //! | [`Weight`] | thousandths, `u32` | 0.001 to 1,000,000 |
+//! | [`Load`], [`Quantile`] | billionths, `u32` | above 0, below 1 |
 //!
 //! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since `B` stands for bytes.
 
 mod bandwidth;
 mod bytes;
 mod decimal;
+mod fraction;
 mod ids;
 mod sim_time;
 mod time;
@@ -25,6 +27,7 @@ mod weight;
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use decimal::QuantityError;
+pub use fraction::{BILLION, FractionError, Load, Quantile};
 pub use ids::{ContentionPoint, Direction, MachineId, PerDirection, PerPoint, RackId, ServiceId};
 pub use sim_time::SimTime;
 pub use time::{Duration, Instant};

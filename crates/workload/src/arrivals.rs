@@ -16,7 +16,7 @@
 
 use crate::Rng;
 use crate::error::{SpecError, SpecResult};
-use weir_latency::Load;
+use weir_units::Load;
 use weir_units::{Bandwidth, SimTime};
 
 /// The distribution of gaps between arrivals around their mean.

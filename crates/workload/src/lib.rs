@@ -36,7 +36,7 @@
 //! Worked example, three flows at 60 % of four senders' links:
 //!
 //! ```
-//! use weir_latency::Load;
+//! use weir_units::Load;
 //! use weir_units::{Bandwidth, MachineId, SimTime};
 //! use weir_workload::{Arrivals, Builtin, Framing, Hosts, Random, Spec, Workload, mean_gap};
 //!

@@ -17,7 +17,7 @@ pub struct AgentConfig {
     pub source: Box<dyn Source>,
     /// The interface to shape.
     pub interface: String,
-    /// Higher than at any earlier start, see [`weir_state::epoch`].
+    /// Higher than at any earlier start, see [`weir_fabric::state::epoch`].
     pub epoch: u64,
     /// The broker's times.
     pub broker: RackBrokerConfig,

@@ -1,6 +1,6 @@
 //! Datagrams that do not reach the broker.
 
-use weir_wire::DecodeError;
+use weir_control::wire::DecodeError;
 
 /// Datagrams that did not reach the broker, by reason.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

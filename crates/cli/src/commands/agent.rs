@@ -17,12 +17,12 @@ use tracing_subscriber::EnvFilter;
 use weir_agent::{AgentConfig, AgentError, DEFAULT_PORT, RuntimeConfig, Source, host, key_file};
 use weir_control::{RackBrokerConfig, Stale};
 use weir_document::Diagnostic;
+use weir_fabric::state::epoch;
 use weir_fabric::{BrokerUrl, IdentityFiles, SessionConfig, SessionError};
 use weir_linux::loader::LoaderError;
 use weir_linux::requirements::{self, Purpose};
 use weir_linux::shaper::{Backend, ShaperError};
 use weir_policy::Policy;
-use weir_state::epoch;
 use weir_units::{Duration, MachineId};
 
 /// The options.

@@ -12,9 +12,9 @@ use crate::report_files::{ReportArgs, ReportFiles};
 use crate::{input, json, shaper_remarks, text};
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
-use weir_latency::Load;
-use weir_planning::{gaps, queue};
+use weir_latency::plan::{gaps, queue};
 use weir_policy::Policy;
+use weir_units::Load;
 use weir_units::{Bandwidth, ContentionPoint, Duration};
 
 /// The options.
@@ -207,12 +207,12 @@ fn write(
         .write(policy, level, cap)
         .map_err(|error| error.hint(format!("{} would keep every target", weir_policy::cap_text(level, cap))))?;
     // The queue stays the same: only the loads have changed.
-    let points = weir_planning::points(&changed, changed.caps());
+    let points = weir_latency::plan::points(&changed, changed.caps());
     let points: Vec<_> = points.into_iter().filter(|point| choices.judges(point.point)).collect();
     let low = !points.iter().any(|point| point.exceeds(most));
-    let overloads = weir_planning::overloads(&changed, Some(most));
+    let overloads = weir_latency::plan::overloads(&changed, Some(most));
     let gaps = |service: &ServicePlan| {
-        let points = weir_planning::points_of(&changed, changed.caps(), service.id).into_iter();
+        let points = weir_latency::plan::points_of(&changed, changed.caps(), service.id).into_iter();
         let points: Vec<_> = points.filter(|point| choices.judges(point.point)).collect();
         gaps(&changed, service.id, &service.needs, &overloads, &points)
     };

@@ -7,9 +7,9 @@
 //! Worked example: 61.7 % of 80 Gb/s is 49.36 Gb/s at the rack; the interfaces then carry at most 49.36 %.
 
 use super::model::NeededCap;
-use weir_latency::Load;
-use weir_planning::{Point, points};
+use weir_latency::plan::{Point, points};
 use weir_policy::{Policy, cap_text};
+use weir_units::Load;
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection};
 
 /// The order in which caps are computed.

@@ -1,7 +1,7 @@
 //! The estimates of all methods, for each service with a latency target.
 //!
 //! Approach: one queue for each service: the slowest capacity and the highest load on its way (see
-//! [`weir_planning`]), unless the command line overrides them. Every method estimates the same three
+//! [`weir_latency::plan`]), unless the command line overrides them. Every method estimates the same three
 //! values for it. The deciding method gives the highest load of the network; the lowest such
 //! load of all services gives the caps. The premises of the bound are checked against the network.
 
@@ -11,15 +11,15 @@ use super::network::PlannedNetwork;
 use super::trace::Traced;
 use crate::error::CommandError;
 use crate::text;
-use weir_latency::{Burst, BurstBound, LatencyError, Load, Mm1, Quantile};
-use weir_planning::points::name as point_name;
-use weir_planning::queue::{self, CapacityFrom};
-use weir_planning::{
+use weir_latency::plan::points::name as point_name;
+use weir_latency::plan::queue::{self, CapacityFrom};
+use weir_latency::plan::{
     Overload, Point, every_packet_has_a_service, gaps, maxima, overloads, points, points_of, port_needs,
 };
+use weir_latency::{Burst, BurstBound, LatencyError, Mm1};
 use weir_policy::{LatencyTarget, Policy};
 use weir_shaping::ShaperConfig;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, Load, Quantile, ServiceId};
 
 /// The options of the plan.
 #[derive(Debug, Clone)]
@@ -289,7 +289,7 @@ fn assumptions(policy: &Policy, id: ServiceId, points: &[Point], choices: &Choic
             .to_owned(),
         "no packet is lost: every port on its way can queue what these times count".to_owned(),
     ];
-    let evenly = points.iter().any(|point| point.bound == weir_planning::Bound::Evenly);
+    let evenly = points.iter().any(|point| point.bound == weir_latency::plan::Bound::Evenly);
     if evenly && choices.load.is_none() {
         lines.push(
             "the traffic of a rack's uplink is spread evenly over its machines, and no other traffic loads them"

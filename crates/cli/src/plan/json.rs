@@ -3,8 +3,8 @@
 use super::model::{Estimate, Found, NeededCap, Plan, ServicePlan};
 use crate::text;
 use serde_json::{Value, json};
-use weir_latency::Load;
-use weir_planning::{Gap, Point, PortNeed};
+use weir_latency::plan::{Gap, Point, PortNeed};
+use weir_units::Load;
 use weir_units::{Bandwidth, Duration};
 
 /// The whole plan. Loads are parts of 1; `null` is 100 %, or no estimate if there is a `…_why`.
@@ -44,7 +44,7 @@ fn service(service: &ServicePlan) -> Value {
         "service": service.path,
         "message_bytes": service.target.message.get(),
         "p99_ns": service.target.p99.nanos(),
-        "kept": service.verdict() == weir_planning::Verdict::Kept,
+        "kept": service.verdict() == weir_latency::plan::Verdict::Kept,
         "verdict": service.verdict().name(),
         "unproven": service.doubts(),
         "by": service.by.name(),

@@ -1,6 +1,6 @@
 //! `weir plan`: from latency targets to capacities and caps.
 //!
-//! `weir-planning` computes the contention points of messages and their highest loads.
+//! `weir_latency::plan` computes the contention points of messages and their highest loads.
 //!
 //! | module | does |
 //! |---|---|

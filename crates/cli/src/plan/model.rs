@@ -1,10 +1,10 @@
 //! The content of a plan: for each service with a latency target, its queue and the estimates.
 
 use super::network::Timer;
-use weir_latency::{Burst, Load};
-use weir_planning::{Gap, Point, PortNeed, Verdict};
+use weir_latency::Burst;
+use weir_latency::plan::{Gap, Point, PortNeed, Verdict};
 use weir_policy::LatencyTarget;
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Duration, Load, PerDirection, ServiceId};
 
 /// The method for a completion time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -4,10 +4,10 @@ use super::caps;
 use super::model::{Method, Plan, ServicePlan};
 use super::print;
 use crate::text;
-use weir_latency::{BurstBound, Load, Mm1, Quantile};
-use weir_planning::in_rows;
+use weir_latency::plan::in_rows;
+use weir_latency::{BurstBound, Mm1};
 use weir_report::{Axis, Chart, Marker, Page, Reference, Series, Table, Unit};
-use weir_units::Duration;
+use weir_units::{Duration, Load, Quantile};
 
 /// Points of a curve: a third of a per cent apart.
 const STEPS: u32 = 300;
@@ -125,7 +125,7 @@ fn estimates(service: &ServicePlan) -> Table {
 fn buffers(service: &ServicePlan) -> Table {
     let mut table = Table::new().text("buffer of each port at").text("direction").number("needed").number("stated");
     for (need, directions) in print::buffer_rows(service) {
-        let name = weir_planning::points::name(need.point).to_owned();
+        let name = weir_latency::plan::points::name(need.point).to_owned();
         table.row([name, directions.to_owned(), need.needed.to_string(), print::stated(need)]);
     }
     table
@@ -142,7 +142,7 @@ fn points(plan: &Plan) -> Table {
     for (point, directions) in in_rows(&plan.points) {
         let cap = plan.caps.iter().find(|needed| needed.point == point.point);
         table.row([
-            weir_planning::points::name(point.point).to_owned(),
+            weir_latency::plan::points::name(point.point).to_owned(),
             directions.to_owned(),
             text::rate(point.capacity),
             print::load(point.load),

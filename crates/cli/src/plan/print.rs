@@ -6,9 +6,9 @@ use super::write::ChangedLine;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use std::io;
-use weir_latency::Load;
-use weir_planning::{Bound, Point, PortNeed, Verdict, in_rows};
+use weir_latency::plan::{Bound, Point, PortNeed, Verdict, in_rows};
 use weir_units::Duration;
+use weir_units::Load;
 
 /// A load in per cent, at most two decimals; a full point has 100 %.
 pub(crate) fn load(load: Option<Load>) -> String {
@@ -152,7 +152,7 @@ pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     for (point, directions) in in_rows(&plan.points) {
         let style = if point.bound == Bound::Nothing { Style::Limited } else { Style::Plain };
         table.styled([
-            (weir_planning::points::name(point.point).to_owned(), Style::Plain),
+            (weir_latency::plan::points::name(point.point).to_owned(), Style::Plain),
             (directions.to_owned(), Style::Plain),
             (text::rate(point.capacity), Style::Plain),
             (load(point.load), style),
@@ -236,7 +236,7 @@ fn print_buffers(service: &ServicePlan, ui: &mut Ui) -> io::Result<()> {
     for (need, directions) in buffer_rows(service) {
         let style = if need.is_met() { Style::Plain } else { Style::Limited };
         table.styled([
-            (weir_planning::points::name(need.point).to_owned(), Style::Plain),
+            (weir_latency::plan::points::name(need.point).to_owned(), Style::Plain),
             (directions.to_owned(), Style::Plain),
             (need.needed.to_string(), Style::Plain),
             (stated(need), style),

@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use weir_document::Suggester;
 use weir_latency::trace::{ReadError, Watch as WatchRows};
-use weir_latency::{Load, Quantile, Tag, Trace, TraceError, TraceQueue};
+use weir_latency::{Tag, Trace, TraceError, TraceQueue};
 use weir_policy::Policy;
-use weir_units::{Bandwidth, Duration};
+use weir_units::{Bandwidth, Duration, Load, Quantile};
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 18;

@@ -7,9 +7,9 @@ use crate::world::World;
 use std::cell::Cell;
 use std::collections::HashMap;
 use weir_control::rack_broker::LOWEST_LIMIT;
+use weir_control::wire::DecodeError;
 use weir_control::{Demand, Mode, NetworkReading, RackBroker, RuntimeLimit, Stale, UsageReport};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Instant, MachineId, PerDirection, RackId};
-use weir_wire::DecodeError;
 
 /// The true demands in one machine's report of a round.
 type ReportedDemands = Vec<PerDirection<Demand>>;

@@ -16,10 +16,10 @@ use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use weir_control::wire::{Key, Message};
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig, UsageReport};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, RackId, ServiceId};
-use weir_wire::{Key, Message};
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -313,7 +313,7 @@ impl World {
             Event::Deliver { machine, from, datagram } => {
                 let cut_off = self.machines[machine].partition != self.machines[from].partition;
                 if self.machines[machine].broker.is_some() && !cut_off {
-                    match weir_wire::decode(&datagram, &self.key) {
+                    match weir_control::wire::decode(&datagram, &self.key) {
                         Ok(Message::Usage(report)) => self.drive(machine, Some(report), checkers)?,
                         Ok(other) => return Err(format!("a message that no broker sent: {other:?}")),
                         Err(error) => checkers.rejected(&datagram, error)?,
@@ -471,7 +471,7 @@ impl World {
     }
 
     fn broadcast(&mut self, from: usize, report: &UsageReport) {
-        let datagram = weir_wire::encode(&report.clone().into(), &self.key);
+        let datagram = weir_control::wire::encode(&report.clone().into(), &self.key);
         for machine in (0..MACHINES).filter(|machine| *machine != from) {
             let faulty = self.faulty;
             let mut chance = |p: f64| faulty && self.rng.random_bool(p);

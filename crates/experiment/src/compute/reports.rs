@@ -11,10 +11,10 @@
 use super::ComputeError;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use weir_control::wire::{Key, Message};
 use weir_control::{Input, MeterReading, Output, RackBroker, RackBrokerConfig, RackReport, UsageReport};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection};
-use weir_wire::{Key, Message};
 
 /// Ethernet header and frame check 18 B, preamble and gap 20 B, IPv4 20 B, UDP 8 B: the overhead of
 /// a datagram on a link.
@@ -49,7 +49,7 @@ pub(super) fn size_of_rows(services: u32) -> Result<u64, ComputeError> {
 /// The bytes of a message on a link.
 fn on_the_wire(message: &Message) -> usize {
     let key = Key::new([1; 32]).unwrap_or_else(|_| unreachable!("the key is not zero"));
-    weir_wire::encode(message, &key).len() + HEADERS
+    weir_control::wire::encode(message, &key).len() + HEADERS
 }
 
 /// The reports of a broker.

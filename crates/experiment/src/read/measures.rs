@@ -6,11 +6,11 @@ use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Window};
 use std::sync::Arc;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
-use weir_latency::{Burst, BurstBound, Load, Quantile};
+use weir_latency::{Burst, BurstBound};
 use weir_policy::{Demands, Policy};
 use weir_results::Percentile;
 use weir_scenario::{Enforcement, Scenario};
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, MachineId, Quantile, ServiceId};
 
 /// Millionths of the whole in a hundredth of a per cent, which percentiles count in.
 const MILLIONTHS_IN_PERCENTILE: u64 = 100;

@@ -11,6 +11,7 @@ mod tests;
 use super::orders::Orders;
 use super::{ClusterConfig, ClusterEvent};
 use crate::etcd::{EtcdSession, Failed, If, KeyValue, PATIENCE};
+use crate::state::epoch;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
@@ -18,7 +19,6 @@ use std::pin::pin;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tracing::{debug, info, warn};
-use weir_state::epoch;
 
 /// The pause after all members of etcd were tried.
 const PAUSE: Duration = Duration::from_millis(500);

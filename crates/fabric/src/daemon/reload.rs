@@ -9,11 +9,11 @@ use super::{EPOCH_FILE, read_policy};
 use crate::clock::now_s;
 use crate::cluster::ClusterEvent;
 use crate::identity::Identity;
+use crate::state::epoch;
 use std::sync::Arc;
 use tracing::{info, warn};
 use weir_control::FabricBroker;
 use weir_policy::Policy;
-use weir_state::epoch;
 
 /// Why policies are not in force.
 #[derive(Debug, Default)]

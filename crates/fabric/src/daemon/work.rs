@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::identity::Identity;
 use crate::proto::{self, from_broker::Message};
 use crate::service::{Event, StreamId, Verdict};
+use crate::state::replace;
 use crate::status::{self, Around};
 use crate::streams::Streams;
 use std::net::SocketAddr;
@@ -19,7 +20,6 @@ use tokio::sync::mpsc::error::TrySendError;
 use tracing::{debug, info, warn};
 use weir_control::{FabricBroker, FabricInput, FabricOutput};
 use weir_policy::Policy;
-use weir_state::replace;
 use weir_units::{Duration, Instant, MachineId};
 
 pub(super) struct Daemon {

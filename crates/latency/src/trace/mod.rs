@@ -32,9 +32,9 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use crate::fraction::Load;
 use std::fmt;
 use std::ops::ControlFlow;
+use weir_units::Load;
 use weir_units::{Bandwidth, Duration};
 
 pub use queue::TraceQueue;

@@ -26,7 +26,7 @@
 //! Source: the work process of a single-server queue (Lindley's recursion); Parley §2.1.
 
 use super::{LOOK, Tag, Trace, TraceError, Watch};
-use crate::fraction::{BILLION, Load, Quantile};
+use weir_units::{BILLION, Load, Quantile};
 use weir_units::{Bandwidth, Duration};
 
 /// Units of work in a bit, so that a nanosecond at 1 bit/s does one.

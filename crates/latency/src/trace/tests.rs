@@ -2,11 +2,11 @@
 //! exhaustive search.
 
 use super::*;
-use crate::fraction::Quantile;
 use crate::mm1::Mm1;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use weir_units::Bytes;
+use weir_units::Quantile;
 
 fn trace(messages: &[(u64, u64)]) -> Trace {
     Trace::new(messages.iter().map(|(at, bytes)| (*at, *bytes, None))).unwrap()

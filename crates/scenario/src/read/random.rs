@@ -6,7 +6,7 @@ use super::traffic::Context;
 use super::{Files, Reader};
 use crate::language::{ARRIVALS_KEYWORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SWITCH_KEYWORDS};
 use weir_document::{Field, Node, Span, scalar};
-use weir_latency::Load;
+use weir_units::Load;
 use weir_units::{Bandwidth, Duration, MachineId, SimTime};
 use weir_workload::{
     Arrivals, Bursts, Deadlines, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, mean_gap, mean_gap_of_rate,

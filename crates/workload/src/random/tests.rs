@@ -4,8 +4,8 @@ use super::*;
 use crate::test_support::{all, hosts};
 use crate::{Builtin, Framing, Spec, Workload, mean_gap};
 use proptest::prelude::*;
-use weir_latency::Load;
 use weir_units::Bandwidth;
+use weir_units::Load;
 
 fn gap(picos: f64) -> MeanGap {
     MeanGap::from_picos(picos).expect("a gap")

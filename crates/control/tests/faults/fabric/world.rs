@@ -10,13 +10,13 @@ use rand::{Rng, SeedableRng};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use weir_control::wire::{Key, Message};
 use weir_control::{
     FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitRule, MeterReading, Output, RackBroker,
     RackBrokerConfig,
 };
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId, ServiceId};
-use weir_wire::{Key, Message};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The host of the fabric broker; the machines precede it.
@@ -230,7 +230,8 @@ impl World {
             Event::Deliver(flight) => {
                 let cut_off = self.nodes[flight.to].partition != self.nodes[flight.from].partition;
                 if self.nodes[flight.to].broker.is_some() && !cut_off {
-                    let message = weir_wire::decode(&flight.bytes, &self.key).map_err(|error| error.to_string())?;
+                    let message =
+                        weir_control::wire::decode(&flight.bytes, &self.key).map_err(|error| error.to_string())?;
                     self.drive(flight.to, Some(message), checkers)?;
                 }
             }
@@ -454,7 +455,7 @@ impl World {
     }
 
     fn send(&mut self, from: usize, to: usize, message: &Message) {
-        let bytes: Arc<[u8]> = weir_wire::encode(message, &self.key).into();
+        let bytes: Arc<[u8]> = weir_control::wire::encode(message, &self.key).into();
         let faulty = self.faulty;
         let mut chance = |p: f64| faulty && self.rng.random_bool(p);
         let (lost, twice, replayed) =

@@ -21,9 +21,8 @@
 //!
 //! Source: Parley §4, §6.3 (Table 3).
 
-use weir_latency::Load;
 use weir_policy::{Caps, Place, Policy};
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId, ServiceId};
+use weir_units::{Bandwidth, ContentionPoint, Direction, Load, MachineId, RackId, ServiceId};
 
 /// The limit that determines a point's peak load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

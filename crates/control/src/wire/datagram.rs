@@ -12,7 +12,7 @@
 //! | 4, 4 | first and last service covered |
 //! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
-//! | 16 | tag over all preceding bytes, see [`crate::key`] |
+//! | 16 | tag over all preceding bytes, see [`super::key`] |
 //!
 //! Fixed fields are big-endian. Only the magic number and the version are read before the tag is
 //! verified. Each value has exactly one encoding, so a datagram that decodes encodes to the same
@@ -28,9 +28,9 @@
 //! Deviates from the paper in: both directions and a tag. Parley §6.2 estimates 8 bytes per
 //! service.
 
-use crate::key::{Key, TAG_LEN};
-use crate::rows::{self, FabricRow};
-use weir_control::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, UsageReport};
+use super::key::{Key, TAG_LEN};
+use super::rows::{self, FabricRow};
+use crate::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, UsageReport};
 use weir_units::{Duration, MachineId, RackId, ServiceId};
 
 const MAGIC: &[u8; 4] = b"WEIR";

@@ -1,7 +1,7 @@
 //! The queue model of a service's messages, and the bound on their completion time.
 //!
 //! Problem: `weir plan` and the displays of a running network must use the same queue model for a
-//! service's `latency:`. Approach: this crate derives the model from the policy. `weir plan` adds
+//! service's `latency:`. Approach: this module derives the model from the policy. `weir plan` adds
 //! the options of its command line.
 //!
 //! | module | computes |

@@ -15,7 +15,7 @@
 //! simulator, and more under `rack: { max: 500Mb/s }` for the messages' own service, where the
 //! queue's bound is 12.64 ms.
 //!
-//! Source: [`weir_latency::burst_bound`] (limits).
+//! Source: [`crate::burst_bound`] (limits).
 
 use std::fmt;
 use weir_policy::Policy;

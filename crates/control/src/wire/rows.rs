@@ -10,11 +10,11 @@
 //! Each value has exactly one encoding: differences are encoded in the fewest bytes, and between
 //! rows they are not zero.
 
-use crate::datagram::DecodeError;
-use crate::varint;
-use weir_control::parts::ROW_BYTES;
-use weir_control::rate::QuantisedRate;
-use weir_control::{Demand, RateRow, UsageRow};
+use super::datagram::DecodeError;
+use super::varint;
+use crate::parts::ROW_BYTES;
+use crate::rate::QuantisedRate;
+use crate::{Demand, RateRow, UsageRow};
 use weir_units::{Bandwidth, PerDirection, ServiceId};
 
 const BACKLOGGED: u32 = 1 << 23;

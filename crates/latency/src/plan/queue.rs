@@ -1,7 +1,7 @@
 //! The queue model of a service: the lowest capacity and the highest load on its path, and its
 //! burst.
 
-use crate::points::Point;
+use super::points::Point;
 use weir_policy::{LatencyTarget, Policy};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, ServiceId};

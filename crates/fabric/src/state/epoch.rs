@@ -8,7 +8,7 @@
 //! Worked example: the last epoch is 900. At a clock of 1000 the next epoch is 1000; at a clock
 //! that was set back to 500 it is 901.
 
-use crate::replace;
+use super::replace;
 use std::io;
 use std::path::Path;
 

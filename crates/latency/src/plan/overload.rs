@@ -29,9 +29,8 @@
 //! 400Mb/s }` the service may send 490 Mb/s, and stays below it.
 
 use std::fmt;
-use weir_latency::Load;
 use weir_policy::{Policy, Protocol};
-use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, MachineId, RackId, ServiceId};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, MachineId, RackId, ServiceId};
 
 /// The longest time until the limits of a rack follow a change of load everywhere.
 ///
@@ -113,7 +112,7 @@ impl fmt::Display for Overload {
         let Self { offered, capacity, services, .. } = self;
         let (all, those) = (services.len(), &services[..services.len().min(3)]);
         let more = if all > those.len() { format!(" and {} more", all - those.len()) } else { String::new() };
-        let at = crate::points::name(self.point);
+        let at = super::points::name(self.point);
         write!(f, "services with UDP or without a target ({}{more}) can offer ", those.join(", "))?;
         write!(f, "{offered} to a {at} of {capacity} until ")?;
         match self.excess {

@@ -17,11 +17,11 @@
 //! Worked example: 15 intervals of 200 µs at 1 Gb/s are σ = 375 kB. With messages of 20 kB each port
 //! needs 395 kB.
 //!
-//! Source: [`weir_latency::burst_bound`] (Cruz's bound on the backlog, with the message).
+//! Source: [`crate::burst_bound`] (Cruz's bound on the backlog, with the message).
 
-use crate::points::Point;
+use super::points::Point;
+use crate::{BurstBound, LatencyError};
 use std::fmt;
-use weir_latency::{BurstBound, LatencyError};
 use weir_network::{Network, PortBuffers};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction};
 
@@ -53,7 +53,7 @@ impl fmt::Display for PortNeed {
     /// The clause of a verdict for a port whose buffer does not hold the queue.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { needed, point, .. } = self;
-        write!(f, "the bound needs {needed} of buffer at the {}; the network states ", crate::points::name(*point))?;
+        write!(f, "the bound needs {needed} of buffer at the {}; the network states ", super::points::name(*point))?;
         match self.stated {
             Some(stated) => write!(f, "{stated}"),
             None => f.write_str("none"),
@@ -100,8 +100,8 @@ pub fn port_needs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points;
-    use weir_latency::Burst;
+    use crate::Burst;
+    use crate::plan::points;
     use weir_policy::Policy;
     use weir_units::Duration;
 

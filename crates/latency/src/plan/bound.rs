@@ -7,13 +7,13 @@
 //! is *unproven*: messages may wait elsewhere, or packets may be lost, and a retransmission timer
 //! then decides the completion time.
 
-use crate::buffers::{PortNeed, port_needs};
-use crate::limiter::{Limiter, limiters};
-use crate::overload::{Overload, overloads};
-use crate::points::{Point, points, points_of};
-use crate::queue;
+use super::buffers::{PortNeed, port_needs};
+use super::limiter::{Limiter, limiters};
+use super::overload::{Overload, overloads};
+use super::points::{Point, points, points_of};
+use super::queue;
+use crate::{Burst, BurstBound};
 use std::fmt;
-use weir_latency::{Burst, BurstBound};
 use weir_policy::{LatencyTarget, Policy};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bytes, Duration, ServiceId};

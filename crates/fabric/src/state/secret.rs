@@ -4,7 +4,7 @@
 //! rejects a file of another user, who could read and change it; files of root are trusted.
 //! [`create`] makes a new file and never replaces one. [`replace()`] replaces a file atomically.
 
-use crate::replace;
+use super::replace;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

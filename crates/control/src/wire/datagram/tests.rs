@@ -1,8 +1,8 @@
 use super::*;
+use crate::parts::ROWS_PER_PART;
+use crate::rate::{QuantisedRate, rounded};
+use crate::{Demand, RateRow, UsageRow};
 use proptest::prelude::*;
-use weir_control::parts::ROWS_PER_PART;
-use weir_control::rate::{QuantisedRate, rounded};
-use weir_control::{Demand, RateRow, UsageRow};
 use weir_datapath::abi;
 use weir_units::{Bandwidth, PerDirection};
 
@@ -231,7 +231,7 @@ proptest! {
 #[test]
 fn any_configured_key_verifies() {
     let key = |byte| Key::new([byte; 32]).expect("a key");
-    let keys = |bytes: &[u8]| crate::Keys::new(bytes.iter().map(|byte| key(*byte)).collect()).expect("keys");
+    let keys = |bytes: &[u8]| crate::wire::Keys::new(bytes.iter().map(|byte| key(*byte)).collect()).expect("keys");
     let message = Message::Usage(UsageReport {
         machine: MachineId(1),
         policy: 2,

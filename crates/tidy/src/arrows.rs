@@ -1,0 +1,155 @@
+//! Dependencies between crates: from later layers to earlier ones.
+//!
+//! Problem: one dependency in the wrong direction ties the simulator to Linux, or makes a plan of shares need a C
+//! compiler, and nothing fails. Approach: the folders below `crates/` are layers, and [`LAYERS`] states the layers that
+//! each may use. Two finer rules are in [`RULES`] and [`WITHOUT_C`]. Only `[dependencies]` count: a test may use
+//! anything.
+//!
+//! Worked example: `weir-linux` in the manifest of `crates/simulate/sim` is refused: `simulate` may not use `host`.
+
+use crate::tree::File;
+use std::collections::BTreeMap;
+
+/// A layer and the layers that its crates may use, beside their own.
+pub const LAYERS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("decide", &["model"]),
+    ("packet", &["model", "decide"]),
+    ("simulate", &["model", "decide", "packet"]),
+    ("serve", &["model", "decide"]),
+    ("host", &["model", "decide", "packet", "simulate", "serve"]),
+    ("front", &["model", "decide", "packet", "simulate", "serve", "host"]),
+    ("check", &["model", "decide", "packet", "simulate", "serve", "host", "front"]),
+];
+
+/// Of the crates of a layer, only these may use another layer.
+const RULES: &[(&str, &str, &[&str])] = &[
+    // The backends must not know each other: only the lab runs scenarios on Linux.
+    ("host", "simulate", &["lab"]),
+    // Workloads, transports and results are data for any backend.
+    ("simulate", "packet", &["sim"]),
+];
+
+/// Layers and crates that compile no C, not even through others.
+const WITHOUT_C: &[&str] =
+    &["model", "decide", "serve", "transport", "workload", "scenario", "results", "report", "experiment"];
+
+/// The crate that compiles the per-packet code.
+const C: &str = "datapath";
+
+/// A crate in the tree.
+struct Crate {
+    layer: String,
+    name: String,
+    /// Its manifest's path, and the crates that it uses, with the lines that name them.
+    path: String,
+    uses: Vec<(usize, String)>,
+}
+
+/// The crates of the tree, from their manifests.
+fn crates(files: &[File]) -> Vec<Crate> {
+    let of = |file: &File| {
+        let parts: Vec<&str> = file.path.split('/').collect();
+        let ["crates", layer, name, "Cargo.toml"] = parts[..] else { return None };
+        let (mut uses, mut counts) = (Vec::new(), false);
+        for (number, line) in (1..).zip(file.text.lines()) {
+            if line.starts_with('[') {
+                counts = line == "[dependencies]" || line == "[build-dependencies]";
+            }
+            let used = line.strip_prefix("weir-").filter(|_| counts);
+            let end = used.and_then(|used| used.find(['.', ' ', '=']));
+            if let (Some(used), Some(end)) = (used, end) {
+                uses.push((number, used[..end].to_owned()));
+            }
+        }
+        Some(Crate { layer: layer.to_owned(), name: name.to_owned(), path: file.path.clone(), uses })
+    };
+    files.iter().filter_map(of).collect()
+}
+
+/// The crates that one uses, directly or through others.
+fn reached<'a>(from: &'a str, of: &BTreeMap<&'a str, &'a Crate>, found: &mut Vec<&'a str>) {
+    for (_, used) in of.get(from).map_or(&[][..], |one| &one.uses) {
+        if !found.contains(&used.as_str()) {
+            found.push(used);
+            reached(used, of, found);
+        }
+    }
+}
+
+/// The violations in all manifests, as `path:line: message`.
+pub fn check(files: &[File]) -> Vec<String> {
+    let all = crates(files);
+    let of: BTreeMap<&str, &Crate> = all.iter().map(|one| (one.name.as_str(), one)).collect();
+    let mut found = Vec::new();
+    for one in &all {
+        let Some((_, may)) = LAYERS.iter().find(|(layer, _)| *layer == one.layer) else {
+            found.push(format!("{}:1: `{}` is no layer", one.path, one.layer));
+            continue;
+        };
+        for (line, used) in &one.uses {
+            let Some(other) = of.get(used.as_str()) else { continue };
+            let only = RULES.iter().find(|(from, to, _)| (*from, *to) == (&*one.layer, &*other.layer));
+            if other.layer != one.layer && !may.contains(&&*other.layer) {
+                found.push(format!("{}:{line}: `{}` may not use `{}`", one.path, one.layer, other.layer));
+            } else if let Some((from, to, only)) = only
+                && !only.contains(&&*one.name)
+            {
+                found.push(format!("{}:{line}: of `{from}` only {only:?} may use `{to}`", one.path));
+            }
+        }
+        let mut uses = Vec::new();
+        reached(&one.name, &of, &mut uses);
+        if uses.contains(&C) && (WITHOUT_C.contains(&&*one.layer) || WITHOUT_C.contains(&&*one.name)) {
+            found.push(format!("{}:1: {} must compile no C, and uses {C}", one.path, one.name));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(path: &str, uses: &[&str]) -> File {
+        let lines: String = uses.iter().map(|name| format!("weir-{name}.workspace = true\n")).collect();
+        let text =
+            format!("[dependencies]\nthiserror = \"2\"\n{lines}\n[dev-dependencies]\nweir-lab.workspace = true\n");
+        File { path: format!("crates/{path}/Cargo.toml"), text }
+    }
+
+    #[test]
+    fn arrows_against_the_layers_are_refused() {
+        let files = [
+            manifest("model/units", &[]),
+            manifest("decide/alloc", &["units"]),
+            manifest("packet/datapath", &["alloc"]),
+            manifest("simulate/sim", &["datapath", "linux"]),
+            manifest("host/linux", &["sim", "datapath"]),
+            manifest("host/lab", &["sim"]),
+            manifest("serve/status", &["alloc"]),
+            manifest("odd/other", &[]),
+        ];
+        let expected = [
+            "crates/simulate/sim/Cargo.toml:4: `simulate` may not use `host`",
+            "crates/host/linux/Cargo.toml:3: of `host` only [\"lab\"] may use `simulate`",
+            "crates/odd/other/Cargo.toml:1: `odd` is no layer",
+        ];
+        assert_eq!(check(&files), expected);
+    }
+
+    #[test]
+    fn pure_crates_that_reach_the_packet_path_are_refused() {
+        let files = [
+            manifest("packet/datapath", &[]),
+            manifest("decide/shaping", &["datapath"]),
+            manifest("serve/status", &["shaping"]),
+        ];
+        let expected = [
+            "crates/decide/shaping/Cargo.toml:3: `decide` may not use `packet`",
+            "crates/decide/shaping/Cargo.toml:1: shaping must compile no C, and uses datapath",
+            "crates/serve/status/Cargo.toml:1: status must compile no C, and uses datapath",
+        ];
+        assert_eq!(check(&files), expected);
+    }
+}
