@@ -35,7 +35,7 @@ fi
 if [ "${1:-}" = crosscheck ]; then
     command -v c++ >/dev/null || ns3+=(g++)
     command -v pkg-config >/dev/null || ns3+=(pkg-config)
-    pkg-config --exists libns3.37-core 2>/dev/null || ns3+=(libns3-dev)
+    pkg-config --exists ns3-core 2>/dev/null || ns3+=(libns3-dev)
 fi
 
 if [ $((${#build[@]} + ${#lab[@]} + ${#edt[@]} + ${#ns3[@]})) -gt 0 ]; then

@@ -6,7 +6,7 @@
  *
  * What ns-3 is given, so that both simulators have one network:
  * - queues: first in, first out in bytes, marked above a threshold, as a queue disc above a device queue of one packet;
- *   the disc counts the packet below it, and drops only what exceeds the buffer, marked or not;
+ *   the disc counts the packet below it and the rest of the one on the wire, and drops only what exceeds the buffer;
  * - routes: a leaf chooses the spine that the flow's line names, for each direction;
  * - TCP: DCTCP with an acknowledgement for every packet, without time stamps, a least timeout of 10 ms.
  */
@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint32_t LEAVES = 9, HOSTS_OF_LEAF = 16, SPINES = 4, HOSTS = LEAVES * HOSTS_OF_LEAF;
 /* PPP (2), IPv4 (20) and TCP (20) around 1460 bytes, and 65 of these frames. */
-constexpr uint32_t FRAME = 1502, MARK = 65 * FRAME;
+constexpr uint32_t PPP = 2, FRAME = 1502, MARK = 65 * FRAME;
 /* No port drops: a window in flight of each of 144 hosts fits. */
 constexpr uint32_t BUFFER = 1u << 30;
 constexpr uint16_t FIRST_PORT = 10000;
@@ -58,15 +58,18 @@ public:
 	{
 	}
 
-	void SetDeviceQueue(Ptr<Queue<Packet>> below)
+	void SetDevice(Ptr<PointToPointNetDevice> device, DataRate rate)
 	{
-		m_below = below;
+		m_below = device->GetQueue();
+		m_rate = rate;
+		device->TraceConnectWithoutContext("PhyTxBegin", MakeCallback(&MarkingFifo::OnTransmission, this));
 	}
 
 private:
 	bool DoEnqueue(Ptr<QueueDiscItem> item) override
 	{
-		uint32_t held = GetNBytes() + m_below->GetNBytes();
+		/* The disc's packets have no link header yet. */
+		uint32_t held = GetNBytes() + PPP * GetNPackets() + m_below->GetNBytes() + Unsent();
 		if (held + item->GetSize() > BUFFER) {
 			DropBeforeEnqueue(item, "full");
 			return false;
@@ -94,7 +97,20 @@ private:
 	{
 	}
 
+	void OnTransmission(Ptr<const Packet> packet)
+	{
+		m_end = Simulator::Now() + m_rate.CalculateBytesTxTime(packet->GetSize());
+	}
+	/* Bytes of the frame on the wire that have not been sent. */
+	uint32_t Unsent() const
+	{
+		Time left = m_end - Simulator::Now();
+		return left.IsPositive() ? left.GetSeconds() * m_rate.GetBitRate() / 8 : 0;
+	}
+
 	Ptr<Queue<Packet>> m_below;
+	DataRate m_rate;
+	Time m_end;
 };
 
 /* A leaf's choice of spines by flow; its own hosts have static routes. */
@@ -165,11 +181,11 @@ private:
 };
 
 /* Marks at the sending end of a link. */
-void queue_at(Ptr<NetDevice> device)
+void queue_at(Ptr<NetDevice> device, const char *rate)
 {
 	Ptr<TrafficControlLayer> layer = device->GetNode()->GetObject<TrafficControlLayer>();
 	Ptr<MarkingFifo> disc = CreateObject<MarkingFifo>();
-	disc->SetDeviceQueue(DynamicCast<PointToPointNetDevice>(device)->GetQueue());
+	disc->SetDevice(DynamicCast<PointToPointNetDevice>(device), DataRate(rate));
 	if (layer->GetRootQueueDiscOnDevice(device))
 		layer->DeleteRootQueueDiscOnDevice(device);
 	layer->SetRootQueueDiscOnDevice(device, disc);
@@ -183,8 +199,8 @@ Ipv4InterfaceContainer link(Ptr<Node> a, Ptr<Node> b, const char *rate, Ipv4Addr
 	helper.SetChannelAttribute("Delay", StringValue("1us"));
 	helper.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1p"));
 	NetDeviceContainer devices = helper.Install(a, b);
-	queue_at(devices.Get(0));
-	queue_at(devices.Get(1));
+	queue_at(devices.Get(0), rate);
+	queue_at(devices.Get(1), rate);
 	return Ipv4AddressHelper(network, "255.255.255.252").Assign(devices);
 }
 

@@ -6,7 +6,7 @@ use weir_document::Source;
 use weir_network::graph::QueueSpec;
 use weir_network::topology::Links;
 use weir_policy::{Diagnostics, Policy};
-use weir_scenario::{Enforcement, Pattern, Scenario};
+use weir_scenario::{Enforcement, HostOrder, HostQueues, Pattern, Scenario};
 use weir_units::{Bytes, Direction, Duration, MachineId};
 
 const POLICY: &str = "
@@ -75,6 +75,34 @@ fn reads_every_key() {
     assert_eq!(b.pairs()[3], (id("s10"), id("d4")));
     assert_eq!(governed.measure.direction, Direction::Rx);
     assert_eq!(network.rack(governed.measure.rack).name(), "r1");
+}
+
+#[test]
+fn hosts_interfaces_are_read_and_their_mistakes_refused() {
+    let hosts = |text: &str| GOOD.replace("links:", &format!("hosts: {text}\nlinks:"));
+    let read_hosts = |text: &str| read(&hosts(text)).unwrap_or_else(|errors| panic!("{errors}")).hosts().to_owned();
+    let kilobytes = |count: u64| Some(Bytes::new(count * 1000));
+    assert_eq!(read(GOOD).expect("good").hosts(), &HostQueues::default());
+    assert_eq!(
+        read_hosts("{ queue: fifo, buffer: 1MB, mark: 97kB, flow-limit: 128kB }"),
+        HostQueues {
+            order: HostOrder::Fifo { buffer: kilobytes(1000), mark: kilobytes(97) },
+            flow_limit: kilobytes(128)
+        }
+    );
+    assert_eq!(read_hosts("fifo").order, HostOrder::Fifo { buffer: None, mark: None });
+    assert_eq!(read_hosts("{ flow-limit: 64kB }"), HostQueues { order: HostOrder::Fair, flow_limit: kilobytes(64) });
+    assert!(read(&hosts("fifo")).is_ok_and(|scenario| scenario.simulator_only().is_some()));
+    let refused: String = [
+        "{ buffer: 1MB }",
+        "{ queue: fifo, buffer: 9kB }",
+        "{ queue: fifo, buffer: 1MB, mark: 1MB }",
+        "{ flow-limit: 18kB }",
+        "{ queue: lifo }",
+    ]
+    .map(|text| changed("links:", &format!("hosts: {text}\nlinks:")))
+    .concat();
+    insta::assert_snapshot!(refused);
 }
 
 #[test]

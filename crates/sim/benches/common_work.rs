@@ -34,8 +34,7 @@ use weir_sim::{
     SwitchId, World, simulate,
 };
 use weir_transport::{Parameters, dctcp};
-use weir_units::Load;
-use weir_units::{Bandwidth, Bytes, Duration, MachineId, PerDirection};
+use weir_units::{Bandwidth, Bytes, Duration, Load, MachineId, PerDirection};
 use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, SizeDistribution, Spec, Transfers, mean_gap};
 
 /// Sizes of the common work: 1500 B on the wire, 1460 B of payload.
