@@ -106,6 +106,24 @@ fn hosts_interfaces_are_read_and_their_mistakes_refused() {
 }
 
 #[test]
+fn a_service_that_sends_where_it_does_not_run_gets_a_remark() {
+    let policy = POLICY.replace(
+        "a: { match: [ { port: 1 } ] }",
+        "a: { match: [ { port: 1 } ], machines: [\"s[2-10]\", \"d[1-10]\", both] }",
+    );
+    let notes = |text: &str| -> String {
+        let source = Source::from_text("test.scenario.yaml", text);
+        let read = Scenario::from_source(&source, Path::new("some"), |path| {
+            Policy::parse(&path.display().to_string(), &policy)
+        });
+        let (_, notes) = read.unwrap_or_else(|errors| panic!("{errors}"));
+        notes.iter().map(|note| note.render(false)).collect()
+    };
+    insta::assert_snapshot!(notes(GOOD));
+    assert_eq!(notes(&GOOD.replace("from: r1, to: r2, stop", "from: s2, to: r2, stop")), "");
+}
+
+#[test]
 fn the_scenario_of_fig_14() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/parley-fig14.scenario.yaml");
     let (scenario, notes) = Scenario::read(&path).expect("good");

@@ -7,9 +7,9 @@ use crate::model::{Application, ServiceTransfers, Traffic};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
-use weir_policy::Policy;
+use weir_policy::{Place, Policy};
 use weir_transport::Parameters;
-use weir_units::{Duration, MachineId, SimTime};
+use weir_units::{Duration, MachineId, ServiceId, SimTime};
 use weir_workload::{FlowList, SizeDistribution, Spec, SpecError, TableError, Workload};
 
 /// A parsed flow group.
@@ -94,6 +94,9 @@ impl<F: Files> Reader<'_, F> {
             let (Some(transport), Some((spec, transfers))) = (transport, spec) else { continue };
             let transfers = match (transfers, service) {
                 (Some(transfers), Some(service)) => {
+                    if let Some(policy) = policy {
+                        self.elsewhere(item, &transfers, service, policy);
+                    }
                     let udp = match &transport {
                         Parameters::Udp(udp) => Some(udp.rate),
                         _ => None,
@@ -118,6 +121,23 @@ impl<F: Files> Reader<'_, F> {
             self.problems.error_with(span, cause, "give each a name of its own", (first, "the other one"));
         }
         name
+    }
+
+    /// A remark on a service that sends or receives at machines on which it does not run.
+    fn elsewhere(&mut self, item: &Node, transfers: &ServiceTransfers, service: ServiceId, policy: &Policy) {
+        let ends = transfers.from.iter().chain(&transfers.to);
+        let elsewhere = |machine: &&MachineId| !policy.runs_at(service, Place::Machine(**machine));
+        let mut names: Vec<&str> =
+            ends.filter(elsewhere).map(|machine| policy.network().machine(*machine).name()).collect();
+        names.dedup();
+        let (Some(first), more) = (names.first(), names.len().saturating_sub(1)) else { return };
+        let others = if more == 0 { String::new() } else { format!(" and {more} others") };
+        let path = policy.services().get(service).path();
+        self.problems.note(
+            item.get("service").map_or(item.span, |node| node.span),
+            format!("service `{path}` does not run on {first}{others}: it has no guarantee there"),
+            "name machines of the service's `machines`, or add them there",
+        );
     }
 
     /// Refuses deadlines of flows whose end is not observed.
