@@ -9,6 +9,9 @@ use std::io;
 use std::path::Path;
 use weir_document::Diagnostics;
 use weir_results::FileError;
+use weir_runs::experiments::ExperimentsError;
+use weir_runs::papers::PapersError;
+use weir_runs::sweep::SweepError;
 use weir_sim::RunError;
 
 /// How a command ended.
@@ -143,6 +146,51 @@ impl From<FileError> for CommandError {
             FileError::Malformed { .. } | FileError::Format { .. } | FileError::Invalid { .. } => {
                 Self::failed(message).hint("run the scenario again; `--force` replaces the files")
             }
+        }
+    }
+}
+
+/// From the directory and the threads of a sweep.
+impl From<SweepError> for CommandError {
+    fn from(error: SweepError) -> Self {
+        let message = error.to_string();
+        match error {
+            SweepError::Busy(_) => Self::refused(message).hint("wait for it to end, or name another directory"),
+            SweepError::Another { .. } => {
+                Self::refused(message).hint("name another directory, or add --force to start over in this one")
+            }
+            SweepError::File(error) => error.into(),
+            SweepError::Disk { cause, complete } => Self::from(cause).hint(format!(
+                "{} complete and kept; the same command runs the rest",
+                if complete == 1 { "1 point is".to_owned() } else { format!("{complete} points are") }
+            )),
+            SweepError::Threads(_) => Self::failed(message),
+        }
+    }
+}
+
+/// From the runs of experiments.
+impl From<ExperimentsError> for CommandError {
+    fn from(error: ExperimentsError) -> Self {
+        match error {
+            ExperimentsError::File(error) => error.into(),
+            ExperimentsError::Threads(_) => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// From the embedded experiments.
+impl From<PapersError> for CommandError {
+    fn from(error: PapersError) -> Self {
+        let message = error.to_string();
+        match error {
+            PapersError::Directory(_) => Self::failed(message),
+            PapersError::Write { path, cause } => Self::cannot_write(&path, cause),
+            PapersError::Unknown { near, .. } => {
+                let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                Self::refused(message).hint(format!("{near}`weir reproduce --list` shows all"))
+            }
+            PapersError::Invalid(diagnostics) => diagnostics.into(),
         }
     }
 }

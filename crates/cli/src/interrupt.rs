@@ -9,15 +9,16 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use weir_runs::Stop;
 
 /// Milliseconds after which the same signal counts again: people press no key twice within less.
 const ANOTHER: u64 = 100;
 
-/// Whether the user has asked to stop.
+/// The user's request to stop.
 #[derive(Debug, Clone)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Stop);
 
 impl Interrupt {
     /// From now on the first SIGINT or SIGTERM is only noted; a second one ends the process with 130.
@@ -26,17 +27,17 @@ impl Interrupt {
     }
 
     fn registered() -> io::Result<Self> {
-        let noted = Arc::new(AtomicBool::new(false));
+        let noted = Stop::new();
         // The time of the first signal in milliseconds, and below that its number; 0 before it.
         let first = Arc::new(AtomicU64::new(0));
         let start = now();
         for signal in [SIGINT, SIGTERM] {
-            let (noted, first) = (Arc::clone(&noted), Arc::clone(&first));
+            let (noted, first) = (noted.clone(), Arc::clone(&first));
             let on_signal = move || {
                 let at = (now() - start).as_millis() as u64;
                 let this = at << BITS | signal as u64;
                 match first.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => noted.store(true, Ordering::Relaxed),
+                    Ok(_) => noted.request(),
                     Err(first) if is_again(first, this) => {}
                     Err(_) => low_level::exit(130),
                 }
@@ -48,7 +49,11 @@ impl Interrupt {
     }
     /// Whether a signal has arrived.
     pub(crate) fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_requested()
+    }
+    /// The same for runs, which poll it.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.0
     }
 }
 

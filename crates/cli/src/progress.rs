@@ -6,7 +6,8 @@
 use crate::output::Ui;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::Instant;
+use weir_runs::Stopwatch;
+use weir_runs::pool::fraction;
 use weir_sim::Progress;
 use weir_units::Duration;
 
@@ -16,21 +17,6 @@ const QUIET: f64 = 5.0;
 const LIVELY: f64 = 0.1;
 /// Steps of a bar: finer than a terminal's columns.
 const STEPS: f64 = 1000.0;
-
-/// Wall-clock time since a start.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopwatch(Instant);
-
-impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "progress is about wall-clock time; the run itself uses none")]
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-    /// Seconds since the start.
-    pub(crate) fn seconds(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
-    }
-}
 
 /// Measures a run in wall-clock time.
 pub(crate) struct Watch {
@@ -98,14 +84,6 @@ pub(crate) fn of_real_time(at: Duration, of: Duration) -> String {
 /// `building the network of 250,000 hosts, 12 s so far`.
 pub(crate) fn of_building(hosts: usize, elapsed: f64) -> String {
     format!("building the network of {} hosts, {} so far", text::whole(hosts as u64), wall(elapsed))
-}
-
-/// The finished part of a simulated run, 0 to 1: a run ends with its time or with its flows,
-/// whichever is sooner.
-pub(crate) fn fraction(progress: &Progress) -> f64 {
-    let of_time = progress.at.as_secs_f64() / progress.of.as_secs_f64();
-    let of_flows = progress.expected.map_or(0.0, |expected| progress.over as f64 / expected.max(1) as f64);
-    of_time.max(of_flows).min(1.0)
 }
 
 /// The remaining time in seconds, at the speed so far.

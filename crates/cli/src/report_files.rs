@@ -1,10 +1,10 @@
 //! The directory of `--report`.
 
 use crate::error::CommandError;
-use crate::run_file::RunFile;
-use crate::run_files::{self, SimulatedRun};
 use std::path::{Path, PathBuf};
 use weir_results::ResultsDirectory;
+use weir_runs::sweep::MANIFEST;
+use weir_runs::{RunFile, SimulatedRun, run_files};
 
 /// The options of commands that write a report of one run. `weir sim` has its own, since a sweep
 /// continues in its directory.
@@ -40,7 +40,7 @@ impl ReportFiles {
     pub(crate) fn prepare(directory: &Path, force: bool) -> Result<Self, CommandError> {
         let prepared = ResultsDirectory::prepare(directory, force)?;
         // The manifest of an older sweep does not describe a run.
-        run_files::remove(&directory.join(crate::sweep::MANIFEST))?;
+        run_files::remove(&directory.join(MANIFEST))?;
         Ok(Self { directory: prepared.path().to_owned() })
     }
 

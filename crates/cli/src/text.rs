@@ -1,9 +1,9 @@
 //! Rates and lists for people.
 
-use std::fmt::Display;
 use weir_units::Bandwidth;
 
 pub(crate) use weir_report::whole;
+pub(crate) use weir_runs::text::{count, list, shell_word};
 
 /// A rate with at most three decimals. Exact values are in `--json`.
 pub(crate) fn rate(bandwidth: Bandwidth) -> String {
@@ -23,11 +23,6 @@ pub(crate) fn bps(bandwidth: Bandwidth) -> Option<u64> {
     (!bandwidth.is_unlimited()).then(|| bandwidth.bps())
 }
 
-/// `1 rack`, `2 racks`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 /// A time in four digits.
 pub(crate) fn time(seconds: f64) -> String {
     weir_report::Unit::Time.format_short(seconds)
@@ -40,27 +35,6 @@ pub(crate) fn about(seconds: f64) -> String {
         _ if seconds < 120.0 => format!("{seconds:.0} s"),
         _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
         _ => format!("{:.0} h", seconds / 3_600.0),
-    }
-}
-
-/// An argument of a command line, quoted for a shell where necessary.
-pub(crate) fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,%+@-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`; of more than `shown` only the first and the number of the others.
-pub(crate) fn list(items: &[impl Display], shown: usize) -> String {
-    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
-    match texts.as_slice() {
-        [] => "nothing".to_owned(),
-        [one] => one.clone(),
-        all if all.len() > shown => format!("{} and {} more", all[..shown].join(", "), all.len() - shown),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 
@@ -123,15 +97,5 @@ mod tests {
         assert_eq!([7, 999, 1_234_567].map(whole), ["7", "999", "1,234,567"]);
         assert_eq!(time(0.001_234_56), "1.235 ms");
         assert_eq!([0.5, 90.0, 600.0, 9_000.0].map(about), ["500 ms", "90 s", "10 min", "2 h"]);
-        assert_eq!(shell_word("transport.min-rto=1ms"), "transport.min-rto=1ms");
-        assert_eq!(shell_word("traffic[0].load=60%"), "'traffic[0].load=60%'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-    }
-
-    #[test]
-    fn lists_end() {
-        assert_eq!(list(&["a"], 3), "a");
-        assert_eq!(list(&["a", "b", "c"], 3), "a, b and c");
-        assert_eq!(list(&["a", "b", "c", "d"], 2), "a, b and 2 more");
     }
 }

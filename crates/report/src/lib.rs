@@ -17,6 +17,7 @@
 //! | `labels` | placement of labels without overlap |
 //! | [`page`], `table` | HTML |
 //! | `escape` | escaping of text |
+//! | [`json`] | JSON in lines that people can read |
 //!
 //! Worked example:
 //!
@@ -38,6 +39,7 @@ mod canvas;
 pub mod chart;
 mod draw;
 mod escape;
+pub mod json;
 mod labels;
 pub mod page;
 mod scale;

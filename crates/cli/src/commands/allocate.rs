@@ -2,11 +2,12 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{input, json, text};
+use crate::{input, text};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use weir_alloc::{Allocation, allocate};
 use weir_policy::Policy;
+use weir_report::json;
 use weir_units::{Bandwidth, Direction, RackId};
 
 /// The options.

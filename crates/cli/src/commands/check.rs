@@ -2,12 +2,14 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{input, json, shaper_remarks, text};
+use crate::{input, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_policy::Policy;
+use weir_report::json;
+use weir_runs::shaper_remarks;
 use weir_units::{Bandwidth, ContentionPoint, Direction};
 
 /// The options.

@@ -9,12 +9,13 @@ mod change;
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{input, json, text};
+use crate::{input, text};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use weir_alloc::{Constraint, Decision, Explanation, NetworkShares, Step, StepRow, allocate, explain};
 use weir_document::{Suggester, quote};
 use weir_policy::{Demands, Policy};
+use weir_report::json;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 
 /// The options.

@@ -1,19 +1,20 @@
 //! `weir lab`: a scenario on real Linux hosts in network namespaces.
 
 use crate::error::{CommandError, Exit};
+use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportArgs;
-use crate::run_file::{AgentEntry, MessagesEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
-use crate::sweep::Setting;
-use crate::{input, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
 use weir_lab::{LabError, Progress, janitor};
+use weir_report::json;
 use weir_results::Percentile;
 use weir_results::summary::percentile_of;
+use weir_runs::run_file::{AgentEntry, MessagesEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
+use weir_runs::sweep::{self, Setting};
 use weir_scenario::{Governed, LabScenario, ReadOptions, Scenario};
 use weir_units::SimTime;
 
@@ -89,8 +90,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 /// The command line that runs it again.
 fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
-    let parts = ["weir lab".to_owned(), crate::text::shell_word(&scenario.display().to_string())];
-    parts.into_iter().chain(set.iter().map(Setting::option)).collect::<Vec<_>>().join(" ")
+    sweep::command(&format!("weir lab {}", crate::text::shell_word(&scenario.display().to_string())), set)
 }
 
 /// Runs a scenario in the lab and shows its progress. The inner error is the lab's.

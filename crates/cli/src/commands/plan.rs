@@ -9,13 +9,14 @@ use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
-use crate::{input, json, shaper_remarks, text};
+use crate::{input, text};
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
 use weir_latency::plan::{gaps, queue};
 use weir_policy::Policy;
-use weir_units::Load;
-use weir_units::{Bandwidth, ContentionPoint, Duration};
+use weir_report::json;
+use weir_runs::shaper_remarks;
+use weir_units::{Bandwidth, ContentionPoint, Duration, Load};
 
 /// The options.
 #[derive(Debug, clap::Args)]

@@ -2,9 +2,9 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
-use crate::{run_files, sweep};
 use std::path::PathBuf;
 use weir_results::files::RESULT;
+use weir_runs::{run_files, sweep};
 
 /// The options.
 #[derive(Debug, clap::Args)]

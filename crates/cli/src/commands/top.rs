@@ -6,7 +6,7 @@ use crate::output::Ui;
 use crate::top::rows::{Filter, Order};
 use crate::top::state::{Next, State};
 use crate::top::{plain, screen};
-use crate::{input, json, watched};
+use crate::{input, watched};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use std::io::{self, IsTerminal};
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Watcher};
+use weir_report::json;
 use weir_units::{Direction, Instant};
 
 /// The longest wait for a key until the screen changes, and for a view until it is drawn.

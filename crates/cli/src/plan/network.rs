@@ -5,12 +5,13 @@
 //! that a plan and a simulated run are about the same network.
 
 use crate::error::CommandError;
+use crate::input;
 use crate::output::Ui;
-use crate::{input, memory};
 use std::path::Path;
 use weir_latency::retransmission::LINUX_MIN_RTO;
 use weir_network::PortBuffers;
 use weir_policy::Policy;
+use weir_runs::memory;
 use weir_scenario::{ReadOptions, Scenario};
 use weir_units::{Duration, ServiceId};
 

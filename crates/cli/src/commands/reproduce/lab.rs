@@ -1,19 +1,17 @@
 //! The part of an experiment that the lab can run: scenarios whose traffic is long-lived flows and
 //! real servers.
 
-use super::BackendRun;
-use super::figures::Drawn;
 use crate::commands::lab;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
-use crate::progress::Stopwatch;
-use crate::run_files;
 use std::path::Path;
 use weir_experiment::figure::Line;
 use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
+use weir_runs::experiments::{BackendRun, Drawn};
+use weir_runs::{Stopwatch, run_files};
 use weir_scenario::{LabScenario, RunResult};
 use weir_units::{Bandwidth, Duration};
 

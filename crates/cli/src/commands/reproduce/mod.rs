@@ -2,31 +2,33 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `work` | the runs of one or all experiments on threads |
+//! | `watch` | the progress of the runs in the simulator |
 //! | `lab` | those that the lab can run, on Linux |
 //! | `print` | tables and JSON |
-//! | `figures`, `page` | the files of `--report` |
+//! | `page` | the files of `--report` |
 //! | `results` | the file of `--write` |
 
-mod figures;
 mod help;
 mod lab;
 mod page;
 mod print;
 mod results;
-mod work;
+mod watch;
 
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Style, Table, Ui};
-use crate::papers::{self, Papers};
 use crate::report_files::ReportArgs;
-use crate::{json, text};
+use crate::text;
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use weir_experiment::{Experiment, Outcome, Setting, Verdict};
+use weir_experiment::{Experiment, Setting};
 use weir_lab::LabError;
+use weir_report::json;
+use weir_runs::experiments::{BackendRun, Work};
+use weir_runs::papers::{self, Papers};
+use weir_runs::run_files;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -72,32 +74,6 @@ pub(crate) enum Backend {
     Sim,
     Lab,
     Both,
-}
-
-/// The results of one backend for an experiment.
-struct BackendRun {
-    /// `sim` or `lab`.
-    backend: &'static str,
-    /// The first seed.
-    seed: u64,
-    /// By value of the experiment; `None` for values that this backend does not measure.
-    outcomes: Vec<Option<Outcome>>,
-    /// By figure.
-    figures: Vec<figures::Drawn>,
-    /// Whether everything was run to its end.
-    complete: bool,
-    /// Runs that failed, and why.
-    failures: Vec<String>,
-    /// Wall-clock seconds.
-    wall_s: f64,
-}
-
-impl BackendRun {
-    /// Whether all compared values agree.
-    fn agrees(&self) -> bool {
-        let is_fine = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Shown | Verdict::Agrees);
-        self.failures.is_empty() && self.outcomes.iter().flatten().all(is_fine)
-    }
 }
 
 /// An experiment with the results of its backends.
@@ -148,9 +124,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.backend != Backend::Lab && !interrupt.is_requested() {
         let experiments: Vec<&Experiment> = all.iter().map(|reproduced| &reproduced.experiment).collect();
         let directory = args.report.directory();
-        let work =
-            work::Work { papers: &papers, experiments, setting, seed: args.seed, directory, interrupt: &interrupt };
-        let runs = work.run(args.jobs, ui)?;
+        let stop = interrupt.stop();
+        let work = Work { papers: &papers, experiments, setting, seed: args.seed, directory, stop };
+        let runs = watch::run(&work, args.jobs, ui)?;
         for (reproduced, run) in all.iter_mut().zip(runs) {
             reproduced.runs.push(run);
         }
@@ -236,7 +212,7 @@ fn write_results(
         let title = ui.on_err(Style::Limited, "not written:");
         return Ok(ui.notice(&format!("{title} {}, since some runs are missing\n", path.display()))?);
     }
-    crate::run_files::write_text(path, &results::document(all, args.backend, path, setting))?;
+    run_files::write_text(path, &results::document(all, args.backend, path, setting))?;
     Ok(ui.notice(&format!("written: {}\n", path.display()))?)
 }
 

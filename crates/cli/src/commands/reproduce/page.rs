@@ -1,13 +1,14 @@
 //! The files of a reproduction: JSON, drawings, and a page for each experiment.
 
-use super::{BackendRun, Reproduced, print};
+use super::{Reproduced, print};
 use crate::error::CommandError;
-use crate::json;
 use crate::output::Ui;
 use crate::report_files::ReportFiles;
 use std::path::PathBuf;
 use weir_experiment::{Setting, Verdict};
+use weir_report::json;
 use weir_report::{Cell, Page, Panel, Table, side_by_side};
+use weir_runs::experiments::BackendRun;
 
 /// The page.
 const PAGE: &str = "report.html";

@@ -1,11 +1,12 @@
 //! The table of an experiment, and its JSON.
 
-use super::{BackendRun, Reproduced};
+use super::Reproduced;
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use serde_json::{Value as Json, json};
 use weir_experiment::{Outcome, Setting, Value, Verdict};
+use weir_runs::experiments::BackendRun;
 
 /// From this difference on a note is shown although the value is not compared, as a fraction.
 const NOTABLE: f64 = 0.1;

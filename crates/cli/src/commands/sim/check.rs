@@ -3,9 +3,10 @@
 use super::Args;
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Ui};
-use crate::{input, json, text};
+use crate::{input, text};
 use serde_json::{Value, json};
 use weir_document::Diagnostic;
+use weir_report::json;
 use weir_scenario::{Outcome, Scenario};
 
 /// Reports whether the scenario is valid; `points` are those of the sweep, 1 without.

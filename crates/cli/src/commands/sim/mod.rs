@@ -20,12 +20,14 @@ use crate::interrupt::Interrupt;
 use crate::output::{Style, Ui};
 use crate::progress::{self, Watch};
 use crate::report_files::ReportFiles;
-use crate::run_files::SimulatedRun;
-use crate::simulation::{self, Ran};
-use crate::sweep::{Axes, Axis, Setting};
-use crate::{input, memory, shaper_remarks, text};
+use crate::{input, text};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use weir_runs::SimulatedRun;
+use weir_runs::pool::fraction;
+use weir_runs::simulation::{self, Ran};
+use weir_runs::sweep::{Axes, Axis, Setting, command};
+use weir_runs::{memory, shaper_remarks};
 use weir_scenario::{ReadOptions, Scenario};
 use weir_sim::{Options, RunOutcome};
 
@@ -76,11 +78,14 @@ impl Args {
         self.sweep.iter().flat_map(|axes| axes.0.iter().cloned()).collect()
     }
 
+    /// The command without values.
+    fn start(&self) -> String {
+        format!("weir sim {}", text::shell_word(&self.scenario.display().to_string()))
+    }
+
     /// The beginning of every command line that makes the same results again.
     fn command(&self, settings: &[Setting]) -> String {
-        let mut parts = vec!["weir sim".to_owned(), text::shell_word(&self.scenario.display().to_string())];
-        parts.extend(settings.iter().map(Setting::option));
-        parts.join(" ")
+        command(&self.start(), settings)
     }
 }
 
@@ -159,14 +164,14 @@ pub(super) fn simulate_watched(
 ) -> Result<RunOutcome, CommandError> {
     let mut watch = Watch::new(ui.err_is_terminal());
     let mut built = false;
-    let ran = simulation::run(scenario, seed, options, interrupt, &mut |now| match now {
+    let ran = simulation::run(scenario, seed, options, interrupt.stop(), &mut |now| match now {
         None => watch.show(0.0, ui, |elapsed| progress::of_building(scenario.graph().hosts.len(), elapsed)),
         Some(now) => {
             // Speed and remaining time are those of the simulation alone.
             if !std::mem::replace(&mut built, true) {
                 watch.restart();
             }
-            watch.show(progress::fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
+            watch.show(fraction(&now), ui, |elapsed| progress::of_run(&now, elapsed));
         }
     });
     watch.finish();

@@ -2,14 +2,15 @@
 
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
-use crate::run_file::{PortEntry, RunFile};
-use crate::run_files::SimulatedRun;
-use crate::{run_page, text};
+use crate::text;
 use weir_report::Unit;
 use weir_results::series::mean_utilisation;
 use weir_results::statistics::{BinStatistics, GroupStatistics, Statistics};
 use weir_results::summary::Summary;
 use weir_results::{Bin, Results, SizeBins};
+use weir_runs::run_file::{PortEntry, RunFile};
+use weir_runs::run_files::SimulatedRun;
+use weir_runs::run_page;
 use weir_units::SimTime;
 
 /// The most links that fit on a screen beside the rest.

@@ -3,13 +3,14 @@
 use super::print::{UNKNOWN, factor};
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
-use crate::sweep::{Manifest, State, short_names};
-use crate::{json, text};
+use crate::text;
 use serde_json::{Value, json};
 use weir_report::Unit;
+use weir_report::json;
 use weir_results::statistics::{GroupStatistics, Statistics};
 use weir_results::sweep::LEVEL;
 use weir_results::{PointSummary, confidence};
+use weir_runs::sweep::{Manifest, State, short_names};
 use weir_units::SimTime;
 
 /// The most rows; the others are in `points.csv`.

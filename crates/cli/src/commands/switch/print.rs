@@ -2,9 +2,10 @@
 
 use super::select::{Port, Selected};
 use crate::output::{Style, Table, Ui};
-use crate::{json, text};
+use crate::text;
 use serde_json::{Value, json};
 use std::io;
+use weir_report::json;
 use weir_switch::{DSCPS, PortConfig, QueueConfig, Schedule, Step};
 
 /// Ports with the configuration that they shall have.

@@ -16,7 +16,7 @@ use weir_results::summary::Summary;
 use weir_results::{FileError, PointSummary};
 
 /// Writes the table of the finished points.
-pub(crate) fn write(path: &Path, manifest: &Manifest, summaries: &[PointSummary]) -> Result<(), FileError> {
+pub(super) fn write(path: &Path, manifest: &Manifest, summaries: &[PointSummary]) -> Result<(), FileError> {
     let over = manifest.points.iter().filter(|point| point.state != State::Pending);
     let axes = manifest.identity.parameters.iter().map(|axis| axis.path.as_str()).filter(|path| *path != "seed");
     let axes: Vec<&str> = axes.collect();

@@ -1,56 +1,62 @@
 //! `sweep.json`: the identity of a sweep, and its progress.
 //!
-//! The [`Identity`] of a sweep never changes in a directory: the same command continues it, another
-//! one is refused. The states of points are for people and programs; a point is complete if its own
-//! `point.json` exists.
+//! Problem: a directory must not mix the points of two sweeps. Approach: the [`Identity`] of a sweep never changes in a
+//! directory: the same command continues it, another one is refused. The states of points are for people and programs; a
+//! point is complete if its own `point.json` exists.
+//!
+//! Worked example: a sweep over `seed=1..3` is repeated with `seed=1..4`: `parameters` differs, and the sweep is
+//! refused.
 
 use super::{Axis, Plan, Setting, Shelf};
-use crate::json;
 use crate::run_files::{read_text, write_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::Path;
+use weir_report::json;
 use weir_results::FileError;
 use weir_scenario::Scenario;
 
 /// The file's name.
-pub(crate) const MANIFEST: &str = "sweep.json";
+pub const MANIFEST: &str = "sweep.json";
 /// The version of the format; an additional key does not raise it.
 const FORMAT: u32 = 1;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Manifest {
+pub struct Manifest {
+    /// It never changes in a directory.
     #[serde(flatten)]
-    pub(crate) identity: Identity,
+    pub identity: Identity,
     /// The scenario's name.
-    pub(crate) scenario: String,
+    pub scenario: String,
     /// The seed of points without one of their own.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// The command that makes the same sweep.
-    pub(crate) command: String,
+    pub command: String,
     /// In the order of the plan.
-    pub(crate) points: Vec<Entry>,
+    pub points: Vec<Entry>,
 }
 
 /// The identity of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// [`FORMAT`].
-    pub(crate) format: u32,
+    pub format: u32,
     /// The version of the program: another one may simulate differently.
-    pub(crate) weir: String,
+    pub weir: String,
     /// The digest of the scenario and all files that it names.
-    pub(crate) sha256: String,
-    pub(crate) settings: Vec<Setting>,
-    pub(crate) parameters: Vec<Axis>,
+    pub sha256: String,
+    /// The values of all points.
+    pub settings: Vec<Setting>,
+    /// The swept values.
+    pub parameters: Vec<Axis>,
 }
 
 impl Identity {
     /// The identity of a plan over these files. All points have been read, so that the shelf has
     /// all files.
-    pub(crate) fn new(plan: &Plan, shelf: &Shelf) -> Self {
+    fn new(plan: &Plan, shelf: &Shelf) -> Self {
         Self {
             format: FORMAT,
             weir: env!("CARGO_PKG_VERSION").to_owned(),
@@ -63,19 +69,20 @@ impl Identity {
 
 /// A point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Its directory below `points`.
-    pub(crate) name: String,
+    pub name: String,
     /// Its values.
-    pub(crate) parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, String>,
+    /// Its state.
     #[serde(flatten)]
-    pub(crate) state: State,
+    pub state: State,
 }
 
 /// The state of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub(crate) enum State {
+pub enum State {
     /// It has not been run to its end.
     Pending,
     /// Its files are complete.
@@ -89,7 +96,7 @@ pub(crate) enum State {
 
 impl Manifest {
     /// A sweep before its first point.
-    pub(crate) fn new(plan: &Plan, shelf: &Shelf, scenario: &Scenario, command: String) -> Self {
+    pub fn new(plan: &Plan, shelf: &Shelf, scenario: &Scenario, command: String) -> Self {
         let entry = |point: &super::Point| Entry {
             name: point.name.clone(),
             parameters: point.values.iter().map(|of| (of.path.clone(), of.value.clone())).collect(),
@@ -105,7 +112,10 @@ impl Manifest {
     }
 
     /// Reads the file of a directory; None if it does not exist.
-    pub(crate) fn read(directory: &Path) -> Result<Option<Self>, FileError> {
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(directory: &Path) -> Result<Option<Self>, FileError> {
         let path = directory.join(MANIFEST);
         let text = match read_text(&path) {
             Err(FileError::Io { cause, .. }) if matches!(cause.kind(), NotFound | NotADirectory) => return Ok(None),
@@ -120,14 +130,17 @@ impl Manifest {
     }
 
     /// Writes the file.
-    pub(crate) fn write(&self, directory: &Path) -> Result<(), FileError> {
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn write(&self, directory: &Path) -> Result<(), FileError> {
         // Strings and lists always have a JSON form.
         let value = serde_json::to_value(self).unwrap_or_default();
         write_text(&directory.join(MANIFEST), &json::to_text(&value))
     }
 
     /// The number of complete points, and of failed ones.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    pub fn counts(&self) -> (usize, usize) {
         let count = |is: fn(&State) -> bool| self.points.iter().filter(|point| is(&point.state)).count();
         (count(|state| *state == State::Complete), count(|state| matches!(state, State::Failed { .. })))
     }

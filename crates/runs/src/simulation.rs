@@ -3,14 +3,13 @@
 //! Problem: the simulator reports progress and accepts Ctrl-C between two samples. The network of a
 //! hundred thousand hosts takes many seconds to build before the first of them, and a user who
 //! started a run that is too large would have to kill the program. Approach: the simulation runs on
-//! a thread; this one receives its progress, shows that the network is being built as long as there
-//! is none, and abandons the thread if the user interrupts it in that time: there are no results
+//! a thread; this one receives its progress, reports that the network is being built as long as there
+//! is none, and abandons the thread if an end is requested in that time: there are no results
 //! yet. The abandoned thread ends with the process.
 //!
 //! Worked example: Ctrl-C while a fat-tree of 250,000 hosts is built ends the program within a second.
 
-use crate::interrupt::Interrupt;
-use crate::progress::Stopwatch;
+use crate::{Stop, Stopwatch};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::panic::{self, AssertUnwindSafe};
@@ -28,16 +27,16 @@ const GRACE: f64 = 0.5;
 
 /// Wall-clock seconds of a simulation, by its own thread's clock: the progress may arrive late.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spent {
+pub struct Spent {
     /// Until its network was built.
-    pub(crate) building: f64,
+    pub building: f64,
     /// From then until the end.
-    pub(crate) running: f64,
+    pub running: f64,
 }
 
 /// How a simulation ended.
 #[derive(Debug)]
-pub(crate) enum Ran {
+pub enum Ran {
     /// It came to an end, or was interrupted with results.
     Outcome(Box<RunOutcome>, Spent),
     /// It cannot be run.
@@ -52,16 +51,16 @@ pub(crate) enum Ran {
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub(crate) fn run(
+pub fn run(
     scenario: &Scenario,
     seed: u64,
     options: &Options,
-    interrupt: &Interrupt,
+    stop: &Stop,
     on: &mut dyn FnMut(Option<Progress>),
 ) -> io::Result<Ran> {
     let (sender, progress) = mpsc::channel();
     // The network and lists of flows are shared, so this is cheap.
-    let (scenario, options, stop) = (scenario.clone(), *options, interrupt.clone());
+    let (scenario, options, requested) = (scenario.clone(), *options, stop.clone());
     let work = move || {
         let mut reported: Option<Stopwatch> = None;
         let (begun, mut building) = (Stopwatch::start(), 0.0);
@@ -75,7 +74,7 @@ pub(crate) fn run(
                 // Sending fails only if this thread was abandoned.
                 let _ = sender.send(now);
             }
-            if stop.is_requested() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if requested.is_requested() && !first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         outcome.map(|outcome| (outcome, Spent { building, running: begun.seconds() - building }))
     };
@@ -92,7 +91,7 @@ pub(crate) fn run(
             Err(mpsc::RecvTimeoutError::Timeout) if built => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 on(None);
-                if interrupt.is_requested() && stopping.get_or_insert_with(Stopwatch::start).seconds() >= GRACE {
+                if stop.is_requested() && stopping.get_or_insert_with(Stopwatch::start).seconds() >= GRACE {
                     return Ok(Ran::Nothing);
                 }
             }
@@ -112,8 +111,11 @@ thread_local! {
     static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; a panic becomes an error with message and position, and is not printed.
-pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs `work`.
+///
+/// # Errors
+/// The message and the position of a panic, which is not printed.
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();

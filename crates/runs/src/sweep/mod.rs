@@ -7,13 +7,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`axis`] | `--set` and `--sweep` |
-//! | [`plan`] | all points, with their names |
-//! | [`shelf`] | the files that a scenario names, read once, and their digest |
-//! | [`manifest`] | `sweep.json` |
-//! | [`pool`] | points on threads |
-//! | [`directory`] | the files of a sweep |
-//! | [`table`] | `points.csv` |
+//! | `axis` | `--set` and `--sweep` |
+//! | `plan` | all points, with their names |
+//! | `shelf` | the files that a scenario names, read once, and their digest |
+//! | `manifest` | `sweep.json` |
+//! | `directory` | the files of a sweep |
+//! | `run` | the points that are not complete, on threads |
+//! | `table` | `points.csv` |
 //!
 //! Worked example: `--sweep seed=1..5 --sweep 'traffic[0].load=20%,60%'` is ten points, from
 //! `points/01_seed-1_load-20` to `points/10_seed-5_load-60`.
@@ -22,13 +22,13 @@ mod axis;
 mod directory;
 mod manifest;
 mod plan;
-mod pool;
+mod run;
 mod shelf;
 mod table;
 
-pub(crate) use axis::{Axes, Axis, Setting, options, short_names};
-pub(crate) use directory::{SweepDirectory, draw, write_point};
-pub(crate) use manifest::{MANIFEST, Manifest, State};
-pub(crate) use plan::{Plan, Point};
-pub(crate) use pool::{Ended, Event, run_all};
-pub(crate) use shelf::Shelf;
+pub use axis::{Axes, Axis, InvalidOption, Setting, command, options, short_names};
+pub use directory::{SweepDirectory, SweepError, draw};
+pub use manifest::{Entry, Identity, MANIFEST, Manifest, State};
+pub use plan::{Plan, Point, TooManyPoints};
+pub use run::Work;
+pub use shelf::Shelf;

@@ -17,7 +17,7 @@ use weir_units::Bytes;
 
 /// The memory that this program can take without swapping or kills; None if the system does not
 /// report it.
-pub(crate) fn available() -> Option<Bytes> {
+pub fn available() -> Option<Bytes> {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let machine = available_of(&text("/proc/meminfo"));
     let group = left_of_groups(Path::new("/sys/fs/cgroup"), &text("/proc/self/cgroup"));

@@ -1,52 +1,91 @@
-//! The runs of experiments, on threads.
+//! The runs of published experiments, on threads: their values and figures.
 //!
 //! Problem: an experiment is up to some tens of runs of very different lengths, `--all` is all of
 //! them, and a user needs all cores busy and no results lost to Ctrl-C. Approach: every run with
 //! every seed is a job of one pool, whatever its experiment is; a job keeps readings and lines of
 //! figures and frees its packets' results at once. Values without a run are computed afterwards,
 //! when no run takes the processor: some of them are times of a computation.
+//!
+//! Worked example: two experiments of three runs, one of them with two seeds, are seven jobs; after Ctrl-C in the
+//! fifth, the values of the first four are known and the others have no reading.
 
-use super::BackendRun;
-use super::figures::Drawn;
-use crate::error::CommandError;
-use crate::interrupt::Interrupt;
-use crate::output::Ui;
+mod figures;
+
+pub use figures::Drawn;
+
 use crate::papers::Papers;
-use crate::progress::{self, Stopwatch, Watch};
+use crate::pool::{self, Ended, Event, Status, run_all};
 use crate::run_files::SimulatedRun;
-use crate::simulation::{self, Ran};
-use crate::sweep::{Ended, Event, Setting as Change, run_all};
-use crate::text;
+use crate::sweep::{Setting as Change, command};
+use crate::{Stop, Stopwatch, text};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use weir_experiment::figure::Line;
-use weir_experiment::{Experiment, Reading, RunData, Setting, compute, outcomes};
+use weir_experiment::{Experiment, Outcome, Reading, RunData, Setting, Verdict, compute, outcomes};
 use weir_results::{FileError, ResultsDirectory};
 use weir_scenario::Scenario;
 use weir_sim::{Options, Progress, RunOutcome};
 
-/// The number of running jobs that a line of progress names.
-const NAMED: usize = 2;
+/// The reason why experiments have no results.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentsError {
+    /// Files of a run that cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Threads that cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(std::io::Error),
+}
 
-/// All runs to do.
-pub(super) struct Work<'a> {
-    pub(super) papers: &'a Papers,
-    pub(super) experiments: Vec<&'a Experiment>,
-    pub(super) setting: Setting,
+/// The results of one backend for an experiment.
+#[derive(Debug)]
+pub struct BackendRun {
+    /// `sim` or `lab`.
+    pub backend: &'static str,
+    /// The first seed.
+    pub seed: u64,
+    /// By value of the experiment; `None` for values that this backend does not measure.
+    pub outcomes: Vec<Option<Outcome>>,
+    /// By figure.
+    pub figures: Vec<Drawn>,
+    /// Whether everything was run to its end.
+    pub complete: bool,
+    /// Runs that failed, and why.
+    pub failures: Vec<String>,
+    /// Wall-clock seconds.
+    pub wall_s: f64,
+}
+
+impl BackendRun {
+    /// Whether all compared values agree.
+    pub fn agrees(&self) -> bool {
+        let is_fine = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Shown | Verdict::Agrees);
+        self.failures.is_empty() && self.outcomes.iter().flatten().all(is_fine)
+    }
+}
+
+/// All runs of experiments in the simulator.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// The tree that the experiments were read from.
+    pub papers: &'a Papers,
+    /// The experiments.
+    pub experiments: Vec<&'a Experiment>,
+    /// Quick or full.
+    pub setting: Setting,
     /// The first seed of every run, if not the scenario's.
-    pub(super) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// The directory of the runs' files.
-    pub(super) directory: Option<&'a Path>,
-    pub(super) interrupt: &'a Interrupt,
+    pub directory: Option<&'a Path>,
+    /// Ends the runs under way early.
+    pub stop: &'a Stop,
 }
 
 /// One run with one seed.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+pub struct Job {
     experiment: usize,
     run: usize,
     /// The index of the seed.
@@ -64,61 +103,60 @@ struct Done {
 }
 
 impl Work<'_> {
-    /// Runs everything; one result for each experiment.
-    pub(super) fn run(&self, jobs: Option<NonZeroUsize>, ui: &mut Ui) -> Result<Vec<BackendRun>, CommandError> {
-        let todo = self.jobs();
-        let cores = jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    /// Runs all `jobs`, `cores` at a time; one result for each experiment. `on` is called on this thread after each
+    /// event, several times a second while jobs run; its status has the indices of jobs.
+    ///
+    /// # Errors
+    /// Files that cannot be written, or threads that cannot be started.
+    pub fn run(
+        &self,
+        jobs: &[Job],
+        cores: usize,
+        on: &mut dyn FnMut(&Status),
+    ) -> Result<Vec<BackendRun>, ExperimentsError> {
         let clock = Stopwatch::start();
         // By experiment: when its first run began and its last one ended.
         let mut times: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         let done: Mutex<Vec<Done>> = Mutex::new(Vec::new());
         let mut failures: Vec<(usize, String)> = Vec::new();
         let mut disk: Option<FileError> = None;
-        let stop = AtomicBool::new(false);
-        let places: Vec<usize> = (0..todo.len()).collect();
-        let mut watch = Watch::new(ui.err_is_terminal());
-        let mut running: BTreeMap<usize, Option<Progress>> = BTreeMap::new();
-        let mut over = 0;
-        let work = |index: usize, step: &mut dyn FnMut(Progress)| self.one(todo[index], step, &done);
-        let threads = run_all(&places, cores, &stop, &work, &mut |event| {
+        let indices: Vec<usize> = (0..jobs.len()).collect();
+        let mut status = Status::new(jobs.len());
+        let work = |index: usize, step: &mut dyn FnMut(Progress)| self.one(jobs[index], step, &done);
+        let threads = run_all(&indices, cores, &Stop::new(), &work, &mut |event| {
+            status.on(&event);
             match event {
                 Event::Started(index) => {
-                    running.insert(index, None);
-                    times.entry(todo[index].experiment).or_insert((clock.seconds(), 0.0));
+                    times.entry(jobs[index].experiment).or_insert((clock.seconds(), 0.0));
                 }
-                Event::Step(index, progress) => drop(running.insert(index, Some(progress))),
+                Event::Step(..) => {}
                 Event::Ended(index, ended) => {
-                    running.remove(&index);
-                    over += 1;
-                    let experiment = todo[index].experiment;
+                    let experiment = jobs[index].experiment;
                     if let Some(times) = times.get_mut(&experiment) {
                         times.1 = clock.seconds();
                     }
                     match ended {
                         Ended::Complete | Ended::Interrupted => {}
                         Ended::Failed(cause) => {
-                            failures.push((experiment, format!("{}: {}", self.name(todo[index]), cause.trim_end())));
+                            failures.push((experiment, format!("{}: {}", self.name(jobs[index]), cause.trim_end())));
                         }
                         Ended::Disk(error) => drop(disk.get_or_insert(error)),
                     }
                 }
             }
-            let part = over as f64 + running.values().flatten().map(progress::fraction).sum::<f64>();
-            let part = part / todo.len() as f64;
-            watch.show(part, ui, |elapsed| self.describe(&todo, over, &running, progress::left(part, elapsed)));
+            on(&status);
         });
-        watch.finish();
-        threads.map_err(|error| CommandError::failed(format!("cannot start threads: {error}")))?;
+        threads.map_err(ExperimentsError::Threads)?;
         if let Some(error) = disk {
             return Err(error.into());
         }
-        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
         for experiment in 0..self.experiments.len() {
             let done: Vec<&Done> = done.iter().filter(|done| done.job.experiment == experiment).collect();
             let own: Vec<String> =
                 failures.iter().filter(|(of, _)| *of == experiment).map(|(_, cause)| cause.clone()).collect();
-            let jobs = todo.iter().filter(|job| job.experiment == experiment).count();
+            let jobs = jobs.iter().filter(|job| job.experiment == experiment).count();
             let (from, to) = times.get(&experiment).copied().unwrap_or_default();
             all.push(self.gather(experiment, &done, jobs, own, to - from));
         }
@@ -127,7 +165,7 @@ impl Work<'_> {
 
     /// Every run with every seed. Runs of long experiments come first: a long run that begins last keeps one
     /// core busy and leaves the others idle.
-    fn jobs(&self) -> Vec<Job> {
+    pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
             for (run, of) in of.runs.iter().enumerate() {
@@ -152,7 +190,7 @@ impl Work<'_> {
     }
 
     /// `parley-table3 none-50`, with the seed where there are several.
-    fn name(&self, job: Job) -> String {
+    pub fn name(&self, job: Job) -> String {
         let experiment = self.experiments[job.experiment];
         let run = &experiment.runs[job.run];
         match *run.seeds.get(self.setting) {
@@ -162,22 +200,17 @@ impl Work<'_> {
     }
 
     fn one(&self, job: Job, step: &mut dyn FnMut(Progress), done: &Mutex<Vec<Done>>) -> Ended {
-        if self.interrupt.is_requested() {
+        if self.stop.is_requested() {
             return Ended::Interrupted;
         }
         let (scenario, seed) = (self.scenario(job), self.seed(job));
-        let options = Options::default();
-        let step = &mut |now: Option<Progress>| now.into_iter().for_each(&mut *step);
-        let outcome = match simulation::run(scenario, seed, &options, self.interrupt, step) {
-            Ok(Ran::Outcome(outcome, _)) => *outcome,
-            Ok(Ran::Nothing) => return Ended::Interrupted,
-            Ok(Ran::Refused(error)) => return Ended::Failed(error.to_string()),
-            Ok(Ran::Broken(panic)) => return Ended::Failed(panic),
-            Err(error) => return Ended::Failed(format!("cannot start a thread: {error}")),
+        let outcome = match pool::simulate(scenario, seed, &Options::default(), self.stop, step) {
+            Ok(outcome) => outcome,
+            Err(ended) => return ended,
         };
         let interrupted = outcome.interrupted;
         let read = self.read(job, &outcome);
-        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(read);
+        done.lock().unwrap_or_else(PoisonError::into_inner).push(read);
         if let Some(directory) = self.directory_of(job) {
             let written = self.write(job, seed, outcome, &directory);
             if let Err(error) = written {
@@ -228,12 +261,12 @@ impl Work<'_> {
     fn write(&self, job: Job, seed: u64, outcome: RunOutcome, directory: &Path) -> Result<(), FileError> {
         let run = &self.experiments[job.experiment].runs[job.run];
         let set = run.set.get(self.setting);
-        let mut words = vec!["weir sim".to_owned()];
-        words.push(text::shell_word(&self.papers.in_tree(&run.path).display().to_string()));
-        words.extend(set.iter().map(|(path, value)| Change { path: path.clone(), value: value.clone() }.option()));
-        words.push(format!("--seed {seed}"));
+        let start = format!("weir sim {}", text::shell_word(&self.papers.in_tree(&run.path).display().to_string()));
+        let changes: Vec<Change> =
+            set.iter().map(|(path, value)| Change { path: path.clone(), value: value.clone() }).collect();
+        let command = format!("{} --seed {seed}", command(&start, &changes));
         ResultsDirectory::prepare(directory, true)?;
-        SimulatedRun::new(self.scenario(job), seed, outcome, set).write(directory, &words.join(" "))?;
+        SimulatedRun::new(self.scenario(job), seed, outcome, set).write(directory, &command)?;
         Ok(())
     }
 
@@ -289,26 +322,5 @@ impl Work<'_> {
             failures,
             wall_s: ran + clock.seconds(),
         }
-    }
-
-    /// `40 s left; 3 of 12 runs; running parley-table3 none-50 (1 ms of 10 ms) and 1 more`.
-    fn describe(
-        &self,
-        todo: &[Job],
-        over: usize,
-        running: &BTreeMap<usize, Option<Progress>>,
-        left: Option<f64>,
-    ) -> String {
-        let left = left.map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
-        let mut line = format!("{left}{over} of {} runs", todo.len());
-        let name = |(index, now): (&usize, &Option<Progress>)| {
-            let now = now.as_ref().map_or("begins".to_owned(), progress::of_simulated_time);
-            format!("{} ({now})", self.name(todo[*index]))
-        };
-        let names: Vec<String> = running.iter().map(name).collect();
-        if !names.is_empty() {
-            line.push_str(&format!("; running {}", text::list(&names, NAMED)));
-        }
-        line
     }
 }

@@ -1,46 +1,58 @@
 //! All points of a sweep: the cross product of its axes, the last axis fastest. Axes that change together count as one.
 //!
-//! A point's name contains its differences and sorts as the points do: its number, then key and
-//! value of each axis, with only such characters as need no quoting anywhere.
+//! Problem: the points of a sweep must be the same whenever the same command is repeated, and their directories must
+//! sort and read well. Approach: everything follows from the axes alone. A point's name contains its differences and
+//! sorts as the points do: its number, then key and value of each axis, with only such characters as need no quoting
+//! anywhere.
 //!
 //! Worked example: `seed=1,2` and `traffic[0].load=20%,60%` give `1_seed-1_load-20`, `2_seed-1_load-60`,
 //! `3_seed-2_load-20` and `4_seed-2_load-60`.
 
 use super::axis::short_names;
-use super::{Axis, Setting};
+use super::{Axis, Setting, Shelf};
+use weir_scenario::{Outcome, ReadOptions};
+use weir_units::Bytes;
 
 /// The most points: as many directories as can still be listed.
 const MAX_POINTS: usize = 100_000;
 /// The longest name of a point, in bytes; file systems allow 255.
 const MAX_NAME: usize = 120;
 
+/// A sweep with more points than a directory can list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this sweep has more than {MAX_POINTS} points")]
+pub struct TooManyPoints;
+
 /// The runs of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// The values of all points.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
     /// The values that differ.
-    pub(crate) axes: Vec<Axis>,
+    pub axes: Vec<Axis>,
     /// Every combination.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// One run of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Point {
+pub struct Point {
     /// The name of its directory.
-    pub(crate) name: String,
+    pub name: String,
     /// Its values, in the order of the axes.
-    pub(crate) values: Vec<Setting>,
+    pub values: Vec<Setting>,
 }
 
 impl Plan {
-    /// All combinations of the axes, or why there are too many.
-    pub(crate) fn new(settings: Vec<Setting>, axes: Vec<Axis>) -> Result<Self, String> {
+    /// All combinations of the axes.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn new(settings: Vec<Setting>, axes: Vec<Axis>) -> Result<Self, TooManyPoints> {
         let groups: Vec<&[Axis]> = axes.chunk_by(|_, next| next.together).collect();
         let count = groups.iter().try_fold(1usize, |count, group| count.checked_mul(group[0].values.len()));
         let Some(count) = count.filter(|count| *count <= MAX_POINTS) else {
-            return Err(format!("this sweep has more than {MAX_POINTS} points"));
+            return Err(TooManyPoints);
         };
         let keys: Vec<String> = short_names(&axes).into_iter().map(slug).collect();
         let digits = count.to_string().len();
@@ -66,14 +78,27 @@ impl Plan {
     }
 
     /// All changed values of the scenario for a point.
-    pub(crate) fn settings_of(&self, point: usize) -> Vec<Setting> {
+    pub fn settings_of(&self, point: usize) -> Vec<Setting> {
         self.settings.iter().chain(&self.points[point].values).cloned().collect()
+    }
+
+    /// Reads enough to check every point: returns the first point's scenario. `memory` is the bound on each network.
+    ///
+    /// # Errors
+    /// The mistakes of the first point that is invalid.
+    pub fn check(&self, shelf: &Shelf, memory: Option<Bytes>) -> Outcome {
+        let read = |point: usize| shelf.read(&ReadOptions { set: Setting::pairs(&self.settings_of(point)), memory });
+        let first = read(0)?;
+        for point in self.worth_checking().into_iter().skip(1) {
+            read(point)?;
+        }
+        Ok(first)
     }
 
     /// Points that together have every combination of the values other than the seed, and every
     /// seed. A seed does not affect the validity of the rest, so no further point has to be read to
     /// check all of them. A seed that changes together with others is one of their values.
-    pub(crate) fn worth_checking(&self) -> Vec<usize> {
+    fn worth_checking(&self) -> Vec<usize> {
         let alone =
             |index: usize| !self.axes[index].together && !self.axes.get(index + 1).is_some_and(|of| of.together);
         let first = |point: &Point, seed: bool| {

@@ -22,12 +22,12 @@ use weir_units::{Bandwidth, ContentionPoint, Direction};
 const NAMED: usize = 3;
 
 /// Remarks on a policy that Parley's shapers would enforce.
-pub(crate) fn of_policy(policy: &Policy) -> Vec<Diagnostic> {
+pub fn of_policy(policy: &Policy) -> Vec<Diagnostic> {
     remarks(policy, &ShaperConfig::parley(policy, None, None))
 }
 
 /// A scenario that was read, with these remarks behind its notes.
-pub(crate) fn with_remarks(read: Outcome) -> Outcome {
+pub fn with_remarks(read: Outcome) -> Outcome {
     read.map(|(scenario, mut notes)| {
         notes.extend(of_scenario(&scenario));
         (scenario, notes)

@@ -3,8 +3,10 @@
 //! Problem: a sweep runs for hours, and a file may be edited meanwhile; and a continued sweep must
 //! be the one that was started. Approach: every file is kept as it was first read, so all points
 //! have the same content; the digest over all of them (SHA-256) identifies the sweep.
+//!
+//! Worked example: the policy of a scenario is edited while the third of ten points runs: the other points still have
+//! the old policy, and the same command is refused in that directory afterwards, since the digest differs.
 
-use crate::error::CommandError;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use weir_scenario::{Files, Outcome, PolicyOutcome, ReadOptions, Scenario, langua
 
 /// A scenario with all files that it names.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub struct Shelf {
     scenario: Arc<Source>,
     directory: PathBuf,
     /// By path; filled while points are read.
@@ -23,21 +25,21 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Reads the scenario's text; one from standard input names files relative to the working
-    /// directory.
-    pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
-        let scenario = crate::input::source(path, language::MAX_FILE)?;
-        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self { scenario, directory, sources: Mutex::default() })
+    /// A scenario's text, which names files relative to `directory`.
+    pub fn new(scenario: Arc<Source>, directory: &Path) -> Self {
+        Self { scenario, directory: directory.to_owned(), sources: Mutex::default() }
     }
 
     /// The scenario with values set.
-    pub(crate) fn read(&self, options: &ReadOptions) -> Outcome {
+    ///
+    /// # Errors
+    /// Mistakes in the scenario or in a file that it names, with their positions.
+    pub fn read(&self, options: &ReadOptions) -> Outcome {
         Scenario::from_files(&self.scenario, &self.directory, &mut Reader(self), options)
     }
 
     /// A digest of all files so far, by name and content.
-    pub(crate) fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let mut all = Sha256::new();
         let mut add = |name: &str, text: &str| {
             // Lengths separate the end of one text from the beginning of the next.

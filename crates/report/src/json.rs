@@ -1,5 +1,9 @@
 //! JSON that programs and people can read: a value that fits on a line is on one.
 //!
+//! Problem: JSON on one line cannot be read, and JSON with a line for each number fills screens. Approach: the
+//! outermost object has a line for each key, a list of objects has a line for each, and other values have one line
+//! if it is short enough.
+//!
 //! Worked example: a list of allocations has one allocation per line, so `grep` works on it too.
 
 use serde_json::Value;
@@ -9,13 +13,16 @@ use std::io::{self, Write};
 const LINE: usize = 200;
 
 /// Writes `value` and a line end.
-pub(crate) fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+///
+/// # Errors
+/// The error of `out`.
+pub fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     spread(out, value, 0)?;
     writeln!(out)
 }
 
 /// The same as a text.
-pub(crate) fn to_text(value: &Value) -> String {
+pub fn to_text(value: &Value) -> String {
     let mut out = Vec::new();
     // Writing to memory does not fail, and JSON is UTF-8.
     let _ = write(&mut out, value);

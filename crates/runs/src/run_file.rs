@@ -7,159 +7,159 @@
 //! Worked example: a run of 60 s with samples each second has 60 entries in `samples`, the first at `at_s`
 //! 1.0 for the bandwidth between 0 and 1 s.
 
-use crate::json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_report::json;
 use weir_results::FlowRecord;
 use weir_scenario::{Governed, RunResult, Scenario};
 use weir_sim::RunOutcome;
 use weir_units::{Duration, ServiceId};
 
 /// The version of the format; an additional key does not raise it.
-pub(crate) const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RunFile {
+pub struct RunFile {
     /// [`FORMAT`].
-    pub(crate) format: u32,
+    pub format: u32,
     /// The scenario's name.
-    pub(crate) scenario: String,
+    pub scenario: String,
     /// `sim` or `lab`.
-    pub(crate) backend: String,
-    pub(crate) seed: u64,
+    pub backend: String,
+    pub seed: u64,
     /// `none`, `shaper`, `eyeq` or `parley`.
-    pub(crate) enforcement: String,
+    pub enforcement: String,
     /// Whether the run came to its end; otherwise this is its beginning.
-    pub(crate) complete: bool,
-    pub(crate) duration_s: f64,
-    pub(crate) measure: MeasureEntry,
+    pub complete: bool,
+    pub duration_s: f64,
+    pub measure: MeasureEntry,
     /// The sending services, in the policy's order.
-    pub(crate) services: Vec<String>,
+    pub services: Vec<String>,
     /// The windows between starts and stops.
-    pub(crate) phases: Vec<PhaseEntry>,
-    pub(crate) samples: Vec<SampleEntry>,
+    pub phases: Vec<PhaseEntry>,
+    pub samples: Vec<SampleEntry>,
     /// By service, in the order of `services`.
-    pub(crate) transfers: Vec<TransferEntry>,
+    pub transfers: Vec<TransferEntry>,
     /// By real server: its requests. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) requests: Vec<RequestsEntry>,
+    pub requests: Vec<RequestsEntry>,
     /// By flow group of messages: its messages. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) messages: Vec<MessagesEntry>,
+    pub messages: Vec<MessagesEntry>,
     /// By port of a switch that marks. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) ports: Vec<PortEntry>,
+    pub ports: Vec<PortEntry>,
     /// By agent, at the end. Only in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) agents: Vec<AgentEntry>,
+    pub agents: Vec<AgentEntry>,
     /// Counters of the backend, by name.
-    pub(crate) counters: BTreeMap<String, u64>,
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// The measuring point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MeasureEntry {
-    pub(crate) rack: String,
-    pub(crate) direction: String,
-    pub(crate) every_s: f64,
+pub struct MeasureEntry {
+    pub rack: String,
+    pub direction: String,
+    pub every_s: f64,
     /// Its capacity by the policy.
-    pub(crate) capacity_bps: u64,
+    pub capacity_bps: u64,
 }
 
 /// A window in which the same services send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PhaseEntry {
-    pub(crate) from_s: f64,
-    pub(crate) to_s: f64,
+pub struct PhaseEntry {
+    pub from_s: f64,
+    pub to_s: f64,
     /// The sending services.
-    pub(crate) sending: Vec<String>,
+    pub sending: Vec<String>,
     /// The mean over the samples inside the phase, by service; null without samples.
-    pub(crate) mean_bps: BTreeMap<String, Option<u64>>,
+    pub mean_bps: BTreeMap<String, Option<u64>>,
     /// The same over the second half of the phase, when brokers have settled.
-    pub(crate) settled_bps: BTreeMap<String, Option<u64>>,
+    pub settled_bps: BTreeMap<String, Option<u64>>,
 }
 
 /// One sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SampleEntry {
+pub struct SampleEntry {
     /// The end of the interval.
-    pub(crate) at_s: f64,
-    pub(crate) bandwidth_bps: BTreeMap<String, u64>,
+    pub at_s: f64,
+    pub bandwidth_bps: BTreeMap<String, u64>,
 }
 
 /// The connections of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct TransferEntry {
-    pub(crate) service: String,
-    pub(crate) flows: u64,
-    pub(crate) delivered_bytes: u64,
-    pub(crate) retransmissions: u64,
+pub struct TransferEntry {
+    pub service: String,
+    pub flows: u64,
+    pub delivered_bytes: u64,
+    pub retransmissions: u64,
     /// None if the backend does not report it.
-    pub(crate) timeouts: Option<u64>,
+    pub timeouts: Option<u64>,
 }
 
 /// The requests to a real server, timed from their arrival at the client to the last byte of the
 /// reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct RequestsEntry {
+pub struct RequestsEntry {
     /// The name of its traffic.
-    pub(crate) name: String,
-    pub(crate) service: String,
-    pub(crate) requests: u64,
+    pub name: String,
+    pub service: String,
+    pub requests: u64,
     /// Requests without a reply at the end.
-    pub(crate) unfinished: u64,
+    pub unfinished: u64,
     /// Absent if too few requests have a reply.
-    pub(crate) p50_s: Option<f64>,
-    pub(crate) p99_s: Option<f64>,
-    pub(crate) max_s: Option<f64>,
+    pub p50_s: Option<f64>,
+    pub p99_s: Option<f64>,
+    pub max_s: Option<f64>,
 }
 
 /// The messages of a flow group, timed from their due time to their last byte at the receiver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct MessagesEntry {
+pub struct MessagesEntry {
     /// The name of its traffic.
-    pub(crate) name: String,
-    pub(crate) service: String,
-    pub(crate) messages: u64,
+    pub name: String,
+    pub service: String,
+    pub messages: u64,
     /// Messages that were under way at the end.
-    pub(crate) unfinished: u64,
+    pub unfinished: u64,
     /// Absent if too few messages have arrived.
-    pub(crate) p50_s: Option<f64>,
-    pub(crate) p99_s: Option<f64>,
-    pub(crate) max_s: Option<f64>,
+    pub p50_s: Option<f64>,
+    pub p99_s: Option<f64>,
+    pub max_s: Option<f64>,
 }
 
 /// The counters of a switch's port.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct PortEntry {
-    pub(crate) port: String,
-    pub(crate) packets: u64,
+pub struct PortEntry {
+    pub port: String,
+    pub packets: u64,
     /// Packets that found its queue above the threshold.
-    pub(crate) above: u64,
+    pub above: u64,
     /// Of these, those that could be marked, and were.
-    pub(crate) marked: u64,
+    pub marked: u64,
 }
 
 /// The enforcement of an agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct AgentEntry {
-    pub(crate) machine: String,
-    pub(crate) backend: String,
-    pub(crate) attachment: String,
+pub struct AgentEntry {
+    pub machine: String,
+    pub backend: String,
+    pub attachment: String,
     /// `static` or `runtime`.
-    pub(crate) mode: String,
+    pub mode: String,
     /// Packets that arrived marked, and those that were markable, of all services.
-    pub(crate) packets_marked: u64,
-    pub(crate) packets_markable: u64,
-    pub(crate) feedback_sent: u64,
-    pub(crate) feedback_received: u64,
+    pub packets_marked: u64,
+    pub packets_markable: u64,
+    pub feedback_sent: u64,
+    pub feedback_received: u64,
 }
 
 impl RunFile {
     /// The file of a run without transfers and counters.
-    pub(crate) fn new(
+    pub fn new(
         scenario: &Scenario,
         governed: &Governed,
         (backend, seed): (&str, u64),
@@ -202,7 +202,7 @@ impl RunFile {
     }
 
     /// The file of a simulated run under a policy.
-    pub(crate) fn simulated(scenario: &Scenario, governed: &Governed, seed: u64, outcome: &RunOutcome) -> Self {
+    pub fn simulated(scenario: &Scenario, governed: &Governed, seed: u64, outcome: &RunOutcome) -> Self {
         let mut file = Self::new(scenario, governed, ("sim", seed), &outcome.uplink, !outcome.interrupted);
         let results = &outcome.results;
         let service =
@@ -224,16 +224,16 @@ impl RunFile {
     }
 
     /// The file's text: one sample on a line.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         json::to_text(&self.to_value())
     }
     /// The file as JSON.
-    pub(crate) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         // Strings, numbers and maps with string keys always have a JSON form.
         serde_json::to_value(self).unwrap_or_default()
     }
     /// Reads the text of [`RunFile::to_text`].
-    pub(crate) fn from_text(text: &str) -> Result<Self, serde_json::Error> {
+    pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 }

@@ -1,6 +1,7 @@
 //! `--set PATH=VALUE` and `--sweep PATH=VALUES`.
 //!
-//! Values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both
+//! Problem: a list of values is written in one word of a command line, and a value may itself contain commas. Approach:
+//! values of a sweep are separated by commas; `1..5` stands for the whole numbers from 1 to 5, both
 //! included. Commas inside brackets belong to the value. Paths with semicolons between them in one
 //! option change together: the first value of each path, then the second, and so on.
 //!
@@ -14,64 +15,78 @@ use serde::{Deserialize, Serialize};
 /// The most values of an axis: a longer range is a mistake.
 const MAX_VALUES: u64 = 100_000;
 
+/// The reason why the text of an option is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidOption(String);
+
 /// A changed value of the scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Setting {
+pub struct Setting {
     /// The path, as `weir_document::set` takes it.
-    pub(crate) path: String,
+    pub path: String,
     /// The value, as in the file.
-    pub(crate) value: String,
+    pub value: String,
 }
 
 impl Setting {
     /// Reads `PATH=VALUE`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A text without a path or without `=`.
+    pub fn parse(text: &str) -> Result<Self, InvalidOption> {
         let (path, value) = split(text, "VALUE")?;
         Ok(Self { path: path.to_owned(), value: value.to_owned() })
     }
     /// The option that sets it, for a command line.
-    pub(crate) fn option(&self) -> String {
+    pub fn option(&self) -> String {
         match self.path.as_str() {
             "seed" => format!("--seed {}", text::shell_word(&self.value)),
             path => format!("--set {}", text::shell_word(&format!("{path}={}", self.value))),
         }
     }
     /// As the scenario's reader takes them.
-    pub(crate) fn pairs(settings: &[Self]) -> Vec<(String, String)> {
+    pub fn pairs(settings: &[Self]) -> Vec<(String, String)> {
         settings.iter().map(|setting| (setting.path.clone(), setting.value.clone())).collect()
     }
 }
 
 /// A value of the scenario with all its values in a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// The path.
-    pub(crate) path: String,
+    pub path: String,
     /// At least one; each once, or each once together with those that change with it.
-    pub(crate) values: Vec<String>,
+    pub values: Vec<String>,
     /// Whether it changes together with the axis before it, value by value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) together: bool,
+    pub together: bool,
 }
 
 /// The axes of one `--sweep`: one, or several that change together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Axes(pub(crate) Vec<Axis>);
+pub struct Axes(
+    /// In the order of the option.
+    pub Vec<Axis>,
+);
 
 impl Axes {
     /// Reads `PATH=VALUES`, or several of them with semicolons.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A value that is missing or listed twice, a range that is none, or lists of different lengths.
+    pub fn parse(text: &str) -> Result<Self, InvalidOption> {
         let mut axes: Vec<Axis> = Vec::new();
         for part in parts(text, ';') {
             let axis = Axis::parse(part, !axes.is_empty())?;
             if let Some(first) = axes.first().filter(|first| first.values.len() != axis.values.len()) {
-                return Err(format!(
+                return Err(InvalidOption(format!(
                     "`{}` has {} and `{}` has {}: values that change together are as many",
                     first.path,
                     text::count(first.values.len(), "value"),
                     axis.path,
                     text::count(axis.values.len(), "value"),
-                ));
+                )));
             }
             axes.push(axis);
         }
@@ -81,19 +96,23 @@ impl Axes {
         together.sort_unstable();
         if let Some(twice) = together.windows(2).find(|pair| pair[0] == pair[1]) {
             let twice = twice[0].join("; ");
-            return Err(format!("`{twice}` is in the list twice, and would give the same result twice"));
+            let cause = format!("`{twice}` is in the list twice, and would give the same result twice");
+            return Err(InvalidOption(cause));
         }
         Ok(Self(axes))
     }
 }
 
 impl Axis {
-    fn parse(text: &str, together: bool) -> Result<Self, String> {
+    fn parse(text: &str, together: bool) -> Result<Self, InvalidOption> {
         let (path, list) = split(text, "VALUE,VALUE")?;
         let mut values = Vec::new();
         for part in parts(list, ',') {
             match part.trim() {
-                "" => return Err("a value is missing: write values with one comma between two of them".to_owned()),
+                "" => {
+                    let cause = "a value is missing: write values with one comma between two of them";
+                    return Err(InvalidOption(cause.to_owned()));
+                }
                 part => match part.split_once("..") {
                     Some((first, last)) if first.starts_with(|c: char| c.is_ascii_digit()) => {
                         values.extend(range(part, first, last)?)
@@ -106,8 +125,13 @@ impl Axis {
     }
 }
 
+/// The command that repeats a run: `start` with an option for each changed value.
+pub fn command(start: &str, settings: &[Setting]) -> String {
+    std::iter::once(start.to_owned()).chain(settings.iter().map(Setting::option)).collect::<Vec<_>>().join(" ")
+}
+
 /// The options that give axes, for a command line.
-pub(crate) fn options(axes: &[Axis]) -> Vec<String> {
+pub fn options(axes: &[Axis]) -> Vec<String> {
     let groups = axes.chunk_by(|_, next| next.together);
     let option = |group: &[Axis]| {
         let group: Vec<String> = group.iter().map(|axis| format!("{}={}", axis.path, joined(&axis.values))).collect();
@@ -138,7 +162,7 @@ fn parts(text: &str, separator: char) -> Vec<&str> {
 }
 
 /// The shortest unique name of each axis: the last key, or the whole path.
-pub(crate) fn short_names(axes: &[Axis]) -> Vec<&str> {
+pub fn short_names(axes: &[Axis]) -> Vec<&str> {
     let last = |axis: &'_ Axis| axis.path.rfind('.').map_or(0, |dot| dot + 1);
     let lasts: Vec<&str> = axes.iter().map(|axis| &axis.path[last(axis)..]).collect();
     let alone = |key: &str| lasts.iter().filter(|other| **other == key).count() == 1;
@@ -162,23 +186,23 @@ fn joined(values: &[String]) -> String {
     parts.join(",")
 }
 
-fn split<'a>(text: &'a str, what: &str) -> Result<(&'a str, &'a str), String> {
+fn split<'a>(text: &'a str, what: &str) -> Result<(&'a str, &'a str), InvalidOption> {
     match text.split_once('=') {
         Some((path, value)) if !path.trim().is_empty() => Ok((path.trim(), value.trim())),
-        _ => Err(format!("write PATH={what}, for example `traffic[0].load=60%`")),
+        _ => Err(InvalidOption(format!("write PATH={what}, for example `traffic[0].load=60%`"))),
     }
 }
 
-fn range(text: &str, first: &str, last: &str) -> Result<impl Iterator<Item = String> + use<>, String> {
+fn range(text: &str, first: &str, last: &str) -> Result<impl Iterator<Item = String> + use<>, InvalidOption> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let (Some(first), Some(last)) = (number(first), number(last)) else {
-        return Err(format!("`{text}` is not a range of whole numbers such as `1..5`"));
+        return Err(InvalidOption(format!("`{text}` is not a range of whole numbers such as `1..5`")));
     };
     if first > last {
-        return Err(format!("the range `{text}` is reversed"));
+        return Err(InvalidOption(format!("the range `{text}` is reversed")));
     }
     if last - first >= MAX_VALUES {
-        return Err(format!("the range `{text}` has more than {MAX_VALUES} values"));
+        return Err(InvalidOption(format!("the range `{text}` has more than {MAX_VALUES} values")));
     }
     Ok((first..=last).map(|value| value.to_string()))
 }

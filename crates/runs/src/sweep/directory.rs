@@ -11,34 +11,71 @@
 //! half-written one. Approach: `point.json` marks a complete point. When a directory is used for
 //! another sweep, the old `sweep.json` is removed first, then the old points, and the new
 //! `sweep.json` is written last; so the points beside a `sweep.json` belong to it.
+//!
+//! Worked example: a sweep of 30 points is killed in the 12th. The same command keeps the 11 points with a
+//! `point.json` and runs the other 19; with `--force` it runs all 30.
 
 use super::table;
 use super::{MANIFEST, Manifest, State};
-use crate::error::CommandError;
 use crate::run_files::{PAGE, SimulatedRun, read_text, remove, write_text};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use weir_results::files::RESULT;
 use weir_results::{FileError, Outcome, PointSummary, ResultsDirectory, SizeBins, sweep_page};
 
+/// The reason why a sweep cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// Another process runs a sweep in the directory.
+    #[error("another weir runs a sweep in `{}`", .0.display())]
+    Busy(PathBuf),
+    /// The directory has another sweep.
+    #[error("`{}` holds another sweep; different: {}", .path.display(), .differs.join(", "))]
+    Another {
+        /// The directory.
+        path: PathBuf,
+        /// The parts of the identity that differ.
+        differs: Vec<&'static str>,
+    },
+    /// Files that cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Files that cannot be written while points run.
+    #[error("{cause}")]
+    Disk {
+        /// The first failure.
+        cause: FileError,
+        /// The number of points that are complete and kept.
+        complete: usize,
+    },
+    /// Threads that cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(std::io::Error),
+}
+
 const POINTS: &str = "points";
 const POINT: &str = "point.json";
 /// All points as a table.
-pub(crate) const TABLE: &str = "points.csv";
+const TABLE: &str = "points.csv";
 
 /// A directory with a sweep in it.
 #[derive(Debug)]
-pub(crate) struct SweepDirectory {
+pub struct SweepDirectory {
     path: PathBuf,
     /// Held as long as this value: two programs would run every point twice.
     _lock: File,
-    pub(crate) manifest: Manifest,
+    /// The identity of the sweep, and the states of its points.
+    pub manifest: Manifest,
 }
 
 impl SweepDirectory {
     /// Continues the sweep in the directory, or begins it. A directory with other files is refused
     /// unless `force`, which always begins anew.
-    pub(crate) fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, CommandError> {
+    ///
+    /// # Errors
+    /// A directory with another sweep or other files, one in which another process runs a sweep, or the error of the
+    /// disk.
+    pub fn open(path: &Path, mut manifest: Manifest, force: bool) -> Result<Self, SweepError> {
         let lock = lock(path)?;
         let there = match Manifest::read(path) {
             // With `force` any file is replaced.
@@ -70,22 +107,31 @@ impl SweepDirectory {
     }
 
     /// The directory of a point.
-    pub(crate) fn point(&self, point: usize) -> PathBuf {
+    pub fn point(&self, point: usize) -> PathBuf {
         self.path.join(POINTS).join(&self.manifest.points[point].name)
     }
 
     /// Writes the states of points.
-    pub(crate) fn write_manifest(&self) -> Result<(), FileError> {
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn write_manifest(&self) -> Result<(), FileError> {
         self.manifest.write(&self.path)
     }
 
     /// The results of the finished points.
-    pub(crate) fn summaries(&self) -> Result<Vec<PointSummary>, FileError> {
+    ///
+    /// # Errors
+    /// A point's file that cannot be read.
+    pub fn summaries(&self) -> Result<Vec<PointSummary>, FileError> {
         summaries(&self.path, &self.manifest)
     }
 
     /// Writes the table and the page, if a point has ended, and returns the page's path.
-    pub(crate) fn write_report(&self, summaries: &[PointSummary]) -> Result<Option<PathBuf>, FileError> {
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn write_report(&self, summaries: &[PointSummary]) -> Result<Option<PathBuf>, FileError> {
         if summaries.is_empty() {
             return Ok(None);
         }
@@ -95,7 +141,7 @@ impl SweepDirectory {
 }
 
 /// Writes the files of a point; it is complete when this returns.
-pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
+pub(super) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
     // Leftovers of a killed run.
     remove_directory(directory)?;
     ResultsDirectory::prepare(directory, true)?;
@@ -105,7 +151,10 @@ pub(crate) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -
 }
 
 /// Draws the page of a sweep from its files; None if there is no sweep.
-pub(crate) fn draw(directory: &Path) -> Result<Option<PathBuf>, FileError> {
+///
+/// # Errors
+/// Files that cannot be read, or a page that cannot be written.
+pub fn draw(directory: &Path) -> Result<Option<PathBuf>, FileError> {
     let Some(manifest) = Manifest::read(directory)? else { return Ok(None) };
     let summaries = summaries(directory, &manifest)?;
     write_page(directory, &manifest, &summaries).map(Some)
@@ -163,7 +212,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Locks the directory for this process; it is made if it does not exist.
-fn lock(path: &Path) -> Result<File, CommandError> {
+fn lock(path: &Path) -> Result<File, SweepError> {
     let io = |what| move |cause| FileError::Io { what, path: path.to_owned(), cause };
     if path.exists() && !path.is_dir() {
         return Err(FileError::NotADirectory(path.to_owned()).into());
@@ -171,10 +220,7 @@ fn lock(path: &Path) -> Result<File, CommandError> {
     fs::create_dir_all(path).map_err(io("make the directory"))?;
     let lock = File::open(path).map_err(io("read"))?;
     match lock.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            let cause = format!("another weir runs a sweep in `{}`", path.display());
-            Err(CommandError::refused(cause).hint("wait for it to end, or name another directory"))
-        }
+        Err(TryLockError::WouldBlock) => Err(SweepError::Busy(path.to_owned())),
         // Some network file systems have no locks; a sweep can run twice there.
         Err(TryLockError::Error(_)) | Ok(()) => Ok(lock),
     }
@@ -202,7 +248,7 @@ fn remove_directory(path: &Path) -> Result<(), FileError> {
     }
 }
 
-fn another(path: &Path, there: &Manifest, wanted: &Manifest) -> CommandError {
+fn another(path: &Path, there: &Manifest, wanted: &Manifest) -> SweepError {
     let (there, wanted) = (&there.identity, &wanted.identity);
     let differs = [
         (there.weir != wanted.weir || there.format != wanted.format, "the version of weir"),
@@ -210,7 +256,6 @@ fn another(path: &Path, there: &Manifest, wanted: &Manifest) -> CommandError {
         (there.settings != wanted.settings, "the values set"),
         (there.parameters != wanted.parameters, "the values swept over"),
     ];
-    let differs: Vec<&str> = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
-    CommandError::refused(format!("`{}` holds another sweep; different: {}", path.display(), differs.join(", ")))
-        .hint("name another directory, or add --force to start over in this one")
+    let differs = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
+    SweepError::Another { path: path.to_owned(), differs }
 }

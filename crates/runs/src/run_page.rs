@@ -3,10 +3,9 @@
 use crate::run_file::{PhaseEntry, RunFile};
 use crate::text;
 use weir_report::{Axis, Chart, Page, Phase, Reference, Series, Table, Unit};
-use weir_units::Bandwidth;
 
 /// The page of a run. `command` makes the same result again.
-pub(crate) fn page(run: &RunFile, command: &str) -> Page {
+pub fn page(run: &RunFile, command: &str) -> Page {
     let how = if run.backend == "sim" { "simulated" } else { "measured on Linux" };
     let mut page = Page::new(format!("{} ({how})", run.scenario)).paragraph(&format!(
         "Bandwidth of each service at the uplink of rack {} ({}), as the mean of every {} s. Enforcement: {}. Seed {}.",
@@ -31,7 +30,7 @@ pub(crate) fn page(run: &RunFile, command: &str) -> Page {
 }
 
 /// The time series as a chart.
-pub(crate) fn chart(run: &RunFile) -> Chart {
+pub fn chart(run: &RunFile) -> Chart {
     let mut chart = Chart::new(Axis::new("time", Unit::Time), Axis::new("bandwidth", Unit::Bandwidth));
     (chart.x.from, chart.x.to) = (Some(0.0), Some(run.duration_s));
     for service in &run.services {
@@ -44,22 +43,22 @@ pub(crate) fn chart(run: &RunFile) -> Chart {
     }
     let capacity = run.measure.capacity_bps;
     chart.references_are = "capacity".to_owned();
-    chart.references.push(Reference::new(text::rate(Bandwidth::from_bps(capacity)), capacity as f64));
+    chart.references.push(Reference::new(Unit::Bandwidth.format(capacity as f64), capacity as f64));
     chart.phases = run.phases.iter().map(|phase| Phase::new(sending(phase), phase.from_s, phase.to_s)).collect();
     chart
 }
 
 /// The sending services as a text.
-pub(crate) fn sending(phase: &PhaseEntry) -> String {
+pub fn sending(phase: &PhaseEntry) -> String {
     if phase.sending.is_empty() { "idle".to_owned() } else { text::list(&phase.sending, 4) }
 }
 
 fn rate(bps: Option<&Option<u64>>) -> String {
-    bps.copied().flatten().map_or("–".to_owned(), |bps| text::rate(Bandwidth::from_bps(bps)))
+    bps.copied().flatten().map_or("–".to_owned(), |bps| Unit::Bandwidth.format(bps as f64))
 }
 
 /// Rows of (from, to, sending services, service, mean, settled), for every phase and service.
-pub(crate) fn mean_rows(run: &RunFile) -> Vec<[String; 6]> {
+pub fn mean_rows(run: &RunFile) -> Vec<[String; 6]> {
     let mut rows = Vec::new();
     for phase in &run.phases {
         for service in &run.services {
@@ -92,7 +91,7 @@ fn transfers(run: &RunFile) -> Table {
         table.row([
             transfer.service.clone(),
             transfer.flows.to_string(),
-            text::size(transfer.delivered_bytes),
+            Unit::Size.format(transfer.delivered_bytes as f64),
             transfer.retransmissions.to_string(),
             transfer.timeouts.map_or("–".to_owned(), |timeouts| timeouts.to_string()),
         ]);

@@ -1,12 +1,19 @@
 //! The published experiments, embedded in the program.
+//!
+//! Problem: `weir reproduce` runs anywhere, without the source tree, and experiments name scenarios, and these
+//! policies, by paths. Approach: the files are embedded and written to a temporary directory in the tree's shape.
+//!
+//! Worked example: `parley-fig14` is `papers/parley-fig14.yaml`, which names `../scenarios/parley-fig14.scenario.yaml`
+//! in the same temporary directory; in a written command that is `scenarios/parley-fig14.scenario.yaml`.
 
-use crate::error::CommandError;
+use std::io;
 use std::path::{Path, PathBuf};
+use weir_document::Diagnostics;
 use weir_document::nearest::nearest;
 use weir_experiment::Experiment;
 
 /// The experiments by id, in the order of the paper, then the project's own.
-pub(crate) const IDS: &[&str] = &[
+pub const IDS: &[&str] = &[
     "parley-fig1",
     "parley-mm1",
     "parley-fig4",
@@ -83,39 +90,67 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/redis.scenario.yaml",
 ];
 
+/// The reason why an experiment cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PapersError {
+    /// The system's directory for temporary files.
+    #[error("cannot make a temporary directory: {0}")]
+    Directory(io::Error),
+    /// A file in it.
+    #[error("cannot write `{}`: {cause}", .path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// The reason.
+        cause: io::Error,
+    },
+    /// No experiment has this id.
+    #[error("there is no experiment `{id}`")]
+    Unknown {
+        /// The id.
+        id: String,
+        /// A similar id.
+        near: Option<&'static str>,
+    },
+    /// Mistakes in an experiment or in a file that it names.
+    #[error("{}", .0.render(false).trim_end())]
+    Invalid(Diagnostics),
+}
+
 /// The program's files, written to a temporary directory: scenarios name each other by paths, and
 /// agents of the lab read policies themselves.
 #[derive(Debug)]
-pub(crate) struct Papers(tempfile::TempDir);
+pub struct Papers(tempfile::TempDir);
 
 impl Papers {
     /// Writes the files.
-    pub(crate) fn unpack() -> Result<Self, CommandError> {
-        let directory = tempfile::tempdir()
-            .map_err(|error| CommandError::failed(format!("cannot make a temporary directory: {error}")))?;
+    ///
+    /// # Errors
+    /// The error of the disk.
+    pub fn unpack() -> Result<Self, PapersError> {
+        let directory = tempfile::tempdir().map_err(PapersError::Directory)?;
         for (name, text) in FILES {
             let path = directory.path().join(name);
             let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-            written
-                .and_then(|()| std::fs::write(&path, text))
-                .map_err(|error| CommandError::cannot_write(&path, error))?;
+            written.and_then(|()| std::fs::write(&path, text)).map_err(|cause| PapersError::Write { path, cause })?;
         }
         Ok(Self(directory))
     }
 
     /// Reads one experiment.
-    pub(crate) fn read(&self, id: &str) -> Result<Experiment, CommandError> {
+    ///
+    /// # Errors
+    /// An id that does not exist, or a mistake in the experiment.
+    pub fn read(&self, id: &str) -> Result<Experiment, PapersError> {
         if !IDS.contains(&id) {
-            let near = nearest(id, IDS.iter().copied());
-            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-            return Err(CommandError::refused(format!("there is no experiment `{id}`"))
-                .hint(format!("{near}`weir reproduce --list` shows all")));
+            return Err(PapersError::Unknown { id: id.to_owned(), near: nearest(id, IDS.iter().copied()) });
         }
-        Ok(Experiment::read(self.0.path().join("papers").join(format!("{id}.yaml")))?.0)
+        let path = self.0.path().join("papers").join(format!("{id}.yaml"));
+        Experiment::read(path).map(|(experiment, _)| experiment).map_err(PapersError::Invalid)
     }
 
     /// A file by its path from the root of the tree.
-    pub(crate) fn in_tree(&self, path: &Path) -> PathBuf {
+    pub fn in_tree(&self, path: &Path) -> PathBuf {
         // Removes the paper's own directory and the way up from it.
         let below = path.strip_prefix(self.0.path().join("papers")).unwrap_or(path);
         below.strip_prefix("..").unwrap_or(below).to_owned()

@@ -31,24 +31,24 @@ use weir_scenario::Scenario;
 use weir_sim::RunOutcome;
 
 /// The page.
-pub(crate) const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
 /// The command line that makes the same files.
 const COMMAND: &str = "command.txt";
 /// The results of the network in a run under a policy.
-pub(crate) const NETWORK: &str = "network";
+pub const NETWORK: &str = "network";
 
 /// The results of a simulated run.
 #[derive(Debug)]
-pub(crate) struct SimulatedRun {
+pub struct SimulatedRun {
     /// Flows, links and samples.
-    pub(crate) results: Results,
+    pub results: Results,
     /// Services' bandwidths; only under a policy.
-    pub(crate) services: Option<RunFile>,
+    pub services: Option<RunFile>,
 }
 
 impl SimulatedRun {
     /// The results of `outcome`, with the changed values of the scenario.
-    pub(crate) fn new(scenario: &Scenario, seed: u64, outcome: RunOutcome, set: &[(String, String)]) -> Self {
+    pub fn new(scenario: &Scenario, seed: u64, outcome: RunOutcome, set: &[(String, String)]) -> Self {
         let services = scenario.governed().map(|governed| RunFile::simulated(scenario, governed, seed, &outcome));
         let mut results = outcome.results;
         // The seed has a key of its own.
@@ -57,7 +57,7 @@ impl SimulatedRun {
     }
 
     /// The text of `result.json`.
-    pub(crate) fn to_json(&self) -> String {
+    pub fn to_json(&self) -> String {
         match &self.services {
             Some(services) => services.to_text(),
             None => self.results.to_json(&SizeBins::default()),
@@ -66,7 +66,7 @@ impl SimulatedRun {
 
     /// Writes all files and the page, and returns the page's path. The directory exists; files of
     /// older runs are replaced.
-    pub(crate) fn write(&self, directory: &Path, command: &str) -> Result<PathBuf, FileError> {
+    pub fn write(&self, directory: &Path, command: &str) -> Result<PathBuf, FileError> {
         remove(&directory.join(RESULT))?;
         write_text(&directory.join(COMMAND), &format!("{command}\n"))?;
         let network = if self.services.is_some() { directory.join(NETWORK) } else { directory.to_owned() };
@@ -83,7 +83,7 @@ impl SimulatedRun {
 }
 
 /// Writes the results of a run outside the simulator, and its page.
-pub(crate) fn write_services(directory: &Path, file: &RunFile, command: &str) -> Result<PathBuf, FileError> {
+pub fn write_services(directory: &Path, file: &RunFile, command: &str) -> Result<PathBuf, FileError> {
     remove(&directory.join(NETWORK).join(RESULT))?;
     write_text(&directory.join(COMMAND), &format!("{command}\n"))?;
     write_text(&directory.join(RESULT), &file.to_text())?;
@@ -94,7 +94,7 @@ pub(crate) fn write_services(directory: &Path, file: &RunFile, command: &str) ->
 ///
 /// # Errors
 /// Files that are missing or cannot be read, or a page that cannot be written.
-pub(crate) fn draw(directory: &Path) -> Result<PathBuf, FileError> {
+pub fn draw(directory: &Path) -> Result<PathBuf, FileError> {
     /// The key that distinguishes the formats.
     #[derive(Deserialize)]
     struct Format {
@@ -130,17 +130,17 @@ fn put(directory: &Path, page: &Page) -> Result<PathBuf, FileError> {
 }
 
 /// Writes a file beside its path and renames it when it is complete.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
+pub fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
     replace(path, |out| out.write_all(text.as_bytes()))
 }
 
 /// Reads a file as text.
-pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
+pub fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path).map_err(|cause| FileError::Io { what: "read", path: path.to_owned(), cause })
 }
 
 /// Removes a file if it exists.
-pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
+pub fn remove(path: &Path) -> Result<(), FileError> {
     match std::fs::remove_file(path) {
         // A missing directory has no such file either.
         Err(cause) if !matches!(cause.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {

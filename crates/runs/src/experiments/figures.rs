@@ -1,4 +1,10 @@
 //! An experiment's figures as charts.
+//!
+//! Problem: a measured figure is compared with a published one by eye. Approach: the kind of a figure decides its axes:
+//! bandwidths over time with the published values as references, cumulative distributions, or bars of published beside
+//! measured values. An axis becomes logarithmic where a value would be too small to be read beside the largest.
+//!
+//! Worked example: a figure of values 1 ms and 50 ms has a logarithmic axis, since their ratio is above 30.
 
 use weir_experiment::figure::Line;
 use weir_experiment::unit::Dimension;
@@ -7,16 +13,17 @@ use weir_report::{Axis, Chart, Reference, Series, Style, Unit};
 use weir_scenario::Scenario;
 
 /// A figure, drawn.
-pub(super) struct Drawn {
+#[derive(Debug)]
+pub struct Drawn {
     /// The name of its file.
-    pub(super) id: String,
+    pub id: String,
     /// `None` if there is nothing to show.
-    pub(super) chart: Option<Chart>,
+    pub chart: Option<Chart>,
 }
 
 impl Drawn {
     /// Draws a figure of an experiment. `lines` are those of its runs, by run.
-    pub(super) fn new(
+    pub fn new(
         experiment: &Experiment,
         figure: usize,
         lines: &[(usize, Vec<Line>)],

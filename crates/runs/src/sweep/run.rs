@@ -1,0 +1,112 @@
+//! The points of a sweep that are not complete, on threads.
+//!
+//! Problem: a sweep of many short points would spend its time on writing its list, and one of few long points must not
+//! lose what is done when it is killed. Approach: each point writes its own files when it ends; the list of states,
+//! `sweep.json`, is written at most once a second and at the end. A disk that fails ends the sweep, since every further
+//! point would fail as well; points under way end first.
+//!
+//! Worked example: of 12 points, 3 are complete from an earlier run: 9 are run, and after Ctrl-C in the fifth of them
+//! the list has 7 complete points.
+
+use super::directory::write_point;
+use super::{Manifest, Plan, Setting, Shelf, State, SweepDirectory, SweepError, command};
+use crate::pool::{self, Ended, Event, Status, run_all};
+use crate::run_files::SimulatedRun;
+use crate::{Stop, Stopwatch};
+use std::path::{Path, PathBuf};
+use weir_results::FileError;
+use weir_scenario::ReadOptions;
+use weir_sim::{Options, Progress};
+use weir_units::Bytes;
+
+/// The time between two writes of `sweep.json`, in wall-clock seconds: with many short points
+/// writing would be most of the work.
+const SAVE: f64 = 1.0;
+
+/// The data for a thread that runs a point.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// All points.
+    pub plan: &'a Plan,
+    /// The scenario's files.
+    pub shelf: &'a Shelf,
+    /// The memory that the network of one point may take.
+    pub memory: Option<Bytes>,
+    /// Options of the simulator.
+    pub options: Options,
+    /// The beginning of the command that repeats a point, before its values: `weir sim FILE`.
+    pub start: &'a str,
+    /// Ends the points under way early.
+    pub stop: &'a Stop,
+}
+
+impl Work<'_> {
+    /// Runs all points that are not complete, `jobs` at a time, and updates the list. `on` is called on this thread
+    /// after each event, several times a second while points run.
+    ///
+    /// # Errors
+    /// The disk, or threads that cannot be started.
+    pub fn run(
+        &self,
+        sweep: &mut SweepDirectory,
+        jobs: usize,
+        on: &mut dyn FnMut(&Status, &Manifest),
+    ) -> Result<(), SweepError> {
+        let points = 0..self.plan.points.len();
+        let directories: Vec<PathBuf> = points.clone().map(|point| sweep.point(point)).collect();
+        let todo: Vec<usize> = points.filter(|point| sweep.manifest.points[*point].state != State::Complete).collect();
+        let (no_more, clock) = (Stop::new(), Stopwatch::start());
+        let mut disk: Option<FileError> = None;
+        let mut saved = 0.0;
+        let mut status = Status::new(todo.len());
+        let work = |point: usize, step: &mut dyn FnMut(Progress)| self.one(point, &directories[point], step);
+        let threads = run_all(&todo, jobs, &no_more, &work, &mut |event| {
+            status.on(&event);
+            if let Event::Ended(point, ended) = event {
+                match ended {
+                    Ended::Complete => sweep.manifest.points[point].state = State::Complete,
+                    Ended::Failed(cause) => sweep.manifest.points[point].state = State::Failed { cause },
+                    Ended::Interrupted => {}
+                    Ended::Disk(error) => drop(disk.get_or_insert(error)),
+                }
+                if clock.seconds() - saved >= SAVE {
+                    saved = clock.seconds();
+                    disk = disk.take().or(sweep.write_manifest().err());
+                }
+            }
+            if disk.is_some() {
+                no_more.request();
+            }
+            on(&status, &sweep.manifest);
+        });
+        threads.map_err(SweepError::Threads)?;
+        let written = sweep.write_manifest();
+        match disk {
+            None => Ok(written?),
+            Some(cause) => Err(SweepError::Disk { cause, complete: sweep.manifest.counts().0 }),
+        }
+    }
+
+    fn one(&self, point: usize, directory: &Path, step: &mut dyn FnMut(Progress)) -> Ended {
+        if self.stop.is_requested() {
+            return Ended::Interrupted;
+        }
+        let settings = self.plan.settings_of(point);
+        let set = Setting::pairs(&settings);
+        let scenario = match self.shelf.read(&ReadOptions { set: set.clone(), memory: self.memory }) {
+            Ok((scenario, _)) => scenario,
+            Err(refused) => return Ended::Failed(refused.render(false)),
+        };
+        let outcome = match pool::simulate(&scenario, scenario.seed(), &self.options, self.stop, step) {
+            // A part of a point is no point.
+            Ok(outcome) if outcome.interrupted => return Ended::Interrupted,
+            Ok(outcome) => outcome,
+            Err(ended) => return ended,
+        };
+        let run = SimulatedRun::new(&scenario, scenario.seed(), outcome, &set);
+        match write_point(directory, &run, &command(self.start, &settings)) {
+            Ok(()) => Ended::Complete,
+            Err(error) => Ended::Disk(error),
+        }
+    }
+}
