@@ -11,7 +11,7 @@
 //!
 //! One run is a sample: a start that is later by nanoseconds changes the packets that meet in a queue, and with them a
 //! tail of some dozen flows by a tenth. This simulator therefore runs the flows [`RUNS`] times, with starts that are
-//! later by less than [`SHIFT`], and ns-3's percentile stands beside the median and the range of these runs.
+//! later by less than [`SHIFT`], and the table has ns-3's percentile beside the median and the range of these runs.
 //!
 //! The exit status is 1 if a percentile of ns-3 is outside of the range and more than [`TOLERANCE`] from the median.
 
