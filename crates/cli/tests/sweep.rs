@@ -250,7 +250,7 @@ fn a_point_that_fails_does_not_lose_the_others() {
     assert_eq!((&value["points"][0]["state"], &value["points"][1]["state"]), (&"failed".into(), &"complete".into()));
     assert!(value["points"][0]["cause"].as_str().is_some_and(|cause| !cause.is_empty()), "{value}");
     let written = files(Path::new(&report));
-    assert!(written.contains_key("points/2_policy-tcp.yaml/network/flows.csv"), "{:?}", written.keys());
+    assert!(written.contains_key("points/2_policy-tcp.yaml/flows.csv"), "{:?}", written.keys());
     assert!(text(&written["report.html"]).contains("Failures"));
 }
 
