@@ -60,6 +60,7 @@ fn points_and_their_files() {
         ]
     );
     assert!(written.contains_key("points/4_seed-2_load-60/flows.parquet") && written.contains_key("report.html"));
+    assert!(text(&written["points/1_seed-1_load-20/result.json"]).contains("\"format\": 4"));
     // The page leads to each point's own.
     for name in of_points.iter().map(|name| name.replace("point.json", "report.html")) {
         assert!(written.contains_key(&name) && text(&written["report.html"]).contains(&format!("href=\"./{name}\"")));
@@ -210,6 +211,14 @@ fn another_sweep_needs_force() {
     std::fs::write(&scenario, changed).expect("written");
     let all = [refused, shown(&sweep(&scenario, &report)), shown(&["sim", &scenario, "--report", &report])];
     insta::assert_snapshot!(all.join("\n").replace(&directory.path().display().to_string(), "DIR"));
+
+    // Points of an older format are not continued.
+    let manifest = Path::new(&report).join("sweep.json");
+    let older = std::fs::read_to_string(&manifest).expect("text").replacen("\"format\": 2", "\"format\": 1", 1);
+    std::fs::write(&manifest, older).expect("written");
+    let refused = run(&sweep(&scenario, &report));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("different: the version of weir"), "{}", text(&refused.stderr));
 
     let forced = run(&[&other[..], &["--force"]].concat());
     assert!(forced.status.success(), "{}", text(&forced.stderr));

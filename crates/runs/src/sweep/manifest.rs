@@ -19,8 +19,9 @@ use weir_scenario::Scenario;
 
 /// The file's name.
 pub const MANIFEST: &str = "sweep.json";
-/// The version of the format; an additional key does not raise it.
-const FORMAT: u32 = 1;
+/// The version of a sweep's files; an additional key does not raise it. 1 had points of an older format, beside which
+/// a sweep must not go on.
+const FORMAT: u32 = 2;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,7 +58,7 @@ POLICY, for a run under a policy: {\"enforcement\", \"duration_ps\", \"measure\"
 of traffic; `settled` is its second half; a mean without samples is null. The lab adds
 \"requests\", \"messages\", \"ports\" and \"agents\"; it has no groups, statistics and files.
 
-Of a sweep: the content of sweep.json, {\"format\": 1, \"weir\", \"sha256\", \"settings\": [{\"path\",
+Of a sweep: the content of sweep.json, {\"format\": 2, \"weir\", \"sha256\", \"settings\": [{\"path\",
 \"value\"}], \"parameters\": [{\"path\", \"values\"}], \"scenario\", \"seed\", \"command\", \"points\":
 [{\"name\", \"parameters\", \"state\": \"complete\", \"failed\" or \"pending\", \"cause\"}]}, and in points
 that are over \"seed\" and \"statistics\" (null if it failed).";
