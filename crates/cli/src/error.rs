@@ -11,6 +11,7 @@ use weir_document::Diagnostics;
 use weir_results::FileError;
 use weir_runs::experiments::ExperimentsError;
 use weir_runs::papers::PapersError;
+use weir_runs::run_files::COMMAND;
 use weir_runs::sweep::SweepError;
 use weir_sim::RunError;
 
@@ -143,7 +144,11 @@ impl From<FileError> for CommandError {
             FileError::Io { .. } => {
                 Self::failed(message).hint("check that the directory exists, is writable and that the disk has room")
             }
-            FileError::Malformed { .. } | FileError::Format { .. } | FileError::Invalid { .. } => {
+            FileError::Format { path, .. } => {
+                let command = path.with_file_name(COMMAND);
+                Self::refused(message).hint(format!("run the command in `{}` again", command.display()))
+            }
+            FileError::Malformed { .. } | FileError::Invalid { .. } => {
                 Self::failed(message).hint("run the scenario again; `--force` replaces the files")
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::error::CommandError;
 use std::path::{Path, PathBuf};
-use weir_results::ResultsDirectory;
+use weir_results::{Results, ResultsDirectory};
+use weir_runs::run_files;
 use weir_runs::sweep::MANIFEST;
-use weir_runs::{RunFile, SimulatedRun, run_files};
 
 /// The options of commands that write a report of one run. `weir sim` has its own, since a sweep
 /// continues in its directory.
@@ -44,14 +44,9 @@ impl ReportFiles {
         Ok(Self { directory: prepared.path().to_owned() })
     }
 
-    /// Writes a simulated run and returns the page's path.
-    pub(crate) fn write_run(&self, run: &SimulatedRun, command: &str) -> Result<PathBuf, CommandError> {
-        Ok(run.write(&self.directory, command)?)
-    }
-
-    /// Writes services' bandwidths and returns the page's path.
-    pub(crate) fn write_services(&self, file: &RunFile, command: &str) -> Result<PathBuf, CommandError> {
-        Ok(run_files::write_services(&self.directory, file, command)?)
+    /// Writes a run and returns the page's path.
+    pub(crate) fn write(&self, results: &Results, command: &str) -> Result<PathBuf, CommandError> {
+        Ok(run_files::write(&self.directory, results, command)?)
     }
 
     /// A directory below, made if it does not exist; older files were accepted with the outer one.

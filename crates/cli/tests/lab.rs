@@ -27,7 +27,7 @@ fn scenario(directory: &Path, seconds: u64, enforcement: &str) -> PathBuf {
 
 fn settled_mbps(stdout: &[u8]) -> f64 {
     let result: serde_json::Value = serde_json::from_slice(stdout).expect("JSON");
-    result["phases"][0]["settled_bps"]["a"].as_f64().expect("a rate") / 1e6
+    result["policy"]["phases"][0]["settled_bps"]["a"].as_f64().expect("a rate") / 1e6
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Case {
         let out = self.directory.path().join("out").display().to_string();
         let output = run(&["sim", &self.scenario, "--report", &out]);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let result = std::fs::read_to_string(Path::new(&out).join("network/result.json")).expect("a result");
+        let result = std::fs::read_to_string(Path::new(&out).join("result.json")).expect("a result");
         let result: Value = serde_json::from_str(&result).expect("JSON");
         let groups = result["statistics"]["groups"].as_array().expect("groups");
         let web = groups.iter().find(|group| group["name"] == "web").expect("the messages");

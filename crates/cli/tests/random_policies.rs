@@ -93,13 +93,13 @@ fn judge(drawn: &RandomPolicy) -> Verdict {
     let mut verdict = Verdict { services: 0, met: 0, above: (0.0, String::new()) };
     for (id, Due { bps, flows, udp }) in due(drawn, rack) {
         let path = services.get(id).path();
-        let rate = result["phases"][0]["settled_bps"][path].as_u64().unwrap_or(0);
+        let rate = result["policy"]["phases"][0]["settled_bps"][path].as_u64().unwrap_or(0);
         let is_met = rate.abs_diff(bps) as f64 <= TOLERANCE * bps as f64 || (bps < LEAST && rate < LEAST);
         (verdict.services, verdict.met) = (verdict.services + 1, verdict.met + usize::from(is_met));
         let mark = if is_met { "" } else { "  <--" };
         println!("  {path:6} {flows:2} flows, udp {udp:?}: due {} got {} kb/s{mark}", bps / 1000, rate / 1000);
     }
-    let seconds = result["samples"].as_array().expect("samples");
+    let seconds = result["policy"]["samples"].as_array().expect("samples");
     let sum = |id: ServiceId, second: &Value| -> u64 {
         let within =
             |leaf: ServiceId| std::iter::successors(Some(leaf), |at| services.get(*at).parent()).any(|at| at == id);

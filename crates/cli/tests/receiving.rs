@@ -66,7 +66,7 @@ fn lab(scenario: &Path, settings: &[&str]) -> Value {
 }
 
 fn sum(result: &Value, list: &str, key: &str) -> u64 {
-    result[list].as_array().map_or(0, |all| all.iter().filter_map(|one| one[key].as_u64()).sum())
+    result["policy"][list].as_array().map_or(0, |all| all.iter().filter_map(|one| one[key].as_u64()).sum())
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
         println!("{few:.1} and {many:.1} Mb/s");
         // Without Weir 5 of 51 flows have a tenth; with half each, at worst these parts of it.
         assert!(few > SHARED_LEAST / SHARED_MOST * many, "{few} and {many} Mb/s");
-        assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
+        assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["policy"]["agents"]);
         return;
     }
     let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
@@ -93,8 +93,8 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
     assert!(few >= 45.0, "both are guaranteed 45: {few} Mb/s");
     assert!(flooded < 50.0, "and the flood has a share, too: {flooded} Mb/s");
     let equal = &runs["equal"];
-    assert!(sum(equal, "ports", "marked") > 0, "{}", equal["ports"]);
-    assert!(sum(equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["agents"]);
+    assert!(sum(equal, "ports", "marked") > 0, "{}", equal["policy"]["ports"]);
+    assert!(sum(equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["policy"]["agents"]);
 }
 
 #[test]
@@ -130,9 +130,9 @@ fn a_limit_makes_messages_wait_that_start_together() {
     if quick() {
         let slowest = |settings: &[&str]| {
             let result = lab(&tree("scenarios/parley-fig15-small.scenario.yaml"), settings);
-            let own = &result["messages"][0];
+            let own = &result["policy"]["messages"][0];
             assert!(own["messages"].as_u64() >= Some(3) && own["unfinished"] == 0, "{own}");
-            own["p50_s"].as_f64().expect("all came")
+            own["p50_ps"].as_f64().expect("all came") / 1e12
         };
         let (free, limited) = (slowest(&["duration=7s", "enforcement=none"]), slowest(&["duration=7s"]));
         // Half of the rate takes twice as long, 1.5 times at least in full. A busy processor adds to both, but
@@ -142,9 +142,9 @@ fn a_limit_makes_messages_wait_that_start_together() {
     }
     let Reproduced { runs, .. } = reproduced("parley-fig15", &["small", "small-unlimited"]);
     let times = |name: &str| {
-        let own = &runs[name]["messages"][0];
+        let own = &runs[name]["policy"]["messages"][0];
         assert!(own["messages"].as_u64() >= Some(6) && own["unfinished"] == 0, "{name}: {own}");
-        ["p50_s", "max_s"].map(|key| own[key].as_f64().expect("all came"))
+        ["p50_ps", "max_ps"].map(|key| own[key].as_f64().expect("all came") / 1e12)
     };
     // All rounds, the first too, in which the law may take a second to find the rate: what hosts
     // have queued before they are limited is still sent.
@@ -162,14 +162,18 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
     let _turn = one_at_a_time();
     if quick() {
         let result = lab(&tree("scenarios/redis.scenario.yaml"), &["duration=8s"]);
-        assert!(result["requests"][0]["requests"].as_u64() > Some(500), "{}", result["requests"]);
+        assert!(result["policy"]["requests"][0]["requests"].as_u64() > Some(500), "{}", result["policy"]["requests"]);
         let bulk = mean(&result, "bulk", 3.0, 8.0);
         assert!((at_least(70.0)..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
         return;
     }
     let Reproduced { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
     for (name, result) in runs {
-        assert!(result["requests"][0]["requests"].as_u64() > Some(1_000), "{name}: {}", result["requests"]);
+        assert!(
+            result["policy"]["requests"][0]["requests"].as_u64() > Some(1_000),
+            "{name}: {}",
+            result["policy"]["requests"]
+        );
     }
     let bulk = values["bulk with Weir"];
     assert!((70.0..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
@@ -187,8 +191,9 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
 /// The mean of a service at the measured uplink over the samples that end after `from` and not
 /// after `to` seconds, in Mb/s.
 fn mean(result: &Value, service: &str, from: f64, to: f64) -> f64 {
-    let samples = result["samples"].as_array().expect("samples").iter();
-    let inside = samples.filter(|sample| sample["at_s"].as_f64().is_some_and(|at| from < at && at <= to));
+    let samples = result["policy"]["samples"].as_array().expect("samples").iter();
+    let inside =
+        samples.filter(|sample| sample["at_ps"].as_f64().is_some_and(|at| from < at / 1e12 && at / 1e12 <= to));
     let rates: Vec<f64> = inside.filter_map(|sample| sample["bandwidth_bps"][service].as_f64()).collect();
     assert!(rates.len() >= 3, "{} samples", rates.len());
     rates.iter().sum::<f64>() / rates.len() as f64 / 1e6

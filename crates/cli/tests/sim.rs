@@ -80,19 +80,24 @@ fn a_run_under_a_policy_and_its_report() {
     assert_eq!(text(&first.stdout), text(&again.stdout), "the same seed, the same bytes");
     let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
     assert_eq!((&json["seed"], &json["complete"]), (&Value::from(7), &Value::from(true)));
-    assert_eq!(json["samples"].as_array().map(Vec::len), Some(8));
-    assert_eq!(json["phases"][1]["sending"], serde_json::json!(["bulk", "web"]));
-    assert!(json["phases"][0]["mean_bps"]["bulk"].as_u64().is_some_and(|bps| bps > 1_000_000));
+    assert_eq!((&json["format"], &json["backend"]), (&4.into(), &"sim".into()));
+    let policy = &json["policy"];
+    assert_eq!(policy["samples"].as_array().map(Vec::len), Some(8));
+    assert_eq!(policy["samples"][0]["at_ps"], 500_000_000_000u64);
+    assert_eq!(policy["phases"][1]["sending"], serde_json::json!(["bulk", "web"]));
+    assert!(policy["phases"][0]["mean_bps"]["bulk"].as_u64().is_some_and(|bps| bps > 1_000_000));
     assert_eq!(std::fs::read(report.join("result.json")).expect("written"), first.stdout);
     let page = std::fs::read_to_string(report.join("report.html")).expect("written");
-    let network = std::fs::read_to_string(report.join("network/result.json")).expect("written");
-    assert!(network.contains("\"format\": 3"), "{network}");
-    assert_eq!(json["transfers"][0]["flows"], 1);
-    assert!(json["transfers"][1]["delivered_bytes"].as_u64().is_some_and(|bytes| bytes > 1_000_000), "{json}");
+    assert_eq!(json["statistics"]["all"]["all"]["flows"], 2, "the network's results are in the same file");
+    assert_eq!(policy["transfers"][0]["flows"], 1);
+    assert!(policy["transfers"][1]["delivered_bytes"].as_u64().is_some_and(|bytes| bytes > 1_000_000), "{json}");
     let drawn = files(&report);
+    assert!(drawn.contains_key("flows.csv") && drawn.contains_key("meters.csv"), "{:?}", drawn.keys());
     assert!(run(&["report", &report_text]).status.success());
     assert_eq!(drawn, files(&report), "the pages follow from the files");
     assert!(page.contains("<svg") && page.contains("bulk and web") && page.contains("--seed 7"));
+    let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(position("Mean bandwidth by phase") < position("Link utilisation"), "services come first");
 
     let refused = run(&["sim", &scenario, "--report", &report_text]);
     assert_eq!(refused.status.code(), Some(2));
@@ -127,7 +132,7 @@ fn a_run_and_its_files() {
     assert!(errors.contains(" simulated in ") && errors.contains("M packet-hops/s"), "{errors}");
 
     let value = json(&first);
-    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&3.into(), &7.into(), &true.into()));
+    assert_eq!((&value["format"], &value["seed"], &value["complete"]), (&4.into(), &7.into(), &true.into()));
     let all = &value["statistics"]["all"]["all"];
     assert_eq!((&all["flows"], &all["unfinished"]), (&60.into(), &0.into()));
     for key in ["mean", "p50", "p95", "p99", "p999", "max"] {
@@ -167,6 +172,24 @@ fn a_run_and_its_files() {
     std::fs::remove_file(report.join("report.html")).expect("removed");
     assert!(run(&["report", &report_text]).status.success());
     assert_eq!(files(&report), written);
+}
+
+/// A directory of an older version has its command beside it.
+#[test]
+fn a_report_of_an_older_format_is_refused() {
+    let directory = directory();
+    let report = directory.path().join("old");
+    std::fs::create_dir(&report).expect("a directory");
+    file(&report, "command.txt", "weir sim s.yaml --seed 7\n");
+    for format in [1, 3] {
+        file(&report, "result.json", &format!("{{\"format\": {format}, \"scenario\": \"small\"}}\n"));
+        let refused = run(&["report", &report.display().to_string()]);
+        let errors = text(&refused.stderr).replace(&report.display().to_string(), "OLD");
+        assert_eq!(refused.status.code(), Some(2), "{errors}");
+        let expected = format!("`OLD/result.json` has format {format}, and this program reads format 4");
+        assert!(errors.contains(&expected), "{errors}");
+        assert!(errors.contains("hint: run the command in `OLD/command.txt` again"), "{errors}");
+    }
 }
 
 #[test]
@@ -227,7 +250,7 @@ fn an_interrupted_run_keeps_completed_points() {
     assert!(rest.contains("interrupted: the results cover"), "{rest}");
     let value: Value = serde_json::from_slice(&output).expect("JSON");
     assert_eq!(value["complete"], false);
-    assert!(value["samples"].as_array().is_some_and(|samples| !samples.is_empty()));
+    assert!(value["policy"]["samples"].as_array().is_some_and(|samples| !samples.is_empty()));
 
     let star = star(directory.path(), "900s", "{ from: \"h[0-2]\", to: h3 }");
     let report = directory.path().join("report");

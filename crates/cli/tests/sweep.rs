@@ -60,6 +60,7 @@ fn points_and_their_files() {
         ]
     );
     assert!(written.contains_key("points/4_seed-2_load-60/flows.parquet") && written.contains_key("report.html"));
+    assert!(text(&written["points/1_seed-1_load-20/result.json"]).contains("\"format\": 4"));
     // The page leads to each point's own.
     for name in of_points.iter().map(|name| name.replace("point.json", "report.html")) {
         assert!(written.contains_key(&name) && text(&written["report.html"]).contains(&format!("href=\"./{name}\"")));
@@ -211,6 +212,14 @@ fn another_sweep_needs_force() {
     let all = [refused, shown(&sweep(&scenario, &report)), shown(&["sim", &scenario, "--report", &report])];
     insta::assert_snapshot!(all.join("\n").replace(&directory.path().display().to_string(), "DIR"));
 
+    // Points of an older format are not continued.
+    let manifest = Path::new(&report).join("sweep.json");
+    let older = std::fs::read_to_string(&manifest).expect("text").replacen("\"format\": 2", "\"format\": 1", 1);
+    std::fs::write(&manifest, older).expect("written");
+    let refused = run(&sweep(&scenario, &report));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("different: the version of weir"), "{}", text(&refused.stderr));
+
     let forced = run(&[&other[..], &["--force"]].concat());
     assert!(forced.status.success(), "{}", text(&forced.stderr));
     let names: Vec<String> =
@@ -250,7 +259,7 @@ fn a_point_that_fails_does_not_lose_the_others() {
     assert_eq!((&value["points"][0]["state"], &value["points"][1]["state"]), (&"failed".into(), &"complete".into()));
     assert!(value["points"][0]["cause"].as_str().is_some_and(|cause| !cause.is_empty()), "{value}");
     let written = files(Path::new(&report));
-    assert!(written.contains_key("points/2_policy-tcp.yaml/network/flows.csv"), "{:?}", written.keys());
+    assert!(written.contains_key("points/2_policy-tcp.yaml/flows.csv"), "{:?}", written.keys());
     assert!(text(&written["report.html"]).contains("Failures"));
 }
 

@@ -16,6 +16,7 @@
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
 //! | [`run`](mod@run) | a scenario from start to result |
+//! | `records` | the records of a result file |
 //!
 //! Differences from the simulator: cables have the kernel's delay instead of the scenario's
 //! `links.delay`, and there is one spine (none between two racks). Segmentation offload is off, so
@@ -30,6 +31,7 @@ pub mod messages;
 pub mod network;
 pub mod ports;
 mod real_time;
+mod records;
 pub mod redis;
 pub mod run;
 pub mod traffic;

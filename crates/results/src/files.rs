@@ -7,7 +7,9 @@
 //! | `link_samples.csv`, `group_samples.csv` | samples over time |
 //! | `meters.csv` | samples of machine shapers; only if there were any |
 //! | `hosts.csv` | the hosts' names |
-//! | `result.json` | the run, counters, statistics by group and size bin |
+//! | `result.json` | the run, counters, statistics by group and size bin, services' bandwidths |
+//!
+//! A run in the lab has no flows, links and samples of these, so `result.json` is its only file.
 //!
 //! Problem: a disk fills up, a run is killed, and half a file looks like a result. Approach: every
 //! file is written beside its final name and renamed when it is whole; `result.json` is written
@@ -21,6 +23,7 @@ use crate::bins::SizeBins;
 use crate::columns;
 use crate::invalid::InvalidResults;
 use crate::json::{FORMAT, FormatOnly, ResultFile};
+use crate::policy::Backend;
 use crate::record::Results;
 use crate::statistics::Statistics;
 use crate::tables::{self, Names, TableError};
@@ -38,15 +41,25 @@ const LINK_SAMPLES: &str = "link_samples.csv";
 const GROUP_SAMPLES: &str = "group_samples.csv";
 const METERS: &str = "meters.csv";
 
-/// The content of each file, for `result.json`.
-const FILES: [(&str, &str); 6] = [
+/// The content of each file, for `result.json`; the last one only with machine shapers.
+const FILES: [(&str, &str); 7] = [
     ("hosts", HOSTS),
     ("flows", FLOWS),
     ("flows_parquet", FLOWS_PARQUET),
     ("links", LINKS),
     ("link_samples", LINK_SAMPLES),
     ("group_samples", GROUP_SAMPLES),
+    ("meters", METERS),
 ];
+
+/// The files of a run beside `result.json`.
+fn files_of(results: &Results) -> &'static [(&'static str, &'static str)] {
+    match results.backend {
+        Backend::Lab => &[],
+        Backend::Sim if results.services.is_empty() => &FILES[..FILES.len() - 1],
+        Backend::Sim => &FILES,
+    }
+}
 
 /// The reason why files cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -137,19 +150,29 @@ impl ResultsDirectory {
     pub fn write(&self, results: &Results, bins: &SizeBins) -> Result<(), FileError> {
         results.check().map_err(|cause| FileError::Invalid { path: self.path.clone(), cause })?;
         self.remove(RESULT)?;
-        let csv = |written: csv::Result<()>| written.map_err(io_error);
-        self.put(HOSTS, |out| csv(tables::write_hosts(results, out)))?;
-        self.put(FLOWS, |out| csv(tables::write_flows(results, out)))?;
-        self.put(FLOWS_PARQUET, |out| columns::write_flows(results, out))?;
-        self.put(LINKS, |out| csv(tables::write_links(results, out)))?;
-        self.put(LINK_SAMPLES, |out| csv(tables::write_link_samples(results, out)))?;
-        self.put(GROUP_SAMPLES, |out| csv(tables::write_group_samples(results, out)))?;
-        if results.services.is_empty() {
-            self.remove(METERS)?;
-        } else {
-            self.put(METERS, |out| csv(tables::write_meter_samples(results, out)))?;
+        let written = files_of(results);
+        for (_, name) in FILES.iter().filter(|file| !written.contains(file)) {
+            self.remove(name)?;
+        }
+        for (_, name) in written {
+            self.write_table(name, results)?;
         }
         self.write_text(RESULT, &results.to_json(bins))
+    }
+
+    /// Writes one of [`FILES`].
+    fn write_table(&self, name: &str, results: &Results) -> Result<(), FileError> {
+        let csv = |written: csv::Result<()>| written.map_err(io_error);
+        self.put(name, |out| match name {
+            HOSTS => csv(tables::write_hosts(results, out)),
+            FLOWS => csv(tables::write_flows(results, out)),
+            FLOWS_PARQUET => columns::write_flows(results, out),
+            LINKS => csv(tables::write_links(results, out)),
+            LINK_SAMPLES => csv(tables::write_link_samples(results, out)),
+            GROUP_SAMPLES => csv(tables::write_group_samples(results, out)),
+            METERS => csv(tables::write_meter_samples(results, out)),
+            other => unreachable!("{other} is no table"),
+        })
     }
 
     /// Writes one more file, for example `report.html`, in the same careful way.
@@ -209,12 +232,11 @@ fn io_error(error: csv::Error) -> io::Error {
 impl Results {
     /// The text of `result.json`, with the statistics by `bins`.
     pub fn to_json(&self, bins: &SizeBins) -> String {
-        let meters = (!self.services.is_empty()).then_some(("meters", METERS));
-        let files: Vec<(&str, &str)> = FILES.into_iter().chain(meters).collect();
-        let file = ResultFile::new(self, Statistics::new(self, bins), &files);
+        let statistics = (self.backend == Backend::Sim).then(|| Statistics::new(self, bins));
+        let file = ResultFile::new(self, statistics, files_of(self));
         // Numbers, strings and maps with text keys: JSON can express all of it.
-        let text = serde_json::to_string_pretty(&file);
-        text.unwrap_or_else(|error| unreachable!("results are plain data: {error}")) + "\n"
+        let value = serde_json::to_value(&file);
+        weir_report::json::to_text(&value.unwrap_or_else(|error| unreachable!("results are plain data: {error}")))
     }
 
     /// Reads the files of [`ResultsDirectory::write`].
@@ -224,6 +246,9 @@ impl Results {
     pub fn read(directory: &Path) -> Result<Self, FileError> {
         let file = read_result(directory)?;
         let mut results = file.into_results();
+        if results.backend == Backend::Lab {
+            return Ok(results);
+        }
         results.hosts = table(directory, HOSTS, tables::read_hosts)?;
         results.links = table(directory, LINKS, tables::read_links)?;
         let hosts = Names::new("host", results.hosts.iter());

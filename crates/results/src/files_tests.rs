@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample};
-use crate::sample::sample;
+use crate::sample::{sample, sample_of_lab, sample_under_policy};
 use proptest::prelude::*;
 use weir_units::{Bandwidth, MachineId, SimTime};
 
@@ -62,6 +62,32 @@ fn the_files_of_the_sample() {
     {
         insta::assert_snapshot!(name, read(name));
     }
+}
+
+#[test]
+fn a_run_under_a_policy_has_its_services_in_the_same_file() {
+    let directory = written(&sample_under_policy());
+    assert_eq!(names(directory.path()), names(written(&sample()).path()));
+    assert_eq!(Results::read(directory.path()).unwrap(), sample_under_policy());
+    let text = fs::read_to_string(directory.path().join(RESULT)).unwrap();
+    let (before, policy) = text.split_once("  \"policy\": ").unwrap();
+    let (policy, after) = policy.split_once("\n  },\n").unwrap();
+    insta::assert_snapshot!("policy", policy);
+    // Apart from these it is the file of the network alone.
+    assert_eq!(format!("{before}{after}"), sample().to_json(&SizeBins::default()));
+}
+
+#[test]
+fn a_run_in_the_lab_is_one_file() {
+    let directory = written(&sample_of_lab());
+    assert_eq!(names(directory.path()), [RESULT]);
+    assert_eq!(Results::read(directory.path()).unwrap(), sample_of_lab());
+    insta::assert_snapshot!("lab.json", fs::read_to_string(directory.path().join(RESULT)).unwrap());
+    assert!(!Results::is_complete(directory.path()).unwrap());
+    // In place of a simulated run, whose tables do not belong to it.
+    let directory = written(&sample_under_policy());
+    ResultsDirectory::prepare(directory.path(), true).unwrap().write(&sample_of_lab(), &SizeBins::default()).unwrap();
+    assert_eq!(names(directory.path()), [RESULT]);
 }
 
 #[test]
@@ -140,7 +166,7 @@ fn unreadable_files_are_refused_with_positions() {
         fs::write(&path, text.replacen(from, to, 1)).unwrap();
         message(&Results::read(directory.path()).unwrap_err(), directory.path())
     };
-    insta::assert_snapshot!(spoil("result.json", "\"format\": 3", "\"format\": 4"));
+    insta::assert_snapshot!(spoil("result.json", "\"format\": 4", "\"format\": 3"));
     insta::assert_snapshot!(spoil("result.json", "\"seed\": 7", "\"seed\": -7"));
     insta::assert_snapshot!(spoil("result.json", "\"complete\": true,", ""));
     insta::assert_snapshot!(spoil("flows.csv", "ideal_ps", "ideal"));
@@ -284,6 +310,7 @@ pub(crate) fn results() -> impl Strategy<Value = Results> {
                             group_samples,
                             services: if meters.is_some() { services.clone() } else { Vec::new() },
                             meter_samples: meters.unwrap_or_default(),
+                            ..Results::default()
                         }
                     },
                 )

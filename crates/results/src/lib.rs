@@ -1,13 +1,14 @@
-//! Results of a simulated run: flow records, time series, statistics, files and pages.
+//! Results of a run: flow records, services' bandwidths, time series, statistics, files and pages.
 //!
 //! Problem: a run is judged by its flows' completion times, by the utilisation of its links and by
 //! the fairness among its flows; and it is judged again, years later, from its files alone.
-//! Approach: the simulator fills plain [`Results`]; everything else is computed from them by pure
+//! Approach: the simulator and the lab fill plain [`Results`]; everything else is computed from them by pure
 //! functions, so a page drawn from files is the page drawn after the run.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`record`] | [`Results`]: flows, links, samples |
+//! | [`policy`] | [`PolicyResults`]: services' bandwidths, and the records of the lab |
 //! | [`bins`] | bins of flow sizes |
 //! | [`summary`] | mean and percentiles |
 //! | [`statistics`] | completion times, slowdowns and deadlines by group and size bin |
@@ -18,7 +19,7 @@
 //! | [`invalid`] | the checks of results |
 //! | `tables`, `columns`, `json` | the files' contents: CSV, Parquet, JSON |
 //! | [`files`] | the files of a run: the only part that uses a disk |
-//! | [`page`] | the page of a run |
+//! | [`page`], [`policy_page`] | the page of a run, and its part about services |
 //! | [`sweep`], [`mod@sweep_page`] | the points of a sweep and their page |
 //!
 //! Worked example: a flow of 1 MB that starts at 1 ms and ends at 3 ms has a completion time of 2
@@ -51,6 +52,8 @@ mod json;
 pub mod page;
 mod page_charts;
 mod page_tables;
+pub mod policy;
+pub mod policy_page;
 pub mod record;
 pub mod series;
 pub mod statistics;
@@ -71,6 +74,7 @@ pub use fairness::jain;
 pub use files::{FileError, ResultsDirectory};
 pub use invalid::InvalidResults;
 pub use page::page;
+pub use policy::{Backend, LabRecords, PolicyResults};
 pub use record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
 pub use statistics::{BinStatistics, Deadlines, GroupStatistics, Statistics};
 pub use student::{Interval, confidence};

@@ -1,13 +1,15 @@
 //! The page of a run, drawn from its results alone.
 //!
-//! In the order of a reader's questions: the run, completion times by size and group, then the
-//! behaviour over time, then links and counters. A page does not grow with a run's length: lines
+//! In the order of a reader's questions: the run, the bandwidths of services under a policy, completion times by size
+//! and group, then the behaviour over time, then links and counters. A page does not grow with a run's length: lines
 //! are thinned to the picture, and of many links or groups only the busiest are shown, with the
 //! number of the others.
 
 use crate::bins::SizeBins;
 use crate::page_charts as charts;
 use crate::page_tables as tables;
+use crate::policy::Backend;
+use crate::policy_page;
 use crate::record::Results;
 use crate::statistics::Statistics;
 use crate::text;
@@ -23,17 +25,44 @@ pub fn page(results: &Results, command: &str) -> Page {
 
 /// The page of a run with bins of one's own.
 pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page {
-    let statistics = Statistics::new(results, bins);
-    let mut page = Page::new(results.scenario.as_str()).paragraph(&outline(results));
+    let mut page = match &results.policy {
+        Some(policy) => policy_page::title(results, policy),
+        None => Page::new(results.scenario.as_str()).paragraph(&outline(results)),
+    };
     if !results.parameters.is_empty() {
         let changes: Vec<String> = results.parameters.iter().map(|(path, value)| format!("{path} = {value}")).collect();
         page = page.paragraph(&format!("Changed in the scenario: {}.", changes.join(", ")));
     }
     if !results.complete {
-        page = page.notice(&format!("Interrupted: these are the first {}.", text::time(results.simulated)));
+        page = page.notice(&match &results.policy {
+            Some(policy) => policy_page::interrupted(policy),
+            None => format!("Interrupted: these are the first {}.", text::time(results.simulated)),
+        });
     }
-    page = completion(page, results, &statistics);
-    if let Some(coflows) = tables::coflows(&statistics) {
+    if let Some(policy) = &results.policy {
+        page = policy_page::services(page, policy);
+        if results.backend == Backend::Sim {
+            page = page.heading("Network").paragraph(&outline(results));
+        }
+    }
+    page = flows(page, results, &Statistics::new(results, bins));
+    page = over_time(page, results);
+    if !results.links.is_empty() {
+        page = page.heading("Links").paragraph(&tables::links_are(results)).table(&tables::links(results));
+        if let Some(classes) = tables::classes(results) {
+            page = page.heading("Classes").paragraph("Sums over all links.").table(&classes);
+        }
+    }
+    if !results.counters.is_empty() {
+        page = page.heading("Counters").table(&tables::counters(results));
+    }
+    page.heading("Again").code(command)
+}
+
+/// Completion times and groups.
+fn flows(mut page: Page, results: &Results, statistics: &Statistics) -> Page {
+    page = completion(page, results, statistics);
+    if let Some(coflows) = tables::coflows(statistics) {
         page = page
             .heading("Coflows")
             .paragraph(
@@ -50,11 +79,16 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
                 "Goodput is the data delivered to applications over the simulated time; Jain's index is over the \
                  goodputs of flows, each over its own life.",
             )
-            .table(&tables::groups(results, &statistics));
-        if let Some(deadlines) = tables::deadlines(results, &statistics) {
+            .table(&tables::groups(results, statistics));
+        if let Some(deadlines) = tables::deadlines(results, statistics) {
             page = page.heading("Deadlines").table(&deadlines);
         }
     }
+    page
+}
+
+/// Groups, queues and machine shapers over time.
+fn over_time(mut page: Page, results: &Results) -> Page {
     let over_time = charts::over_time(results);
     if !over_time.is_empty() {
         page = figures(page.heading("Over time").paragraph(&samples_are(results)), over_time);
@@ -82,16 +116,7 @@ pub fn page_with_bins(results: &Results, bins: &SizeBins, command: &str) -> Page
         let panels: Vec<Panel<'_>> = meters.iter().map(|(name, chart)| Panel::new(name, chart)).collect();
         page = page.heading("Machine shapers").paragraph(&shown).push(side_by_side(&panels));
     }
-    if !results.links.is_empty() {
-        page = page.heading("Links").paragraph(&tables::links_are(results)).table(&tables::links(results));
-        if let Some(classes) = tables::classes(results) {
-            page = page.heading("Classes").paragraph("Sums over all links.").table(&classes);
-        }
-    }
-    if !results.counters.is_empty() {
-        page = page.heading("Counters").table(&tables::counters(results));
-    }
-    page.heading("Again").code(command)
+    page
 }
 
 /// Completion times, of finished flows.

@@ -1,7 +1,7 @@
 //! Pages show the run, unknown values and omissions.
 
 use super::*;
-use crate::sample::sample;
+use crate::sample::{sample, sample_of_lab, sample_under_policy};
 use weir_units::SimTime;
 
 /// The page's text without its pictures and style: a line for each block and row.
@@ -30,6 +30,21 @@ pub(crate) fn words(html: &str) -> String {
 #[test]
 fn the_page_of_the_sample() {
     insta::assert_snapshot!("sample", words(&page(&sample(), "weir sim two-groups.yaml --seed 7").to_html()));
+}
+
+#[test]
+fn services_come_first_under_a_policy() {
+    let html = page(&sample_under_policy(), "weir sim small.yaml --seed 7").to_html();
+    insta::assert_snapshot!("policy", words(&html));
+    // After the services the page is that of the network.
+    let network = page(&sample(), "weir sim small.yaml --seed 7").to_html();
+    let (_, rest) = network.split_once("<h2>").unwrap();
+    assert!(html.ends_with(rest), "{html}");
+}
+
+#[test]
+fn a_run_in_the_lab_has_services_alone() {
+    insta::assert_snapshot!("lab", words(&page(&sample_of_lab(), "weir lab small.yaml").to_html()));
 }
 
 #[test]

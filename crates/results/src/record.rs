@@ -1,9 +1,10 @@
-//! The output of the simulator: one record for each flow and link, samples over time, counters.
+//! The output of a run: one record for each flow and link, samples over time, counters.
 //!
 //! Times are [`SimTime`], picoseconds since the start of the simulation. Ids are indices into the
 //! vectors of [`Results`]: a flow's `group` in `groups`, its `from` and `to` in `hosts`, a sample's
 //! `link` in `links`.
 
+use crate::policy::{Backend, PolicyResults};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, MachineId, SimTime};
 
@@ -217,11 +218,13 @@ pub struct MeterSample {
 pub struct Results {
     /// The scenario's name.
     pub scenario: String,
+    /// The backend of the run. Results of the lab have no hosts, groups, flows, links and samples of these.
+    pub backend: Backend,
     /// The seed of all draws.
     pub seed: u64,
     /// Whether the run reached its end; `false` when it was interrupted.
     pub complete: bool,
-    /// The simulated time.
+    /// The time that the results cover: simulated, or in the lab until the last sample.
     pub simulated: SimTime,
     /// The changes of the scenario for this run: path to value, as they were written.
     pub parameters: BTreeMap<String, String>,
@@ -248,6 +251,8 @@ pub struct Results {
     /// Samples of machine shapers, ascending by time. A machine's service has none for an interval
     /// without traffic and without a changed rate.
     pub meter_samples: Vec<MeterSample>,
+    /// The bandwidths of services, under a policy.
+    pub policy: Option<PolicyResults>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
-//! A small run for tests, with one of everything.
+//! Small runs for tests, with one of everything: with a network of its own, under a policy, and in the lab.
 
+use crate::policy::{
+    AgentRecord, Backend, Completion, LabRecords, MeasuringPoint, MessagesRecord, Phase, PolicyResults, PortRecord,
+    RequestsRecord, ServiceSample, TransferRecord,
+};
 use crate::record::{ClassCount, FlowRecord, Group, GroupSample, LinkRecord, LinkSample, MeterSample, Results};
+use std::collections::BTreeMap;
 use weir_units::{Bandwidth, MachineId, SimTime};
 
 fn link(name: &str, gbps: u64, bytes: u64, dropped: u64) -> LinkRecord {
@@ -124,5 +129,81 @@ pub(crate) fn sample() -> Results {
         group_samples: group_samples(),
         services: vec!["web".to_owned(), "bulk/copy".to_owned()],
         meter_samples: meter_samples(),
+        ..Results::default()
+    }
+}
+
+/// Services `a` and `b/c` in 4 s, of which the second begins at 2 s; it has no settled mean.
+fn policy() -> PolicyResults {
+    let (second, mbps) = (SimTime::from_secs, Bandwidth::from_mbps);
+    let phase = |from: u64, to: u64, sending: &[&str], settled: Option<Bandwidth>| Phase {
+        from: second(from),
+        to: second(to),
+        sending: sending.iter().map(|name| (*name).to_owned()).collect(),
+        mean: [("a".to_owned(), Some(mbps(300))), ("b/c".to_owned(), Some(Bandwidth::ZERO))].into(),
+        settled: [("a".to_owned(), Some(mbps(310))), ("b/c".to_owned(), settled)].into(),
+    };
+    let sample = |at: u64| ServiceSample {
+        at: second(at),
+        bandwidth: [("a".to_owned(), mbps(290 + at)), ("b/c".to_owned(), mbps(at / 3 * 100))].into(),
+    };
+    let transfer = |service: &str, timeouts| TransferRecord {
+        service: service.to_owned(),
+        flows: 2,
+        delivered_bytes: 1_500_000,
+        retransmissions: 7,
+        timeouts,
+    };
+    PolicyResults {
+        enforcement: "parley".to_owned(),
+        duration: second(4),
+        measure: MeasuringPoint {
+            rack: "senders".to_owned(),
+            direction: "tx".to_owned(),
+            every: second(1),
+            capacity: Bandwidth::from_gbps(1),
+        },
+        services: vec!["a".to_owned(), "b/c".to_owned()],
+        phases: vec![phase(0, 2, &["a"], None), phase(2, 4, &["a", "b/c"], Some(mbps(90)))],
+        samples: (1..=4).map(sample).collect(),
+        transfers: vec![transfer("a", Some(1)), transfer("b/c", None)],
+        ..PolicyResults::default()
+    }
+}
+
+/// The sample under a policy.
+pub(crate) fn sample_under_policy() -> Results {
+    Results { policy: Some(policy()), ..sample() }
+}
+
+/// A run in the lab, interrupted after three of its four samples.
+pub(crate) fn sample_of_lab() -> Results {
+    let times = |times: &[u64], unfinished| {
+        Completion::new(times.iter().map(|time| SimTime::from_millis(*time)).collect(), unfinished)
+    };
+    let (name, service) = ("cache".to_owned(), "a".to_owned());
+    let records = LabRecords {
+        transfers: policy().transfers,
+        requests: vec![RequestsRecord {
+            name: name.clone(),
+            service: service.clone(),
+            requests: 4,
+            times: times(&[3, 1, 2], 1),
+        }],
+        messages: vec![MessagesRecord { name, service, messages: 2, times: times(&[20, 10], 0) }],
+        ports: vec![PortRecord { port: "r1.s1".to_owned(), packets: 90, above: 8, marked: 7 }],
+        agents: vec![AgentRecord { machine: "s1".to_owned(), mode: "runtime".to_owned(), ..AgentRecord::default() }],
+        counters: BTreeMap::new(),
+    };
+    let mut policy = policy().with_lab(records);
+    policy.samples.pop();
+    Results {
+        scenario: "small".to_owned(),
+        backend: Backend::Lab,
+        seed: 7,
+        simulated: SimTime::from_secs(3),
+        counters: [("transfers_without_report".to_owned(), 0)].into(),
+        policy: Some(policy),
+        ..Results::default()
     }
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`simulation`] | one simulation on a thread of its own |
 //! | [`pool`] | many points on threads |
-//! | [`run_file`] | the content of `result.json` of a run under a policy |
+//! | [`results`] | from a run to its results |
 //! | [`run_files`] | the directory of a run |
 //! | [`sweep`] | one scenario at every combination of some values |
 //! | [`experiments`] | the runs of published experiments, their values and figures |
@@ -19,16 +19,15 @@
 //! | [`shaper_remarks`] | remarks on guarantees that leave shapers no capacity |
 //! | [`text`] | words of command lines and messages |
 //!
-//! Worked example: [`simulation::run`] with a scenario and a [`Stop`] returns an outcome, from which a
-//! [`SimulatedRun`] is made and written to a directory; [`run_files::draw`] draws its page from the files alone.
+//! Worked example: [`simulation::run`] with a scenario and a [`Stop`] returns an outcome, [`results::simulated`] makes
+//! results of it, and [`run_files::write`] writes these; [`run_files::draw`] draws the page again from the files alone.
 
 pub mod experiments;
 pub mod memory;
 pub mod papers;
 pub mod pool;
-pub mod run_file;
+pub mod results;
 pub mod run_files;
-pub mod run_page;
 pub mod shaper_remarks;
 pub mod simulation;
 mod stop;
@@ -36,7 +35,5 @@ mod stopwatch;
 pub mod sweep;
 pub mod text;
 
-pub use run_file::RunFile;
-pub use run_files::SimulatedRun;
 pub use stop::Stop;
 pub use stopwatch::Stopwatch;

@@ -10,13 +10,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
 use weir_lab::{LabError, Progress, janitor};
-use weir_report::json;
-use weir_results::Percentile;
-use weir_results::summary::percentile_of;
-use weir_runs::run_file::{AgentEntry, MessagesEntry, PortEntry, RequestsEntry, RunFile, TransferEntry};
+use weir_results::SizeBins;
+use weir_runs::results::measured;
 use weir_runs::sweep::{self, Setting};
-use weir_scenario::{Governed, LabScenario, ReadOptions, Scenario};
-use weir_units::SimTime;
+use weir_scenario::{LabScenario, ReadOptions, Scenario};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -31,7 +28,7 @@ Builds the scenario's racks, machines and switches from network namespaces, runs
 machine, iperf3 for every flow and redis where the scenario has it, measures at the uplink, and
 takes everything down again, also after Ctrl-C and when it is killed. Needs root. One lab at a time
 runs on a host, and nothing outside its own namespaces is touched. Output and files are those of
-`weir sim` under a policy, without network/.")]
+`weir sim` under a policy, without flows and links.")]
 pub(crate) struct Args {
     /// The scenario file
     #[arg(required_unless_present_any = ["clean", "janitor"])]
@@ -70,20 +67,21 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let files = args.report.prepare()?;
     let interrupt = Interrupt::listen()?;
     let outcome = run_watched(lab, &interrupt, ui)?.map_err(refusal)?;
-    let file = to_file(lab, &outcome);
+    let complete = !outcome.interrupted;
+    let results = measured(lab, &outcome.result, complete, outcome.records(lab), &options.set);
     if let Some(files) = files {
-        let page = files.write_services(&file, &command(path, &args.set))?;
+        let page = files.write(&results, &command(path, &args.set))?;
         ui.notice(&format!("report: {}\n", page.display()))?;
     }
     if outcome.interrupted {
-        let until = file.samples.last().map_or(0.0, |sample| sample.at_s);
+        let (until, of) = (results.simulated.picos() as f64 / 1e12, lab.duration().as_secs_f64());
         let title = ui.on_err(Style::Limited, "interrupted:");
-        ui.notice(&format!("{title} the results cover {until} s of {} s; the lab is down\n", file.duration_s))?;
+        ui.notice(&format!("{title} the results cover {until} s of {of} s; the lab is down\n"))?;
     }
     if args.json {
-        json::write(ui.out(), &file.to_value())?;
+        ui.print(&results.to_json(&SizeBins::default()))?;
     } else {
-        super::sim::print_lab(&file, ui)?;
+        super::sim::print_lab(&results, ui)?;
     }
     Ok(if outcome.interrupted { Exit::Interrupted } else { Exit::Done })
 }
@@ -127,92 +125,6 @@ pub(super) fn run_watched(
         ui.notice(&format!("iperf3: {failure} ({})\n", crate::text::count(times, "transfer")))?;
     }
     Ok(outcome)
-}
-
-/// The result with the measurements that only the lab has.
-pub(super) fn to_file(scenario: LabScenario<'_>, outcome: &LabOutcome) -> RunFile {
-    let (governed, seed) = (scenario.governed(), scenario.seed());
-    let mut file = RunFile::new(&scenario, governed, ("lab", seed), &outcome.result, !outcome.interrupted);
-    let entry = |goodput: &weir_lab::traffic::Goodput| TransferEntry {
-        service: governed.service_path(goodput.service).to_owned(),
-        flows: goodput.flows,
-        delivered_bytes: goodput.delivered.get(),
-        retransmissions: goodput.retransmissions,
-        timeouts: None,
-    };
-    file.transfers = outcome.goodputs.iter().map(entry).collect();
-    file.requests =
-        (0u32..).zip(scenario.applications()).map(|(group, own)| requests(governed, own, group, outcome)).collect();
-    let first = scenario.applications().len() as u32;
-    file.messages =
-        (first..).zip(scenario.messages()).map(|(group, own)| messages(governed, own, group, outcome)).collect();
-    let port = |(name, counts): &(String, weir_linux::port::QueueCounts)| PortEntry {
-        port: name.clone(),
-        packets: counts.packets,
-        above: counts.above,
-        marked: counts.marked,
-    };
-    file.ports = outcome.ports.iter().map(port).collect();
-    file.agents = outcome.agents.iter().map(|(machine, status)| agent(machine, status)).collect();
-    let failed: usize = outcome.goodputs.iter().map(|goodput| goodput.failures.len()).sum();
-    file.counters.insert("transfers_without_report".to_owned(), failed as u64);
-    file
-}
-
-/// The times of a group's flows.
-struct Times {
-    flows: u64,
-    unfinished: u64,
-    p50_s: Option<f64>,
-    p99_s: Option<f64>,
-    max_s: Option<f64>,
-}
-
-fn times(group: u32, outcome: &LabOutcome) -> Times {
-    let flows = || outcome.requests.flows.iter().filter(|flow| flow.group == group);
-    let seconds = |time: SimTime| time.picos() as f64 / 1e12;
-    let mut times: Vec<f64> = flows().filter_map(|flow| Some(seconds(flow.completion_time()?))).collect();
-    times.sort_unstable_by(f64::total_cmp);
-    let unfinished = (flows().count() - times.len()) as u64;
-    Times {
-        flows: flows().count() as u64,
-        unfinished,
-        p50_s: percentile_of(&times, unfinished, Percentile::P50),
-        p99_s: percentile_of(&times, unfinished, Percentile::P99),
-        max_s: times.last().copied().filter(|_| unfinished == 0),
-    }
-}
-
-/// The times of the requests to one server.
-fn requests(governed: &Governed, own: &weir_scenario::Application, group: u32, outcome: &LabOutcome) -> RequestsEntry {
-    let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
-    let service = governed.service_path(own.service).to_owned();
-    RequestsEntry { name: own.name.clone(), service, requests: flows, unfinished, p50_s, p99_s, max_s }
-}
-
-/// The times of the messages of one flow group.
-fn messages(governed: &Governed, own: &weir_scenario::Traffic, group: u32, outcome: &LabOutcome) -> MessagesEntry {
-    let Times { flows, unfinished, p50_s, p99_s, max_s } = times(group, outcome);
-    let service = own.service.expect("a flow group under a policy has a service");
-    let service = governed.service_path(service).to_owned();
-    MessagesEntry { name: own.name.clone(), service, messages: flows, unfinished, p50_s, p99_s, max_s }
-}
-
-/// The enforcement that an agent reported at the end.
-fn agent(machine: &str, status: &serde_json::Value) -> AgentEntry {
-    let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
-    let services = status["services"].as_array().map_or(&[][..], Vec::as_slice);
-    let sum = |direction: &str, key: &str| services.iter().filter_map(|own| own[direction][key].as_u64()).sum();
-    AgentEntry {
-        machine: machine.to_owned(),
-        backend: text("backend"),
-        attachment: text("attachment"),
-        mode: text("mode"),
-        packets_marked: sum("rx", "packets_marked"),
-        packets_markable: sum("rx", "packets_markable"),
-        feedback_sent: sum("rx", "feedback_sent"),
-        feedback_received: sum("tx", "feedback_received"),
-    }
 }
 
 /// The lab's error with hints.

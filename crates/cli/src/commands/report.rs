@@ -15,7 +15,7 @@ Examples:
 
 Replaces DIR/report.html. A run is drawn from result.json and the tables beside it, a sweep from
 sweep.json and points/*/point.json; nothing is simulated. The page shows the present content of the
-files, also after a change or with a newer version.")]
+files, also after a change or with a newer version of Weir that reads their format.")]
 pub(crate) struct Args {
     /// The directory that `--report` named
     #[arg(value_name = "DIR")]

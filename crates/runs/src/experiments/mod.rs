@@ -15,9 +15,8 @@ pub use figures::Drawn;
 
 use crate::papers::Papers;
 use crate::pool::{self, Ended, Event, Status, run_all};
-use crate::run_files::SimulatedRun;
 use crate::sweep::{Setting as Change, command};
-use crate::{Stop, Stopwatch, text};
+use crate::{Stop, Stopwatch, results, run_files, text};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -266,7 +265,7 @@ impl Work<'_> {
             set.iter().map(|(path, value)| Change { path: path.clone(), value: value.clone() }).collect();
         let command = format!("{} --seed {seed}", command(&start, &changes));
         ResultsDirectory::prepare(directory, true)?;
-        SimulatedRun::new(self.scenario(job), seed, outcome, set).write(directory, &command)?;
+        run_files::write(directory, &results::simulated(self.scenario(job), outcome, set), &command)?;
         Ok(())
     }
 

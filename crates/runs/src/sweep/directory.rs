@@ -17,11 +17,11 @@
 
 use super::table;
 use super::{MANIFEST, Manifest, State};
-use crate::run_files::{PAGE, SimulatedRun, read_text, remove, write_text};
+use crate::run_files::{self, PAGE, read_text, remove, write_text};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use weir_results::files::RESULT;
-use weir_results::{FileError, Outcome, PointSummary, ResultsDirectory, SizeBins, sweep_page};
+use weir_results::{FileError, Outcome, PointSummary, Results, ResultsDirectory, SizeBins, sweep_page};
 
 /// The reason why a sweep cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -141,12 +141,12 @@ impl SweepDirectory {
 }
 
 /// Writes the files of a point; it is complete when this returns.
-pub(super) fn write_point(directory: &Path, run: &SimulatedRun, command: &str) -> Result<(), FileError> {
+pub(super) fn write_point(directory: &Path, results: &Results, command: &str) -> Result<(), FileError> {
     // Leftovers of a killed run.
     remove_directory(directory)?;
     ResultsDirectory::prepare(directory, true)?;
-    run.write(directory, command)?;
-    let summary = PointSummary::new(&run.results, &SizeBins::default());
+    run_files::write(directory, results, command)?;
+    let summary = PointSummary::new(results, &SizeBins::default());
     write_text(&directory.join(POINT), &format!("{}\n", summary.to_json()))
 }
 

@@ -1,8 +1,8 @@
 //! `sweep.json`: the identity of a sweep, and its progress.
 //!
 //! Problem: a directory must not mix the points of two sweeps. Approach: the [`Identity`] of a sweep never changes in a
-//! directory: the same command continues it, another one is refused. The states of points are for people and programs; a
-//! point is complete if its own `point.json` exists.
+//! directory: the same command continues it, another one is refused. The states of points are for people and programs;
+//! a point is complete if its own `point.json` exists.
 //!
 //! Worked example: a sweep over `seed=1..3` is repeated with `seed=1..4`: `parameters` differs, and the sweep is
 //! refused.
@@ -19,8 +19,9 @@ use weir_scenario::Scenario;
 
 /// The file's name.
 pub const MANIFEST: &str = "sweep.json";
-/// The version of the format; an additional key does not raise it.
-const FORMAT: u32 = 1;
+/// The version of a sweep's files; an additional key does not raise it. 1 had points of an older format, beside which
+/// a sweep must not go on.
+const FORMAT: u32 = 2;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

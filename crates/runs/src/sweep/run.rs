@@ -11,8 +11,7 @@
 use super::directory::write_point;
 use super::{Manifest, Plan, Setting, Shelf, State, SweepDirectory, SweepError, command};
 use crate::pool::{self, Ended, Event, Status, run_all};
-use crate::run_files::SimulatedRun;
-use crate::{Stop, Stopwatch};
+use crate::{Stop, Stopwatch, results};
 use std::path::{Path, PathBuf};
 use weir_results::FileError;
 use weir_scenario::ReadOptions;
@@ -103,7 +102,7 @@ impl Work<'_> {
             Ok(outcome) => outcome,
             Err(ended) => return ended,
         };
-        let run = SimulatedRun::new(&scenario, scenario.seed(), outcome, &set);
+        let run = results::simulated(&scenario, outcome, &set);
         match write_point(directory, &run, &command(self.start, &settings)) {
             Ok(()) => Ended::Complete,
             Err(error) => Ended::Disk(error),

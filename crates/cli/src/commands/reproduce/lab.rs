@@ -11,7 +11,7 @@ use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, 
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
 use weir_runs::experiments::{BackendRun, Drawn};
-use weir_runs::{Stopwatch, run_files};
+use weir_runs::{Stopwatch, results, run_files};
 use weir_scenario::{LabScenario, RunResult};
 use weir_units::{Bandwidth, Duration};
 
@@ -95,8 +95,10 @@ pub(super) fn run(
         if let Some(directory) = directory {
             let directory = directory.join("runs").join(format!("{}-lab", run.name));
             ResultsDirectory::prepare(&directory, true)?;
-            let file = lab::to_file(scenario_on_linux, &outcome);
-            run_files::write_services(&directory, &file, &format!("weir reproduce {} --backend lab", experiment.id))?;
+            let (complete, records) = (!outcome.interrupted, outcome.records(scenario_on_linux));
+            let set = run.set.get(setting);
+            let results = results::measured(scenario_on_linux, &outcome.result, complete, records, set);
+            run_files::write(&directory, &results, &format!("weir reproduce {} --backend lab", experiment.id))?;
         }
         if interrupt.is_requested() {
             break;

@@ -9,7 +9,7 @@ Examples:
     --sweep 'traffic[0].load=20%,40%,60%' --sweep transport.protocol=cubic,dctcp --report out/load
   weir sim scenarios/incast.scenario.yaml --json | jq .statistics.all.all.fct_ps
   sed 's/10Gb/25Gb/' scenarios/incast.scenario.yaml | weir sim -
-  weir sim scenarios/parley-fig14.scenario.yaml --json | jq '.phases[] | [.from_s, .settled_bps]'
+  weir sim scenarios/parley-fig14.scenario.yaml --json | jq '.policy.phases[].settled_bps'
 
 The same scenario, values and seed give the same bytes. Ctrl-C ends a run after the current sample
 and keeps its results (exit code 130); twice ends it at once. `weir schema scenario` has all keys
@@ -26,36 +26,39 @@ starts over. The exit code is 1 if a point failed; the others are kept.
 Files in DIR, all written whole or not at all:
   report.html         the page; `weir report DIR` draws it again from the other files
   command.txt         the command that makes the same files
-  result.json         the run, counters, statistics; where it exists, the other files are complete
+  result.json         the run, counters, statistics, under a policy the services' bandwidths;
+                      where it exists, the other files are complete
   flows.csv, .parquet a row for each flow: from, to, bytes, start, finish, ideal time, ...
   links.csv           a row for each link: bytes, packets, drops, marks, the longest queue in bytes
   link_samples.csv, group_samples.csv, hosts.csv
                       samples over time; hosts' names
-Under a policy result.json has services' bandwidths (format 1), and the files of the network are
-below, in network/. A sweep has a directory for each point in points/, and
+  meters.csv          samples of machine shapers, under a policy with these
+A sweep has a directory for each point in points/, and
   sweep.json          the scenario's SHA-256, the values, and the state of each point
   points.csv          a row for each complete point, group and size bin
   points/NAME/point.json
                       the point's statistics; where it exists, the point is complete
 
-With --json, the content of result.json: {\"format\": 2, \"scenario\", \"seed\", \"complete\",
-\"simulated_ps\", \"sample_interval_ps\", \"parameters\": {path: value}, \"groups\": [{\"name\",
-\"transport\"}], \"counters\": {name: number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]},
-\"files\": {what: name}}. GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN], \"delivered_bytes\",
-\"goodput_bps\", \"jain\", \"retransmissions\", \"timeouts\", \"deadlines\": {\"count\", \"met\", \"missed\"}};
-BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\", \"unfinished\", \"fct_ps\": SUMMARY, \"slowdown\":
-SUMMARY}; SUMMARY is {\"count\", \"unknown\", \"mean\", \"p50\", \"p95\", \"p99\", \"p999\", \"max\"}. Flows that
-did not finish count as slower than all others; a percentile that falls on them is null.
+With --json, the content of result.json: {\"format\": 4, \"scenario\", \"backend\": \"sim\" or \"lab\",
+\"seed\", \"complete\", \"simulated_ps\", \"sample_interval_ps\", \"parameters\": {path: value},
+\"groups\": [{\"name\", \"transport\"}], \"services\": [name], \"policy\": POLICY, \"counters\": {name:
+number}, \"statistics\": {\"all\": GROUP, \"groups\": [GROUP]}, \"files\": {what: name}}. Times are
+picoseconds (_ps), rates bit/s (_bps). GROUP is {\"name\", \"all\": BIN, \"bins\": [BIN],
+\"delivered_bytes\", \"goodput_bps\", \"jain\", \"retransmissions\", \"timeouts\", \"deadlines\":
+{\"count\", \"met\", \"missed\"}}; BIN is {\"over_bytes\", \"up_to_bytes\", \"flows\", \"unfinished\",
+\"fct_ps\": SUMMARY, \"slowdown\": SUMMARY}; SUMMARY is {\"count\", \"unknown\", \"mean\", \"p50\", \"p95\",
+\"p99\", \"p999\", \"max\"}. Flows that did not finish count as slower than all others; a percentile
+that falls on them is null. \"services\" are those with machine shapers, of meters.csv.
 
-Under a policy: {\"format\": 1, \"scenario\", \"backend\": \"sim\", \"seed\", \"enforcement\", \"complete\",
-\"duration_s\", \"measure\": {\"rack\", \"direction\", \"every_s\", \"capacity_bps\"}, \"services\": [name],
-\"phases\": [{\"from_s\", \"to_s\", \"sending\": [name], \"mean_bps\": {name: rate}, \"settled_bps\":
-{name: rate}}], \"samples\": [{\"at_s\", \"bandwidth_bps\": {name: rate}}], \"transfers\":
-[{\"service\", \"flows\", \"delivered_bytes\", \"retransmissions\", \"timeouts\"}], \"counters\": {name:
-number}}. A phase lies between two starts or stops of traffic; `settled` is its second half; a mean
-without samples is null.
+POLICY, for a run under a policy: {\"enforcement\", \"duration_ps\", \"measure\": {\"rack\",
+\"direction\", \"every_ps\", \"capacity_bps\"}, \"services\": [name], \"phases\": [{\"from_ps\", \"to_ps\",
+\"sending\": [name], \"mean_bps\": {name: rate}, \"settled_bps\": {name: rate}}], \"samples\":
+[{\"at_ps\", \"bandwidth_bps\": {name: rate}}], \"transfers\": [{\"service\", \"flows\",
+\"delivered_bytes\", \"retransmissions\", \"timeouts\"}]}. A phase lies between two starts or stops
+of traffic; `settled` is its second half; a mean without samples is null. The lab adds
+\"requests\", \"messages\", \"ports\" and \"agents\"; it has no groups, statistics and files.
 
-Of a sweep: the content of sweep.json, {\"format\": 1, \"weir\", \"sha256\", \"settings\": [{\"path\",
+Of a sweep: the content of sweep.json, {\"format\": 2, \"weir\", \"sha256\", \"settings\": [{\"path\",
 \"value\"}], \"parameters\": [{\"path\", \"values\"}], \"scenario\", \"seed\", \"command\", \"points\":
 [{\"name\", \"parameters\", \"state\": \"complete\", \"failed\" or \"pending\", \"cause\"}]}, and in points
 that are over \"seed\" and \"statistics\" (null if it failed).";

@@ -23,8 +23,9 @@ use crate::report_files::ReportFiles;
 use crate::{input, text};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use weir_runs::SimulatedRun;
+use weir_results::SizeBins;
 use weir_runs::pool::fraction;
+use weir_runs::results::simulated;
 use weir_runs::simulation::{self, Ran};
 use weir_runs::sweep::{Axes, Axis, Setting, command};
 use weir_runs::{memory, shaper_remarks};
@@ -115,24 +116,24 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let options = Options { check: args.checkers };
     let outcome = simulate_watched(&scenario, seed, &options, &interrupt, ui)?;
     let interrupted = outcome.interrupted;
-    let run = SimulatedRun::new(&scenario, seed, outcome, &set);
+    let results = simulated(&scenario, outcome, &set);
     if let Some(files) = files {
         // The command contains the seed even if it is the scenario's, since the file may change.
         let settings: Vec<Setting> = settings.into_iter().filter(|setting| setting.path != "seed").collect();
         let command = format!("{} --seed {seed}", args.command(&settings));
-        let page = files.write_run(&run, &command)?;
+        let page = files.write(&results, &command)?;
         ui.notice(&format!("report: {}\n", page.display()))?;
     }
     if interrupted {
-        let until = run.results.simulated.picos() as f64 / 1e12;
+        let until = results.simulated.picos() as f64 / 1e12;
         let title = ui.on_err(Style::Limited, "interrupted:");
         let of = scenario.duration().as_secs_f64();
         ui.notice(&format!("{title} the results cover {} of {}\n", text::time(until), text::time(of)))?;
     }
     if args.json {
-        ui.print(&run.to_json())?;
+        ui.print(&results.to_json(&SizeBins::default()))?;
     } else {
-        print::print(&run, ui)?;
+        print::print(&results, ui)?;
     }
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }

@@ -4,13 +4,11 @@ use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use weir_report::Unit;
+use weir_results::policy::{Completion, PortRecord};
 use weir_results::series::mean_utilisation;
 use weir_results::statistics::{BinStatistics, GroupStatistics, Statistics};
 use weir_results::summary::Summary;
-use weir_results::{Bin, Results, SizeBins};
-use weir_runs::run_file::{PortEntry, RunFile};
-use weir_runs::run_files::SimulatedRun;
-use weir_runs::run_page;
+use weir_results::{Bin, PolicyResults, Results, SizeBins, policy_page};
 use weir_units::SimTime;
 
 /// The most links that fit on a screen beside the rest.
@@ -19,19 +17,19 @@ const LINKS: usize = 8;
 pub(super) const UNKNOWN: &str = "–";
 
 /// A run: its services if it has a policy, else its flows and links.
-pub(super) fn print(run: &SimulatedRun, ui: &mut Ui) -> Result<(), CommandError> {
-    match &run.services {
-        Some(services) => {
-            services_tables(services, ui)?;
-            let statistics = Statistics::new(&run.results, &SizeBins::default());
+pub(super) fn print(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    match &results.policy {
+        Some(policy) => {
+            services_tables(policy, ui)?;
+            let statistics = Statistics::new(results, &SizeBins::default());
             // Long-lived transfers end with the run: all their results are above.
             if has_ended(&statistics) {
-                print_flows(&run.results, &statistics, ui)?;
+                print_flows(results, &statistics, ui)?;
                 ui.print("\n")?;
             }
-            services_counters(services, ui)
+            services_counters(results, ui)
         }
-        None => print_network(&run.results, ui),
+        None => print_network(results, ui),
     }
 }
 
@@ -41,9 +39,9 @@ fn heading(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
 }
 
 /// Every table ends with an empty line.
-fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
-    let measure = &file.measure;
-    let rows = run_page::mean_rows(file);
+fn services_tables(policy: &PolicyResults, ui: &mut Ui) -> Result<(), CommandError> {
+    let measure = &policy.measure;
+    let rows = policy_page::mean_rows(policy);
     if !rows.is_empty() {
         heading(&format!("Mean bandwidth at the uplink of rack {} ({})", measure.rack, measure.direction), ui)?;
         let mut table = Table::new(&[">from", ">to", "sending", "service", ">mean", ">settled"]);
@@ -54,7 +52,7 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
         ui.print("  settled: the second half of the phase\n\n")?;
     }
     let mut table = Table::new(&["service", ">flows", ">delivered", ">sent again", ">timeouts"]);
-    for transfer in &file.transfers {
+    for transfer in &policy.transfers {
         table.row([
             transfer.service.clone(),
             transfer.flows.to_string(),
@@ -63,7 +61,7 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
             transfer.timeouts.map_or(UNKNOWN.to_owned(), |timeouts| timeouts.to_string()),
         ]);
     }
-    if !file.transfers.is_empty() {
+    if !policy.transfers.is_empty() {
         heading("Connections", ui)?;
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
@@ -72,48 +70,36 @@ fn services_tables(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
 }
 
 /// The results that only the lab has: requests to real servers, marks, and agents.
-pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
-    services_tables(file, ui)?;
-    let time = |time: Option<f64>| time.map_or(UNKNOWN.to_owned(), text::time);
-    if !file.messages.is_empty() {
+pub(in crate::commands) fn print_lab(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    let Some(policy) = &results.policy else { return Ok(()) };
+    services_tables(policy, ui)?;
+    let times = |count: u64, of: Completion| {
+        let known = [of.p50, of.p99, of.max].map(|time| time.map_or(UNKNOWN.to_owned(), seconds));
+        [count.to_string(), of.unfinished.to_string()].into_iter().chain(known)
+    };
+    if !policy.messages.is_empty() {
         heading("Messages, from their due time to their last byte", ui)?;
         let mut table = Table::new(&["name", "service", ">messages", ">under way", ">median", ">99 %", ">slowest"]);
-        for own in &file.messages {
-            table.row([
-                own.name.clone(),
-                own.service.clone(),
-                own.messages.to_string(),
-                own.unfinished.to_string(),
-                time(own.p50_s),
-                time(own.p99_s),
-                time(own.max_s),
-            ]);
+        for own in &policy.messages {
+            table.row([own.name.clone(), own.service.clone()].into_iter().chain(times(own.messages, own.times)));
         }
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
     }
-    if !file.requests.is_empty() {
+    if !policy.requests.is_empty() {
         heading("Requests to real servers, from arrival to reply", ui)?;
         let mut table = Table::new(&["name", "service", ">requests", ">no reply", ">median", ">99 %", ">slowest"]);
-        for own in &file.requests {
-            table.row([
-                own.name.clone(),
-                own.service.clone(),
-                own.requests.to_string(),
-                own.unfinished.to_string(),
-                time(own.p50_s),
-                time(own.p99_s),
-                time(own.max_s),
-            ]);
+        for own in &policy.requests {
+            table.row([own.name.clone(), own.service.clone()].into_iter().chain(times(own.requests, own.times)));
         }
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
     }
-    if !file.agents.is_empty() {
+    if !policy.agents.is_empty() {
         heading("Agents", ui)?;
         let mut table =
             Table::new(&["machine", "enforces by", "mode", ">arrived marked", ">of", ">answers sent", ">received"]);
-        for agent in &file.agents {
+        for agent in &policy.agents {
             table.row([
                 agent.machine.clone(),
                 format!("{}, {}", agent.backend, agent.attachment),
@@ -127,8 +113,8 @@ pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), 
         ui.print_table(&table, 2)?;
         ui.print("\n")?;
     }
-    let sum = |of: fn(&PortEntry) -> u64| file.ports.iter().map(of).sum::<u64>();
-    match file.ports.len() {
+    let sum = |of: fn(&PortRecord) -> u64| policy.ports.iter().map(of).sum::<u64>();
+    match policy.ports.len() {
         0 => ui.print("no port of a switch marked\n")?,
         ports => ui.print(&format!(
             "{ports} ports of switches marked {} of {} packets; {} found a queue above the threshold\n",
@@ -140,8 +126,8 @@ pub(in crate::commands) fn print_lab(file: &RunFile, ui: &mut Ui) -> Result<(), 
     Ok(())
 }
 
-fn services_counters(file: &RunFile, ui: &mut Ui) -> Result<(), CommandError> {
-    let counter = |name: &str| file.counters.get(name).copied().unwrap_or_default();
+fn services_counters(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    let counter = |name: &str| results.counters.get(name).copied().unwrap_or_default();
     ui.print(&format!(
         "{} packets sent, {} dropped; {} broker datagrams, {} refused; {} events\n",
         counter("packets_sent"),
