@@ -1,12 +1,11 @@
 //! The interface under policy.
 //!
 //! Problem: the broker's concepts are services and limits; the kernel's are programs, classes and
-//! rates. Approach: each leaf service has a class, or clocks, whose guarantee is the service's
-//! machine minimum and whose ceiling is the least of the interface, the machine maxima of the
-//! service and of its ancestors, and the runtime limit; while no agent runs, that of the static
-//! policy. It has a receive meter with its share of
-//! the interface, limited by the brokers, which advertises a rate to the senders, and limits
-//! towards destinations whose receivers advertise a rate.
+//! rates. Approach: each leaf service has a class, or clocks, whose guarantee gives it its share in the policy's tree
+//! while all services are backlogged ([`Backend::guarantee`]), and whose ceiling is the least of the interface, the
+//! machine maxima of the service and of its ancestors, and the runtime limit; while no agent runs, that of the static
+//! policy. It has a receive meter with its share of the interface, limited by the brokers, which advertises a rate to
+//! the senders, and limits towards destinations whose receivers advertise a rate.
 //!
 //! Worked example: `vm` with a machine maximum of 1 Gb/s on a 10 Gb/s interface starts with a
 //! ceiling of 1 Gb/s; a runtime limit of 500 Mb/s lowers it to that, and when the limit is lifted 1
@@ -544,7 +543,7 @@ fn rates(
         Ok(ServiceRate {
             service: leaf,
             slot,
-            min: backend.guarantee(plan.sharing, &of.shares.tx).min(machine_max),
+            min: backend.guarantee(&of.shares.tx).min(machine_max),
             max: send_limit(limit, machine_max, static_limit),
             machine_max,
             static_limit,

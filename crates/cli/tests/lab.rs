@@ -96,7 +96,7 @@ fn children_get_their_committed_rates(direction: Direction) {
     let plan = MachinePlan::new(&policy, policy.network().machine_named(machine).expect("a machine"));
     for leaf in &plan.leaves {
         let service = policy.services().get(leaf.service).path();
-        let rate = result["phases"][0]["settled_bps"][service].as_f64().expect("a rate");
+        let rate = result["policy"]["phases"][0]["settled_bps"][service].as_f64().expect("a rate");
         let part = rate / leaf.shares[direction].committed.bps() as f64;
         assert!(
             (at_least(0.9)..=1.1).contains(&part),

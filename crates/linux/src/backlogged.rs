@@ -31,7 +31,7 @@ fn allocated(drawn: &RandomPolicy, machine: MachineId) -> Option<Vec<Bandwidth>>
 }
 
 /// How HTB divides an interface among backlogged classes with the numbers that the kernel is given.
-fn by_classes(capacity: Bandwidth, sharing: Sharing, leaves: &[LeafPlan]) -> Vec<Bandwidth> {
+fn by_classes(capacity: Bandwidth, leaves: &[LeafPlan]) -> Vec<Bandwidth> {
     let lightest = leaves.iter().map(|leaf| leaf.shares.tx.share.weight).min().expect("services");
     let sending = Sending { frame: Bytes::new(1514), segment: Bytes::new(1514) };
     let class = |leaf: &LeafPlan| {
@@ -39,7 +39,7 @@ fn by_classes(capacity: Bandwidth, sharing: Sharing, leaves: &[LeafPlan]) -> Vec
         let rate = ServiceRate {
             service: leaf.service,
             slot: 0,
-            min: Backend::Htb.guarantee(sharing, &leaf.shares.tx).min(share.max),
+            min: Backend::Htb.guarantee(&leaf.shares.tx).min(share.max),
             max: share.max.min(capacity),
             machine_max: share.max.min(capacity),
             static_limit: share.max.min(capacity),
@@ -90,7 +90,7 @@ fn backlogged_services_get_their_shares_in_allocate_from_both_backends_and_recei
         let config = ShaperConfig::parley(policy, None, None);
         match drawn.direction {
             Direction::Tx => {
-                near("htb", &by_classes(plan.capacities.tx, sharing, &plan.leaves));
+                near("htb", &by_classes(plan.capacities.tx, &plan.leaves));
                 let meter =
                     InterfaceMeter::new(Instant::ZERO, &config.parameters, plan.capacities.tx, sharing, &enforced);
                 near("edt", &by_meter(&meter, sharing, &enforced));

@@ -9,9 +9,8 @@
 //! As in [`crate::htb_shaper`], a service is guaranteed its machine minimum on a full interface, is
 //! limited to the brokers' limit or its own maximum, and shares excess capacity by weight;
 //! unclassified traffic is guaranteed a hundredth; queues are 20 ms, and at least 128 frames.
-//! Unlike there, the policy's own rule of sharing applies at the interface (HTB only has `add`, so that under `fill`
-//! its guarantees are the shares of full backlog), destinations are rate-limited while no agent runs, and a service's
-//! backlog is estimated from its last departure.
+//! Unlike there, the policy's own rule of sharing applies at the interface, destinations are rate-limited while no agent
+//! runs, and a service's backlog is estimated from its last departure.
 //!
 //! Order of calls: attach the programs, [`EdtShaper::install`], set rules with
 //! [`crate::settings::Classes::Edt`], then [`Shaper::set`] at any time. On removal the programs go

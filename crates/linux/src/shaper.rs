@@ -19,7 +19,6 @@ use crate::netlink::{Message, NetlinkError, Socket};
 use crate::netns;
 use crate::tc::{ForeignQdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
-use weir_policy::Sharing;
 use weir_shaping::LeafShare;
 use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
@@ -33,13 +32,16 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The guarantee with which this backend shares an interface as the policy's rule `sharing` does while all
-    /// services are backlogged.
-    pub fn guarantee(self, sharing: Sharing, leaf: &LeafShare) -> Bandwidth {
-        match (self, sharing) {
-            // HTB divides what is left by weight, on top of the guarantees, whatever the rule is.
-            (Self::Htb, Sharing::Fill) => leaf.committed,
-            (Self::Htb, Sharing::Add) | (Self::Edt, _) => leaf.flat_min,
+    /// The guarantee with which this backend shares an interface as the policy's tree does while all services are
+    /// backlogged.
+    ///
+    /// HTB serves guarantees by clocks and divides what is left by quanta, whatever the policy's rule is; quanta are
+    /// coarse beside guarantees (measured: shares of 7.9 and 15.8 Mb/s became 6.8 and 14.6). Its guarantees are
+    /// therefore whole shares, and quanta divide only what idle services leave.
+    pub fn guarantee(self, leaf: &LeafShare) -> Bandwidth {
+        match self {
+            Self::Htb => leaf.committed,
+            Self::Edt => leaf.flat_min,
         }
     }
 }
