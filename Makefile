@@ -12,7 +12,7 @@ TARGET ?= policy
 PREFIX ?= /usr/local
 FUZZ_TIME ?= 120
 
-# Runs the tests: crates/test-runner.
+# Runs the tests: crates/check/test-runner.
 RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 

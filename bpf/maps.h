@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The pinned maps, and nothing else: this text is part of the version of the maps
- * (crates/datapath/build/version.rs). They are pinned by their names, see crates/linux/src/pins.rs.
+ * (crates/packet/datapath/build/version.rs). They are pinned by their names, see crates/host/linux/src/pins.rs.
  * The shared helpers are in map_access.h.
  */
 #ifndef WEIR_MAPS_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Probe program for departure times (crates/linux/src/edt_probe.rs): it delays each packet by
+ * Probe program for departure times (crates/host/linux/src/edt_probe.rs): it delays each packet by
  * WEIR_PROBE_WAIT.
  *
  * The program runs only in a scratch namespace. If a packet arrives sooner, the qdisc or the kernel

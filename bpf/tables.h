@@ -2,7 +2,7 @@
 /*
  * Keys and values of the maps that user space and the BPF programs share.
  *
- * crates/datapath/build generates the Rust types, constants and functions from this header and
+ * crates/packet/datapath/build generates the Rust types, constants and functions from this header and
  * those it includes. The maps are in maps.h.
  *
  * User space writes the configuration, each CPU its counters, and the CPU that runs a tick the
@@ -68,7 +68,7 @@
 
 /*
  * Agents of other versions read `clsact`, which keeps its offset. The size of the structure may
- * change: they read as many bytes as the map has (crates/linux/src/maps.rs).
+ * change: they read as many bytes as the map has (crates/host/linux/src/maps.rs).
  */
 struct weir_config {
 	u64 version;          /* of the maps, see WEIR_STATE_REVISION */
@@ -326,7 +326,7 @@ struct weir_feedback_arrival {
 
 /*
  * Events, counted by each CPU. The status and the metrics have the same names and descriptions
- * (crates/status/src/counters.rs): `feedback_failed` is weir_kernel_feedback_failed_total there.
+ * (crates/serve/status/src/counters.rs): `feedback_failed` is weir_kernel_feedback_failed_total there.
  */
 struct weir_counts {
 	u64 feedback_failed;       /* Feedback that could not be built or sent. */

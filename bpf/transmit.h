@@ -11,7 +11,7 @@
  *   htb  The packet gets the HTB class of its destination, of its service, or of its service in the
  *        static policy. A destination without a class shares the class of its service. The agent
  *        creates a class when the receiver's rate is below what the service may send
- *        (crates/linux/src/htb.rs).
+ *        (crates/host/linux/src/htb.rs).
  *
  * Each CPU may send packets of each service. One lock protects all limiters of the interface;
  * per-CPU batches (departure.h) and leases (lease.h) keep it off the path of most packets.

@@ -52,7 +52,7 @@
  */
 #define WEIR_COMMITTED_PART 64
 /*
- * Divides bit/s into bytes per 1 ms, the smallest burst after a pause (crates/linux/src/class.rs).
+ * Divides bit/s into bytes per 1 ms, the smallest burst after a pause (crates/host/linux/src/class.rs).
  */
 #define WEIR_BURST_PART 8000
 

@@ -12,7 +12,7 @@
  *
  *   bytes  field, big-endian
  *   4      `WEIR`
- *   1, 1   version 2, kind: 5 feedback, 6 ECN capability message (others: crates/control/src/wire)
+ *   1, 1   version 2, kind: 5 feedback, 6 ECN capability message (others: crates/decide/control/src/wire)
  *   2      key number
  *   2      0 when sent, ignored when received: some hardware writes a checksum here
  *   1      WEIR_HAS_* of the sampled packet, and WEIR_FEEDBACK_ECN_ACK

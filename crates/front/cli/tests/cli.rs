@@ -1,0 +1,179 @@
+//! The program from outside: what people and scripts see.
+
+mod program;
+
+use program::{directory, file, run, shown, text, weir};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const FIG1: &str = "scenarios/parley-fig1.policy.yaml";
+const FIG1_DEMANDS: &str = "scenarios/parley-fig1.demands.csv";
+const FIG6: &str = "scenarios/parley-fig6.policy.yaml";
+const FIG6_DEMANDS: &str = "scenarios/parley-fig6.demands.csv";
+
+#[test]
+fn reference() {
+    let mut all = String::new();
+    for command in [
+        "",
+        "check",
+        "allocate",
+        "explain",
+        "plan",
+        "schema",
+        "sim",
+        "report",
+        "lab",
+        "reproduce",
+        "agent",
+        "switch",
+        "switch show",
+        "switch apply",
+        "switch remove",
+        "key",
+    ] {
+        let arguments: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).chain(["--help"]).collect();
+        let output = run(&arguments);
+        assert!(output.status.success());
+        all.push_str(&format!("$ weir {}\n\n{}\n\n", arguments.join(" "), text(&output.stdout)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_papers_policies() {
+    insta::assert_snapshot!("check", shown(&["check", FIG1]));
+    insta::assert_snapshot!("check_json", shown(&["check", "--json", FIG1]));
+    insta::assert_snapshot!("allocate", shown(&["allocate", FIG1, "--demands", FIG1_DEMANDS]));
+    insta::assert_snapshot!("allocate_json", shown(&["allocate", FIG1, "--demands", FIG1_DEMANDS, "--json"]));
+    insta::assert_snapshot!("explain", shown(&["explain", FIG1, "--demands", FIG1_DEMANDS, "m1/dfs"]));
+    insta::assert_snapshot!("explain_nested", shown(&["explain", FIG6, "--demands", FIG6_DEMANDS, "m2/rest/vm"]));
+    insta::assert_snapshot!("explain_json", shown(&["explain", FIG6, "--demands", FIG6_DEMANDS, "m2/dfs", "--json"]));
+}
+
+#[test]
+fn the_fabric_and_many_machines() {
+    let directory = directory();
+    let policy = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    r1: { uplink: 40Gb/s, machines: [\"m[1-20]\"] }\n    \
+                  r2: { uplink: 40Gb/s, machines: [\"n[1-20]\"] }\nservices:\n  \
+                  dfs: { match: [ { protocol: tcp, port: 7000 } ], rack: { min: 6Gb/s, weight: 2 }, fabric: { \
+                  weight: 3 } }\n  \
+                  vm: { match: [ { interface: \"tap*\" } ], machine: { max: 3Gb/s } }\ncaps: { fabric: 30Gb/s }\n";
+    let policy = file(directory.path(), "policy.yaml", policy);
+    let rows = (1..=20).map(|m| format!("m{m},dfs,tx,unlimited\nm{m},vm,tx,unlimited\nn{m},vm,tx,1Gb/s\n"));
+    let demands = file(directory.path(), "demands.csv", &rows.collect::<String>());
+    let explained = shown(&["explain", &policy, "--demands", &demands, "m3/vm"]);
+    insta::assert_snapshot!(explained.replace(&directory.path().display().to_string(), "DIR"));
+}
+
+#[test]
+fn keys_without_enforcement_are_noted() {
+    let directory = directory();
+    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
+                  web: { match: [ { port: 80, protocol: tcp } ], level: guaranteed }\n";
+    let policy = file(directory.path(), "policy.yaml", policy);
+    let checked = run(&["check", &policy]);
+    assert!(checked.status.success() && text(&checked.stdout).contains("`level` is read but not enforced"));
+    let demands = file(directory.path(), "demands.csv", "m1,web,tx,unlimited\n");
+    let allocated = run(&["allocate", &policy, "--demands", &demands, "--json"]);
+    assert!(text(&allocated.stderr).starts_with("note: "), "{}", text(&allocated.stderr));
+    let json: Value = serde_json::from_slice(&allocated.stdout).expect("only JSON on standard output");
+    assert_eq!(json["allocations"][0]["demand_bps"], Value::Null);
+}
+
+#[test]
+fn typical_mistakes() {
+    let directory = directory();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../..");
+    let good = std::fs::read_to_string(Path::new(root).join(FIG1)).expect("the policy");
+    let typo = file(directory.path(), "typo.yaml", &good.replace("max: 1Gb/s", "maz: 1Gb/s"));
+    let demands = file(directory.path(), "demands.csv", "m1,dsf,tx,10Gb/s\nm1,dfs,up,10\n");
+    let cases: &[&[&str]] = &[
+        &["check", "no-such-file.yaml"],
+        &["check", "scenarios"],
+        &["check", &typo],
+        &["allocate", FIG1, "--demands", &demands],
+        &["allocate", FIG1],
+        &["allocate", "-", "--demands", "-"],
+        &["explain", FIG1, "--demands", FIG1_DEMANDS, "m1"],
+        &["explain", FIG1, "--demands", FIG1_DEMANDS, "m3/dfs"],
+        &["explain", FIG1, "--demands", FIG1_DEMANDS, "m1/dsf"],
+        &["explain", FIG6, "--demands", FIG6_DEMANDS, "m1/rest"],
+        &["explain", FIG6, "--demands", FIG6_DEMANDS, "m1/rest/mr"],
+        &["explain", FIG1, "--demands", FIG1_DEMANDS, "m1/dfs", "--direction", "up"],
+        &["sim", FIG1],
+        &["chekc"],
+    ];
+    let all: Vec<String> = cases
+        .iter()
+        .map(|arguments| {
+            assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
+            shown(arguments).replace(&directory.path().display().to_string(), "DIR")
+        })
+        .collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn refusals_for_programs() {
+    let directory = directory();
+    let policy = file(directory.path(), "p.yaml", "weir: 1\nnetwork: { nic: 10 }\n");
+    let output = run(&["check", "--json", &policy]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["valid"], false);
+    let first = &json["diagnostics"].as_array().expect("a list")[0];
+    for key in ["severity", "file", "line", "column", "cause", "hint"] {
+        assert!(!first[key].is_null(), "{key} in {first}");
+    }
+}
+
+#[test]
+fn standard_input() {
+    let mut child = weir(&["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    child.stdin.take().expect("a pipe").write_all(b"weir: 2\n").expect("written");
+    assert_eq!(child.wait_with_output().expect("ends").status.code(), Some(2));
+}
+
+#[test]
+fn colours_only_repeat_words() {
+    let arguments = ["allocate", FIG1, "--demands", FIG1_DEMANDS];
+    let plain = run(&arguments).stdout;
+    assert!(!plain.contains(&0x1b), "not a terminal");
+    let never = weir(&arguments).args(["--color", "never"]).output().expect("starts").stdout;
+    let no_color = weir(&arguments).env("NO_COLOR", "1").output().expect("starts").stdout;
+    assert!(plain == never && plain == no_color);
+    let coloured = text(&weir(&arguments).args(["--color", "always"]).output().expect("starts").stdout);
+    assert!(coloured.contains("\x1b[33m"));
+    let codes = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"];
+    assert_eq!(codes.iter().fold(coloured, |text, code| text.replace(code, "")), text(&plain));
+}
+
+#[test]
+fn a_reader_may_leave_early() {
+    let directory = directory();
+    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [\"m[1-20000]\"] } } }\n\
+                  services: { web: { match: [ { protocol: tcp, port: 80 } ] } }\n";
+    let policy = file(directory.path(), "policy.yaml", policy);
+    let rows: String = (1..=20_000).map(|m| format!("m{m},web,tx,1Mb/s\n")).collect();
+    let demands = file(directory.path(), "demands.csv", &rows);
+    let mut child = weir(&["allocate", &policy, "--demands", &demands])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn schemas_are_those_of_the_tree() {
+    for format in ["policy", "scenario"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../schemas/{format}.schema.json"));
+        assert_eq!(run(&["schema", format]).stdout, std::fs::read(path).expect("the schema"));
+    }
+}

@@ -1,0 +1,163 @@
+//! The headers inside the kernel against the same headers called natively: packet for packet, step for step.
+
+mod common;
+#[path = "../../../packet/datapath/tests/frames/mod.rs"]
+mod frames;
+
+use aya::Ebpf;
+use aya::maps::Array;
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+use frames::{Random, filters, frame};
+use weir_datapath::abi::{self, Found, PoliceStep, Rule, Step, Table, UNCLASSIFIED};
+use weir_datapath::{Classifier, Limiter, PoliceVerdict, Policer, parse, starts};
+use weir_linux::loader::VERDICT_OBJECT;
+use weir_linux::maps::Value;
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
+
+fn load(name: &str) -> Ebpf {
+    let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
+    let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
+    program.load().unwrap_or_else(|error| panic!("the verifier takes {name}: {error:?}"));
+    object
+}
+
+fn run(object: &mut Ebpf, name: &str, frame: &[u8]) {
+    let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
+    let options = TestRunOptions { data_in: Some(frame), repeat: 1, ..TestRunOptions::new() };
+    let result = program.test_run(options).unwrap_or_else(|error| panic!("{error:?} on {frame:02x?}"));
+    assert_eq!(result.return_value, 0);
+}
+
+/// BPF_PROG_TEST_RUN itself refuses frames without a whole Ethernet header, or without a whole IP header
+/// directly behind it. Behind a VLAN tag it takes them, so that cut headers are compared there.
+fn runnable(frame: &[u8]) -> bool {
+    match frame.get(12..14) {
+        None => false,
+        Some([0x08, 0x00]) => frame.len() >= 34,
+        Some([0x86, 0xdd]) => frame.len() >= 54,
+        Some(_) => true,
+    }
+}
+
+fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
+    let count = rules.len() as u32;
+    let mut table = Table { count, starts: starts(rules), ..Table::default() };
+    table.rules[..rules.len()].copy_from_slice(rules);
+    let map = object.map_mut("weir_tables").expect("a map");
+    Array::try_from(map).expect("the sizes agree").set(0, Value(table), 0).expect("rules");
+}
+
+#[test]
+fn kernel_and_native_verdicts_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0002;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_verdict");
+    let (mut compared, mut classified, mut malformed) = (0, 0, 0);
+    for count in [1, 2, 5, 20, 100, 256] {
+        let filters = filters(&mut random, count);
+        let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), None).expect("supported");
+        set_rules(&mut object, classifier.rules());
+        for _ in 0..4000 {
+            let frame = frame(&mut random);
+            if !runnable(&frame) {
+                continue;
+            }
+            run(&mut object, "weir_verdict", &frame);
+            let map = object.map("weir_found").expect("a map");
+            let Value(kernel): Value<Found> =
+                Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+            let native = parse(&frame);
+            assert_eq!(kernel.parsed == 1, native.is_some(), "{frame:02x?}");
+            if let Some(native) = native {
+                assert_eq!(kernel.packet, native, "{frame:02x?}");
+            }
+            let service = classifier.classify(&frame).map_or(UNCLASSIFIED, |service| service.0);
+            assert_eq!(kernel.service, service, "{frame:02x?}");
+            compared += 1;
+            classified += u32::from(service != UNCLASSIFIED);
+            malformed += u32::from(native.is_none());
+        }
+    }
+    println!("{compared} frames, {classified} classified, {malformed} malformed");
+    assert!(compared > 20_000 && classified > compared / 4 && malformed > compared / 50);
+}
+
+#[test]
+fn kernel_and_native_departures_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0003;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_limit");
+    let mut native = Limiter::new(Bandwidth::UNLIMITED, Bytes::ZERO);
+    let mut now = 0u64;
+    for _ in 0..20_000 {
+        now += random.next() >> random.pick(&[30, 40, 50, 60]);
+        let rate = random.pick(&[0, 1_000, 999_983, 1_000_000_007, 40_000_000_000, 1_000_000_000_000]);
+        let bytes = random.below(65_537);
+        let set = random.one_in(50);
+        if set {
+            let rate = if rate == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(rate) };
+            native.set_rate(Instant::from_nanos(now), rate);
+        }
+        let expected = native.departure(Instant::from_nanos(now), Bytes::new(bytes)).nanos();
+        let step = Step { now, rate, bytes: bytes as u32, set: set.into() };
+        run(&mut object, "weir_limit", bytemuck::bytes_of(&step));
+        let map = object.map("weir_departed").expect("a map");
+        let kernel: u64 = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+        assert_eq!(kernel, expected, "at {now}, {bytes} B");
+    }
+}
+
+/// One sequence of packets, ticks and limits through the kernel and through what the simulator calls.
+#[test]
+fn kernel_and_native_policers_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0004;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_police_step");
+    let mut native = Policer::default();
+    let (mut now, mut limit, mut found) = (0u64, 0, [0; 3]);
+    for _ in 0..30_000 {
+        // Mean distances from 2 us to 0.5 s: floods, traffic near the limits, and pauses.
+        now += random.next() >> random.pick(&[36, 46, 46, 50, 52]);
+        if random.one_in(1000) {
+            limit = random.pick(&[0, 10_000, 999_983, 20_000_000, 1_000_000_007, 8_000_000_000_000]);
+        }
+        let followed = if random.one_in(4) { random.below(1_000_000) } else { 0 };
+        let (bytes, segments, ect) = (64 + random.below(65_537) as u32, 1 + random.below(45) as u32, random.one_in(2));
+        let (interval, passed) = (Duration::from_millis(2), random.below(100_000));
+        let (rate, at) =
+            (if limit == 0 { Bandwidth::UNLIMITED } else { Bandwidth::from_bps(limit) }, Instant::from_nanos(now));
+        native.tick(at, rate, interval, Bytes::new(followed), Bytes::new(passed));
+        let expected = match native.police(at, Bytes::new(bytes.into()), segments, ect) {
+            PoliceVerdict::Pass => abi::POLICE_PASS,
+            PoliceVerdict::Mark => abi::POLICE_MARK,
+            PoliceVerdict::Drop => abi::POLICE_DROP,
+        };
+        let interval = interval.nanos();
+        let step = PoliceStep { now, limit, interval, followed, passed, bytes, segments, ect: ect.into(), reserved: 0 };
+        run(&mut object, "weir_police_step", bytemuck::bytes_of(&step));
+        let verdict: u64 = Array::try_from(object.map("weir_departed").expect("a map"))
+            .expect("the sizes agree")
+            .get(&0, 0)
+            .expect("a result");
+        let Value(kernel): Value<abi::Policer> = Array::try_from(object.map("weir_policers").expect("a map"))
+            .expect("the sizes agree")
+            .get(&0, 0)
+            .expect("a policer");
+        assert_eq!((verdict, &kernel), (expected.into(), native.raw()), "at {now}, {step:?}");
+        found[expected as usize] += 1;
+    }
+    println!("{found:?} packets passed, were marked and dropped");
+    assert!(found.iter().all(|count| *count > 100), "{found:?}");
+}

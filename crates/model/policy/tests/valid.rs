@@ -1,0 +1,310 @@
+//! Accepted policies: their content, ids, fingerprints, classification.
+
+mod texts;
+
+use proptest::prelude::*;
+use std::fmt::Write;
+use weir_policy::{Policy, Protocol, QosLevel, Sharing};
+use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, ServiceId};
+
+fn read(text: &str) -> Policy {
+    match Policy::parse("policy.yaml", text) {
+        Ok((policy, _)) => policy,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+fn gbps(text: &str) -> Bandwidth {
+    text.parse().expect("a rate")
+}
+
+#[test]
+fn the_example_of_the_language() {
+    let policy = read(texts::EXAMPLE);
+    assert_eq!(policy.sharing(), Sharing::Add);
+    let names: Vec<_> = policy.network().machines().iter().map(|machine| machine.name()).collect();
+    assert_eq!(names, ["m1", "m2"]);
+    let dfs = policy.services().get(policy.services().named("dfs").unwrap());
+    let share = dfs.share(ContentionPoint::Rack, Direction::Rx);
+    assert_eq!((share.min, share.max, share.weight.thousandths()), (gbps("6Gb/s"), Bandwidth::UNLIMITED, 2000));
+    assert_eq!(dfs.share(ContentionPoint::Fabric, Direction::Tx), weir_policy::Share::default());
+    assert_eq!(dfs.matches()[0].protocol, Some(Protocol::TCP));
+    assert_eq!(dfs.matches()[0].ports, Some((7000, 7099)));
+    let rack = policy.network().rack_named("r1").unwrap();
+    assert_eq!(policy.rack_capacity(rack, Direction::Tx), gbps("9Gb/s"));
+    assert_eq!(policy.machine_capacity(MachineId(1), Direction::Tx), gbps("10Gb/s"));
+    assert_eq!(policy.fabric_capacity(Direction::Tx), gbps("10Gb/s"));
+}
+
+/// Parley Figs 1, 5, 6 and 14 are feasible as published.
+#[test]
+fn the_policies_of_the_papers() {
+    read(texts::FIG5);
+    read(texts::FIG6);
+    read(include_str!("../../../../scenarios/parley-fig1.policy.yaml"));
+    let fig14 = read(include_str!("../../../../scenarios/parley-fig14.policy.yaml"));
+    assert_eq!(fig14.sharing(), Sharing::Fill);
+    let senders = fig14.network().rack_named("senders").unwrap();
+    assert_eq!(fig14.rack_capacity(senders, Direction::Tx), gbps("600Mb/s"));
+    assert_eq!(fig14.rack_capacity(senders, Direction::Rx), gbps("800Mb/s"));
+    let b = fig14.services().get(fig14.services().named("b").unwrap());
+    assert_eq!(b.share(ContentionPoint::Rack, Direction::Tx).min, gbps("300Mb/s"));
+    assert_eq!(b.share(ContentionPoint::Rack, Direction::Rx).min, Bandwidth::ZERO);
+}
+
+#[test]
+fn every_key_is_read() {
+    let (policy, notes) = Policy::parse("policy.yaml", texts::EVERYTHING).unwrap();
+    let mut out = String::new();
+    for (i, rack) in policy.network().racks().iter().enumerate() {
+        writeln!(out, "rack {i} {} {:?} {:?}", rack.name(), rack.uplink(), rack.machines()).unwrap();
+    }
+    for (i, machine) in policy.network().machines().iter().enumerate() {
+        let (nic, address) = (machine.nic(), machine.address());
+        writeln!(
+            out,
+            "machine {i} {} rack {} tx {} rx {} {address:?}",
+            machine.name(),
+            machine.rack().0,
+            nic.tx,
+            nic.rx
+        )
+        .unwrap();
+    }
+    writeln!(out, "{:?}", policy.network().port_buffers()).unwrap();
+    for (id, service) in policy.services().iter() {
+        writeln!(out, "service {} {} {:?} order {}", id.0, service.path(), service.sharing(), service.order()).unwrap();
+        writeln!(out, "  parent {:?} children {:?}", service.parent(), service.children()).unwrap();
+        for filter in service.matches() {
+            writeln!(out, "  match {}", filter.canonical_text()).unwrap();
+        }
+        for point in ContentionPoint::ALL {
+            for direction in Direction::ALL {
+                let share = service.share(point, direction);
+                if share != weir_policy::Share::default() {
+                    writeln!(out, "  {point} {direction} min {} max {} weight {}", share.min, share.max, share.weight)
+                        .unwrap();
+                }
+            }
+        }
+        writeln!(out, "  latency {:?} level {:?}", service.latency(), service.level()).unwrap();
+        if service.is_leaf() {
+            writeln!(out, "  {:?} senders {:?}", service.shaper(), service.senders()).unwrap();
+        }
+    }
+    writeln!(out, "caps {:?}", policy.caps()).unwrap();
+    writeln!(out, "tenants {:?}", policy.tenants()).unwrap();
+    for (id, filter) in policy.services().classification_order() {
+        writeln!(out, "try {} for {}", filter.canonical_text(), policy.services().get(id).path()).unwrap();
+    }
+    for note in &notes {
+        out.push_str(&note.render(false));
+    }
+    insta::assert_snapshot!(out);
+    let ping = policy.services().get(policy.services().named("ping").unwrap());
+    assert_eq!(ping.level(), Some(QosLevel::Numbered(1)));
+}
+
+#[test]
+fn weights_of_senders() {
+    let policy = read(texts::EVERYTHING);
+    let web = policy.services().named("web").unwrap();
+    let weight = |service, name: &str| policy.sender_weight(service, policy.network().machine_named(name).unwrap());
+    for (name, thousandths) in [("m1", 2000), ("m2", 1000), ("m3", 500), ("m4", 500), ("m5", 1000), ("n08", 1000)] {
+        assert_eq!(weight(web, name).thousandths(), thousandths, "{name}");
+    }
+    let ping = policy.services().named("ping").unwrap();
+    assert_eq!(weight(ping, "m1"), weir_units::Weight::ONE);
+    assert_eq!(policy.services().get(ping).shaper(), weir_policy::Shaper::default());
+}
+
+/// Changed values act as if they had been written; changes add up; one at the same path replaces
+/// the one before.
+#[test]
+fn a_value_changed_at_run_time() {
+    let policy = read(texts::EXAMPLE);
+    let changed = policy.with("services.vm.rack.max=500Mb/s").unwrap();
+    assert_eq!(changed, read(&texts::EXAMPLE.replace("    rack:    { max: 1Gb/s }", "    rack:    { max: 500Mb/s }")));
+    assert_ne!(changed.digest(), policy.digest());
+    let both = changed.with("caps.fabric=5Gb/s").unwrap().with("services.vm.rack.max = 1Gb/s").unwrap();
+    assert_eq!(both, read(&texts::EXAMPLE.replace("  rack: 9Gb/s", "  rack: 9Gb/s\n  fabric: 5Gb/s")));
+    assert_eq!(policy.with("sharing=fill").unwrap().sharing(), Sharing::Fill);
+    assert_eq!(policy, read(texts::EXAMPLE), "the policy itself is as it was");
+}
+
+#[test]
+fn numbers_in_names_count_by_value() {
+    let policy = read(
+        "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r10: { uplink: 1Gb/s, machines: [b] }, r9: { uplink: 1Gb/s, \
+         machines: [m10, m2] } } }\n\
+         services:\n  s10: { match: [ { port: 10 } ] }\n  s9: { services: { b: { match: [ { port: 1 } ] }, a: { \
+         match: [ { port: 2 } ] } } }\n",
+    );
+    let machines: Vec<_> = policy.network().machines().iter().map(|machine| machine.name()).collect();
+    assert_eq!(machines, ["m2", "m10", "b"]);
+    let services: Vec<_> = policy.services().all().iter().map(|service| service.path()).collect();
+    assert_eq!(services, ["s9", "s9/a", "s9/b", "s10"]);
+    for (i, name) in services.iter().enumerate() {
+        assert_eq!(policy.services().named(name), Some(ServiceId(i as u32)));
+    }
+    assert_eq!(policy.services().roots(), [ServiceId(0), ServiceId(3)]);
+    assert_eq!(policy.network().machine_named("m10"), Some(MachineId(1)));
+    assert_eq!(policy.network().machine_named("m1"), None);
+}
+
+/// Content that decides shares and ids changes the fingerprint; nothing else does.
+#[test]
+fn the_fingerprint() {
+    let base = read(texts::EXAMPLE).digest();
+    for (from, to) in [
+        ("weight: 2", "weight: 3"),
+        ("rack: 9Gb/s", "rack: 8Gb/s"),
+        ("nic: 10Gb/s", "nic: 11Gb/s"),
+        ("uplink: 10Gb/s", "uplink: 11Gb/s"),
+        ("machines: [m1, m2]", "machines: [m1, m3]"),
+        ("7000-7099", "7000-7098"),
+        ("  vm:", "  wm:"),
+        ("caps:", "sharing: fill\ncaps:"),
+        ("machine: { max: 1Gb/s }", "machine: { tx: { max: 1Gb/s } }"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    order: 1"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 2 }"),
+    ] {
+        let changed = texts::EXAMPLE.replace(from, to);
+        assert_ne!(changed, texts::EXAMPLE, "{from}");
+        assert_ne!(read(&changed).digest(), base, "{to}");
+    }
+    for (from, to) in [
+        ("# format version", "# another comment"),
+        ("10Gb/s", "10000 Mb/s"),
+        ("machines: [m1, m2]", "machines: [\"m[1-2]\"]"),
+        ("machines: [m1, m2]", "machines: [m2, m1]"),
+        ("  nic: 10Gb/s", "  nic: 10Gb/s\n  machines: { m1: { address: 10.0.0.1 } }"),
+        ("  nic: 10Gb/s", "  nic: 10Gb/s\n  switches: { buffer: 256kB }"),
+        ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    level: 1"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
+        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 1 }"),
+    ] {
+        assert_eq!(read(&texts::EXAMPLE.replace(from, to)).digest(), base, "{to}");
+    }
+    // Fixed for all time: hosts of different builds compare it.
+    assert_eq!(format!("{base:016x}"), "833a66e0d6833c41");
+}
+
+#[test]
+fn large_policies_are_read_fast() {
+    let mut text = "weir: 1\nnetwork: { nic: 100Gb/s, racks: {".to_owned();
+    for rack in 0..100 {
+        write!(text, "r{rack}: {{ uplink: 1Tb/s, machines: [\"r{rack}m[1-1000]\"] }}, ").unwrap();
+    }
+    text.push_str("} }\nservices:\n");
+    for service in 0..100_000 {
+        let (net, host) = (service / 250, service % 250);
+        writeln!(
+            text,
+            "  s{service}: {{ match: [ {{ port: {}, address: 10.{}.{}.{host} }} ] }}",
+            service % 60_000 + 1,
+            net / 250,
+            net % 250
+        )
+        .unwrap();
+    }
+    let policy = read(&text);
+    assert_eq!((policy.services().all().len(), policy.network().machines().len()), (100_000, 100_000));
+}
+
+/// A policy as lists of lines whose order in the file is arbitrary.
+fn shuffled() -> impl Strategy<Value = (String, String)> {
+    let service = |i: usize| {
+        format!(
+            "  s{i}: {{ rack: {{ max: {}Mb/s, min: 1Mb/s }}, match: [ {{ port: {}, protocol: tcp }}, {{ port: {} }} \
+             ] }}",
+            i * 10,
+            i * 2 + 1000,
+            i * 2 + 1001
+        )
+    };
+    let rack = |i: usize| format!("    r{i}: {{ uplink: 10Gb/s, machines: [\"r{i}m[1-3]\"] }}");
+    let services: Vec<_> = (1..14).map(service).collect();
+    let racks: Vec<_> = (8..12).map(rack).collect();
+    let file = |racks: &[String], services: &[String], swap: bool| {
+        let network = format!("network:\n  nic: 1Gb/s\n  racks:\n{}\n", racks.join("\n"));
+        let services = format!("services:\n{}\n", services.join("\n"));
+        if swap { format!("weir: 1\n{services}{network}") } else { format!("{network}{services}weir: 1\n") }
+    };
+    let sorted = file(&racks, &services, false);
+    (Just(racks).prop_shuffle(), Just(services).prop_shuffle(), any::<bool>())
+        .prop_map(move |(racks, services, swap)| (sorted.clone(), file(&racks, &services, swap)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn the_order_of_the_file_leaves_no_trace((sorted, shuffled) in shuffled()) {
+        prop_assert_eq!(read(&sorted), read(&shuffled));
+    }
+}
+
+/// One size is that of every port; a point without one stays unknown.
+#[test]
+fn buffers_of_ports() {
+    let buffers = |switches: &str| {
+        let text = texts::EXAMPLE.replace("  nic: 10Gb/s", &format!("  nic: 10Gb/s\n{switches}"));
+        let of = read(&text).network().port_buffers();
+        [of.machine, of.rack].map(|buffer| buffer.map(Bytes::get))
+    };
+    assert_eq!(buffers(""), [None, None]);
+    assert_eq!(buffers("  switches: { buffer: 256kB }"), [Some(256_000), Some(256_000)]);
+    assert_eq!(buffers("  switches: { buffer: { rack: 4MB } }"), [None, Some(4_000_000)]);
+}
+
+/// 20 services of 2 Gb/s, each on 4 of 40 machines of 10 Gb/s.
+fn on_four_of_forty(machines: bool) -> String {
+    let mut text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 100Gb/s, machines: [\"m[1-40]\"] } } }\n\
+        services:\n"
+        .to_owned();
+    for service in 0..20 {
+        let first = service % 10 * 4 + 1;
+        let on = if machines { format!(", machines: [\"m[{first}-{}]\"]", first + 3) } else { String::new() };
+        let _ =
+            writeln!(text, "  s{service}: {{ match: [ {{ port: {} }} ], machine: {{ min: 2Gb/s }}{on} }}", service + 1);
+    }
+    text
+}
+
+#[test]
+fn services_have_guarantees_on_their_machines_only() {
+    let policy = read(&on_four_of_forty(true));
+    let (s9, m40) = (policy.services().named("s9").expect("a service"), MachineId(39));
+    assert_eq!(policy.guaranteed(ContentionPoint::Machine, Direction::Rx), gbps("4Gb/s"));
+    let min = |machine| policy.share_at(s9, weir_policy::Place::Machine(machine), Direction::Tx).min;
+    assert_eq!([min(m40), min(MachineId(0))], [gbps("2Gb/s"), Bandwidth::ZERO]);
+    let errors = Policy::parse("policy.yaml", &on_four_of_forty(false)).expect_err("40 Gb/s do not fit 10 Gb/s");
+    let [error] = errors.all() else { panic!("{errors}") };
+    assert!(error.cause().contains("they sum to 40 Gb/s, the capacity is 10 Gb/s"), "{error:?}");
+    assert!(error.hint().contains("name its `machines`"), "{error:?}");
+    // One service more on m1 to m4, and three of them are above their interfaces.
+    let more = on_four_of_forty(true)
+        + "  more: { match: [ { port: 99 } ], machine: { min: 7Gb/s }, machines: [\"m[2-9]\"] }\n";
+    let errors = Policy::parse("policy.yaml", &more).expect_err("11 Gb/s do not fit 10 Gb/s");
+    assert!(errors.all()[0].cause().starts_with("the minima do not fit machines `m2`, `m3`, `m4`, `m5`, `m6`"));
+}
+
+/// Children on different machines need the larger of their minima, not the sum.
+#[test]
+fn children_on_other_machines_do_not_add_up() {
+    let text = |b: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 40Gb/s, machines: [\"m[1-4]\"] }} }} }}\n\
+             services:\n  p:\n    machine: {{ min: 4Gb/s }}\n    machines: [\"m[1-4]\"]\n    services:\n      \
+             a: {{ match: [ {{ port: 1 }} ], machine: {{ min: 4Gb/s }}, machines: [\"m[1-2]\"] }}\n      \
+             b: {{ match: [ {{ port: 2 }} ], machine: {{ min: 3Gb/s }}, machines: [{b}] }}\n"
+        )
+    };
+    let policy = read(&text("m3, m4"));
+    let digest = policy.digest();
+    assert_ne!(read(&text("m3")).digest(), digest);
+    assert_eq!(read(&text("m4, m3")).digest(), digest);
+    let errors = Policy::parse("policy.yaml", &text("m2, m3")).expect_err("both on m2");
+    assert!(errors.all()[0].cause().contains("sum to 7 Gb/s"), "{errors}");
+}
