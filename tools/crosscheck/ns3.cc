@@ -204,7 +204,7 @@ Ipv4InterfaceContainer link(Ptr<Node> a, Ptr<Node> b, const char *rate, Ipv4Addr
 	return Ipv4AddressHelper(network, "255.255.255.252").Assign(devices);
 }
 
-/* The network of a host's link: 10.leaf.(4 x host).0/30 as the third and fourth byte. */
+/* The network of a host's link: 10.leaf.host.0/30. */
 Ipv4Address host_network(uint32_t host)
 {
 	return Ipv4Address((10u << 24) | (host / HOSTS_OF_LEAF << 16) | (host % HOSTS_OF_LEAF << 8));
@@ -242,7 +242,8 @@ void start(uint32_t id, Ptr<Node> from, Ptr<Node> to, Ipv4Address address)
 				    MakeBoundCallback(&on_accept, id));
 	Ptr<Socket> socket = Socket::CreateSocket(from, TcpSocketFactory::GetTypeId());
 	/* Ports below FIRST_PORT mark the sending side. */
-	socket->Bind(InetSocketAddress(Ipv4Address::GetAny(), 1 + id % (FIRST_PORT - 1)));
+	if (socket->Bind(InetSocketAddress(Ipv4Address::GetAny(), 1 + id % (FIRST_PORT - 1))) != 0)
+		NS_FATAL_ERROR("flow " << id << ": its host's port is in use");
 	socket->SetConnectCallback(MakeBoundCallback(&on_connected, id), MakeNullCallback<void, Ptr<Socket>>());
 	socket->Connect(InetSocketAddress(address, port));
 }

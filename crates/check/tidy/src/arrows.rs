@@ -2,8 +2,8 @@
 //!
 //! Problem: one dependency in the wrong direction ties the simulator to Linux, or makes a plan of shares need a C
 //! compiler, and nothing fails. Approach: the folders below `crates/` are layers, and [`LAYERS`] states the layers that
-//! each may use. Two finer rules are in [`RULES`] and [`WITHOUT_C`]. Only `[dependencies]` count: a test may use
-//! anything.
+//! each may use. Finer rules are in [`RULES`], [`APART`] and [`WITHOUT_C`]. `[dependencies]` and
+//! `[build-dependencies]` count: a test may use anything.
 //!
 //! Worked example: `weir-linux` in the manifest of `crates/simulate/sim` is refused: `simulate` may not use `host`.
 
@@ -24,11 +24,14 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 
 /// Of the crates of a layer, only these may use another layer.
 const RULES: &[(&str, &str, &[&str])] = &[
-    // The backends must not know each other: only the lab runs scenarios on Linux.
+    // Only the lab runs scenarios on Linux.
     ("host", "simulate", &["lab"]),
     // Workloads, transports and results are data for any backend.
     ("simulate", "packet", &["sim"]),
 ];
+
+/// Layers whose crates must not reach a crate: the backends must not use each other.
+const APART: &[(&str, &str)] = &[("host", "sim")];
 
 /// Layers and crates that compile no C, not even through others.
 const WITHOUT_C: &[&str] =
@@ -46,15 +49,22 @@ struct Crate {
     uses: Vec<(usize, String)>,
 }
 
-/// The crates of the tree, from their manifests.
-fn crates(files: &[File]) -> Vec<Crate> {
+/// The crates of the tree, from their manifests; `found` gets the manifests that this cannot read.
+fn crates(files: &[File], found: &mut Vec<String>) -> Vec<Crate> {
+    let is_manifest = |file: &&File| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml");
     let of = |file: &File| {
         let parts: Vec<&str> = file.path.split('/').collect();
-        let ["crates", layer, name, "Cargo.toml"] = parts[..] else { return None };
+        let ["crates", layer, name, "Cargo.toml"] = parts[..] else {
+            found.push(format!("{}:1: not a crate in the folder of a layer", file.path));
+            return None;
+        };
         let (mut uses, mut counts) = (Vec::new(), false);
         for (number, line) in (1..).zip(file.text.lines()) {
             if line.starts_with('[') {
                 counts = line == "[dependencies]" || line == "[build-dependencies]";
+                if !counts && line.contains("dependencies") && line != "[dev-dependencies]" {
+                    found.push(format!("{}:{number}: write `{line}` as a table of all dependencies", file.path));
+                }
             }
             let used = line.strip_prefix("weir-").filter(|_| counts);
             let end = used.and_then(|used| used.find(['.', ' ', '=']));
@@ -64,7 +74,7 @@ fn crates(files: &[File]) -> Vec<Crate> {
         }
         Some(Crate { layer: layer.to_owned(), name: name.to_owned(), path: file.path.clone(), uses })
     };
-    files.iter().filter_map(of).collect()
+    files.iter().filter(is_manifest).filter_map(of).collect()
 }
 
 /// The crates that one uses, directly or through others.
@@ -79,16 +89,19 @@ fn reached<'a>(from: &'a str, of: &BTreeMap<&'a str, &'a Crate>, found: &mut Vec
 
 /// The violations in all manifests, as `path:line: message`.
 pub fn check(files: &[File]) -> Vec<String> {
-    let all = crates(files);
-    let of: BTreeMap<&str, &Crate> = all.iter().map(|one| (one.name.as_str(), one)).collect();
     let mut found = Vec::new();
+    let all = crates(files, &mut found);
+    let of: BTreeMap<&str, &Crate> = all.iter().map(|one| (one.name.as_str(), one)).collect();
     for one in &all {
         let Some((_, may)) = LAYERS.iter().find(|(layer, _)| *layer == one.layer) else {
             found.push(format!("{}:1: `{}` is no layer", one.path, one.layer));
             continue;
         };
         for (line, used) in &one.uses {
-            let Some(other) = of.get(used.as_str()) else { continue };
+            let Some(other) = of.get(used.as_str()) else {
+                found.push(format!("{}:{line}: no folder of a layer has {used}", one.path));
+                continue;
+            };
             let only = RULES.iter().find(|(from, to, _)| (*from, *to) == (&*one.layer, &*other.layer));
             if other.layer != one.layer && !may.contains(&&*other.layer) {
                 found.push(format!("{}:{line}: `{}` may not use `{}`", one.path, one.layer, other.layer));
@@ -100,6 +113,9 @@ pub fn check(files: &[File]) -> Vec<String> {
         }
         let mut uses = Vec::new();
         reached(&one.name, &of, &mut uses);
+        for (_, other) in APART.iter().filter(|(layer, other)| *layer == one.layer && uses.contains(other)) {
+            found.push(format!("{}:1: {} must not reach {other}", one.path, one.name));
+        }
         if uses.contains(&C) && (WITHOUT_C.contains(&&*one.layer) || WITHOUT_C.contains(&&*one.name)) {
             found.push(format!("{}:1: {} must compile no C, and uses {C}", one.path, one.name));
         }
@@ -126,13 +142,19 @@ mod tests {
             manifest("packet/datapath", &["alloc"]),
             manifest("simulate/sim", &["datapath", "linux"]),
             manifest("host/linux", &["sim", "datapath"]),
-            manifest("host/lab", &["sim"]),
+            manifest("host/lab", &["sim", "results"]),
+            manifest("simulate/results", &["gone"]),
+            manifest("other", &[]),
             manifest("serve/status", &["alloc"]),
             manifest("odd/other", &[]),
         ];
         let expected = [
+            "crates/other/Cargo.toml:1: not a crate in the folder of a layer",
             "crates/simulate/sim/Cargo.toml:4: `simulate` may not use `host`",
             "crates/host/linux/Cargo.toml:3: of `host` only [\"lab\"] may use `simulate`",
+            "crates/host/linux/Cargo.toml:1: linux must not reach sim",
+            "crates/host/lab/Cargo.toml:1: lab must not reach sim",
+            "crates/simulate/results/Cargo.toml:3: no folder of a layer has gone",
             "crates/odd/other/Cargo.toml:1: `odd` is no layer",
         ];
         assert_eq!(check(&files), expected);

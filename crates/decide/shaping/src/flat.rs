@@ -23,26 +23,25 @@ fn is_clipped(share: &Share, committed: Bandwidth) -> bool {
     committed >= share.max
 }
 
-/// The guarantees, by service. `committed` are the tree's shares, `None` for services that do not run.
+/// The guarantees, by service. `committed` are the tree's shares while all are backlogged.
 ///
 /// # Panics
 /// If the lists differ in length.
-pub(crate) fn flat_guarantees(sharing: Sharing, shares: &[Share], committed: &[Option<Bandwidth>]) -> Vec<Bandwidth> {
+pub(crate) fn flat_guarantees(sharing: Sharing, shares: &[Share], committed: &[Bandwidth]) -> Vec<Bandwidth> {
     assert_eq!(shares.len(), committed.len(), "a share in the tree for each service");
-    let running = shares.iter().zip(committed).filter_map(|(share, t)| Some((share, (*t)?)));
-    let by_weight = |(share, t): (&Share, Bandwidth)| match sharing {
+    let by_weight = |(share, &t): (&Share, &Bandwidth)| match sharing {
         Sharing::Add => (t.saturating_sub(share.min), share.weight),
         Sharing::Fill => (t, share.weight),
     };
     // The level as a fraction, compared exactly: rate / weight.
-    let level = running.filter(|(share, t)| !is_clipped(share, *t)).map(by_weight).min_by(|(a, of_a), (b, of_b)| {
+    let below = shares.iter().zip(committed).filter(|(share, t)| !is_clipped(share, **t));
+    let level = below.map(by_weight).min_by(|(a, of_a), (b, of_b)| {
         let left = u128::from(a.bps()) * u128::from(of_b.thousandths());
         left.cmp(&(u128::from(b.bps()) * u128::from(of_a.thousandths())))
     });
     let Some((rate, of)) = level else { return shares.iter().map(|share| share.min).collect() };
     let least = u128::from(of.thousandths()).max(1);
-    let guarantee = |(share, t): (&Share, &Option<Bandwidth>)| {
-        let Some(t) = *t else { return share.min };
+    let guarantee = |(share, &t): (&Share, &Bandwidth)| {
         let weight = u128::from(share.weight.thousandths());
         let part = u128::from(rate.bps()) * weight / least;
         let part = Bandwidth::from_bps(u64::try_from(part).unwrap_or(u64::MAX));

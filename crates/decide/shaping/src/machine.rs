@@ -2,11 +2,12 @@
 //!
 //! Problem: shapers share an interface among leaf services, one level of guarantees, maxima and weights; a policy has a
 //! tree. Approach: a leaf has the least maximum of itself and the services that it is nested in, and the product of
-//! the weights along its path, each relative to the siblings that run at the machine. Guarantees come from the tree's
+//! the weights along its path, each relative to its siblings. Guarantees come from the tree's
 //! own shares while every service is backlogged, [`LeafShare::committed`]: [`crate::flat`] derives from them the
 //! guarantee that makes the flat rule give the same shares. HTB, departure times, receive meters, the simulator and
 //! `weir allocate` therefore agree where all services are backlogged. Where some are idle, their shares go to all
-//! others by weight, not first to their siblings, until the rack brokers allocate by the tree a second later.
+//! others by weight, not first to their siblings, until the rack brokers allocate by the tree a second later. A service
+//! that does not run at the machine has no guarantee and is idle there, but keeps its weight: its replies may pass.
 //!
 //! Worked example: 12 Gb/s; `vm` of weight 1 and `dfs` of weight 3, at least 10 Gb/s, with two children of weight 1.
 //! Committed are 0.5 (a quarter of the excess of 2), 5.75 and 5.75; the weights are 1, 1.5 and 1.5; `vm` has 0.5 of
@@ -24,14 +25,14 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection,
 pub struct LeafShare {
     /// The policy's: its own guarantee where it runs, the least maximum along its path, its weight among all leaves.
     pub share: Share,
-    /// Its share in the tree while all services that run at the machine are backlogged.
+    /// Its share in the tree while all services are backlogged.
     pub committed: Bandwidth,
     /// The guarantee with which a flat list of leaves shares as the tree does; at least `share.min`.
     pub flat_min: Bandwidth,
 }
 
 impl LeafShare {
-    /// The share that shapers enforce.
+    /// The share that meters and departure times enforce; HTB guarantees `committed`.
     pub fn enforced(&self) -> Share {
         Share { min: self.flat_min, ..self.share }
     }
@@ -71,7 +72,14 @@ impl MachinePlan {
     /// If the policy has no such machine.
     pub fn new(policy: &Policy, machine: MachineId) -> Self {
         let capacity = |direction| policy.machine_capacity(machine, direction);
-        let capacities = PerDirection { tx: capacity(Direction::Tx), rx: capacity(Direction::Rx) };
+        Self::within(policy, machine, PerDirection { tx: capacity(Direction::Tx), rx: capacity(Direction::Rx) })
+    }
+
+    /// The same for an interface that lets services share these capacities.
+    ///
+    /// # Panics
+    /// If the policy has no such machine.
+    pub fn within(policy: &Policy, machine: MachineId, capacities: PerDirection<Bandwidth>) -> Self {
         Self::with(policy, machine, capacities, policy.sharing(), Shape::Tree)
     }
 
@@ -95,8 +103,8 @@ impl MachinePlan {
     pub fn of_list(sharing: Sharing, capacities: PerDirection<Bandwidth>, shares: &[PerDirection<Share>]) -> Self {
         let side = |direction: Direction| {
             let own: Vec<Share> = shares.iter().map(|share| share[direction]).collect();
-            let committed = of_list(sharing, capacities[direction], own.iter().map(|share| (*share, true)));
-            leaf_shares(sharing, own, committed, &vec![true; shares.len()])
+            let committed = of_list(sharing, capacities[direction], &own);
+            leaf_shares(sharing, own, committed)
         };
         let (tx, rx) = (side(Direction::Tx), side(Direction::Rx));
         let leaf = |(index, (tx, rx))| LeafPlan { service: ServiceId(index), shares: PerDirection { tx, rx } };
@@ -117,47 +125,39 @@ fn side(
     let share = |leaf: ServiceId| Share {
         min: policy.share_at(leaf, place, direction).min,
         max: policy.machine_ceiling(leaf, direction),
-        weight: weight(policy, place, leaf, direction),
+        weight: weight(policy, leaf, direction),
     };
     let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
-    let runs: Vec<bool> = leaves.iter().map(|leaf| policy.runs_at(*leaf, place)).collect();
     let own: Vec<Share> = leaves.iter().map(|&leaf| share(leaf)).collect();
     let committed = match shape {
-        Shape::List => of_list(sharing, capacity, own.iter().copied().zip(runs.iter().copied())),
+        Shape::List => of_list(sharing, capacity, &own),
         Shape::Tree => {
             let tree = ShareTree::of_services(policy, place, direction);
-            let demands: Vec<Bandwidth> = runs.iter().map(|runs| demand(*runs)).collect();
+            let demands = vec![Bandwidth::UNLIMITED; leaves.len()];
             let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
             tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
             (0..leaves.len()).map(|leaf| shares.leaf(&tree, leaf)).collect()
         }
     };
-    leaf_shares(sharing, own, committed, &runs)
+    leaf_shares(sharing, own, committed)
 }
 
-/// The leaves with their guarantees; `runs` is by leaf.
-fn leaf_shares(sharing: Sharing, own: Vec<Share>, committed: Vec<Bandwidth>, runs: &[bool]) -> Vec<LeafShare> {
-    let running: Vec<_> = committed.iter().zip(runs).map(|(rate, runs)| runs.then_some(*rate)).collect();
-    let minima = flat_guarantees(sharing, &own, &running);
+fn leaf_shares(sharing: Sharing, own: Vec<Share>, committed: Vec<Bandwidth>) -> Vec<LeafShare> {
+    let minima = flat_guarantees(sharing, &own, &committed);
     let shares = own.into_iter().zip(committed).zip(minima);
     shares.map(|((share, committed), flat_min)| LeafShare { share, committed, flat_min }).collect()
 }
 
-/// The demand of a service that is backlogged where it runs.
-fn demand(runs: bool) -> Bandwidth {
-    if runs { Bandwidth::UNLIMITED } else { Bandwidth::ZERO }
-}
-
-/// Shares of one list of services, each with whether it runs.
-fn of_list(sharing: Sharing, capacity: Bandwidth, services: impl Iterator<Item = (Share, bool)>) -> Vec<Bandwidth> {
-    let children: Vec<Child> = services.map(|(share, runs)| Child::new(share, demand(runs))).collect();
+/// The shares of one list of services while all are backlogged.
+fn of_list(sharing: Sharing, capacity: Bandwidth, services: &[Share]) -> Vec<Bandwidth> {
+    let children: Vec<Child> = services.iter().map(|share| Child::new(*share, Bandwidth::UNLIMITED)).collect();
     let mut filling = Filling::default();
     filling.fill(sharing, capacity, &children);
     filling.shares
 }
 
-/// A leaf's weight among all leaves at a machine. Siblings that do not run there do not count.
-fn weight(policy: &Policy, place: Place, leaf: ServiceId, direction: Direction) -> Weight {
+/// A leaf's weight among all leaves at a machine.
+fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
     let services = policy.services();
     let own =
         |id: ServiceId| u128::from(services.get(id).share(ContentionPoint::Machine, direction).weight.thousandths());
@@ -165,8 +165,7 @@ fn weight(policy: &Policy, place: Place, leaf: ServiceId, direction: Direction) 
     let (mut part, mut whole) = (own(leaf), 1u128);
     let mut at = leaf;
     while let Some(parent) = services.get(at).parent() {
-        let counts = |id: &&ServiceId| **id == at || policy.runs_at(**id, place);
-        let siblings: u128 = services.get(parent).children().iter().filter(counts).map(|&id| own(id)).sum();
+        let siblings: u128 = services.get(parent).children().iter().map(|&id| own(id)).sum();
         (part, whole) = (part.saturating_mul(own(parent)), whole.saturating_mul(siblings));
         while part.max(whole) > u128::from(u64::MAX) {
             (part, whole) = (part >> 1, (whole >> 1).max(1));
@@ -208,9 +207,8 @@ mod tests {
             (mbps(&plan, |leaf| leaf.share.min), mbps(&plan, |leaf| leaf.committed), weights)
         };
         assert_eq!(of("m1"), (vec![1000, 0, 0], vec![2000, 4000, 4000], vec![1000, 500, 500]));
-        // `c` alone has the weight of its parent.
-        assert_eq!(of("m2"), (vec![1000, 0, 0], vec![2000, 0, 8000], vec![1000, 500, 1000]));
-        assert_eq!(of("m3"), (vec![0, 0, 0], vec![0, 0, 0], vec![1000, 1000, 1000]));
+        assert_eq!(of("m2"), of("m1"));
+        assert_eq!(of("m3"), (vec![0, 0, 0], vec![2000, 4000, 4000], vec![1000, 500, 500]));
     }
 
     #[test]

@@ -531,8 +531,9 @@ fn rates(
     plan: &Plan,
 ) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
-    let machine_plan = MachinePlan::new(host_context.policy, host_context.machine);
-    let backend = plan.backend;
+    let (policy, machine, backend) = (host_context.policy, host_context.machine, plan.backend);
+    let rx = policy.machine_capacity(machine, Direction::Rx);
+    let machine_plan = MachinePlan::within(policy, machine, PerDirection { tx: backend.shared(plan.nic), rx });
     let rate = |((leaf, limits), of): ((ServiceId, PerDirection<Bandwidth>), &LeafPlan)| {
         let share = of.shares.tx.share;
         let machine_max = share.max.min(plan.nic);

@@ -7,11 +7,11 @@ use crate::class::{Class, Sending};
 use crate::htb_shaper::classes;
 use crate::shaper::{Backend, ServiceRate};
 use weir_alloc::fill::{Child, Filling};
-use weir_datapath::InterfaceMeter;
+use weir_datapath::{InterfaceMeter, PacingConfig};
 use weir_policy::{Share, Sharing};
 use weir_random_policies::{RandomPolicy, draw_for_machines};
 use weir_shaping::{LeafPlan, LeafShare, MachinePlan, ShaperConfig};
-use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, Weight};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, Weight};
 
 const POLICIES: u64 = 300;
 
@@ -64,6 +64,26 @@ fn by_meter(meter: &InterfaceMeter, sharing: Sharing, shares: &[Share]) -> Vec<B
     shares.iter().map(|share| meter.saturated_share(share, sharing)).collect()
 }
 
+/// Departure times share a part of the interface, by guarantees for that part.
+fn edt_shares_its_part(drawn: &RandomPolicy, whole: &MachinePlan, machine: MachineId) {
+    let (rate, sharing) = (whole.capacities.tx, drawn.policy.sharing());
+    let capacities = PerDirection { tx: Backend::Edt.shared(rate), ..whole.capacities };
+    let plan = MachinePlan::within(&drawn.policy, machine, capacities);
+    let shares: Vec<Share> = plan
+        .leaves
+        .iter()
+        .map(|leaf| Share { min: Backend::Edt.guarantee(&leaf.shares.tx), ..leaf.shares.tx.share })
+        .collect();
+    let (horizon, bytes) = (Duration::from_millis(20), Bytes::new(200_000));
+    let pacing = PacingConfig { rate, sharing, horizon, queue: bytes, burst: bytes, cpus: 2 };
+    let rates = by_meter(&pacing.interface_meter(&shares, Bytes::new(1514)), sharing, &shares);
+    for (leaf, rate) in plan.leaves.iter().zip(rates) {
+        let due = leaf.shares.tx.committed;
+        let seed = drawn.seed;
+        assert!(rate.bps().abs_diff(due.bps()) <= due.bps() / 1000 + 10_000, "seed {seed}, edt: {rate} of {due}");
+    }
+}
+
 #[test]
 fn backlogged_services_get_their_shares_in_allocate_from_both_backends_and_receive_meters() {
     let mut compared = PerDirection::both(0);
@@ -91,9 +111,7 @@ fn backlogged_services_get_their_shares_in_allocate_from_both_backends_and_recei
         match drawn.direction {
             Direction::Tx => {
                 near("htb", &by_classes(plan.capacities.tx, &plan.leaves));
-                let meter =
-                    InterfaceMeter::new(Instant::ZERO, &config.parameters, plan.capacities.tx, sharing, &enforced);
-                near("edt", &by_meter(&meter, sharing, &enforced));
+                edt_shares_its_part(&drawn, &plan, machine);
             }
             Direction::Rx => {
                 let meter = InterfaceMeter::of_machine(&config, machine, Direction::Rx, Instant::ZERO);

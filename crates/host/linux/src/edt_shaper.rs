@@ -6,7 +6,7 @@
 //! writes the services' limits and reads their counters. Arriving feedback sets destination
 //! limiters without the agent.
 //!
-//! As in [`crate::htb_shaper`], a service is guaranteed its machine minimum on a full interface, is
+//! As in [`crate::htb_shaper`], a service has its share in the policy's tree on a full interface, is
 //! limited to the brokers' limit or its own maximum, and shares excess capacity by weight;
 //! unclassified traffic is guaranteed a hundredth; queues are 20 ms, and at least 128 frames.
 //! Unlike there, the policy's own rule of sharing applies at the interface, destinations are rate-limited while no

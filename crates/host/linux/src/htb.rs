@@ -52,9 +52,10 @@ pub const CONTROL_MINOR: u16 = 3;
 /// serves guarantees first. Without a guarantee of its own, an operator's ssh session would wait
 /// behind the services, and control traffic would wait behind the services that it limits.
 /// Feedback is 98 bytes for about each 10 kB received, 1 % of the received traffic; the rack datagrams of
-/// a rack of 40 are tens of kb/s at each machine. Where services' guarantees do add up to the
-/// whole, the sum is 2 % above the interface, and its own queue shares that out; absent traffic
-/// takes no capacity.
+/// a rack of 40 are tens of kb/s at each machine. Services' guarantees add up to the whole while all
+/// are backlogged, so the sum is 2 % above it: the interface's own queue shares that out, or a
+/// machine's cap below the interface is exceeded by as much as unclassified and control traffic
+/// need. Absent traffic takes no capacity.
 pub const DEFAULT_SHARE: u64 = 100;
 /// The minor number of the class of the service in slot 0.
 pub const FIRST_MINOR: u16 = 0x10;

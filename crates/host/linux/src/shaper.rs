@@ -19,6 +19,7 @@ use crate::netlink::{Message, NetlinkError, Socket};
 use crate::netns;
 use crate::tc::{ForeignQdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
+use weir_datapath::PacingConfig;
 use weir_shaping::LeafShare;
 use weir_units::{Bandwidth, Bytes, ServiceId, Weight};
 
@@ -32,6 +33,14 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// The capacity that services share of an interface of this rate.
+    pub fn shared(self, nic: Bandwidth) -> Bandwidth {
+        match self {
+            Self::Htb => nic,
+            Self::Edt => PacingConfig::shared(nic),
+        }
+    }
+
     /// The guarantee with which this backend shares an interface as the policy's tree does while all services are
     /// backlogged.
     ///

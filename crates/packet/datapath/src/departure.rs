@@ -54,13 +54,19 @@ impl PacingConfig {
         }
     }
 
+    /// The capacity that services share of an interface of this rate: a part of it is left, so that the queue of excess
+    /// packets empties.
+    pub fn shared(rate: Bandwidth) -> Bandwidth {
+        match rate.is_unlimited() {
+            true => rate,
+            false => Bandwidth::from_bps(rate.bps() - rate.bps() / u64::from(abi::COMMITTED_PART)),
+        }
+    }
+
     /// The interface meter of services with these shares, before any traffic; `segment` is the
     /// largest buffer that is handed over.
     pub fn interface_meter(&self, shares: &[Share], segment: Bytes) -> InterfaceMeter {
-        let capacity = match self.rate {
-            rate if rate.is_unlimited() => rate,
-            rate => Bandwidth::from_bps(rate.bps() - rate.bps() / u64::from(abi::COMMITTED_PART)),
-        };
+        let capacity = Self::shared(self.rate);
         let grain = (self.burst.max(segment).get() * u64::from(abi::GRAIN_BURSTS)).max(self.queue.get());
         let least = Duration::from_nanos(grain.saturating_mul(abi::NANOBITS_PER_BYTE) / capacity.bps().max(1));
         let law = InterfaceParameters {

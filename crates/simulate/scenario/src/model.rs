@@ -53,7 +53,7 @@ pub enum HostOrder {
     Fifo {
         /// The most bytes in the interface; `None` for unlimited.
         buffer: Option<Bytes>,
-        /// A packet that may be marked is, when the interface holds more than this.
+        /// The interface marks packets that can be marked while it holds more than this.
         mark: Option<Bytes>,
     },
 }

@@ -162,7 +162,11 @@ impl<O: Observer> World<O> {
         match flow.timer.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Timer(id)),
-            Fired::Due if flow.opening != OPEN => self.open(id),
+            Fired::Due if flow.opening != OPEN => {
+                flow.timeouts += 1;
+                self.counters.timeouts += 1;
+                self.open(id);
+            }
             Fired::Due => {
                 let all_in_host = flow.all_in_host(self.sizes.payload, self.sizes.headers);
                 if flow.sender.on_timer(self.now, all_in_host) == Timeout::Loss {

@@ -25,7 +25,7 @@ use weir_alloc::ShareTree;
 use weir_network::Graph;
 use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_shaping::{MachinePlan, ShaperConfig};
+use weir_shaping::ShaperConfig;
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks that an enforcement needs.
@@ -80,6 +80,7 @@ impl<'a> Enforcer<'a> {
         if let Some(interval) = self.interval {
             config.services.iter_mut().for_each(|service| service.interval = interval);
         }
+        let limits = (self.governed.enforcement == Enforcement::Shaper).then(|| config.machines.clone());
         world.set_shapers(config);
         // EyeQ has a meter of the interface instead.
         if self.governed.enforcement != Enforcement::EyeQ {
@@ -98,13 +99,10 @@ impl<'a> Enforcer<'a> {
                 world.set_pace(HostId(machine.0), capacity(machine));
             }
         }
-        if self.governed.enforcement == Enforcement::Shaper {
-            let indices = ServiceIndices::new(&self.policy);
-            for machine in (0..world.host_count() as u32).map(MachineId) {
-                let plan = MachinePlan::new(&self.policy, machine);
-                for ((_, index), leaf) in indices.iter().zip(&plan.leaves) {
-                    world.set_limit(HostId(machine.0), index, leaf.shares.tx.share.max);
-                }
+        let indices = ServiceIndices::new(&self.policy);
+        for (host, plan) in (0..).map(HostId).zip(limits.iter().flatten()) {
+            for ((_, index), leaf) in indices.iter().zip(&plan.leaves) {
+                world.set_limit(host, index, leaf.shares.tx.share.max);
             }
         }
     }

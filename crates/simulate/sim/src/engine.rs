@@ -199,7 +199,11 @@ impl<O: Observer> World<O> {
         }
         let profile = &self.profiles[out.profile as usize];
         let (buffer, mark, index, owned) = (profile.buffer, profile.mark, out.queue as usize, out.owner().is_some());
-        let unsent = profile.bytes_in(out.backlog(self.now, profile, &self.records[port.index()]));
+        let mut unsent = profile.bytes_in(out.backlog(self.now, profile, &self.records[port.index()]));
+        if owned {
+            // A host's noise delays the beginning of a frame, and is no backlog.
+            unsent = unsent.min(u64::from(self.sizes.payload + self.sizes.headers));
+        }
         let idle = !out.waking && out.free_at <= self.now;
         // Most hosts drop nothing: the transports' backpressure bounds their queues.
         let drops = !owned || buffer != u64::MAX;
@@ -207,9 +211,12 @@ impl<O: Observer> World<O> {
             let packet = self.packets.get(id);
             (packet.size, packet.rank, packet.priority)
         };
-        if !idle && drops {
+        if (!idle || down) && drops {
             let mut missing = self.missing(index, buffer, unsent, size);
             if missing > 0 && !self.queues[index].can_give_up(&self.packets, priority, rank, missing) {
+                if owned {
+                    self.leave_host(id);
+                }
                 return self.drop(port, id, false);
             }
             while missing > 0
@@ -254,6 +261,20 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// A packet of a flow does not enter its host's interface: the host has room for the flow's next segment. The
+    /// flow's timer lets it send, because the flow may be sending now; an early timer is no timeout.
+    pub(crate) fn leave_host(&mut self, id: PacketId) {
+        let packet = *self.packets.get(id);
+        if packet.kind() != Kind::Segment {
+            return;
+        }
+        let flow = &mut self.flows[packet.flow.index()];
+        flow.in_host -= u64::from(packet.size);
+        if let Some(at) = flow.timer.set(self.now) {
+            self.events.push(at, Event::Timer(packet.flow));
+        }
+    }
+
     /// Counts a frame that a port takes.
     #[inline]
     pub(crate) fn count(&mut self, port: PortId, priority: u8, size: u32) {
@@ -293,10 +314,6 @@ impl<O: Observer> World<O> {
         self.records[port.index()].dropped[usize::from(priority)].add(size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, size, held);
-        let packet = self.packets.get(id);
-        if self.ports[port.index()].owner().is_some() && packet.kind() == Kind::Segment {
-            self.flows[packet.flow.index()].in_host -= u64::from(size);
-        }
         if held {
             self.take_back(port, priority, size);
             if let Some(queue) = self.queues.get(self.ports[port.index()].queue as usize)

@@ -52,8 +52,8 @@ pub struct Flow {
     pub(crate) receiving: Receiving,
     start: SimTime,
     deadline: Option<SimTime>,
-    /// The time after which the first packet of its handshake is repeated.
-    handshake: SimTime,
+    /// The time after which the first packet of its handshake is repeated, and the longest such time.
+    handshake: [SimTime; 2],
 }
 
 /// Doublings of a handshake's timeout: more than a day passes before the next, from a second on.
@@ -186,9 +186,10 @@ impl Flow {
 
     /// Counts a packet of its handshake that is sent; returns the time until the next, doubled with each.
     pub(crate) fn open_again(&mut self) -> SimTime {
-        let timeout = SimTime::from_picos(self.handshake.picos().saturating_mul(1 << self.opening.min(MOST_DOUBLINGS)));
+        let [first, longest] = self.handshake;
+        let timeout = SimTime::from_picos(first.picos().saturating_mul(1 << self.opening.min(MOST_DOUBLINGS)));
         self.opening = (self.opening + 1).min(OPEN - 1);
-        timeout
+        timeout.min(longest)
     }
 
     /// Whether its slot may be reused.

@@ -13,11 +13,12 @@
 //! charged when it leaves, so a new rate holds from the next packet on.
 //!
 //! The interface takes services in turn, or orders by the discipline of the network's queues
-//! (strict priority, pFabric).
+//! (strict priority, pFabric), or is first in, first out with a buffer and marks
+//! ([`crate::World::set_host_queues`]).
 //!
-//! A host drops nothing: the transports' backpressure ([`weir_transport::Sender::host_limit`])
-//! bounds its queues, as on Linux ("on the transmit side, the host network stack is back-pressured,
-//! so we do not see any drops", Parley §2).
+//! Unless it has a buffer, a host drops nothing: the transports' backpressure
+//! ([`weir_transport::Sender::host_limit`]) bounds its queues, as on Linux ("on the transmit side,
+//! the host network stack is back-pressured, so we do not see any drops", Parley §2).
 //!
 //! Example: a service at 12.112 Mb/s that offers four 1514 B frames at once: two leave (the burst
 //! and the frame that opens it), the others 1 and 2 ms later.

@@ -18,7 +18,7 @@
 //! In a network of the scenario's own, hosts have the scenario's noise, by default none, so that
 //! formulas are exact, and take two frames of a flow at a time
 //! ([`crate::World::set_short_host_queues`]); under a policy they hold as much as Linux does, as in
-//! the lab.
+//! the lab. A scenario's `hosts:` changes both.
 //!
 //! Worked example: Parley Fig 14 at 1/100 of its speeds (`scenarios/parley-fig14.scenario.yaml`)
 //! gives service a 300 Mb/s alone, 300 and 300 Mb/s together, and service b 600 Mb/s alone.

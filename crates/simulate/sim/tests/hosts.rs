@@ -4,7 +4,7 @@ use crate::support::{SIZES, delivered, dumbbell, flow, link, run};
 use weir_scenario::{HostOrder, HostQueues};
 use weir_sim::checkers::Checkers;
 use weir_sim::{FlowSpec, HostId, PortId, SimTime, World};
-use weir_transport::{Parameters, dctcp, newreno};
+use weir_transport::{Parameters, dctcp, newreno, udp};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 const FRAME: u64 = 1514;
@@ -146,7 +146,7 @@ fn a_lost_handshake_is_repeated() {
     run(&mut world, SimTime::from_secs(2));
     let finished = world.flow(id).finished().expect("it is over");
     assert!(finished > SimTime::from_millis(900) && finished < SimTime::from_millis(901), "{finished}");
-    assert_eq!(world.counters().timeouts, 0);
+    assert_eq!(world.counters().timeouts, 2);
 }
 
 /// A flow that is stopped before its connection exists sends nothing and is over.
@@ -161,4 +161,44 @@ fn a_flow_may_end_before_its_handshake() {
     world.take_down(port);
     run(&mut world, SimTime::from_secs(3));
     assert_eq!((world.counters().sent, world.packets()), (1, 0));
+}
+
+/// A host that sends at its interface's rate loses what is on the wire when its cable is pulled, and continues.
+#[test]
+fn a_busy_host_continues_after_its_link_was_down() {
+    for queues in [None, Some(fifo(Some(30 * FRAME), None))] {
+        let (mut world, [a, b, _]) = network(queues);
+        let id = world.add_flow(flow(a, b, None), &reno(10));
+        run(&mut world, SimTime::from_millis(10));
+        let up = world.interface(a);
+        world.take_down(up);
+        run(&mut world, SimTime::from_millis(20));
+        assert!(world.flow(id).in_host() <= 31 * FRAME, "{} B", world.flow(id).in_host());
+        world.bring_up(up);
+        run(&mut world, SimTime::from_secs(2));
+        let before = delivered(&world, id);
+        run(&mut world, SimTime::from_secs(3));
+        let rate = (delivered(&world, id) - before) as f64 * 8.0 / 1e9;
+        assert!(rate > 0.8, "{rate} Gb/s after the repair");
+    }
+}
+
+/// A buffer bounds what a host without a link keeps, and a sender whose packets are dropped in its host sends on.
+#[test]
+fn a_full_interface_drops_datagrams_and_their_sender_continues() {
+    let limit = HostQueues { flow_limit: Some(Bytes::new(4 * FRAME)), ..fifo(Some(20 * FRAME), None) };
+    let (mut world, [a, b, c]) = network(Some(limit));
+    let rate = |mbps| Parameters::Udp(udp::Parameters { rate: Some(Bandwidth::from_mbps(mbps)), ..Default::default() });
+    let flows = [world.add_flow(flow(a, b, None), &rate(800)), world.add_flow(flow(a, c, None), &rate(800))];
+    let up = world.interface(a);
+    run(&mut world, SimTime::from_millis(10));
+    world.take_down(up);
+    run(&mut world, SimTime::from_millis(20));
+    assert!(world.held(up) <= 20 * FRAME, "{} B wait", world.held(up));
+    world.bring_up(up);
+    let before = flows.map(|id| delivered(&world, id));
+    run(&mut world, SimTime::from_millis(40));
+    for (id, before) in flows.iter().zip(before) {
+        assert!(delivered(&world, *id) > before + 100_000, "one of two datagram flows stopped");
+    }
 }

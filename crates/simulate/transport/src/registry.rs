@@ -24,8 +24,8 @@ pub(crate) trait Machine {
     fn shortest_timeout(_parameters: &Self::Parameters) -> Option<SimTime> {
         None
     }
-    /// The time after which an unanswered handshake is repeated; `None` without one.
-    fn handshake(_parameters: &Self::Parameters) -> Option<SimTime> {
+    /// The time after which an unanswered handshake is repeated, and the longest such time; `None` without one.
+    fn handshake(_parameters: &Self::Parameters) -> Option<[SimTime; 2]> {
         None
     }
     /// Only transports with agents make them.
@@ -103,8 +103,8 @@ macro_rules! registry {
             }
 
             /// The time after which the first packet of an unanswered handshake is repeated, doubled with each
-            /// repetition; `None` if flows begin with data.
-            pub fn handshake(&self) -> Option<SimTime> {
+            /// repetition up to the second time; `None` if flows begin with data.
+            pub fn handshake(&self) -> Option<[SimTime; 2]> {
                 match self {
                     $(Self::$variant(parameters) => <crate::$module::Sender as Machine>::handshake(parameters),)*
                 }

@@ -14,7 +14,8 @@ static FIFO: Record = Record {
     id: "fifo",
     what: "fifo interfaces",
     doc: "One queue for all packets of a host, first in, first out, as published simulations have it (ns-2, ns-3, \
-          htsim): a flow sends as much as its window allows, and others wait behind it.",
+          htsim): a flow sends as much as its window allows, and others wait behind it. Under a policy, machines' \
+          shares of sending do not apply.",
     keys: &[
         Key::optional(
             "buffer",
@@ -25,7 +26,7 @@ static FIFO: Record = Record {
         Key::optional(
             "mark",
             Shape::Scalar(&SIZE),
-            "A packet that can be marked is, when the interface holds more than this; never where not written.",
+            "The interface marks packets that can be marked while it holds more than this; never where not written.",
             "mark: 97500B",
         ),
     ],

@@ -1,6 +1,7 @@
 //! `hosts:`: the interfaces of hosts.
 
 use super::{Files, Reader};
+use crate::governed::Enforcement;
 use crate::language::HOST_QUEUES;
 use crate::model::{HostOrder, HostQueues};
 use weir_document::{Field, Node, scalar};
@@ -10,8 +11,8 @@ use weir_units::Bytes;
 
 impl<F: Files> Reader<'_, F> {
     /// The interfaces of hosts that send packets of at most `packets`; `None` only if something was reported.
-    pub(super) fn host_queues(&mut self, node: Option<&Node>, packets: Packets) -> Option<HostQueues> {
-        let Some(node) = node else { return Some(HostQueues::default()) };
+    pub(super) fn host_queues(&mut self, root: &Node, packets: Packets) -> Option<HostQueues> {
+        let Some(node) = root.get("hosts") else { return Some(HostQueues::default()) };
         let variant = HOST_QUEUES.chosen(node)?;
         let flow_limit = self.networks().bounded_size(node, "flow-limit", MAX_BUFFER.get());
         let two = Bytes::new(2 * packets.frame());
@@ -37,6 +38,13 @@ impl<F: Files> Reader<'_, F> {
             let cause = format!("packets would be marked above {mark}, but the buffer holds {buffer}");
             self.error(span, cause, "write a `mark` below the `buffer`");
             return None;
+        }
+        if variant.id == "fifo" && root.get("policy").is_some() && self.enforcement(root) != Enforcement::None {
+            self.problems.note(
+                node.span,
+                "in a fifo, services leave in the order of arrival: machines' shares of sending do not apply",
+                "write `enforcement: none`, or leave `hosts` out",
+            );
         }
         let order = match variant.id {
             "fifo" => HostOrder::Fifo { buffer: buffer.value(), mark: mark.value() },

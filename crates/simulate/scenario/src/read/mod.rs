@@ -147,7 +147,7 @@ impl<F: Files> Reader<'_, F> {
         };
         let graph = graph?;
         let policy = base.as_ref().map(|base| &base.policy);
-        let hosts = self.host_queues(root.get("hosts"), graph.packets);
+        let hosts = self.host_queues(root, graph.packets);
         let names = Names::new(&graph, policy.map(|policy| policy.network()));
         let transport = self.transport(root.get("transport"));
         let (traffic, applications) = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);

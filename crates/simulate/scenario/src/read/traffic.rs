@@ -4,7 +4,7 @@ use super::names::Names;
 use super::{Files, Reader};
 use crate::language::{MAX_CONNECTIONS, MAX_FLOWS, REDIS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
 use crate::model::{Application, ServiceTransfers, Traffic};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Field, Kind, Node, Source, Span, scalar};
 use weir_policy::{Place, Policy};
@@ -127,11 +127,13 @@ impl<F: Files> Reader<'_, F> {
     fn elsewhere(&mut self, item: &Node, transfers: &ServiceTransfers, service: ServiceId, policy: &Policy) {
         let ends = transfers.from.iter().chain(&transfers.to);
         let elsewhere = |machine: &&MachineId| !policy.runs_at(service, Place::Machine(**machine));
-        let mut names: Vec<&str> =
-            ends.filter(elsewhere).map(|machine| policy.network().machine(*machine).name()).collect();
-        names.dedup();
-        let (Some(first), more) = (names.first(), names.len().saturating_sub(1)) else { return };
-        let others = if more == 0 { String::new() } else { format!(" and {more} others") };
+        let machines: BTreeSet<MachineId> = ends.filter(elsewhere).copied().collect();
+        let Some(first) = machines.first().map(|machine| policy.network().machine(*machine).name()) else { return };
+        let others = match machines.len() - 1 {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            more => format!(" and {more} others"),
+        };
         let path = policy.services().get(service).path();
         self.problems.note(
             item.get("service").map_or(item.span, |node| node.span),

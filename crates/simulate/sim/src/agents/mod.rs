@@ -223,14 +223,8 @@ impl<O: Observer> World<O> {
         let packet = *self.packets.get(id);
         self.counters.consumed += 1;
         self.observer.consumed(self.now, port, id, packet.size);
-        if moment == Moment::Enters && self.ports[port.index()].owner().is_some() && packet.kind() == Kind::Segment {
-            // The host has room for the flow's next segment. The flow's timer lets it send, because
-            // the flow may be sending now; an early timer is no timeout.
-            let flow = &mut self.flows[packet.flow.index()];
-            flow.in_host -= u64::from(packet.size);
-            if let Some(at) = flow.timer.set(self.now) {
-                self.events.push(at, Event::Timer(packet.flow));
-            }
+        if moment == Moment::Enters && self.ports[port.index()].owner().is_some() {
+            self.leave_host(id);
         }
         self.lose(id);
     }

@@ -49,8 +49,9 @@ pub(crate) struct Common {
     /// The window in segments that a connection restarts from after it was idle; 0 to keep its
     /// window.
     pub(crate) restart_segments: u32,
-    /// The time after which an unanswered handshake is repeated; `None` for a connection that is taken as established.
-    pub(crate) handshake: Option<SimTime>,
+    /// The time after which an unanswered handshake is repeated, and the longest such time; `None` for a connection
+    /// that is taken as established.
+    pub(crate) handshake: Option<[SimTime; 2]>,
 }
 
 /// The congestion window of a TCP. All sizes are bytes.

@@ -212,7 +212,7 @@ impl<C: Congestion> Machine for Sender<C> {
     fn shortest_timeout(parameters: &C::Parameters) -> Option<SimTime> {
         Some(C::common(parameters).rto.shortest())
     }
-    fn handshake(parameters: &C::Parameters) -> Option<SimTime> {
+    fn handshake(parameters: &C::Parameters) -> Option<[SimTime; 2]> {
         C::common(parameters).handshake
     }
 

@@ -118,8 +118,9 @@ pub(crate) const IDLE_RESTART: Key = Key::optional(
 pub(crate) const HANDSHAKE: Key = Key::optional(
     "handshake",
     SWITCH,
-    "Whether a flow begins with TCP's handshake: a packet of headers to the receiver and one back, sent again after \
-     initial-rto, before the first data. off: connections are taken as established. The lab's always have one.",
+    "Whether a flow begins with TCP's handshake: a packet of headers to the receiver and one back before the first \
+     data, sent again after initial-rto and then ever later, up to max-rto; off. Connections in the lab always have \
+     one.",
     "handshake: on",
 );
 
@@ -173,7 +174,7 @@ impl Parameters {
             dup_thresh: self.dup_thresh,
             receive_window: self.receive_window,
             restart_segments: if self.idle_restart { self.initial_window } else { 0 },
-            handshake: self.handshake.then_some(self.initial_rto),
+            handshake: self.handshake.then_some([self.initial_rto, self.max_rto]),
         }
     }
 
