@@ -86,7 +86,7 @@ fn keys_without_enforcement_are_noted() {
 #[test]
 fn typical_mistakes() {
     let directory = directory();
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let good = std::fs::read_to_string(Path::new(root).join(FIG1)).expect("the policy");
     let typo = file(directory.path(), "typo.yaml", &good.replace("max: 1Gb/s", "maz: 1Gb/s"));
     let demands = file(directory.path(), "demands.csv", "m1,dsf,tx,10Gb/s\nm1,dfs,up,10\n");

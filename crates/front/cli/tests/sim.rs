@@ -33,7 +33,7 @@ fn governed(directory: &Path, duration: &str) -> String {
 fn messages_under_a_policy() {
     let output = run(&["sim", "scenarios/parley-fig15.scenario.yaml", "--set", "duration=100ms"]);
     let shown = text(&output.stdout);
-    assert!(shown.starts_with("Flows\n") && shown.contains("\nCompletion times\n"), "{shown}");
+    assert!(shown.starts_with("Flows\n") && shown.contains("\nCompletion times\n"), "{shown}{}", text(&output.stderr));
     assert!(shown.lines().last().is_some_and(|line| line.contains("packets sent")), "{shown}");
 }
 

@@ -39,8 +39,7 @@ use weir_workload::{Arrivals, Builtin, FlowList, Framing, Hosts, Random, SizeDis
 
 /// Sizes of the common work: 1500 B on the wire, 1460 B of payload.
 const SIZES: Packets = Packets { payload: 1460, headers: 40 };
-const FLOWS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../data/flows/leafspine144-websearch-load60-20k.csv");
+const FLOWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../data/flows/leafspine144-websearch-load60-20k.csv");
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -33,8 +33,7 @@ const TOLERANCE: f64 = 0.05;
 const RUNS: u64 = 11;
 /// The most by which a start is later in these runs, in nanoseconds: a tenth of a packet at 10 Gb/s.
 const SHIFT: u64 = 120;
-const FLOWS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../data/flows/leafspine144-websearch-load60-20k.csv");
+const FLOWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../data/flows/leafspine144-websearch-load60-20k.csv");
 /// The flows that are run by default.
 const COUNT: usize = 2_000;
 const LEAVES: u32 = 9;

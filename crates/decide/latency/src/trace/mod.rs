@@ -14,8 +14,8 @@
 //! 8, 16 and 24 − 5 = 19 µs.
 //!
 //! ```
-//! use weir_latency::{Quantile, Trace, TraceQueue};
-//! use weir_units::{Bandwidth, Duration};
+//! use weir_latency::{Trace, TraceQueue};
+//! use weir_units::{Bandwidth, Duration, Quantile};
 //!
 //! let text = "time,size\n0,1000\n0,1000\n0.000005,1000\n";
 //! let trace = Trace::read(text.as_bytes(), |_| None, &mut ())?;

@@ -13,7 +13,7 @@ pub(crate) fn weir(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command
         .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../.."))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
         .env("COLUMNS", "100")
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")

@@ -121,7 +121,7 @@ pub(crate) const HANDSHAKE: Key = Key::optional(
     "Whether a flow begins with TCP's handshake: a packet of headers to the receiver and one back before the first \
      data, sent again after initial-rto and then ever later, up to max-rto; off. Connections in the lab always have \
      one.",
-    "handshake: on",
+    "handshake: off",
 );
 
 impl Parameters {
