@@ -175,10 +175,9 @@ fn assert_shares(network: &Network) {
     };
     let weighted = measure(2, 2_000);
     let ratio = weighted[1] as f64 / weighted[0] as f64;
-    assert!((ratio / 3.0 - 1.0).abs() < datagrams::tolerance(), "weights 1 and 3: {weighted:?}");
+    assert!((ratio / 3.0 - 1.0).abs() < 0.1, "weights 1 and 3: {weighted:?}");
     let strict = measure(3, 2_000);
-    let least = if std::env::var_os("WEIR_QUICK").is_some() { 1.0 - datagrams::tolerance() } else { 0.98 };
-    assert!(strict[2] as f64 > 2_000.0 * least, "the strict queue has the port: {strict:?}");
+    assert!(strict[2] > 1_960, "the strict queue has the port: {strict:?}");
 }
 
 /// Without CAP_BPF the classes are made, and the program is not loaded.

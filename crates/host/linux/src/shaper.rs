@@ -44,9 +44,9 @@ impl Backend {
     /// The guarantee with which this backend shares an interface as the policy's tree does while all services are
     /// backlogged.
     ///
-    /// HTB serves guarantees by clocks and divides what is left by quanta, whatever the policy's rule is; quanta are
-    /// coarse beside guarantees (measured: shares of 7.9 and 15.8 Mb/s became 6.8 and 14.6). Its guarantees are
-    /// therefore whole shares, and quanta divide only what idle services leave.
+    /// HTB divides the bandwidth in excess of all guarantees by quanta, which is inexact beside guarantees (measured:
+    /// shares of 7.9 and 15.8 Mb/s became 6.8 and 14.6). Each service's whole share is therefore its guarantee in HTB,
+    /// and quanta divide only the bandwidth that idle services leave.
     pub fn guarantee(self, leaf: &LeafShare) -> Bandwidth {
         match self {
             Self::Htb => leaf.committed,

@@ -65,14 +65,9 @@ pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// The largest part by which a share may differ. On shared processors (`WEIR_QUICK`) a sender that waits for one longer
-/// than the 38 ms of its 90 packets at 20 Mb/s leaves its queue empty: three waits of 100 ms in a second are allowed.
-pub(crate) fn tolerance() -> f64 {
-    if std::env::var_os("WEIR_QUICK").is_some() { 0.3 } else { 0.1 }
-}
-
 /// The packets of each sender among `count` that arrive while all send as fast as they can; sender q sends with DSCP
-/// 8 q. A socket's send buffer, 90 packets, waits in the network, so a queue with room for these is never empty.
+/// 8 q. A socket's send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its
+/// sender waits for a processor for less than their time, 75 ms at 20 Mb/s.
 pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr, count: usize) -> Vec<usize> {
     // The first packets find queues that are still empty.
     const FIRST: usize = 400;
@@ -82,6 +77,8 @@ pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr
     std::thread::scope(|scope| {
         for (queue, sender) in (0u8..).zip(senders) {
             set_tos(sender, (8 * queue) << 2);
+            // The kernel doubles it, to twice its default.
+            set(sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 212_992);
             let ended = &ended;
             scope.spawn(move || {
                 while !ended.load(Ordering::Relaxed) {
