@@ -10,6 +10,9 @@
 //! | [`burst_bound`] | the worst completion time | arrivals within a burst and a load, a work-conserving queue |
 //! | [`trace`](mod@trace) | a quantile of the completion times in a trace | arrivals as measured, one FIFO queue |
 //!
+//! A worst case of a few packets beside any other traffic is the subject of latency levels: [`calculus`] has the bounds
+//! of a network, [`levels`] those of a policy.
+//!
 //! [`plan`] derives capacity, load and burst of a service's messages from a policy.
 //!
 //! All three count queues that lose nothing. [`BurstBound::buffer`] is the buffer for which the bound's
@@ -47,8 +50,10 @@
 //! Source: Parley §2.1 (the M/M/1 queue) and §4 (the bound).
 
 pub mod burst_bound;
+pub mod calculus;
 mod error;
 mod idle_time;
+pub mod levels;
 pub mod mm1;
 pub mod plan;
 pub mod retransmission;

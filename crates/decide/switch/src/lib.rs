@@ -35,4 +35,5 @@ pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff};
 pub use driver::{Driver, WriteError};
 pub use port::{DSCPS, DscpMap, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState};
-pub use request::{Group, Needs, Offer, Request, Scheduler};
+pub use request::{Group, Needs, Request};
+pub use weir_network::switches::{Offer, Scheduler};

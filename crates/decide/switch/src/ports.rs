@@ -9,9 +9,10 @@
 
 use crate::capabilities::Refusal;
 use crate::port::PortConfig;
-use crate::request::{Needs, Offer};
+use crate::request::Needs;
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
+use weir_network::switches::Offer;
 use weir_units::{Bytes, MachineId};
 
 /// A port of a switch.

@@ -19,50 +19,8 @@
 
 use crate::change::Field;
 use crate::port::{DSCPS, DscpMap, FieldError, PortConfig, QueueConfig, Schedule};
+use weir_network::switches::{Offer, Scheduler};
 use weir_units::{Bandwidth, Bytes};
-
-/// The schedulers of a network's switches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheduler {
-    /// One queue.
-    Plain,
-    /// Strict queues.
-    Strict,
-    /// Weighted queues.
-    Weighted,
-    /// So many strict queues before so many weighted ones.
-    Mixed {
-        /// Strict queues.
-        strict: u8,
-        /// Weighted queues.
-        weighted: u8,
-    },
-}
-
-/// The queues of a network's switches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
-    /// The queues of a port.
-    pub queues: u8,
-    /// Their scheduler.
-    pub scheduler: Scheduler,
-}
-
-impl Offer {
-    /// Switches with one queue for each port.
-    pub const PLAIN: Self = Self { queues: 1, scheduler: Scheduler::Plain };
-
-    /// The strict queues that levels can have, and the weighted queues that groups can have.
-    fn available(self) -> (usize, usize) {
-        let beside_shared = usize::from(self.queues).saturating_sub(1);
-        match self.scheduler {
-            Scheduler::Plain => (0, 0),
-            Scheduler::Strict => (beside_shared, 0),
-            Scheduler::Weighted => (0, beside_shared),
-            Scheduler::Mixed { strict, weighted } => (strict.into(), usize::from(weighted).saturating_sub(1)),
-        }
-    }
-}
 
 /// Traffic with a weighted queue of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

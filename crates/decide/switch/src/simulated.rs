@@ -192,8 +192,9 @@ impl Driver for SimulatedSwitch<'_> {
 mod tests {
     use super::*;
     use crate::apply::{ApplyError, apply, remove};
-    use crate::request::{Group, Needs, Offer, Request, Scheduler};
+    use crate::request::{Group, Needs, Request};
     use weir_network::graph::{Packets, Routing};
+    use weir_network::switches::{Offer, Scheduler};
     use weir_network::topology::{Common, Star};
     use weir_units::{Bandwidth, Duration};
 

@@ -12,6 +12,7 @@
 //! | `mapping` | a graph as the network of a policy that lists racks |
 //! | [`topology`] | graphs from a few parameters |
 //! | [`language`], [`read`] | the keys of a topology, and their values |
+//! | [`switches`] | the queues of switches, as far as a file states them |
 //! | [`names`] | syntax, order and ranges of names |
 
 mod contention;
@@ -21,6 +22,7 @@ mod mapping;
 pub mod names;
 mod network;
 pub mod read;
+pub mod switches;
 pub mod topology;
 
 pub use graph::Graph;

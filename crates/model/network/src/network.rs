@@ -11,6 +11,7 @@
 
 use crate::graph::{Graph, Routing};
 use crate::names::{find, index_by_name};
+use crate::switches::Offer;
 use crate::topology::{Links, from_racks};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub struct Network {
     racks_by_name: Vec<u32>,
     machines_by_name: Vec<u32>,
     port_buffers: PortBuffers,
+    offer: Option<Offer>,
 }
 
 /// The bytes that each port of a switch can queue, by contention point; `None` where the file does
@@ -42,12 +44,21 @@ impl Network {
     pub fn new(racks: Vec<Rack>, machines: Vec<Machine>, port_buffers: PortBuffers) -> Self {
         let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
-        Self { racks, machines, racks_by_name, machines_by_name, port_buffers }
+        Self { racks, machines, racks_by_name, machines_by_name, port_buffers, offer: None }
     }
     /// The same network with the addresses of its machines, one for each.
     pub(crate) fn with_addresses(mut self, addresses: Vec<Option<IpAddr>>) -> Self {
         self.machines.iter_mut().zip(addresses).for_each(|(machine, address)| machine.address = address);
         self
+    }
+    /// The same network with the queues that its switches have.
+    pub(crate) fn with_offer(mut self, offer: Option<Offer>) -> Self {
+        self.offer = offer;
+        self
+    }
+    /// The queues of the switches' ports; `None` where the file does not state them.
+    pub fn offer(&self) -> Option<Offer> {
+        self.offer
     }
     /// The buffers of the switches' ports.
     pub fn port_buffers(&self) -> PortBuffers {

@@ -6,7 +6,8 @@
 //! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric,
 //!    where the capacity is the speed or the cap, whichever is lower. A machine must have room for
 //!    all services that run there (`machines:`; a service without it runs on every machine), a rack
-//!    for all that run on one of its machines.
+//!    for all that run on one of its machines. Bounded latency levels precede all of them, so the part of the capacity
+//!    that these may fill does not count.
 //!
 //! Rule 2 makes top-level services sufficient in rule 3. Equal problems are reported once: both
 //! directions together, and all machines (or racks) of the same capacity together.
@@ -23,11 +24,17 @@ use weir_document::{Field, Problems, Span};
 use weir_network::Network;
 use weir_network::names::list_names;
 use weir_network::read::ReadNetwork;
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection};
+use weir_units::{BILLION, Bandwidth, ContentionPoint, Direction, Load, MachineId, PerDirection};
 
 /// Reports every minimum that does not fit. Values that were reported before are left out of all
 /// sums.
-pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &ReadCaps, problems: &mut Problems) {
+pub(crate) fn check(
+    network: &ReadNetwork,
+    services: &[ReadService],
+    caps: &ReadCaps,
+    reserved: Option<Load>,
+    problems: &mut Problems,
+) {
     let mut contradictory = vec![false; services.len()];
     for (id, service) in services.iter().enumerate() {
         contradictory[id] = above_an_ancestor(service, services, problems);
@@ -39,7 +46,7 @@ pub(crate) fn check(network: &ReadNetwork, services: &[ReadService], caps: &Read
         }
     }
     for point in ContentionPoint::ALL {
-        Fit { network, services, caps, point }.check(problems);
+        Fit { network, services, caps, point, reserved }.check(problems);
     }
 }
 
@@ -218,6 +225,13 @@ fn rate(bps: u128) -> String {
     }
 }
 
+/// The part of a capacity that latency levels leave to others, rounded down.
+pub fn beside_levels(capacity: Bandwidth, reserved: Option<Load>) -> Bandwidth {
+    let Some(load) = reserved else { return capacity };
+    let rest = u128::from(capacity.bps()) * u128::from(load.headroom()) / u128::from(BILLION);
+    Bandwidth::from_bps(u64::try_from(rest).unwrap_or(u64::MAX))
+}
+
 /// The source of a capacity.
 type Capacity = (Bandwidth, Option<Span>);
 
@@ -236,6 +250,8 @@ struct Fit<'a> {
     services: &'a [ReadService],
     caps: &'a ReadCaps,
     point: ContentionPoint,
+    /// The part of every port that bounded latency levels may fill.
+    reserved: Option<Load>,
 }
 
 impl Fit<'_> {
@@ -294,11 +310,13 @@ impl Fit<'_> {
             ContentionPoint::Rack => format!("racks {}", list_names(names.iter().copied())),
             ContentionPoint::Fabric => "the fabric".to_owned(),
         };
+        let beside = self.reserved.map(|load| format!(" beside latency levels, which may fill {load}"));
         let cause = format!(
-            "the minima do not fit {place} ({}): they sum to {}, the capacity is {capacity}, {shortfall} \
+            "the minima do not fit {place} ({}): they sum to {}, the capacity{} is {capacity}, {shortfall} \
              are missing: {}",
             direction_names(directions),
             rate(minima.sum),
+            beside.as_deref().unwrap_or_default(),
             minima.list(self.services),
         );
         let mut hint = format!("lower {point} minima by {shortfall} in all, or raise the capacity");
@@ -319,10 +337,11 @@ impl Fit<'_> {
         let capacities = |speed: &dyn Fn(Direction) -> Option<Capacity>| {
             Direction::ALL.map(|direction| {
                 let speed = speed(direction)?;
-                Some(match caps[direction] {
+                let (rate, span) = match caps[direction] {
                     Field::Value(cap, span) if cap < speed.0 => (cap, Some(span)),
                     _ => speed,
-                })
+                };
+                Some((beside_levels(rate, self.reserved), span))
             })
         };
         let written = |field: Field<Bandwidth>| field.value().map(|rate| (rate, field.span()));

@@ -31,7 +31,7 @@
 use crate::model::{Policy, Service, Services};
 use std::fmt;
 use std::sync::Arc;
-use weir_document::{Diagnostic, Diagnostics, Source, Span, quote};
+use weir_document::{Diagnostic, Diagnostics, Problems, Source, Span, quote, tree};
 
 /// The source of a policy: a text and the values that were put into it. All of them are equal,
 /// since it is no part of a policy's content.
@@ -75,33 +75,63 @@ impl Policy {
     /// The errors of the file with this value, with the setting named; and a change of the network,
     /// of the set of services, or of their filters: these do not change at run time.
     pub fn with(&self, setting: &str) -> Result<Self, Diagnostics> {
-        let refuse = |cause: String, hint: &str| {
-            Diagnostics::one(Diagnostic::error(&self.written.source, Span::default(), cause, hint))
-        };
         let Some((path, value)) = setting.split_once('=') else {
-            return Err(refuse(
+            return Err(self.refuse(
                 format!("{} is not a setting", quote(setting)),
                 "write a path and a value, for example `services.web.rack.max=5Gb/s`",
             ));
         };
-        let (path, value) = (path.trim(), value.trim());
+        self.with_all([(path.trim().to_owned(), value.trim().to_owned())])
+    }
+
+    /// This policy with the values at several paths changed together.
+    ///
+    /// # Errors
+    /// As [`Policy::with`].
+    pub fn with_all(&self, settings: impl IntoIterator<Item = (String, String)>) -> Result<Self, Diagnostics> {
         let mut written = self.written.clone();
-        written.settings.retain(|(known, _)| known != path);
-        written.settings.push((path.to_owned(), value.to_owned()));
+        let mut last = String::new();
+        for (path, value) in settings {
+            last = format!("{path}={value}");
+            written.settings.retain(|(known, _)| *known != path);
+            written.settings.push((path, value));
+        }
         let (changed, _) = Self::from_written(written)?;
         if (&changed.network, &changed.wiring) != (&self.network, &self.wiring) {
-            return Err(refuse(
-                format!("{path}={value}: the network would be another one"),
+            return Err(self.refuse(
+                format!("{last}: the network would be another one"),
                 "racks, machines and their speeds do not change at run time; change shares or caps",
             ));
         }
         if !same_services(&self.services, &changed.services) {
-            return Err(refuse(
-                format!("{path}={value}: the services or their filters would be other ones"),
+            return Err(self.refuse(
+                format!("{last}: the services or their filters would be other ones"),
                 "which services there are does not change at run time; change shares or caps",
             ));
         }
         Ok(changed)
+    }
+
+    fn refuse(&self, cause: String, hint: &str) -> Diagnostics {
+        Diagnostics::one(Diagnostic::error(&self.written.source, Span::default(), cause, hint))
+    }
+
+    /// Problems of this policy's file that are found after it was read.
+    pub fn problems(&self) -> Problems {
+        Problems::new(&self.written.source)
+    }
+
+    /// The position of the value at a path of keys in the file; of the last key on the way that is there. The start of
+    /// the file if the path begins with none.
+    pub fn span_of(&self, path: &[&str]) -> Span {
+        let mut ignored = Problems::new(&self.written.source);
+        let Some(root) = tree::parse(&self.written.source, &mut ignored) else { return Span::default() };
+        let mut at = (&root, Span::default());
+        for key in path {
+            let Some(node) = at.0.get(key) else { break };
+            at = (node, node.span);
+        }
+        at.1
     }
 }
 

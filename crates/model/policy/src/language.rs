@@ -5,7 +5,7 @@
 //! `read`, `admission` and `overlap`.
 
 use crate::filter_syntax as syntax;
-use weir_document::scalar::Scalar;
+use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Key, List, Map, Record, Shape};
 use weir_network::language::NETWORK;
 use weir_network::names;
@@ -48,8 +48,26 @@ static VERSION: Scalar = Scalar::Words { what: "a format version that this progr
 
 pub(crate) const SHARING_KEYWORDS: &[&str] = &["add", "fill"];
 static SHARING: Scalar = Scalar::Words { what: "a sharing rule", words: SHARING_KEYWORDS };
-pub(crate) const LEVEL_KEYWORDS: &[&str] = &["guaranteed", "1", "2", "3", "4", "5", "6", "7", "8"];
+/// Latency levels of a policy: a port has eight queues (IEEE 802.1Q), of which network control and all other traffic
+/// have one each.
+pub const MAX_LEVELS: usize = 6;
+/// The largest factor of a level: with frames of 9 kB its burst then is 9 GB.
+pub const MAX_FACTOR: u32 = 1_000_000;
+/// The most segments of a super-packet (Linux, `GSO_MAX_SEGS`).
+pub const MAX_SEGMENTS: u32 = 65_535;
+/// The largest socket priority that a filter can name (`SO_PRIORITY`): larger values are handles of classes in Linux.
+pub const MAX_PRIORITY: u32 = 65_535;
+pub(crate) const LEVEL_KEYWORDS: &[&str] = &["auto", "guaranteed", "1", "2", "3", "4", "5", "6"];
 static LEVEL: Scalar = Scalar::Words { what: "a level", words: LEVEL_KEYWORDS };
+pub(crate) const EPOCH_KEYWORDS: &[&str] = &["regulated", "windowed"];
+static EPOCH: Scalar = Scalar::Words { what: "a form of epochs", words: EPOCH_KEYWORDS };
+static LOAD: Scalar =
+    Scalar::Percent { what: "the load of bounded levels", too_much: "all other traffic needs a part of every port" };
+static FACTOR: Scalar = Scalar::Integer { what: "a factor", min: 1, max: MAX_FACTOR as i128 };
+static SEGMENTS: Scalar = Scalar::Integer { what: "a number of segments", min: 1, max: MAX_SEGMENTS as i128 };
+pub(crate) const YES_NO: &[&str] = &["false", "true"];
+static BOOLEAN: Scalar = Scalar::Words { what: "a yes or no", words: YES_NO };
+static DSCP: Scalar = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
 static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
 static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: 1_000_000 };
 
@@ -84,6 +102,12 @@ pub static POLICY: Record = Record {
             Shape::Record(&CAPS),
             "Caps on the sum of all traffic at a point (the papers' star service).",
             "caps: { rack: 9Gb/s }",
+        ),
+        Key::optional(
+            "levels",
+            Shape::Record(&LEVELS),
+            "The latency levels that services are on (QJump).",
+            "levels: { factors: [1, 10] }",
         ),
         Key::optional(
             "tenants",
@@ -150,10 +174,16 @@ static SERVICE: Record = Record {
         Key::optional(
             "latency",
             Shape::Record(&LATENCY),
-            "A completion time to keep.",
+            "A completion time to keep: `p99` by capacity and load, `worst` by a latency level.",
             "latency: { message: 1MB, p99: 20ms }",
         ),
-        Key::optional("level", Shape::Scalar(&LEVEL), "The QJump level it is put on.", "level: guaranteed"),
+        Key::optional(
+            "level",
+            Shape::Scalar(&LEVEL),
+            "Its latency level: a number, 1 the most urgent; `guaranteed`, which is 1; or `auto`, chosen by `weir plan` for \
+             its `latency`.",
+            "level: 1",
+        ),
         Key::optional(
             "shaper",
             Shape::Record(&SHAPER),
@@ -226,6 +256,7 @@ static ONE_SHARE: Record = Record {
     keys: share_keys![],
 };
 
+static PRIORITY: Scalar = Scalar::Integer { what: "a socket priority", min: 0, max: MAX_PRIORITY as i128 };
 static FILTERS: List = List { what: "a list of filters", item: Shape::Record(&FILTER), min: 1 };
 static FILTER: Record = Record {
     id: "filter",
@@ -287,11 +318,13 @@ static FILTER: Record = Record {
             "The control group that the packet's socket is in, or one above it.",
             "cgroup: /system.slice/web.service",
         ),
+        Key::optional("dscp", Shape::Scalar(&DSCP), "The differentiated-services code point.", "dscp: 46"),
         Key::optional(
-            "dscp",
-            Shape::Scalar(&Scalar::Integer { what: "a DSCP value", min: 0, max: 63 }),
-            "The differentiated-services code point.",
-            "dscp: 46",
+            "priority",
+            Shape::Scalar(&PRIORITY),
+            "The priority of the sending socket (`SO_PRIORITY`), by which an application chooses its service; unknown of \
+             received packets.",
+            "priority: 5",
         ),
         Key::optional(
             "vni",
@@ -305,12 +338,97 @@ static FILTER: Record = Record {
 static LATENCY: Record = Record {
     id: "latency",
     what: "a latency target",
-    doc: "The time within which 99 of 100 messages of a size must finish.",
+    doc: "The time within which 99 of 100 messages of a size must finish, or all of them.",
     keys: &[
         Key::required("message", Shape::Scalar(&SIZE), "The size of a message.", "message: 1MB"),
-        Key::required("p99", Shape::Scalar(&TIME), "The completion time.", "p99: 20ms"),
+        Key::optional("p99", Shape::Scalar(&TIME), "The completion time of 99 of 100 messages.", "p99: 20ms"),
+        Key::optional(
+            "worst",
+            Shape::Scalar(&TIME),
+            "The time within which every message arrives, which needs a latency level.",
+            "worst: 200us",
+        ),
+        Key::optional(
+            "rate",
+            Shape::Scalar(&RATE),
+            "The rate of messages that each machine sends, beside `worst`.",
+            "rate: 50Mb/s",
+        ),
+        Key::optional(
+            "round-trip",
+            Shape::Scalar(&BOOLEAN),
+            "`true`: `worst` is the time of a message and its answer, which is on the same level and of the same size.",
+            "round-trip: true",
+        ),
     ],
 };
+
+static FACTORS: List = List { what: "a list of factors", item: Shape::Scalar(&FACTOR), min: 1 };
+static DSCPS: List = List { what: "a list of DSCP values", item: Shape::Scalar(&DSCP), min: 1 };
+static LEVELS: Record = Record {
+    id: "levels",
+    what: "the latency levels",
+    doc: "Levels of traffic that hosts limit so strictly that its delay is bounded (QJump, NSDI 2015).",
+    keys: &[
+        Key::optional(
+            "packet",
+            Shape::Scalar(&SIZE),
+            "The largest frame of levelled traffic on the wire, with `framing`; the network's largest frame where not \
+             written.",
+            "packet: 9kB",
+        ),
+        Key::optional(
+            "framing",
+            Shape::Scalar(&FRAMING),
+            "Bytes that a link needs for each frame beside its headers; 24B where not written, which is Ethernet's \
+             preamble, check sequence and gap.",
+            "framing: 24B",
+        ),
+        Key::optional(
+            "load",
+            Shape::Scalar(&LOAD),
+            "The part of every port that bounded levels may fill together; guarantees of other services are of the rest; \
+             50% where not written.",
+            "load: 50%",
+        ),
+        Key::optional(
+            "epoch",
+            Shape::Scalar(&EPOCH),
+            "The limiter at a host: `regulated` is a token bucket (the default), `windowed` the authors' window, which \
+             begins with its first packet.",
+            "epoch: regulated",
+        ),
+        Key::optional(
+            "factors",
+            Shape::List(&FACTORS),
+            "The throughput factor of each level, most urgent first, ascending: frames that a host may send at once, and \
+             in an epoch. Not with `level: auto`, whose factors `weir plan` chooses.",
+            "factors: [1, 10, 100]",
+        ),
+        Key::optional(
+            "dscp",
+            Shape::List(&DSCPS),
+            "The DSCP value of each level, most urgent first; 46, 34, 26, 36, 28, 38 where not written.",
+            "dscp: [46, 34, 26]",
+        ),
+        Key::optional(
+            "processing",
+            Shape::Scalar(&PROCESSING),
+            "The time that the switches of a path need for a packet, together; none where not written.",
+            "processing: 2us",
+        ),
+        Key::optional(
+            "segments",
+            Shape::Scalar(&SEGMENTS),
+            "The most segments of a super-packet of other traffic at hosts with levels (`gso_max_segs`); Linux's 64 kB \
+             where not written.",
+            "segments: 8",
+        ),
+    ],
+};
+static FRAMING: Scalar =
+    Scalar::Checked { what: "a size", check: check_size_or_zero, pattern: r"^[0-9.]+ ?[kMG]?B$", example: "24B" };
+static PROCESSING: Scalar = Scalar::Duration { zero: true };
 
 const CAP: Shape = Shape::OneOf(&[Shape::Scalar(&RATE), Shape::Record(&CAP_RATES)]);
 static CAP_RATES: Record = Record {
@@ -343,3 +461,12 @@ static TENANT: Record = Record {
         Key::required("bandwidth", Shape::Scalar(&RATE), "The bandwidth of each one's hose.", "bandwidth: 100Mb/s"),
     ],
 };
+
+/// Reads a size, zero included.
+pub(crate) fn size_or_zero(text: &str) -> Result<Bytes, Refusal> {
+    text.parse().map_err(Refusal::from)
+}
+
+fn check_size_or_zero(text: &str) -> Result<(), Refusal> {
+    size_or_zero(text).map(drop)
+}

@@ -8,6 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`model`](Policy) | the valid policy |
+//! | [`levels`](Levels) | the latency levels, their senders and rates |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
 //! | `overlap`, `glob` | packets that would belong to two services |
@@ -49,6 +50,7 @@ mod digest;
 mod filter_syntax;
 mod glob;
 pub mod language;
+mod levels;
 mod machine_set;
 mod model;
 mod overlap;
@@ -56,11 +58,13 @@ mod read;
 mod sweep;
 mod write;
 
+pub use admission::beside_levels;
 pub use demands::Demands;
+pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Levels, WorstLatency};
 pub use machine_set::MachineSet;
 pub use model::{
-    Caps, LatencyTarget, Match, Place, Policy, Protocol, QosLevel, RECEIVE_PERCENT, Service, Services, Shaper, Share,
-    Sharing, Tenant,
+    Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
+    Tenant,
 };
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

@@ -41,6 +41,24 @@ impl MachineSet {
         let at = self.ranges.partition_point(|range| range.end <= ids.start);
         self.ranges.get(at).is_some_and(|range| range.start < ids.end)
     }
+    /// How many machines are in it.
+    pub fn count(&self) -> u64 {
+        self.ranges.iter().map(|range| u64::from(range.end - range.start)).sum()
+    }
+    /// The union with another set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all: Vec<Range<u32>> = self.ranges.iter().chain(&other.ranges).cloned().collect();
+        all.sort_unstable_by_key(|range| range.start);
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for range in all {
+            match ranges.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => ranges.push(range),
+            }
+        }
+        Self { ranges }
+    }
     /// How many of these ids are in it.
     pub fn count_in(&self, ids: &Range<u32>) -> usize {
         let within = |range: &Range<u32>| range.end.min(ids.end).saturating_sub(range.start.max(ids.start)) as usize;
@@ -106,6 +124,9 @@ mod tests {
             for id in 0..42 {
                 prop_assert_eq!(set(&ids).contains(MachineId(id)), a.contains(&id));
             }
+            prop_assert_eq!(set(&ids).count(), a.len() as u64);
+            let all: Vec<u32> = a.union(&b).copied().collect();
+            prop_assert_eq!(set(&ids).union(&set(&others)), set(&all));
             prop_assert_eq!(set(&ids).first_outside(&set(&others)), a.difference(&b).next().copied().map(MachineId));
             prop_assert!(set(&ids).ranges().windows(2).all(|pair| pair[0].end < pair[1].start));
         }

@@ -12,6 +12,7 @@
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
 use crate::change::Written;
+use crate::levels::{Level, LevelChoice, Levels, WorstLatency};
 use crate::machine_set::{MachineSet, ids_of};
 use crate::sweep;
 use std::fmt;
@@ -33,6 +34,7 @@ pub struct Policy {
     pub(crate) wiring: Wiring,
     pub(crate) services: Services,
     pub(crate) caps: Caps,
+    pub(crate) levels: Option<Levels>,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) digest: u64,
     pub(crate) written: Written,
@@ -63,6 +65,17 @@ impl Policy {
     /// 1).
     pub fn caps(&self) -> &Caps {
         &self.caps
+    }
+    /// The latency levels, if the policy has any.
+    pub fn levels(&self) -> Option<&Levels> {
+        self.levels.as_ref()
+    }
+    /// The level of a service's traffic; `None` for traffic of no level, and for a level that is still to be chosen.
+    pub fn level_of(&self, service: ServiceId) -> Option<Level> {
+        match self.services.get(service).level? {
+            LevelChoice::Numbered(level) => Some(level),
+            LevelChoice::Auto => None,
+        }
     }
     /// Hose-model requests for placement, in name order.
     pub fn tenants(&self) -> &[Tenant] {
@@ -290,8 +303,8 @@ pub struct Service {
     pub(crate) matches: Vec<Match>,
     pub(crate) order: i32,
     pub(crate) shares: PerPoint<PerDirection<Share>>,
-    pub(crate) latency: Option<LatencyTarget>,
-    pub(crate) level: Option<QosLevel>,
+    pub(crate) latency: Option<Latency>,
+    pub(crate) level: Option<LevelChoice>,
     pub(crate) shaper: Shaper,
     pub(crate) senders: Vec<(MachineId, Weight)>,
     pub(crate) machines: Option<Arc<MachineSet>>,
@@ -330,12 +343,22 @@ impl Service {
     pub fn share(&self, point: ContentionPoint, direction: Direction) -> Share {
         self.shares[point][direction]
     }
-    /// The requested completion time.
+    /// The requested 99th percentile of completion times.
     pub fn latency(&self) -> Option<LatencyTarget> {
-        self.latency
+        match self.latency {
+            Some(Latency::Percentile(target)) => Some(target),
+            _ => None,
+        }
     }
-    /// The requested QJump level.
-    pub fn level(&self) -> Option<QosLevel> {
+    /// The requested worst case of completion times.
+    pub fn worst_latency(&self) -> Option<WorstLatency> {
+        match self.latency {
+            Some(Latency::Worst(target)) => Some(target),
+            _ => None,
+        }
+    }
+    /// The requested latency level.
+    pub fn level(&self) -> Option<LevelChoice> {
         self.level
     }
     /// The parameters of machine shapers for it, if the file gives any. None for a service with
@@ -386,13 +409,15 @@ pub struct Match {
     pub dscp: Option<u8>,
     /// The VXLAN network identifier, 0 to 2^24 − 1.
     pub vni: Option<u32>,
+    /// The priority of the sending socket (`SO_PRIORITY`).
+    pub priority: Option<u32>,
 }
 
 impl Match {
-    /// Whether the filter names an endpoint (interface, cgroup, virtual network) and not only
+    /// Whether the filter names an endpoint (interface, cgroup, virtual network, socket priority) and not only
     /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
     pub fn is_endpoint(&self) -> bool {
-        self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some()
+        self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some() || self.priority.is_some()
     }
     /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and
     /// messages.
@@ -408,6 +433,7 @@ impl Match {
             self.cgroup.as_ref().map(|cgroup| format!("cgroup {cgroup}")),
             self.dscp.map(|dscp| format!("dscp {dscp}")),
             self.vni.map(|vni| format!("vni {vni}")),
+            self.priority.map(|priority| format!("priority {priority}")),
         ];
         fields.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
@@ -452,13 +478,13 @@ pub struct LatencyTarget {
     pub p99: Duration,
 }
 
-/// `level: guaranteed | 1..8`: a QJump level.
+/// What `latency:` of a service asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum QosLevel {
-    /// The level whose delay is bounded in the worst case.
-    Guaranteed,
-    /// One of eight levels, 1 the lowest.
-    Numbered(u8),
+pub(crate) enum Latency {
+    /// A percentile, kept by capacity and load.
+    Percentile(LatencyTarget),
+    /// A worst case, kept by a latency level.
+    Worst(WorstLatency),
 }
 
 /// A hose-model request: virtual machines that each get the same bandwidth (QShare §III).

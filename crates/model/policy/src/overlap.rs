@@ -199,10 +199,11 @@ fn pairs(sorted: &[(Interval, usize)]) -> u64 {
 
 /// The fields to sort along. The number is the length of the common prefix of all paths of control
 /// groups.
-const FIELDS: [fn(&Match, usize) -> Interval; 7] = [
+const FIELDS: [fn(&Match, usize) -> Interval; 8] = [
     |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
     |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
     |filter, _| filter.vni.map_or(ANY, |vni| ((0, vni.into()), (0, vni.into()))),
+    |filter, _| filter.priority.map_or(ANY, |priority| ((0, priority.into()), (0, priority.into()))),
     |filter, _| filter.dscp.map_or(ANY, |dscp| ((0, dscp.into()), (0, dscp.into()))),
     |filter, _| {
         filter.interface.as_ref().map_or(ANY, |glob| {
@@ -257,6 +258,7 @@ pub(crate) fn overlaps(a: &Match, b: &Match) -> bool {
         && both(a.address, b.address, |x, y| x.contains(&y) || y.contains(&x))
         && both(a.dscp, b.dscp, |x, y| x == y)
         && both(a.vni, b.vni, |x, y| x == y)
+        && both(a.priority, b.priority, |x, y| x == y)
         && both(a.interface.as_deref(), b.interface.as_deref(), glob::overlap)
         && both(a.cgroup.as_deref(), b.cgroup.as_deref(), |x, y| is_at_or_below(x, y) || is_at_or_below(y, x))
 }
@@ -304,6 +306,7 @@ fn common(a: &Match, b: &Match) -> String {
         },
         dscp: a.dscp.or(b.dscp),
         vni: a.vni.or(b.vni),
+        priority: a.priority.or(b.priority),
         // Two globs have no shortest name in common that would be worth computing: name one of
         // them.
         interface: text(&a.interface, &b.interface),

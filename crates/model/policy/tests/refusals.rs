@@ -27,6 +27,19 @@ fn services(text: &str) -> String {
     refused(&policy)
 }
 
+/// A policy of ten machines of 10 Gb/s with these levels and services.
+fn levels(levels: &str, services: &str) -> String {
+    refused(&format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [\"m[0-9]\"] }} }} }}\n\
+         {levels}\nservices:\n{services}"
+    ))
+}
+
+/// The same with a service on level 1.
+fn one_level(text: &str) -> String {
+    levels(text, "  a: { match: [ { port: 1 } ], level: 1 }\n")
+}
+
 /// A policy with the given network and one service with machine, rack and fabric minima of 6 Gb/s.
 fn network(text: &str) -> String {
     refused(&format!(
@@ -162,6 +175,45 @@ refusals! {
     senders_too_many: changed("    machine: { max: 1Gb/s }", "    senders: { \"m[1-900000000]\": 2 }");
     senders_of_a_rack_that_cannot_be_read: refused(&texts::EXAMPLE.replace("[m1, m2]", "[m1, \"m[2\"]")
         .replace("    machine: { max: 1Gb/s }", "    senders: { m2: 2 }"));
+    levels_without_factors: one_level("");
+    levels_that_do_not_ascend: one_level("levels: { factors: [1, 10, 10] }");
+    levels_below_one: one_level("levels: { factors: [0] }");
+    level_above_the_factors: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 2 }\n");
+    levels_more_than_queues: one_level("levels: { factors: [1, 2, 3, 4, 5, 6, 7] }");
+    levels_on_plain_switches: refused(&texts::EXAMPLE.replace("  nic: 10Gb/s", "  switches: { scheduler: plain }\n  nic: \
+        10Gb/s").replace("    rack:    { max: 1Gb/s }", "    level: 1").replace("caps:", "levels: { factors: [1] }\ncaps:"));
+    levels_numbered_and_auto: levels("", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { match: [ { port: 2 } ], \
+                                          level: auto, latency: { message: 1kB, worst: 1ms, rate: 1Mb/s } }\n");
+    auto_level_without_a_target: levels("", "  a: { match: [ { port: 1 } ], level: auto }\n");
+    levels_of_frames_too_large: one_level("levels: { factors: [1], packet: 9kB }");
+    levels_of_dscp_values: one_level("levels: { factors: [1, 2], dscp: [46, 46] }");
+    levels_of_network_control: one_level("levels: { factors: [1], dscp: [48] }");
+    levels_with_too_few_dscp_values: one_level("levels: { factors: [1, 2], dscp: [46] }");
+    level_whose_dscp_is_matched: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { \
+                                         match: [ { protocol: udp, dscp: 46 } ] }\n");
+    level_of_everything: one_level("levels: { factors: [1], load: 100% }");
+    level_with_a_guarantee: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1, machine: { min: \
+                                    1Gb/s } }\n");
+    level_with_a_limit_below_a_frame: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1, \
+                                              machine: { max: 1Mb/s } }\n");
+    level_of_an_inner_service: levels("levels: { factors: [1] }", "  p: { level: 1, services: { a: { match: [ { port: 1 } \
+                                       ] } } }\n");
+    guarantees_beside_levels: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { \
+                                      match: [ { port: 2 } ], rack: { min: 6Gb/s } }\n");
+    windows_without_factors: levels("levels: { epoch: windowed }", "  a: { match: [ { port: 1 } ], level: auto, latency: { \
+                                     message: 1kB, worst: 1ms, rate: 1Mb/s } }\n");
+    worst_latency_without_a_level: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, rate: \
+                                           1Mb/s } }\n");
+    latency_of_two_kinds: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, p99: 1ms } }\n");
+    latency_without_a_time: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB } }\n");
+    latency_without_a_rate: levels("", "  a: { match: [ { port: 1 } ], level: auto, latency: { message: 1kB, worst: 1ms } \
+                                        }\n");
+    latency_with_keys_of_the_other_kind: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, p99: 1ms, \
+                                                     rate: 1Mb/s, round-trip: true } }\n");
+    receive_share_by_socket_priority: services("  a: { match: [ { priority: 5 } ], machine: { max: 1Gb/s } }\n");
+    queues_without_a_scheduler: changed("  nic: 10Gb/s", "  switches: { queues: 8 }\n  nic: 10Gb/s");
+    queues_that_do_not_add_up: changed("  nic: 10Gb/s", "  switches: { queues: 8, scheduler: { strict: 2, weighted: 5 } \
+                                        }\n  nic: 10Gb/s");
     many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  \
                             c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: \
                             9Gb/s } }\n");

@@ -4,7 +4,7 @@ mod texts;
 
 use proptest::prelude::*;
 use std::fmt::Write;
-use weir_policy::{Policy, Protocol, QosLevel, Sharing};
+use weir_policy::{Level, LevelChoice, Policy, Protocol, Sharing};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, ServiceId};
 
 fn read(text: &str) -> Policy {
@@ -87,12 +87,14 @@ fn every_key_is_read() {
                 }
             }
         }
-        writeln!(out, "  latency {:?} level {:?}", service.latency(), service.level()).unwrap();
+        let (latency, worst) = (service.latency(), service.worst_latency());
+        writeln!(out, "  latency {latency:?} worst {worst:?} level {:?}", service.level()).unwrap();
         if service.is_leaf() {
             writeln!(out, "  {:?} senders {:?}", service.shaper(), service.senders()).unwrap();
         }
     }
     writeln!(out, "caps {:?}", policy.caps()).unwrap();
+    writeln!(out, "{:?} {:#?}", policy.network().offer(), policy.levels()).unwrap();
     writeln!(out, "tenants {:?}", policy.tenants()).unwrap();
     for (id, filter) in policy.services().classification_order() {
         writeln!(out, "try {} for {}", filter.canonical_text(), policy.services().get(id).path()).unwrap();
@@ -102,7 +104,30 @@ fn every_key_is_read() {
     }
     insta::assert_snapshot!(out);
     let ping = policy.services().get(policy.services().named("ping").unwrap());
-    assert_eq!(ping.level(), Some(QosLevel::Numbered(1)));
+    assert_eq!(ping.level(), Some(LevelChoice::Numbered(Level::from_index(1))));
+}
+
+/// The union of the machines of a level's services may send on it; guarantees are of what levels leave.
+#[test]
+fn senders_of_levels() {
+    let text = |more: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 40Gb/s, machines: [\"m[1-9]\"] }} }} }}\n\
+             levels: {{ factors: [1, 10] }}\nservices:\n  a: {{ match: [ {{ port: 1 }} ], level: 1, machines: [m1, m2] \
+             }}\n  b: {{ match: [ {{ port: 2 }} ], level: guaranteed, machines: [m2, m3] }}\n  c: {{ match: [ {{ port: 3 \
+             }} ], level: 2 }}\n{more}"
+        )
+    };
+    let policy = read(&text(""));
+    let levels = policy.levels().unwrap();
+    let counts: Vec<u64> = levels.all().iter().map(|level| level.sender_count).collect();
+    assert_eq!(counts, [3, 9]);
+    // (3 + 90) frames of 1538 B at half of 10 Gb/s.
+    assert_eq!(levels.epoch().nanos(), (93 * 1_538 * 8_u64).div_ceil(5));
+    let guaranteed = |min: &str| text(&format!("  d: {{ match: [ {{ port: 4 }} ], machine: {{ min: {min} }} }}\n"));
+    // Of 9.5 Gb/s that a machine's services may receive.
+    read(&guaranteed("4.75Gb/s"));
+    assert!(Policy::parse("policy.yaml", &guaranteed("5.1Gb/s")).is_err());
 }
 
 #[test]
@@ -181,7 +206,10 @@ fn the_fingerprint() {
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  machines: { m1: { address: 10.0.0.1 } }"),
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  switches: { buffer: 256kB }"),
         ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
-        ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    level: 1"),
+        (
+            "    rack:    { max: 1Gb/s }",
+            "    rack:    { max: 1Gb/s }\n    level: auto\n    latency: { message: 1kB, worst: 1ms, rate: 1Mb/s }",
+        ),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 1 }"),
     ] {

@@ -157,10 +157,13 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
 
 fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
-    let Match { protocol, ports, address, interface: _, cgroup, dscp, vni } = filter;
+    let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
     if cgroup.is_some() {
         return Err(ClassifierError::Unsupported { service, field: "cgroup" });
+    }
+    if priority.is_some() {
+        return Err(ClassifierError::Unsupported { service, field: "priority" });
     }
     if let Some(Protocol(number)) = protocol {
         rule.protocol = *number;

@@ -4,7 +4,10 @@
 
 mod racks;
 
-pub use racks::{LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU};
+pub use racks::{
+    LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
+    SCHEDULER_KEYWORDS,
+};
 
 pub(crate) use racks::ip;
 
@@ -221,6 +224,7 @@ static DUMBBELL: Record = Record {
         SHARED_BUFFER_KEY,
         JITTER_KEY,
         PACKETS_KEY,
+        SWITCHES_KEY,
     ],
 };
 static PARKING_LOT: Record = Record {
@@ -251,6 +255,7 @@ static STAR: Record = Record {
         SHARED_BUFFER_KEY,
         JITTER_KEY,
         PACKETS_KEY,
+        SWITCHES_KEY,
     ],
 };
 static LEAF_SPINE: Record = Record {
@@ -274,6 +279,7 @@ static LEAF_SPINE: Record = Record {
         SHARED_BUFFER_KEY,
         JITTER_KEY,
         PACKETS_KEY,
+        SWITCHES_KEY,
     ],
 };
 static FAT_TREE: Record = Record {
@@ -295,6 +301,7 @@ static FAT_TREE: Record = Record {
         SHARED_BUFFER_KEY,
         JITTER_KEY,
         PACKETS_KEY,
+        SWITCHES_KEY,
     ],
 };
 
@@ -418,6 +425,13 @@ const JITTER_KEY: Key = Key::optional(
 );
 const PACKETS_KEY: Key =
     Key::optional("packets", Shape::Record(&PACKETS), "Sizes of packets.", "packets: { payload: 1448B, headers: 66B }");
+
+const SWITCHES_KEY: Key = Key::optional(
+    "switches",
+    Shape::Record(&racks::SWITCHES_OF_TOPOLOGY),
+    "The queues of the switches' ports.",
+    "switches: { queues: 8, scheduler: strict }",
+);
 
 static FORMS: &[&Record] = &[&racks::RACKS_FORM, &DUMBBELL, &PARKING_LOT, &STAR, &LEAF_SPINE, &FAT_TREE, &LINKS];
 /// A network, of a policy or of a scenario.

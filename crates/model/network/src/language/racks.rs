@@ -63,13 +63,53 @@ pub(super) static RACKS_FORM: Record = Record {
 static SWITCHES: Record = Record {
     id: "switches",
     what: "the switches",
-    doc: "The properties of the network's switches. Plans depend on them; shares do not.",
-    keys: &[Key::optional(
-        "buffer",
-        Shape::OneOf(&[Shape::Scalar(&SIZE), Shape::Record(&PORT_BUFFERS)]),
-        "The bytes that each port can queue, from 1514B: the part of a shared buffer that one full port gets.",
-        "buffer: 256kB",
-    )],
+    doc: "The properties of the network's switches. Plans, levels and `weir switch` depend on them; shares do not.",
+    keys: &[
+        Key::optional(
+            "buffer",
+            Shape::OneOf(&[Shape::Scalar(&SIZE), Shape::Record(&PORT_BUFFERS)]),
+            "The bytes that each port can queue, from 1514B: the part of a shared buffer that one full port gets.",
+            "buffer: 256kB",
+        ),
+        QUEUES,
+        SCHEDULER,
+    ],
+};
+/// The switches of a topology: their buffers are those of the links' queues.
+pub(super) static SWITCHES_OF_TOPOLOGY: Record = Record {
+    id: "switches-of-topology",
+    what: "the switches",
+    doc: "The queues of the switches' ports. Levels and `weir switch` depend on them; shares do not.",
+    keys: &[QUEUES, SCHEDULER],
+};
+const QUEUES: Key = Key::optional(
+    "queues",
+    Shape::Scalar(&PORT_QUEUES),
+    "The queues of a port; 8 where only a scheduler is written.",
+    "queues: 8",
+);
+static PORT_QUEUES: Scalar = Scalar::Integer { what: "a number of queues", min: 1, max: MAX_PORT_QUEUES as i128 };
+/// Queues of a port: the most of the switches that Weir configures.
+pub const MAX_PORT_QUEUES: u8 = 16;
+/// The schedulers of a port, in the order of their values in a file.
+pub const SCHEDULER_KEYWORDS: &[&str] = &["plain", "strict", "weighted"];
+static SCHEDULER_WORD: Scalar = Scalar::Words { what: "a scheduler", words: SCHEDULER_KEYWORDS };
+const SCHEDULER_SHAPE: Shape = Shape::OneOf(&[Shape::Scalar(&SCHEDULER_WORD), Shape::Record(&MIXED)]);
+const SCHEDULER: Key = Key::optional(
+    "scheduler",
+    SCHEDULER_SHAPE,
+    "The order among a port's queues: `plain` has one queue, `strict` serves the most urgent queue first, `weighted` \
+     serves queues in turn by weight; or so many strict queues before so many weighted ones.",
+    "scheduler: strict",
+);
+static MIXED: Record = Record {
+    id: "mixed-scheduler",
+    what: "a scheduler of strict and weighted queues",
+    doc: "Strict queues before weighted ones.",
+    keys: &[
+        Key::required("strict", Shape::Scalar(&PORT_QUEUES), "Strict queues.", "strict: 2"),
+        Key::required("weighted", Shape::Scalar(&PORT_QUEUES), "Weighted queues.", "weighted: 6"),
+    ],
 };
 static PORT_BUFFERS: Record = Record {
     id: "port-buffers",

@@ -107,7 +107,12 @@ impl<'a> NetworkReader<'a> {
         let written = |key: &str| node.get(key).map(|link| link.get("rate").map_or(link.span, |rate| rate.span));
         let topology = node.get("topology").or(node.get("links")).map_or(node.span, |node| node.span);
         let [host, fabric] = ["host-link", "fabric-link"].map(|key| written(key).unwrap_or(topology));
-        let network = graph.network().with_addresses(addresses);
+        let offer = match NETWORK.chosen(node)?.id {
+            // There `switches` counts or names them.
+            "parking-lot" | "links" => None,
+            _ => racks::offer(node.get("switches"), self.problems),
+        };
+        let network = graph.network().with_addresses(addresses).with_offer(offer);
         let nics = network.machines().iter().zip(nics).map(|(machine, nic)| {
             let field = |direction: Direction| nic[direction].or(Field::Value(machine.nic()[direction], host));
             PerDirection { tx: field(Direction::Tx), rx: field(Direction::Rx) }

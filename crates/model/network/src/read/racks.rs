@@ -7,9 +7,13 @@
 use super::queue::{can_be_simulated, links_have};
 use super::{NetworkReader, ReadNetwork, rates};
 use crate::graph::Packets;
-use crate::language::{MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU, ip};
+use crate::language::{
+    MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS,
+    ip,
+};
 use crate::names::{NameRange, natural_order};
 use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
+use crate::switches::{COMMON_QUEUES, Offer, Scheduler};
 use crate::topology::Links;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -64,7 +68,8 @@ impl NetworkReader<'_> {
         let uplinks: Vec<_> = racks.iter().map(|(_, node)| rates(node.get("uplink"))).collect();
         let network_racks = racks.iter().zip(&uplinks).map(|((key, _), uplink)| (key.text.clone(), speed(uplink)));
         let port_buffers = port_buffers(node.get("switches"), problems);
-        let network = network(network_racks.collect(), found, &properties, port_buffers);
+        let offer = offer(node.get("switches"), problems);
+        let network = network(network_racks.collect(), found, &properties, port_buffers).with_offer(offer);
         let wiring = Wiring::Racks(self.links_of_racks(node.get("links")));
         ReadNetwork { network, wiring, nics: properties.nics, uplinks, complete }
     }
@@ -185,6 +190,46 @@ fn port_buffers(switches: Option<&Node>, problems: &mut Problems) -> PortBuffers
     }
     let mut of = |key: &str| checked(node.field(key, scalar::size));
     PortBuffers { machine: of("machine"), rack: of("rack") }
+}
+
+/// Reads `switches: { queues: …, scheduler: … }`; `None` where neither is written.
+pub(super) fn offer(switches: Option<&Node>, problems: &mut Problems) -> Option<Offer> {
+    let node = switches?;
+    let count = |node: &Node, key: &str| {
+        let field = node.field(key, |text| scalar::integer(text, "", 1, MAX_PORT_QUEUES.into()));
+        field.value().and_then(|number| u8::try_from(number).ok())
+    };
+    let queues = count(node, "queues");
+    let Some(written) = node.get("scheduler") else {
+        if let Some(queues) = node.get("queues") {
+            let hint = "write `scheduler: strict`, `weighted` or `plain`";
+            problems.error(queues.span, "the queues of a port have no scheduler", hint);
+        }
+        return None;
+    };
+    let scheduler = match written.read(|text| scalar::word(text, "", SCHEDULER_KEYWORDS)).value() {
+        Some(0) => Scheduler::Plain,
+        Some(1) => Scheduler::Strict,
+        Some(_) => Scheduler::Weighted,
+        None => Scheduler::Mixed { strict: count(written, "strict")?, weighted: count(written, "weighted")? },
+    };
+    let needed = match scheduler {
+        Scheduler::Plain => 1,
+        Scheduler::Strict | Scheduler::Weighted => COMMON_QUEUES,
+        Scheduler::Mixed { strict, weighted } => strict + weighted,
+    };
+    let has = queues.unwrap_or(needed);
+    let mismatch = match scheduler {
+        Scheduler::Plain => has != 1,
+        Scheduler::Mixed { .. } => has != needed,
+        Scheduler::Strict | Scheduler::Weighted => false,
+    };
+    if mismatch {
+        let span = node.get("queues").map_or(written.span, |queues| queues.span);
+        let cause = format!("a port with this scheduler has {needed} queues, not {has}");
+        problems.error(span, cause, "write the queues of both kinds together, or leave `queues` out");
+    }
+    Some(Offer { queues: has, scheduler })
 }
 
 /// All machines of all racks, each once, and whether these are all written ones.

@@ -9,6 +9,7 @@
 //! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second
 //! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
+mod levels;
 mod machines;
 mod services;
 mod shaper;
@@ -72,8 +73,11 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let services = services::read(root.get("services"), sharing, &network, problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
-    admission::check(&network, &services, &read_caps, problems);
-    notes(root, &services, problems);
+    levels::priority_filters(&services, problems);
+    let levels = levels::read(root.get("levels"), &network, &services, problems);
+    let reserved = levels.as_ref().and_then(|levels| levels.reserved);
+    admission::check(&network, &services, &read_caps, reserved, problems);
+    notes(root, problems);
 
     let mut caps = Caps::default();
     for point in ContentionPoint::ALL {
@@ -87,7 +91,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let tenants = tenants(root.get("tenants"));
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
-    Policy { sharing, network, wiring, services, caps, tenants, digest, written }
+    let levels = levels.map(|levels| levels.levels);
+    Policy { sharing, network, wiring, services, caps, levels, tenants, digest, written }
 }
 
 /// Reads `sharing:` of the file or of a service.
@@ -119,7 +124,7 @@ fn tenants(node: Option<&Node>) -> Vec<Tenant> {
 }
 
 /// One note for each kind of key that is read but has no effect in this version.
-fn notes(root: &Node, services: &[ReadService], problems: &mut Problems) {
+fn notes(root: &Node, problems: &mut Problems) {
     let mut note = |key: &str, spans: Vec<weir_document::Span>| {
         let Some(first) = spans.iter().min() else { return };
         let times = match spans.len() {
@@ -132,7 +137,6 @@ fn notes(root: &Node, services: &[ReadService], problems: &mut Problems) {
             "shares are enforced as written; this key changes nothing yet",
         );
     };
-    note("level", services.iter().filter_map(|service| service.level_span).collect());
     let tenants = root.entries().iter().filter(|(key, _)| key.text == "tenants");
     note("tenants", tenants.map(|(key, _)| key.span).collect());
 }

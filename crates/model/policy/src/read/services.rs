@@ -7,9 +7,10 @@
 use super::share::{self, ReadShare};
 use crate::filter_syntax as syntax;
 use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES};
+use crate::levels::{Level, LevelChoice};
 use crate::machine_set::MachineSet;
-use crate::model::{LatencyTarget, Match, Protocol, QosLevel, Service, Shaper, Sharing};
-use crate::read::{machines, shaper};
+use crate::model::{Match, Protocol, Service, Shaper, Sharing};
+use crate::read::{levels, machines, shaper};
 use std::sync::Arc;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
@@ -26,6 +27,7 @@ pub(crate) struct ReadService {
     /// The position of each of `service.matches`.
     pub(crate) match_spans: Vec<Span>,
     pub(crate) level_span: Option<Span>,
+    pub(crate) latency_span: Option<Span>,
     /// The position of `machines`.
     pub(crate) machines_span: Option<Span>,
 }
@@ -119,7 +121,7 @@ impl Reader<'_> {
             matches: Vec::new(),
             order: node.field("order", order).value().unwrap_or(0),
             shares: PerPoint::default(),
-            latency: node.get("latency").and_then(latency),
+            latency: node.get("latency").and_then(|node| levels::latency(node, self.problems)),
             level: node.field("level", level).value(),
             shaper: Shaper::default(),
             senders: Vec::new(),
@@ -145,6 +147,7 @@ impl Reader<'_> {
             shares,
             match_spans,
             level_span: key_span("level"),
+            latency_span: key_span("latency"),
             machines_span: key_span("machines"),
             service,
         });
@@ -202,7 +205,7 @@ impl Reader<'_> {
                     "write `order` on the leaves whose matches overlap",
                 );
             }
-            for name in ["shaper", "senders"] {
+            for name in ["shaper", "senders", "level"] {
                 let Some(span) = misplaced(name) else { continue };
                 self.problems.error(
                     span,
@@ -254,7 +257,7 @@ impl Reader<'_> {
     }
 
     fn filter(&mut self, node: &Node) -> Option<Match> {
-        let fields = ["protocol", "port", "address", "interface", "cgroup", "dscp", "vni"];
+        let fields = ["protocol", "port", "address", "interface", "cgroup", "dscp", "vni", "priority"];
         if matches!(&node.kind, weir_document::Kind::Mapping(entries) if entries.is_empty()) {
             self.problems.error(
                 node.span,
@@ -291,6 +294,7 @@ impl Reader<'_> {
                 .value()
                 .and_then(|vni| u32::try_from(vni).ok())
                 .filter(|vni| vni >> 24 == 0),
+            priority: node.field("priority", integer).value().and_then(|priority| u32::try_from(priority).ok()),
         };
         // A wrong field has been reported; without it the filter would match more packets than
         // intended.
@@ -302,6 +306,7 @@ impl Reader<'_> {
             filter.cgroup.is_some(),
             filter.dscp.is_some(),
             filter.vni.is_some(),
+            filter.priority.is_some(),
         ];
         let sound = fields.iter().zip(read).all(|(field, read)| read == node.get(field).is_some());
         (sound && filter != Match::default()).then_some(filter)
@@ -312,17 +317,11 @@ fn order(text: &str) -> Result<i32, scalar::Refusal> {
     scalar::integer(text, "an order", i32::MIN.into(), i32::MAX.into()).map(|order| order as i32)
 }
 
-fn latency(node: &Node) -> Option<LatencyTarget> {
-    let message = node.field("message", scalar::size).value()?;
-    let p99 = node.field("p99", |text| scalar::time(text, false)).value()?;
-    Some(LatencyTarget { message, p99 })
-}
-
-fn level(text: &str) -> Result<QosLevel, scalar::Refusal> {
-    // The first word is `guaranteed`, the n-th after it is the level n.
+fn level(text: &str) -> Result<LevelChoice, scalar::Refusal> {
     scalar::word(text, "a level", LEVEL_KEYWORDS).map(|place| match place {
-        0 => QosLevel::Guaranteed,
-        n => QosLevel::Numbered(n as u8),
+        0 => LevelChoice::Auto,
+        // `guaranteed` and `1` are the same.
+        n => LevelChoice::Numbered(Level::from_index(n.saturating_sub(2))),
     })
 }
 

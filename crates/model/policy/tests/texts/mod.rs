@@ -37,7 +37,7 @@ network:
     "n[08-09]": { nic: 25Gb/s }
     m1: { address: 10.0.0.1 }
     m2: { nic: { tx: 5Gb/s, rx: 5Gb/s }, address: "fd00::2" }
-  switches: { buffer: { machine: 256kB, rack: 4MB } }
+  switches: { buffer: { machine: 256kB, rack: 4MB }, queues: 8, scheduler: { strict: 3, weighted: 5 } }
 services:
   dfs:
     sharing: add
@@ -54,8 +54,24 @@ services:
     level: guaranteed
     shaper: { interval: 200us, burst: 64kB }
     senders: { m1: 2, "m[3-4]": 0.5, "n[08-10]": 1 }
-  ping: { match: [ { protocol: icmp, dscp: 0 } ], order: 7, level: 1 }
+  ping: { match: [ { protocol: icmp, dscp: 0 } ], order: 7, level: 2 }
+  clock:
+    match: [ { protocol: udp, port: 319-320 } ]
+    level: 1
+    latency: { message: 100B, worst: 200us, rate: 10kb/s, round-trip: true }
+    machines: ["m[1-4]"]
+    order: 1
+  rpc: { match: [ { priority: 5 } ], level: 2, order: 1 }
 caps: { machine: 9Gb/s, rack: { tx: 30Gb/s }, fabric: { rx: 60Gb/s } }
+levels:
+  packet: 1000B
+  framing: 0B
+  load: 25%
+  epoch: regulated
+  factors: [1, 10]
+  dscp: [40, 32, 24]
+  processing: 2us
+  segments: 8
 tenants:
   red: { vms: 10, bandwidth: 100Mb/s }
   blue: { vms: 1, bandwidth: 1Gb/s }

@@ -1,0 +1,69 @@
+//! [`Offer`]: the queues that a network's switches have.
+//!
+//! Problem: mechanisms need queues of switches (latency levels strict ones, tenants weighted ones), and networks differ.
+//! Approach: the file states the number of queues of a port and their scheduler; admission control and the
+//! configuration of switches both read it here.
+//!
+//! Worked example: `switches: { queues: 8, scheduler: { strict: 2, weighted: 6 } }` offers two strict queues, and five
+//! weighted ones beside the shared one.
+
+/// The schedulers of a network's switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    /// One queue.
+    Plain,
+    /// Strict queues.
+    Strict,
+    /// Weighted queues.
+    Weighted,
+    /// So many strict queues before so many weighted ones.
+    Mixed {
+        /// Strict queues.
+        strict: u8,
+        /// Weighted queues, at least 1.
+        weighted: u8,
+    },
+}
+
+impl Scheduler {
+    /// The keyword in a file; for a mixed scheduler, a description.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Strict => "strict",
+            Self::Weighted => "weighted",
+            Self::Mixed { .. } => "strict and weighted",
+        }
+    }
+}
+
+/// The queues of a network's switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The queues of a port.
+    pub queues: u8,
+    /// Their scheduler.
+    pub scheduler: Scheduler,
+}
+
+/// The queues of a port of most switches (IEEE 802.1Q has eight traffic classes).
+pub const COMMON_QUEUES: u8 = 8;
+
+impl Offer {
+    /// Switches with one queue for each port.
+    pub const PLAIN: Self = Self { queues: 1, scheduler: Scheduler::Plain };
+    /// Switches with eight strict queues for each port.
+    pub const STRICT: Self = Self { queues: COMMON_QUEUES, scheduler: Scheduler::Strict };
+
+    /// The strict queues that levels can have, and the weighted queues that groups can have, beside the queue that all
+    /// other traffic shares.
+    pub fn available(self) -> (usize, usize) {
+        let beside_shared = usize::from(self.queues).saturating_sub(1);
+        match self.scheduler {
+            Scheduler::Plain => (0, 0),
+            Scheduler::Strict => (beside_shared, 0),
+            Scheduler::Weighted => (0, beside_shared),
+            Scheduler::Mixed { strict, weighted } => (strict.into(), usize::from(weighted).saturating_sub(1)),
+        }
+    }
+}
