@@ -29,8 +29,8 @@ fn policy(network: &str) -> Policy {
             let machines = if parts { format!(", machines: [\"h[0-{}]\"]", 390 * i * i) } else { String::new() };
             let (worst, message) = (50 * i * i, 400 * i * i);
             format!(
-                "  s{i}: {{ match: [ {{ port: {i} }} ], level: auto, latency: {{ message: {message}B, worst: {worst}ms, \
-                 rate: {i}0kb/s }}{machines} }}\n"
+                "  s{i}: {{ match: [ {{ port: {i} }} ], level: auto, latency: {{ message: {message}B, worst: \
+                 {worst}ms, rate: {i}0kb/s }}{machines} }}\n"
             )
         })
         .collect();

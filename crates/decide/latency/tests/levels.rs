@@ -33,8 +33,8 @@ fn refused(policy: &Policy) -> String {
 fn a_star_by_hand() {
     let policy = star(
         11,
-        "levels: { factors: [1, 2], framing: 0B }\nservices: { a: { match: [ { port: 1 } ], level: 1 }, b: { match: [ { \
-         port: 2 } ], level: 2 } }\n",
+        "levels: { factors: [1, 2], framing: 0B }\nservices: { a: { match: [ { port: 1 } ], level: 1 }, b: { match: [ \
+         { port: 2 } ], level: 2 } }\n",
     );
     assert_eq!(policy.levels().map(|levels| levels.epoch().nanos()), Some(79_200));
     let network = LevelNetwork::new(&policy);
@@ -50,7 +50,7 @@ fn a_star_by_hand() {
 }
 
 const TESTBED: &str = "services:
-  ptp: { match: [ { protocol: udp, port: 319-320 } ], level: auto, latency: { message: 100B, worst: 200us, rate: 10kb/s } }
+  ptp: { match: [ { protocol: udp, port: 319 } ], level: auto, latency: { message: 100B, worst: 200us, rate: 10kb/s } }
   cache: { match: [ { port: 11211 } ], level: auto, latency: { message: 1kB, worst: 600us, rate: 50Mb/s } }
   bulk: { match: [ { port: 50010 } ] }
 ";
@@ -107,8 +107,8 @@ fn super_packets_are_as_large_as_targets_allow() {
         star(
             12,
             &format!(
-                "{more}services: {{ a: {{ match: [ {{ port: 1 }} ], level: auto, latency: {{ message: 100B, worst: 30us, \
-                 rate: 1Mb/s }} }} }}\n"
+                "{more}services: {{ a: {{ match: [ {{ port: 1 }} ], level: auto, latency: {{ message: 100B, worst: \
+                 30us, rate: 1Mb/s }} }} }}\n"
             ),
         )
     };
@@ -125,8 +125,8 @@ fn windows_bound_the_first_level() {
         let policy = star(
             10,
             &format!(
-                "levels: {{ factors: [1, 10], epoch: {epoch} }}\nservices: {{ a: {{ match: [ {{ port: 1 }} ], level: 1 }}, \
-                 b: {{ match: [ {{ port: 2 }} ], level: 2 }} }}\n"
+                "levels: {{ factors: [1, 10], epoch: {epoch} }}\nservices: {{ a: {{ match: [ {{ port: 1 }} ], level: 1 \
+                 }}, b: {{ match: [ {{ port: 2 }} ], level: 2 }} }}\n"
             ),
         );
         admitted(&policy).bounds.levels.iter().map(|level| level.path.is_some()).collect::<Vec<_>>()
@@ -180,8 +180,8 @@ fn refusals() {
 /// The classes of ports of a large network are few.
 #[test]
 fn large_networks_have_few_classes() {
-    let text = "weir: 1\nnetwork: { topology: leaf-spine, racks: 50, hosts: 40, spines: 4, host-link: { rate: 10Gb/s }, \
-                fabric-link: { rate: 100Gb/s } }\nservices: { a: { match: [ { port: 1 } ], level: auto, machines: [\
+    let text = "weir: 1\nnetwork: { topology: leaf-spine, racks: 50, hosts: 40, spines: 4, host-link: { rate: 10Gb/s \
+                }, fabric-link: { rate: 100Gb/s } }\nservices: { a: { match: [ { port: 1 } ], level: auto, machines: [\
                 \"h[0-99]\"], latency: { message: 1kB, worst: 1ms, rate: 1Mb/s } } }\n";
     let admitted = admitted(&policy(text));
     let routes = admitted.network.routes().expect("no cycle");

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use weir_document::{Diagnostic, Diagnostics, Source};
+use weir_latency::levels::{Admitted, admit};
 use weir_policy::{Demands, Policy, language};
 use weir_scenario::{Disk, Outcome, ReadOptions, Scenario};
 
@@ -23,12 +24,26 @@ pub(crate) fn source(path: &Path, limit: u64) -> Result<Arc<Source>, CommandErro
 /// A policy with its notes, or its errors.
 pub(crate) type ReadPolicy = Result<(Policy, Vec<Diagnostic>), Diagnostics>;
 
-/// Reads a policy without reporting on it. The outer error is a failure of standard input.
+/// Reads a policy without reporting on it; its latency levels hold, and have numbers. The outer error is a failure of
+/// standard input.
 pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
-    if path != Path::new("-") {
-        return Ok(Policy::read(path));
-    }
-    Ok(Policy::from_source(&source(path, language::MAX_FILE)?))
+    let read = admitted_policy(path)?;
+    Ok(read.map(|(policy, notes, admitted)| (admitted.map_or(policy, |admitted| admitted.policy), notes)))
+}
+
+/// A policy as it is written, with its notes and, if it has latency levels, the admitted policy with their bounds.
+pub(crate) type AdmittedPolicy = Result<(Policy, Vec<Diagnostic>, Option<Admitted>), Diagnostics>;
+
+/// Reads a policy, and computes the bounds of its latency levels.
+pub(crate) fn admitted_policy(path: &Path) -> Result<AdmittedPolicy, CommandError> {
+    let read = match path == Path::new("-") {
+        false => Policy::read(path),
+        true => Policy::from_source(&source(path, language::MAX_FILE)?),
+    };
+    Ok(read.and_then(|(policy, notes)| {
+        let admitted = admit(&policy)?;
+        Ok((policy, notes, admitted))
+    }))
 }
 
 /// A scenario with its notes, or its errors. One from standard input names files relative to the

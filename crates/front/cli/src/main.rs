@@ -16,6 +16,7 @@ mod commands;
 mod error;
 mod input;
 mod interrupt;
+mod levels;
 mod output;
 mod plan;
 mod progress;

@@ -1,7 +1,7 @@
 //! [`Offer`]: the queues that a network's switches have.
 //!
-//! Problem: mechanisms need queues of switches (latency levels strict ones, tenants weighted ones), and networks differ.
-//! Approach: the file states the number of queues of a port and their scheduler; admission control and the
+//! Problem: mechanisms need queues of switches (latency levels strict ones, tenants weighted ones), and networks
+//! differ. Approach: the file states the number of queues of a port and their scheduler; admission control and the
 //! configuration of switches both read it here.
 //!
 //! Worked example: `switches: { queues: 8, scheduler: { strict: 2, weighted: 6 } }` offers two strict queues, and five

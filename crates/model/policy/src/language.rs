@@ -180,8 +180,8 @@ static SERVICE: Record = Record {
         Key::optional(
             "level",
             Shape::Scalar(&LEVEL),
-            "Its latency level: a number, 1 the most urgent; `guaranteed`, which is 1; or `auto`, chosen by `weir plan` for \
-             its `latency`.",
+            "Its latency level: a number, 1 the most urgent; `guaranteed`, which is 1; or `auto`, chosen by `weir \
+             plan` for its `latency`.",
             "level: 1",
         ),
         Key::optional(
@@ -322,8 +322,8 @@ static FILTER: Record = Record {
         Key::optional(
             "priority",
             Shape::Scalar(&PRIORITY),
-            "The priority of the sending socket (`SO_PRIORITY`), by which an application chooses its service; unknown of \
-             received packets.",
+            "The priority of the sending socket (`SO_PRIORITY`), by which an application chooses its service; unknown \
+             of received packets.",
             "priority: 5",
         ),
         Key::optional(
@@ -387,8 +387,8 @@ static LEVELS: Record = Record {
         Key::optional(
             "load",
             Shape::Scalar(&LOAD),
-            "The part of every port that bounded levels may fill together; guarantees of other services are of the rest; \
-             50% where not written.",
+            "The part of every port that bounded levels may fill together; guarantees of other services are of the \
+             rest; 50% where not written.",
             "load: 50%",
         ),
         Key::optional(
@@ -401,8 +401,8 @@ static LEVELS: Record = Record {
         Key::optional(
             "factors",
             Shape::List(&FACTORS),
-            "The throughput factor of each level, most urgent first, ascending: frames that a host may send at once, and \
-             in an epoch. Not with `level: auto`, whose factors `weir plan` chooses.",
+            "The throughput factor of each level, most urgent first, ascending: frames that a host may send at once, \
+             and in an epoch. Not with `level: auto`, whose factors `weir plan` chooses.",
             "factors: [1, 10, 100]",
         ),
         Key::optional(

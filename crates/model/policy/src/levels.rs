@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// The published table: 144 hosts, frames of 9,000 B, 10 Gb/s. The slides write a level as n = 144/f; each is the only
-    /// one of its epoch. Times in nanoseconds, rates in bit/s.
+    /// The published table: 144 hosts, frames of 9,000 B, 10 Gb/s. The slides write a level as n = 144/f; each is the
+    /// only one of its epoch. Times in nanoseconds, rates in bit/s.
     #[test]
     fn published_levels() {
         let settings = settings(EpochForm::Windowed);

@@ -478,7 +478,7 @@ pub struct LatencyTarget {
     pub p99: Duration,
 }
 
-/// What `latency:` of a service asks for.
+/// The target of `latency:` of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Latency {
     /// A percentile, kept by capacity and load.

@@ -65,15 +65,7 @@ impl Policy {
         }
         let mut problems = Problems::new(source);
         let root = tree::parse(source, &mut problems).ok_or_else(|| refuse("the file cannot be read again"))?;
-        let mut edits = edits(source, &root, point, cap);
-        edits.sort_by_key(|edit| edit.place.start);
-        let (mut text, mut from) = (String::new(), 0);
-        for edit in &edits {
-            text.push_str(source.slice(Span::new(from, edit.place.start)));
-            text.push_str(&edit.text);
-            from = edit.place.end;
-        }
-        text.push_str(source.slice(Span::new(from, source.text().len() as u32)));
+        let text = edited(source, edits(source, &root, point, cap));
 
         // Errors of the policy itself are reported as such; all others are due to the layout.
         let wanted = self.with_cap(point, cap)?;
@@ -82,6 +74,82 @@ impl Policy {
             _ => Err(refuse("a cap cannot be written into this file as it is laid out")),
         }
     }
+}
+
+/// The text with its edits.
+fn edited(source: &Source, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| edit.place.start);
+    let (mut text, mut from) = (String::new(), 0);
+    for edit in &edits {
+        text.push_str(source.slice(Span::new(from, edit.place.start)));
+        text.push_str(&edit.text);
+        from = edit.place.end;
+    }
+    text.push_str(source.slice(Span::new(from, source.text().len() as u32)));
+    text
+}
+
+impl Policy {
+    /// The text of this policy's file with values at paths of keys (`services.web.level`), and the resulting policy.
+    /// Every other byte stays as it is, as in [`Policy::write_cap`]. A path leads to a value, or to a key that is missing
+    /// in a mapping of the file or below a missing key of the file.
+    ///
+    /// # Errors
+    /// The errors of the policy with these values; or a file whose layout does not allow them.
+    pub fn write_values(&self, values: &[(String, String)]) -> Result<(String, Self), Diagnostics> {
+        let source = &self.written.source;
+        let refuse = |cause: &str| {
+            let lines: Vec<String> = values.iter().map(|(path, value)| format!("`{path}: {value}`")).collect();
+            let hint = format!("write them yourself: {}", lines.join(", "));
+            Diagnostics::one(Diagnostic::error(source, Span::default(), cause, hint))
+        };
+        if !self.written.settings.is_empty() {
+            return Err(refuse("the policy differs from its file: values were changed since it was read"));
+        }
+        let mut problems = Problems::new(source);
+        let root = tree::parse(source, &mut problems).ok_or_else(|| refuse("the file cannot be read again"))?;
+        let text = edited(source, value_edits(source, &root, values));
+        let wanted = self.with_all(values.iter().cloned())?;
+        match Self::parse(source.name(), &text) {
+            Ok((changed, _)) if changed == wanted => Ok((text, changed)),
+            _ => Err(refuse("the values cannot be written into this file as it is laid out")),
+        }
+    }
+}
+
+/// The changes of the text for values at paths.
+fn value_edits(source: &Source, root: &Node, values: &[(String, String)]) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    // By missing key of the file: the entries below it.
+    let mut missing: Vec<(&str, Vec<String>)> = Vec::new();
+    for (path, value) in values {
+        let keys: Vec<&str> = path.split('.').collect();
+        let Some((last, above)) = keys.split_last() else { continue };
+        let parent = above.iter().try_fold(root, |node, key| node.get(key));
+        match (parent.map(|parent| (parent, parent.get(last))), above) {
+            (Some((_, Some(old))), _) => edits.push(Edit { place: old.span, text: value.clone() }),
+            (Some((parent, None)), _) => edits.push(first_entry(source, parent, &format!("{last}: {value}"))),
+            (None, [key]) => match missing.iter_mut().find(|(known, _)| known == key) {
+                Some((_, entries)) => entries.push(format!("{last}: {value}")),
+                None => missing.push((key, vec![format!("{last}: {value}")])),
+            },
+            (None, _) => {}
+        }
+    }
+    edits.extend(
+        missing.iter().map(|(key, entries)| root_entry(source, root, &format!("{key}: {{ {} }}", entries.join(", ")))),
+    );
+    edits
+}
+
+/// Adds an entry to the file's mapping, at the end, where it is easy to find.
+fn root_entry(source: &Source, root: &Node, entry: &str) -> Edit {
+    if is_flow(source, root) {
+        return first_entry(source, root, entry);
+    }
+    let (end, line_end) = (source.text().len() as u32, line_end(source));
+    let before = if source.text().ends_with('\n') { "" } else { line_end };
+    Edit { place: Span::new(end, end), text: format!("{before}{entry}{line_end}") }
 }
 
 /// `rack: 9Gb/s`, in the layout of a file under `caps`.
@@ -110,14 +178,7 @@ fn value(cap: PerDirection<Option<Bandwidth>>) -> String {
 /// refused.
 fn edits(source: &Source, root: &Node, point: ContentionPoint, cap: PerDirection<Option<Bandwidth>>) -> Vec<Edit> {
     let Some(caps) = root.get("caps") else {
-        let line = format!("caps: {{ {} }}", cap_text(point, cap));
-        if is_flow(source, root) {
-            return vec![first_entry(source, root, &line)];
-        }
-        // At the end, where it is easy to find.
-        let (end, line_end) = (source.text().len() as u32, line_end(source));
-        let before = if source.text().ends_with('\n') { "" } else { line_end };
-        return vec![Edit { place: Span::new(end, end), text: format!("{before}{line}{line_end}") }];
+        return vec![root_entry(source, root, &format!("caps: {{ {} }}", cap_text(point, cap)))];
     };
     let Some(level) = caps.get(point.name()) else {
         return vec![first_entry(source, caps, &cap_text(point, cap))];

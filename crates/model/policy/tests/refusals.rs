@@ -180,8 +180,9 @@ refusals! {
     levels_below_one: one_level("levels: { factors: [0] }");
     level_above_the_factors: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 2 }\n");
     levels_more_than_queues: one_level("levels: { factors: [1, 2, 3, 4, 5, 6, 7] }");
-    levels_on_plain_switches: refused(&texts::EXAMPLE.replace("  nic: 10Gb/s", "  switches: { scheduler: plain }\n  nic: \
-        10Gb/s").replace("    rack:    { max: 1Gb/s }", "    level: 1").replace("caps:", "levels: { factors: [1] }\ncaps:"));
+    levels_on_plain_switches: refused(&texts::EXAMPLE.replace("  nic: 10Gb/s", "  switches: { scheduler: plain }\n  \
+        nic: 10Gb/s").replace("    rack:    { max: 1Gb/s }", "    level: 1").replace("caps:", "levels: { factors: [1] \
+        }\ncaps:"));
     levels_numbered_and_auto: levels("", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { match: [ { port: 2 } ], \
                                           level: auto, latency: { message: 1kB, worst: 1ms, rate: 1Mb/s } }\n");
     auto_level_without_a_target: levels("", "  a: { match: [ { port: 1 } ], level: auto }\n");
@@ -192,28 +193,29 @@ refusals! {
     level_whose_dscp_is_matched: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { \
                                          match: [ { protocol: udp, dscp: 46 } ] }\n");
     level_of_everything: one_level("levels: { factors: [1], load: 100% }");
-    level_with_a_guarantee: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1, machine: { min: \
-                                    1Gb/s } }\n");
+    level_with_a_guarantee: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1, machine: { \
+                                    min: 1Gb/s } }\n");
     level_with_a_limit_below_a_frame: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1, \
                                               machine: { max: 1Mb/s } }\n");
-    level_of_an_inner_service: levels("levels: { factors: [1] }", "  p: { level: 1, services: { a: { match: [ { port: 1 } \
-                                       ] } } }\n");
+    level_of_an_inner_service: levels("levels: { factors: [1] }", "  p: { level: 1, services: { a: { match: [ { port: \
+                                       1 } ] } } }\n");
     guarantees_beside_levels: levels("levels: { factors: [1] }", "  a: { match: [ { port: 1 } ], level: 1 }\n  b: { \
                                       match: [ { port: 2 } ], rack: { min: 6Gb/s } }\n");
-    windows_without_factors: levels("levels: { epoch: windowed }", "  a: { match: [ { port: 1 } ], level: auto, latency: { \
-                                     message: 1kB, worst: 1ms, rate: 1Mb/s } }\n");
-    worst_latency_without_a_level: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, rate: \
-                                           1Mb/s } }\n");
-    latency_of_two_kinds: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, p99: 1ms } }\n");
+    windows_without_factors: levels("levels: { epoch: windowed }", "  a: { match: [ { port: 1 } ], level: auto, \
+                                     latency: { message: 1kB, worst: 1ms, rate: 1Mb/s } }\n");
+    worst_latency_without_a_level: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, \
+                                           rate: 1Mb/s } }\n");
+    latency_of_two_kinds: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, worst: 1ms, p99: 1ms \
+                                      } }\n");
     latency_without_a_time: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB } }\n");
-    latency_without_a_rate: levels("", "  a: { match: [ { port: 1 } ], level: auto, latency: { message: 1kB, worst: 1ms } \
-                                        }\n");
+    latency_without_a_rate: levels("", "  a: { match: [ { port: 1 } ], level: auto, latency: { message: 1kB, worst: \
+                                        1ms } }\n");
     latency_with_keys_of_the_other_kind: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, p99: 1ms, \
                                                      rate: 1Mb/s, round-trip: true } }\n");
     receive_share_by_socket_priority: services("  a: { match: [ { priority: 5 } ], machine: { max: 1Gb/s } }\n");
     queues_without_a_scheduler: changed("  nic: 10Gb/s", "  switches: { queues: 8 }\n  nic: 10Gb/s");
-    queues_that_do_not_add_up: changed("  nic: 10Gb/s", "  switches: { queues: 8, scheduler: { strict: 2, weighted: 5 } \
-                                        }\n  nic: 10Gb/s");
+    queues_that_do_not_add_up: changed("  nic: 10Gb/s", "  switches: { queues: 8, scheduler: { strict: 2, weighted: 5 \
+                                        } }\n  nic: 10Gb/s");
     many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  \
                             c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: \
                             9Gb/s } }\n");

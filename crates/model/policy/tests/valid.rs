@@ -114,8 +114,8 @@ fn senders_of_levels() {
         format!(
             "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r: {{ uplink: 40Gb/s, machines: [\"m[1-9]\"] }} }} }}\n\
              levels: {{ factors: [1, 10] }}\nservices:\n  a: {{ match: [ {{ port: 1 }} ], level: 1, machines: [m1, m2] \
-             }}\n  b: {{ match: [ {{ port: 2 }} ], level: guaranteed, machines: [m2, m3] }}\n  c: {{ match: [ {{ port: 3 \
-             }} ], level: 2 }}\n{more}"
+             }}\n  b: {{ match: [ {{ port: 2 }} ], level: guaranteed, machines: [m2, m3] }}\n  c: {{ match: [ {{ port: \
+             3 }} ], level: 2 }}\n{more}"
         )
     };
     let policy = read(&text(""));
@@ -208,7 +208,8 @@ fn the_fingerprint() {
         ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
         (
             "    rack:    { max: 1Gb/s }",
-            "    rack:    { max: 1Gb/s }\n    level: auto\n    latency: { message: 1kB, worst: 1ms, rate: 1Mb/s }",
+            "    rack:    { max: 1Gb/s }\n    level: auto\n    latency: { message: 1kB, worst: 1ms, rate: 1Mb/s }\n\
+             levels: { load: 10% }",
         ),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 1 }"),

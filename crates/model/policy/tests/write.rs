@@ -93,3 +93,23 @@ proptest! {
         prop_assert_eq!(back, policy);
     }
 }
+
+#[test]
+fn levels_are_written_into_every_layout() {
+    let latency = "latency: { message: 1kB, worst: 1ms, rate: 1Mb/s }";
+    let network = "network: { nic: 1Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1] } } }";
+    let values = [("levels.factors", "[1]"), ("levels.segments", "8"), ("services.a.level", "1")];
+    let values = values.map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let written = |text: &str| {
+        let (policy, _) = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}"));
+        policy.write_values(&values).unwrap_or_else(|errors| panic!("{errors}")).0
+    };
+    let text = format!(
+        "weir: 1\n{network}\nservices:\n  a:\n    match: [ {{ port: 1 }} ]\n    level: auto # chosen\n    {latency}\n"
+    );
+    let expected = text.replace("auto", "1") + "levels: { factors: [1], segments: 8 }\n";
+    assert_eq!(written(&text), expected);
+    let text = text + "levels:\n  load: 40% # ours\n";
+    let expected = text.replace("auto", "1").replace("  load", "  factors: [1]\n  segments: 8\n  load");
+    assert_eq!(written(&text), expected);
+}

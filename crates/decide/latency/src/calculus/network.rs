@@ -1,13 +1,13 @@
 //! A network: the bounds at each of its ports, and of whole paths.
 //!
-//! At its host a level's traffic has the burst σ. At a later port its burst has grown by the variation of its delay until
-//! there alone: frames that arrive in a time `t` left the host in a time `t + (longest − shortest delay)`, so the burst
-//! is `σ + ρ · (longest − shortest)`. The shortest delay is that of a frame alone; of several paths the longest and the
-//! shortest count. Ports are visited in the order in which traffic passes them.
+//! At its host a level's traffic has the burst σ. At a later port its burst has grown by the variation of its delay
+//! until there alone: frames that arrive in a time `t` left the host in a time `t + (longest − shortest delay)`, so
+//! the burst is `σ + ρ · (longest − shortest)`. The shortest delay is that of a frame alone; of several paths the
+//! longest and the shortest count. Ports are visited in the order in which traffic passes them.
 //!
 //! Worked example: 9 racks of 16 hosts of 10 Gb/s, 4 spines of 40 Gb/s, f = 1, frames of 9,000 B, a load of a half. The
-//! interface delays a frame by at most two frames' times, 14.4 µs, so that behind it a burst of 9,000 B has grown by ρ ·
-//! 14.35 µs, which is 63 B.
+//! interface delays a frame by at most two frames' times, 14.4 µs, so that behind it a burst of 9,000 B has grown by
+//! ρ · 14.35 µs, which is 63 B.
 //!
 //! Source: Cruz 1991, part II; Le Boudec and Thiran, Network Calculus, §1.4.3.
 
@@ -74,10 +74,11 @@ pub fn bounds(routes: &Routes, traffic: &NetworkTraffic) -> NetworkBound {
             }
         }
         let of = |arrival: usize| arrivals[arrival].as_deref().unwrap_or_default();
-        let found = port_of(routes, traffic, port, of);
+        let mut found = port_of(routes, traffic, port, of);
         for level in 0..levels {
             let senders = traffic.levels[level].senders;
             if port.inputs.iter().all(|(arrival, _)| routes.arrivals[*arrival].senders & senders == 0) {
+                found[level] = None;
                 continue;
             }
             match found[level] {
@@ -202,8 +203,8 @@ mod tests {
     }
 
     /// Eight senders and a receiver on a star; every delay from hand: 1500 B take 1.2 µs. At the interface two frames:
-    /// 2.4 µs; the burst behind it has grown by ρ · (2.4 − 0.048) µs at 500 Mb/s, 147 B. At the receiver's port 8 · 1647
-    /// + 1500 B: 11.7408 µs.
+    /// 2.4 µs; the burst behind it has grown by ρ · (2.4 − 0.048) µs at 500 Mb/s, 147 B. At the receiver's port 8 ·
+    /// 1647 + 1500 B: 11.7408 µs.
     #[test]
     fn a_star_by_hand() {
         let graph = Star { hosts: 9, host_link: link(10) }.build(COMMON);

@@ -3,17 +3,18 @@
 //! Problem: a fat-tree of ten thousand hosts has fifty thousand ports, each reached by thousands of senders, and a
 //! planner computes the bounds of a hundred choices. Approach: most ports are alike. A port's bound depends on its link
 //! and on the traffic that reaches it, which depends on the ports before. So all ports begin alike if their links are,
-//! and are distinguished by what reaches them until nothing changes (the refinement of a partition); bounds are computed
-//! for one port of each class. In a symmetric leaf-spine there are four classes, in a fat-tree six.
+//! and are distinguished by what reaches them until nothing changes (the refinement of a partition); bounds are
+//! computed for one port of each class. In a symmetric leaf-spine there are four classes, in a fat-tree six.
 //!
-//! A host's traffic may use every shortest path, since equal paths are chosen by a hash or at random: the host counts in
-//! full at each port on one of them. Traffic may go to every host but its sender.
+//! A host's traffic may use every shortest path, since equal paths are chosen by a hash or at random: the host counts
+//! in full at each port on one of them. Traffic may go to every host but its sender.
 //!
-//! Classes are told apart by 64-bit hashes of what distinguishes them. The number of ports is below 2^24, so two classes
-//! collide with a probability below 2^-17 in a network without any symmetry, and below 2^-40 in one that has some.
+//! Classes have 64-bit hashes of all that distinguishes them. The number of ports is below 2^24, so two
+//! classes collide with a probability below 2^-17 in a network without any symmetry, and below 2^-40 in one that has
+//! some.
 //!
-//! Worked example: 9 racks of 16 hosts and 4 spines: interfaces; leaf to spine, 16 hosts; spine to leaf, 128 hosts; leaf
-//! to host, 143 hosts.
+//! Worked example: 9 racks of 16 hosts and 4 spines: interfaces; leaf to spine, 16 hosts; spine to leaf, 128 hosts;
+//! leaf to host, 143 hosts.
 //!
 //! Source: ours; the paths are those of `crates/simulate/sim/src/routes`.
 
@@ -25,7 +26,7 @@ use weir_units::{Bandwidth, Bytes, Duration, MachineId};
 /// Sets of senders: bit `i` is set for a host of set `i`.
 pub type SenderMask = u64;
 
-/// Who sends by a port.
+/// The sender by a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
     /// A host, into the network.
@@ -43,7 +44,7 @@ pub struct PortClass {
     pub example: LinkRef,
     /// Their number.
     pub count: u64,
-    /// Who sends by them.
+    /// The sender by them.
     pub kind: PortKind,
     /// The rate of their links.
     pub rate: Bandwidth,
@@ -81,8 +82,8 @@ pub struct Cycle {
 }
 
 impl Routes {
-    /// The ports that the traffic of hosts can reach; `senders` is by host the sets of senders that it is in, 0 for a host
-    /// that only receives.
+    /// The ports that the traffic of hosts can reach; `senders` is by host the sets of senders that it is in, 0 for a
+    /// host that only receives.
     ///
     /// # Errors
     /// [`Cycle`] if ports depend on each other, as in a ring of switches.
@@ -129,7 +130,7 @@ struct Ports<'a> {
 struct Paths {
     /// The switches on them, nearest first.
     order: Vec<u32>,
-    /// By switch, modulo 256, which tells neighbours apart; [`OFF`] for a switch on none of them.
+    /// By switch, modulo 256, which distinguishes neighbours; [`OFF`] for a switch on none of them.
     distance: Vec<u16>,
 }
 
@@ -258,8 +259,8 @@ impl Colours {
         all.len()
     }
 
-    /// Visits the switches on a group's paths, nearest first, with a hash of its traffic when it arrives there; after each
-    /// the links that it leaves by.
+    /// Visits the switches on a group's paths, nearest first, with a hash of its traffic when it arrives there; after
+    /// each the links that it leaves by.
     fn visit(
         &self,
         ports: &Ports<'_>,

@@ -26,8 +26,8 @@ pub struct Admitted {
 /// Admits the levels of a policy; `None` for a policy without levels.
 ///
 /// # Errors
-/// Targets that are not kept, queues larger than their buffers, and routes for which no bound is known, with positions in
-/// the policy's file.
+/// Targets that are not kept, queues larger than their buffers, and routes for which no bound is known, with
+/// positions in the policy's file.
 pub fn admit(policy: &Policy) -> Result<Option<Admitted>, Diagnostics> {
     if policy.levels().is_none() {
         return Ok(None);
@@ -101,8 +101,8 @@ fn check(policy: &Policy, network: &LevelNetwork, bounds: &Bounds, problems: &mu
     }
 }
 
-const OVERFLOW_HINT: &str = "write the `machines` of its services, a smaller `packet` or `factors`, or the buffer of the \
-                             switches if it is larger (`network.switches.buffer`)";
+const OVERFLOW_HINT: &str = "write the `machines` of its services, a smaller `packet` or `factors`, or the buffer of \
+                             the switches if it is larger (`network.switches.buffer`)";
 
 fn overflow(what: &str, port: &str, needed: Bytes, buffer: Bytes) -> String {
     format!("the queue of {what} may need {needed} at the port {port}, whose buffer is {buffer}")
@@ -140,8 +140,8 @@ fn not_kept(
         Err(Premise::Unknown(other)) => {
             let other_path = policy.services().get(other).path();
             let cause = format!(
-                "service `{path}` waits in its hosts for service `{other_path}`, which is on the same level and states no \
-                 messages"
+                "service `{path}` waits in its hosts for service `{other_path}`, which is on the same level and states \
+                 no messages"
             );
             let hint =
                 format!("write `latency: {{ message: …, worst: …, rate: … }}` on `{other_path}`, or another level");

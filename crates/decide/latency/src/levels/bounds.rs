@@ -47,7 +47,8 @@ pub struct ServiceBound {
     pub needed: Bandwidth,
     /// The longest wait of a message in its host.
     pub wait: Duration,
-    /// The time of a message, or of a message and its answer; or the premise that does not hold. `None` without a target.
+    /// The time of a message, or of a message and its answer; or the premise that does not hold. `None` without a
+    /// target.
     pub worst: Option<Result<Duration, Premise>>,
 }
 

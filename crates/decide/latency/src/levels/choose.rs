@@ -260,7 +260,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Remembers the nearest miss: a service that no choice so far serves, with its shortest time.
+    /// Stores the nearest miss: a service that no choice so far serves, with its shortest time.
     fn missed(&mut self, bounds: &Bounds, traffic: &[LevelTraffic]) {
         let shortfall = bounds.services.iter().filter(|service| !service.is_kept()).find_map(|service| {
             Some(match service.worst? {

@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId};
 const SUPER_PACKET: u64 = 65_536;
 /// The smallest Ethernet frame without its check sequence (IEEE 802.3).
 const SMALLEST_FRAME: u64 = 60;
-/// Sets of senders that are told apart; all others count as one.
+/// Sets of senders that are distinguished; all others count as one.
 const SETS_MAX: usize = 63;
 
 /// The bursts of less urgent traffic that a host's interface does not interrupt.

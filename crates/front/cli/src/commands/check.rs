@@ -2,12 +2,13 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
-use crate::{input, text};
+use crate::{input, levels, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_document::{Diagnostic, Diagnostics};
-use weir_policy::Policy;
+use weir_latency::levels::Admitted;
+use weir_policy::{Policy, beside_levels};
 use weir_report::json;
 use weir_runs::shaper_remarks;
 use weir_units::{Bandwidth, ContentionPoint, Direction};
@@ -24,6 +25,14 @@ With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [
 \"services\" (how many) and \"guarantees\": [{\"point\", \"places\": [name], \"direction\",
 \"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}]}. Errors have the severity `error`, remarks `note`.
 
+A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_bytes\", \"load\",
+\"reserved\" (the part of every port that guarantees are not of), \"epoch\", \"epoch_ns\", \"slowest_bps\",
+\"segments\", \"chosen\", \"levels\": [{\"level\", \"senders\", \"factor\", \"burst_bytes\", \"rate_bps\", \"dscp\",
+\"worst_ns\", \"backlog_bytes\", \"unbounded\": why}], \"ports\": [{\"port\", \"alike\", \"kind\", \"rate_bps\",
+\"buffer_bytes\", \"levels\": [{\"delay_ns\", \"backlog_bytes\"}]}], \"services\": [{\"service\", \"level\",
+\"message_bytes\", \"round_trip\", \"needed_bps\", \"wait_ns\", \"worst_ns\", \"target_ns\", \"verdict\"}],
+\"unlimited\": [service]}.
+
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
@@ -34,17 +43,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let read = input::policy(&args.policy)?.map(|(policy, mut notes)| {
+    let read = input::admitted_policy(&args.policy)?.map(|(policy, mut notes, levels)| {
         notes.extend(shaper_remarks::of_policy(&policy));
-        (policy, notes)
+        (policy, notes, levels)
     });
     match (read, args.json) {
-        (Ok((policy, notes)), true) => {
-            json::write(ui.out(), &valid_json(&policy, &notes))?;
+        (Ok((policy, notes, admitted)), true) => {
+            let mut value = valid_json(&policy, &notes);
+            if let Some(admitted) = &admitted {
+                value["levels"] = levels::json::to_json(admitted);
+            }
+            json::write(ui.out(), &value)?;
             Ok(Exit::Done)
         }
-        (Ok((policy, notes)), false) => {
-            print_valid(args, &policy, &notes, ui)?;
+        (Ok((policy, notes, admitted)), false) => {
+            print_valid(args, &policy, &notes, admitted.as_ref(), ui)?;
             Ok(Exit::Done)
         }
         (Err(refused), true) => {
@@ -82,7 +95,13 @@ fn valid_json(policy: &Policy, notes: &[Diagnostic]) -> Value {
     })
 }
 
-fn print_valid(args: &Args, policy: &Policy, notes: &[Diagnostic], ui: &mut Ui) -> Result<(), CommandError> {
+fn print_valid(
+    args: &Args,
+    policy: &Policy,
+    notes: &[Diagnostic],
+    admitted: Option<&Admitted>,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
     let (network, services) = (policy.network(), policy.services());
     let found = [
         text::count(network.racks().len(), "rack"),
@@ -111,6 +130,9 @@ fn print_valid(args: &Args, policy: &Policy, notes: &[Diagnostic], ui: &mut Ui) 
         ]);
     }
     ui.print_table(&table, 2)?;
+    if let Some(admitted) = admitted {
+        levels::print::print(admitted, ui)?;
+    }
     for note in notes {
         ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
     }
@@ -140,7 +162,9 @@ fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
         // In the order of the policy's first point of each kind.
         let mut groups: Vec<([Bandwidth; 2], Vec<&str>)> = Vec::new();
         let mut known: BTreeMap<[Bandwidth; 2], usize> = BTreeMap::new();
+        let reserved = policy.levels().and_then(|levels| levels.reserved());
         for (name, capacities) in places(policy, point) {
+            let capacities = capacities.map(|capacity| beside_levels(capacity, reserved));
             let group = *known.entry(capacities).or_insert_with(|| {
                 groups.push((capacities, Vec::new()));
                 groups.len() - 1

@@ -9,12 +9,14 @@ use crate::plan::trace::Traced;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
-use crate::{input, text};
+use crate::{input, levels, text};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_document::scalar;
+use weir_latency::levels::{Admitted, admit};
 use weir_latency::plan::{gaps, queue};
 use weir_policy::Policy;
-use weir_report::json;
+use weir_report::{Page, json};
 use weir_runs::shaper_remarks;
 use weir_units::{Bandwidth, ContentionPoint, Duration, Load};
 
@@ -48,6 +50,10 @@ are not read, so the flows.csv of a report is a trace.
 --write puts the cap that keeps every target into the policy's file, at the rack or at the level
 named (--write=machine). Nothing else in the file changes.
 
+A service with `level: auto` and `latency: { message: 1kB, worst: 400us, rate: 10Mb/s }` gets the
+latency level that keeps `worst`: the fewest levels, then the largest rates. --write=levels puts
+levels and factors into the file, as --write does where there are no other targets.
+
 With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"rx_bps\"}], \"refused\",
 \"points\": [{\"point\", \"direction\", \"capacity_bps\", \"peak_load\", \"limited_by\"}], \"services\":
 [{\"service\", \"message_bytes\", \"p99_ns\", \"kept\", \"verdict\": \"kept\", \"not kept\" or
@@ -57,7 +63,8 @@ With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"r
 \"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
 \"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
 \"smallest_capacity_bps\", \"assumes\"}], ...}]}. Loads are parts of 1; null is 100 %, no estimate, a
-buffer that is not stated, or no bound on the time or bytes of an overload.
+buffer that is not stated, or no bound on the time or bytes of an overload. A policy with latency
+levels has \"levels\", as in `weir check --json`.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
 unproven. 2: refused.")]
@@ -105,10 +112,32 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     report: ReportArgs,
-    /// Write the cap into the policy's file: at the rack, or at machine, rack or fabric
-    #[arg(long, value_name = "LEVEL", value_parser = point, num_args = 0..=1, require_equals = true)]
+    /// Write the cap into the policy's file, at the rack or at machine, rack or fabric; or the chosen `levels`
+    #[arg(long, value_name = "PART", value_parser = written_part, num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "rack")]
-    write: Option<ContentionPoint>,
+    write: Option<WrittenPart>,
+}
+
+/// The part of a policy that `--write` changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WrittenPart {
+    /// A cap.
+    Cap(ContentionPoint),
+    /// Latency levels and their factors.
+    Levels,
+}
+
+impl WrittenPart {
+    fn cap(self) -> Option<ContentionPoint> {
+        match self {
+            Self::Cap(point) => Some(point),
+            Self::Levels => None,
+        }
+    }
+}
+
+fn written_part(text: &str) -> Result<WrittenPart, String> {
+    if text == "levels" { Ok(WrittenPart::Levels) } else { point(text).map(WrittenPart::Cap) }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -120,10 +149,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.by == Method::Trace && args.trace.is_none() {
         return Err(CommandError::refused("there is no trace to decide by").hint("name one with `--trace FILE`"));
     }
-    let (file, policy) = read(args, ui)?;
-    if policy.services().all().iter().all(|service| service.latency().is_none()) {
+    let (file, policy, admitted) = read(args, ui)?;
+    let percentiles = policy.services().all().iter().any(|service| service.latency().is_some());
+    if !percentiles && admitted.is_none() {
         return Err(CommandError::refused(format!("{}: no service has a latency target", args.policy.display()))
-            .hint("write `latency: { message: 1MB, p99: 20ms }` under a service"));
+            .hint("write `latency: { message: 1MB, p99: 20ms }` under a service, or `level: auto` with `worst`"));
+    }
+    if let Some(admitted) = &admitted
+        && (!percentiles || args.write == Some(WrittenPart::Levels))
+    {
+        return plan_levels(args, &policy, admitted, file.as_ref(), ui);
     }
     let network = PlannedNetwork::read(&policy, args.min_rto, args.scenario.as_deref(), ui)?;
     let report = args.report.prepare()?;
@@ -150,14 +185,20 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     if !args.json {
         print::print(&plan, ui)?;
+        if let Some(admitted) = &admitted {
+            levels::print::print(admitted, ui)?;
+        }
     }
-    let written = match (args.write, &file) {
+    let written = match (args.write.and_then(WrittenPart::cap), &file) {
         (Some(level), Some(file)) => Some(write(args, level, &policy, &plan, &choices, file, ui)?),
         _ => None,
     };
     let kept = written.unwrap_or(plan.is_kept());
     if args.json {
         let mut value = plan_json::to_json(&plan);
+        if let Some(admitted) = &admitted {
+            value["levels"] = levels::json::to_json(admitted);
+        }
         if let Some(kept) = written {
             value["kept_as_written"] = kept.into();
         }
@@ -167,16 +208,64 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 /// The policy, and its file if that is to be written.
-fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy), CommandError> {
-    let (file, (policy, mut notes)) = if args.write.is_some() {
+fn read(args: &Args, ui: &mut Ui) -> Result<(Option<PolicyFile>, Policy, Option<Admitted>), CommandError> {
+    let (file, (policy, mut notes, admitted)) = if args.write.is_some() {
         let (file, source) = PolicyFile::read(&args.policy)?;
-        (Some(file), Policy::from_source(&source)?)
+        let (policy, notes) = Policy::from_source(&source)?;
+        let admitted = admit(&policy)?;
+        (Some(file), (policy, notes, admitted))
     } else {
-        (None, input::policy(&args.policy)??)
+        (None, input::admitted_policy(&args.policy)??)
     };
     notes.extend(shaper_remarks::of_policy(&policy));
     input::print_notes(&notes, ui)?;
-    Ok((file, policy))
+    Ok((file, policy, admitted))
+}
+
+/// The plan of a policy whose only targets are those of latency levels. Targets that are not kept have been refused.
+fn plan_levels(
+    args: &Args,
+    policy: &Policy,
+    admitted: &Admitted,
+    file: Option<&PolicyFile>,
+    ui: &mut Ui,
+) -> Result<Exit, CommandError> {
+    if let Some(report) = args.report.prepare()? {
+        let charts = levels::page::charts(admitted);
+        let mut page = Page::new(format!("Latency levels of {}", args.policy.display()));
+        for (number, chart) in (1..).zip(charts) {
+            report.replace(&format!("levels-{number}.svg"), &chart.to_svg())?;
+            page = page.chart(&chart);
+        }
+        report.replace("plan.json", &json::to_text(&levels::json::to_json(admitted)))?;
+        let path = report.replace("report.html", &page.heading("Again").code(&args.command()).to_html())?;
+        ui.notice(&format!("report: {}\n", path.display()))?;
+    }
+    if args.json {
+        json::write(ui.out(), &json!({ "kept": true, "levels": levels::json::to_json(admitted) }))?;
+    } else {
+        levels::print::print(admitted, ui)?;
+        if let Some(chosen) = &admitted.chosen {
+            let (level, rate, needed) = chosen.least;
+            let generous = format!(
+                "\nchosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the {} \
+                 that a host needs\n",
+                text::rate(rate),
+                text::rate(needed)
+            );
+            ui.print(&text::filled(&generous, 100, "  ", "  "))?;
+        }
+    }
+    if let Some(file) = file {
+        let chosen = admitted.chosen.as_ref().ok_or_else(|| {
+            CommandError::refused("every level has a number: there is no choice to write").hint("leave `--write` out")
+        })?;
+        let lines = file.write_values(policy, &weir_latency::levels::admit::settings(policy, chosen))?;
+        if !args.json {
+            print::print_changes(&args.policy.display().to_string(), &lines, ui)?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 /// Writes the cap, shows its changes, and returns whether the policy then keeps every target.

@@ -48,11 +48,25 @@ impl PolicyFile {
         cap: PerDirection<Option<Bandwidth>>,
     ) -> Result<(Vec<ChangedLine>, Policy), CommandError> {
         let (text, changed) = policy.write_cap(point, cap)?;
+        Ok((self.replace(&text)?, changed))
+    }
+
+    /// Writes values at paths of keys, and returns the changed lines.
+    pub(crate) fn write_values(
+        &self,
+        policy: &Policy,
+        values: &[(String, String)],
+    ) -> Result<Vec<ChangedLine>, CommandError> {
+        self.replace(&policy.write_values(values)?.0)
+    }
+
+    /// Replaces the file, unless it has changed since it was read.
+    fn replace(&self, text: &str) -> Result<Vec<ChangedLine>, CommandError> {
         let mark = if self.bytes.starts_with(MARK) { MARK } else { b"" };
         let old = String::from_utf8_lossy(&self.bytes[mark.len()..]);
-        let lines = changed_lines(&old, &text);
+        let lines = changed_lines(&old, text);
         if lines.is_empty() {
-            return Ok((lines, changed));
+            return Ok(lines);
         }
         let cannot = |error: std::io::Error| CommandError::cannot_write(&self.path, error);
         let directory = self.path.parent().unwrap_or(Path::new("."));
@@ -66,7 +80,7 @@ impl PolicyFile {
                 .hint("run the command again"));
         }
         beside.persist(&self.path).map_err(|error| cannot(error.error))?;
-        Ok((lines, changed))
+        Ok(lines)
     }
 }
 

@@ -134,7 +134,7 @@ fn worst_without_a_level(services: &[ReadService], problems: &mut Problems) {
             );
         }
         if let (None, Some(_), Some(span)) = (read.service.level, read.service.worst_latency(), read.latency_span) {
-            let cause = format!("service `{}` asks for a worst latency and has no level", read.service.path());
+            let cause = format!("service `{}` has a worst latency as its target and no level", read.service.path());
             problems.error(span, cause, "write `level: auto`, and `weir plan` chooses it");
         }
     }
@@ -276,8 +276,8 @@ impl Reader<'_> {
             && !(MIN_PACKET..=largest).contains(&packet)
         {
             let cause = format!(
-                "the frame {packet} of levels is not between {} B and the largest of the network, {} B with {framing} of \
-                 framing",
+                "the frame {packet} of levels is not between {} B and the largest of the network, {} B with {framing} \
+                 of framing",
                 MIN_PACKET.get(),
                 largest.get()
             );
