@@ -22,6 +22,7 @@
 #include "ecn.h"
 #include "feedback.h"
 #include "interface_meter.h"
+#include "level.h"
 #include "limiter.h"
 #include "meter.h"
 #include "policer.h"

@@ -47,6 +47,8 @@ const SAFE: &[&str] = &[
     "weir_law_floor",
     "weir_law_marked_usage",
     "weir_lease_take",
+    "weir_level_backlog",
+    "weir_level_departure",
     "weir_limiter_departure",
     "weir_limiter_earliest",
     "weir_limiter_set_burst",

@@ -11,6 +11,7 @@
 //! | [`Classifier`] | frame or fields → service | `packet.h`, `classify.h` |
 //! | [`Meter`] | bytes and packets on the wire | `meter.h`, `tunnel.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
+//! | [`LevelRegulator`] | packet of a latency level → departure time | `level.h` |
 //! | [`ReceiveMeter`] | a service's packets → the rate of its senders | `receive_meter.h`, `rate_law.h` |
 //! | [`InterfaceMeter`] | an interface's packets → its services' capacities | `interface_meter.h`, `receive_tick.h` |
 //! | [`Policer`] | packets of senders that ignore feedback → pass, mark or drop | `policer.h`, `receive_tick.h` |
@@ -35,6 +36,7 @@ pub mod ecn;
 pub mod feedback;
 mod feedback_sampler;
 mod interface_meter;
+mod level;
 mod limiter;
 mod meter;
 mod parameters;
@@ -50,6 +52,7 @@ pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
 pub use feedback_sampler::{Advertised, FeedbackSampler};
 pub use interface_meter::{InterfaceMeter, Received};
+pub use level::{LEVEL_QUEUE, LevelLimits, LevelRegulator};
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};
 pub use parameters::{destination_rules, receive_law};
