@@ -5,6 +5,7 @@
 //! | type | contents |
 //! |---|---|
 //! | [`MachinePlan`] | the leaf services of one machine: guarantees, maxima, weights, committed rates |
+//! | [`LevelLimits`] | the limits of a latency level at a machine |
 //! | [`ShaperConfig`] | the machine shapers of all machines: intervals, bursts, senders' weights, capacities |
 //! | [`ShaperParameters`] | the constants of machine shapers, and those of EyeQ |
 //!
@@ -12,9 +13,11 @@
 
 mod config;
 mod flat;
+mod level;
 mod machine;
 mod parameters;
 
 pub use config::{ServiceShaper, ShaperConfig};
+pub use level::LevelLimits;
 pub use machine::{LeafPlan, LeafShare, MachinePlan};
 pub use parameters::{ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};

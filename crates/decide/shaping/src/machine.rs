@@ -14,10 +14,11 @@
 //! the excess for its weight, so the children have 0.75 for theirs and are guaranteed 5 each.
 
 use crate::flat::flat_guarantees;
+use crate::level::LevelLimits;
 use weir_alloc::ShareTree;
 use weir_alloc::fill::{Child, Filling};
 use weir_alloc::tree::{Scratch, TreeShares};
-use weir_policy::{Place, Policy, Share, Sharing};
+use weir_policy::{Level, Place, Policy, Share, Sharing};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, ServiceId, Weight};
 
 /// A leaf service's share of one direction of a machine's interface.
@@ -45,6 +46,8 @@ pub struct LeafPlan {
     pub service: ServiceId,
     /// Its shares of the machine's interface.
     pub shares: PerDirection<LeafShare>,
+    /// The latency level of what it sends; `None` for a service without one, and where it does not run.
+    pub level: Option<Level>,
 }
 
 /// The services of a machine.
@@ -54,6 +57,8 @@ pub struct MachinePlan {
     pub capacities: PerDirection<Bandwidth>,
     /// Its leaf services, in the policy's order.
     pub leaves: Vec<LeafPlan>,
+    /// The limits of latency levels, the most urgent first; `None` for levels on which it sends nothing.
+    pub levels: Vec<Option<LevelLimits>>,
 }
 
 /// How committed rates are computed.
@@ -94,9 +99,12 @@ impl MachinePlan {
         let side = |direction: Direction| side(policy, machine, direction, capacities[direction], sharing, shape);
         let (tx, rx) = (side(Direction::Tx), side(Direction::Rx));
         let leaves = policy.services().leaves().zip(tx.into_iter().zip(rx));
-        let leaves =
-            leaves.map(|((service, _), (tx, rx))| LeafPlan { service, shares: PerDirection { tx, rx } }).collect();
-        Self { capacities, leaves }
+        let leaf = |((service, _), (tx, rx))| {
+            let runs = policy.runs_at(service, Place::Machine(machine));
+            let level = policy.level_of(service).filter(|_| runs);
+            LeafPlan { service, shares: PerDirection { tx, rx }, level }
+        };
+        Self { capacities, leaves: leaves.map(leaf).collect(), levels: LevelLimits::of_machine(policy, machine) }
     }
 
     /// The plan of a machine with a list of services, all of which run there.
@@ -107,8 +115,9 @@ impl MachinePlan {
             leaf_shares(sharing, own, committed)
         };
         let (tx, rx) = (side(Direction::Tx), side(Direction::Rx));
-        let leaf = |(index, (tx, rx))| LeafPlan { service: ServiceId(index), shares: PerDirection { tx, rx } };
-        Self { capacities, leaves: (0..).zip(tx.into_iter().zip(rx)).map(leaf).collect() }
+        let leaf =
+            |(index, (tx, rx))| LeafPlan { service: ServiceId(index), shares: PerDirection { tx, rx }, level: None };
+        Self { capacities, leaves: (0..).zip(tx.into_iter().zip(rx)).map(leaf).collect(), levels: Vec::new() }
     }
 }
 

@@ -7,9 +7,10 @@
 //! | limiter | T, the epoch | σ, burst | ρ, rate |
 //! |---|---|---|---|
 //! | token bucket ([`EpochForm::Regulated`]) | `Σ nᵢfᵢP / (load · R)` | `fP` | `fP/T` |
-//! | window that begins with its first packet ([`EpochForm::Windowed`]) | `2nP/R + ε` | `(2f − 1)P` | `fP/T` |
+//! | window that begins with its first packet ([`EpochForm::Windowed`]) | `2nP/R + ε` | `2fP − p` | `fP/T` |
 //!
-//! `P` is the largest frame on the wire, `f` the factor of the level, `n` the machines that may send on it, `R` the
+//! `p` is the smallest frame: a window that begins with one leaves nearly `fP` for its end. With frames of `P` alone the
+//! burst is `(2f − 1)P`. `P` is the largest frame on the wire, `f` the factor of the level, `n` the machines that may send on it, `R` the
 //! rate of the slowest link, and ε the time that switches need. With token buckets the levels fill `load` of a port at
 //! most, if all machines send to one; with windows the first level fills half of it, and a level is bounded as long as
 //! it and those above fill a port at most. T is rounded up to a nanosecond, ρ down to a bit per second.
@@ -24,6 +25,9 @@
 use crate::machine_set::MachineSet;
 use std::fmt;
 use weir_units::{BILLION, Bandwidth, Bytes, Duration, Load};
+
+/// The smallest Ethernet frame without its check sequence (IEEE 802.3).
+const SMALLEST_FRAME: u64 = 60;
 
 /// A latency level; level 1 is the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,9 +139,12 @@ impl LevelSettings {
     pub fn burst(&self, factor: u32) -> Bytes {
         match self.epoch {
             EpochForm::Regulated => self.quota(factor),
-            // The end of one window and the start of the next, whose first packet is an epoch after the first of the
-            // one before.
-            EpochForm::Windowed => self.quota(factor.saturating_mul(2) - 1),
+            // The end of one window and the start of the next, less the packet that began the first one, an epoch before
+            // the next. It may be of the smallest size.
+            EpochForm::Windowed => {
+                let first = (SMALLEST_FRAME + self.framing.get()).min(self.packet.get());
+                Bytes::new(self.quota(factor.saturating_mul(2)).get() - first)
+            }
         }
     }
 
@@ -286,9 +293,12 @@ mod tests {
 
     #[test]
     fn windows_have_larger_bursts() {
-        let bursts = |form| [1, 2, 10].map(|factor| settings(form).burst(factor).get() / 9_000);
-        assert_eq!(bursts(EpochForm::Regulated), [1, 2, 10]);
-        assert_eq!(bursts(EpochForm::Windowed), [1, 3, 19]);
+        let bursts = |form| [1, 2, 10].map(|factor| settings(form).burst(factor).get());
+        assert_eq!(bursts(EpochForm::Regulated), [9_000, 18_000, 90_000]);
+        assert_eq!(bursts(EpochForm::Windowed), [18_000 - 60, 36_000 - 60, 180_000 - 60]);
+        // Frames of one size, as published: (2f - 1) P.
+        let equal = LevelSettings { packet: Bytes::new(60), ..settings(EpochForm::Windowed) };
+        assert_eq!([1, 2, 10].map(|factor| equal.burst(factor).get() / 60), [1, 3, 19]);
     }
 
     /// Frames of 1,518 B, 40 hosts, T = nP/R: a host sends 20,586 frames in a second.

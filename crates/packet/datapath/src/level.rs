@@ -6,22 +6,8 @@
 //! Worked example: 100 Mb/s, a burst of 3,000 B: four frames of 1,500 B offered at 0 leave at 0, 0, 120 and 240 µs.
 
 use crate::abi;
-use weir_units::{Bandwidth, Bytes, Duration, Instant};
-
-/// The limiter of a level at a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LevelLimits {
-    /// ρ: the rate of the token bucket; the mean rate of windows.
-    pub rate: Bandwidth,
-    /// Bytes of the bucket, or of a window.
-    pub burst: Bytes,
-    /// T: the length of a window; `None` for a token bucket.
-    pub epoch: Option<Duration>,
-    /// P: the largest frame on the wire.
-    pub packet: Bytes,
-    /// Bytes of each frame on the wire beside the frame.
-    pub framing: Bytes,
-}
+use weir_shaping::LevelLimits;
+use weir_units::{Bytes, Duration, Instant};
 
 /// The most bytes of a level that wait at a host: five times the send buffer of a Linux socket (`wmem_default`, 212,992
 /// B), so that a few sockets meet their own buffer first.
@@ -34,25 +20,23 @@ pub struct LevelRegulator {
     raw: abi::Level,
 }
 
-impl LevelLimits {
-    /// The rules of the per-packet code, with this much of a queue.
-    pub fn rules(&self, queue: Bytes) -> abi::LevelRules {
-        let narrow = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX).min(abi::CHARGE_MAX);
-        abi::LevelRules {
-            rate: self.rate.bps().max(1),
-            epoch: self.epoch.map_or(0, Duration::nanos),
-            burst: narrow(self.burst),
-            packet: narrow(self.packet),
-            framing: narrow(self.framing),
-            queue: narrow(queue),
-        }
+/// The rules of the per-packet code for a level's limits, with this much of a queue.
+pub fn level_rules(limits: &LevelLimits, queue: Bytes) -> abi::LevelRules {
+    let narrow = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX).min(abi::CHARGE_MAX);
+    abi::LevelRules {
+        rate: limits.rate.bps().max(1),
+        epoch: limits.epoch.map_or(0, Duration::nanos),
+        burst: narrow(limits.burst),
+        packet: narrow(limits.packet),
+        framing: narrow(limits.framing),
+        queue: narrow(queue),
     }
 }
 
 impl LevelRegulator {
     /// A regulator that has sent nothing; `queue` is the most bytes that wait.
     pub fn new(limits: &LevelLimits, queue: Bytes) -> Self {
-        Self { rules: limits.rules(queue), raw: abi::Level::default() }
+        Self { rules: level_rules(limits, queue), raw: abi::Level::default() }
     }
 
     /// The departure, at `now` or later, of a buffer of `bytes` in `frames` frames, which are charged; `None` if it is
@@ -77,6 +61,7 @@ impl LevelRegulator {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_units::Bandwidth;
 
     fn limits(epoch: Option<Duration>) -> LevelLimits {
         LevelLimits {
@@ -85,6 +70,7 @@ mod tests {
             epoch,
             packet: Bytes::new(1_500),
             framing: Bytes::ZERO,
+            dscp: 46,
         }
     }
 
@@ -154,6 +140,7 @@ mod tests {
                 epoch: windowed.then(|| Duration::from_nanos(epoch.max(1))),
                 packet: Bytes::new(1_500),
                 framing: Bytes::ZERO,
+                dscp: 46,
             };
             let mut regulator = LevelRegulator::new(&limits, Bytes::new(1 << 28));
             let (mut now, mut sent) = (0, Vec::new());

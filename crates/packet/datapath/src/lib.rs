@@ -52,7 +52,7 @@ pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};
 pub use feedback_sampler::{Advertised, FeedbackSampler};
 pub use interface_meter::{InterfaceMeter, Received};
-pub use level::{LEVEL_QUEUE, LevelLimits, LevelRegulator};
+pub use level::{LEVEL_QUEUE, LevelRegulator, level_rules};
 pub use limiter::Limiter;
 pub use meter::{Meter, header_bytes, segments, wire_bytes};
 pub use parameters::{destination_rules, receive_law};

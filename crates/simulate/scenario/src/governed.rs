@@ -16,6 +16,8 @@ pub struct Governed {
     pub policy_path: PathBuf,
     /// The enforcement of the policy.
     pub enforcement: Enforcement,
+    /// The parts of the enforcement of latency levels.
+    pub levels: LevelSwitches,
     /// The parameters of machine shapers whose policy gives none.
     pub shaper: ShaperSettings,
     /// The timing of brokers.
@@ -53,6 +55,8 @@ pub enum Enforcement {
     Shaper,
     /// Machine shapers with EyeQ's constants; no brokers.
     EyeQ,
+    /// The policy's latency levels alone.
+    Levels,
     /// Machine shapers with rack brokers, and with the fabric broker if the policy limits the
     /// fabric (the default).
     #[default]
@@ -66,8 +70,33 @@ impl Enforcement {
             Self::None => "none",
             Self::Shaper => "shaper",
             Self::EyeQ => "eyeq",
+            Self::Levels => "levels",
             Self::Parley => "parley",
         }
+    }
+}
+
+impl Enforcement {
+    /// Whether hosts have machine shapers.
+    pub fn shapes(self) -> bool {
+        !matches!(self, Self::None | Self::Levels)
+    }
+}
+
+/// The parts of the enforcement of latency levels: all of them, unless a scenario takes one away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelSwitches {
+    /// Hosts limit levels.
+    pub regulators: bool,
+    /// Ports serve levels first.
+    pub priorities: bool,
+    /// Hosts without an agent: nothing limits their traffic, and its class is that of the flow.
+    pub disobedient: Vec<MachineId>,
+}
+
+impl Default for LevelSwitches {
+    fn default() -> Self {
+        Self { regulators: true, priorities: true, disobedient: Vec::new() }
     }
 }
 

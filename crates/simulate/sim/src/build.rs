@@ -11,6 +11,7 @@ use crate::agents::Agents;
 use crate::events::EventQueue;
 use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{HostId, Node, PortId, SwitchId};
+use crate::levels::Levels;
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
 use crate::pages;
@@ -57,6 +58,7 @@ impl<O: Observer> World<O> {
             flows: Vec::new(),
             free_flows: Vec::new(),
             shaping: Shaping::default(),
+            levels: Levels::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
             inspects: false,

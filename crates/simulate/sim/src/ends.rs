@@ -197,6 +197,9 @@ impl<O: Observer> World<O> {
         }
         let packet = self.packets.remove(id);
         debug_assert_eq!(packet.to, host, "a packet went astray");
+        if self.levels.is_on() {
+            self.levels.delivered(self.now, id, packet.priority);
+        }
         self.counters.delivered += 1;
         self.observer.delivered(self.now, id, packet.size);
         self.host_bytes[host.index() * self.service_count + packet.service.index()].rx += u64::from(packet.size);

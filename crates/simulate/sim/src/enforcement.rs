@@ -7,6 +7,9 @@
 //! | `shaper` | Parley's | none: each machine enforces the policy's limits for machines |
 //! | `eyeq` | EyeQ's, with its interface meter above the root limiters | none |
 //! | `parley` | Parley's | on every machine |
+//! | `levels` | none | none: the policy's latency levels alone |
+//!
+//! Latency levels are in force under `shaper` and `parley`, too: regulators at hosts, and strict priorities at ports.
 //!
 //! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
 //! Table 1). These marks are the shapers' only signal of congestion in the network.
@@ -16,30 +19,83 @@
 
 use crate::brokers::{Brokers, Exchange, ServiceIndices};
 use crate::ids::HostId;
+use crate::levels::{LevelBounds, LevelParts};
 use crate::observer::Observer;
 use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
+use weir_latency::calculus::Routes;
+use weir_latency::levels::{Bounds, LevelBound, LevelNetwork, Sizes};
 use weir_network::Graph;
+use weir_network::graph::Discipline;
 use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_shaping::ShaperConfig;
+use weir_shaping::{MachinePlan, ShaperConfig};
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
-/// The network with the marks that an enforcement needs.
-pub(crate) fn marked(graph: &Graph, enforcement: Enforcement) -> Cow<'_, Graph> {
-    if enforcement == Enforcement::None {
+/// The network with the marks and the priorities that an enforcement needs.
+pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
+    let Some(governed) = governed else { return Cow::Borrowed(graph) };
+    let (marks, levels) = (governed.enforcement.shapes(), has_levels(governed) && governed.levels.priorities);
+    if !marks && !levels {
         return Cow::Borrowed(graph);
     }
     let mut graph = graph.clone();
     let downs = graph.hosts.iter_mut().map(|host| &mut host.down);
     let cables = graph.cables.iter_mut().flat_map(|cable| [&mut cable.a_to_b, &mut cable.b_to_a]);
     for link in downs.chain(cables) {
-        link.queue.mark = link.queue.mark.or(Some(MARK));
+        if marks {
+            link.queue.mark = link.queue.mark.or(Some(MARK));
+        }
+        if levels && link.queue.discipline == Discipline::Fifo {
+            link.queue.discipline = Discipline::StrictPriority;
+        }
     }
     Cow::Owned(graph)
+}
+
+/// Whether the policy's latency levels are in force.
+fn has_levels(governed: &Governed) -> bool {
+    let enforced = matches!(governed.enforcement, Enforcement::Levels | Enforcement::Shaper | Enforcement::Parley);
+    enforced && governed.policy.levels().is_some()
+}
+
+/// Puts the latency levels of a scenario's policy in force, with their bounds on its network. Hosts hold a frame for up
+/// to `jitter`.
+pub(crate) fn set_levels<O: Observer>(governed: &Governed, graph: &Arc<Graph>, jitter: SimTime, world: &mut World<O>) {
+    if !has_levels(governed) {
+        return;
+    }
+    let policy = &governed.policy;
+    let graph = Arc::new(Graph { jitter: jitter.duration() + Duration::from_nanos(1), ..(**graph).clone() });
+    let network = LevelNetwork::on(policy, graph);
+    let bounds = match (network.routes(), Bounds::of(policy, &network, Sizes::Frames)) {
+        (Ok(routes), Ok(bounds)) => level_bounds(routes, &bounds, world),
+        _ => LevelBounds::default(),
+    };
+    let plan = |machine: u32| Arc::new(MachinePlan::new(policy, MachineId(machine)));
+    let plans: Vec<Arc<MachinePlan>> = (0..world.host_count() as u32).map(plan).collect();
+    let switches = &governed.levels;
+    let parts = LevelParts { regulators: switches.regulators, priorities: switches.priorities };
+    let without: Vec<HostId> = switches.disobedient.iter().map(|machine| HostId(machine.0)).collect();
+    world.set_levels(&plans, parts, &without, bounds);
+}
+
+/// The bounds of all ports, from those of their classes.
+fn level_bounds<O: Observer>(routes: &Routes, bounds: &Bounds, world: &World<O>) -> LevelBounds {
+    let count = bounds.levels.len();
+    let path = |level: &LevelBound| level.path.map_or(SimTime::NEVER, SimTime::from);
+    let mut backlogs = vec![u64::MAX; world.ports().len() * count];
+    for (link, class) in &routes.class_of {
+        let port = world.port_of(*link);
+        for (level, bound) in bounds.network.ports[*class].iter().enumerate() {
+            let bytes = bound.map_or(u64::MAX, |bound| bound.backlog.get());
+            backlogs[port.index() * count + level] = bytes;
+        }
+    }
+    LevelBounds { paths: bounds.levels.iter().map(path).collect(), backlogs }
 }
 
 /// The enforcement of a run's policy.
@@ -71,7 +127,7 @@ impl<'a> Enforcer<'a> {
     fn set_shapers<O: Observer>(&self, world: &mut World<O>) {
         let settings = &self.governed.shaper;
         let mut config = match self.governed.enforcement {
-            Enforcement::None => return,
+            Enforcement::None | Enforcement::Levels => return,
             Enforcement::EyeQ => ShaperConfig::eyeq(&self.policy, settings.interval, settings.burst),
             Enforcement::Shaper | Enforcement::Parley => {
                 ShaperConfig::parley(&self.policy, settings.interval, settings.burst)

@@ -243,6 +243,9 @@ impl<O: Observer> World<O> {
             self.counters.marked += 1;
         }
         self.observer.accepted(self.now, port, size);
+        if !owned && self.levels.is_on() {
+            self.levels.joined(port, priority, joined + u64::from(size));
+        }
         if idle && !owned {
             self.queues[index].sends(priority);
             if watched {
@@ -344,6 +347,9 @@ impl<O: Observer> World<O> {
 
     /// Takes a packet out of the world without delivering it.
     pub(crate) fn lose(&mut self, id: PacketId) {
+        if self.levels.is_on() {
+            self.levels.lost(id);
+        }
         let packet = self.packets.remove(id);
         self.extensions.remove(packet.extension);
         if packet.is_of_flow() {

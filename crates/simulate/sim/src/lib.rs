@@ -14,6 +14,7 @@
 //! | `agents` | port agents; their decisions are [`weir_transport::agents`]'s |
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
+//! | `levels` | latency levels at the hosts: regulators, worst delays and queues |
 //! | [`observer`], [`checkers`] | observation of a run |
 //! | `enforcement`, [`brokers`], [`headers`] | enforcement of a policy, its control plane, its packet headers |
 //! | [`mod@run`], `samples` | a scenario from start to result |
@@ -34,6 +35,7 @@ pub mod headers;
 pub mod host;
 pub mod ideal;
 pub mod ids;
+mod levels;
 pub mod observer;
 pub mod packet;
 mod pages;
@@ -53,6 +55,7 @@ pub use checkers::Checkers;
 pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
 pub use ids::{FlowId, HostId, MeterId, PacketId, PortId, ServiceIndex, SlotId, SwitchId};
+pub use levels::{LevelBounds, LevelParts, LevelReading};
 pub use observer::{Observer, Silent};
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
 pub use shaper::{Policed, ShaperReading};

@@ -29,6 +29,7 @@ use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{PortId, ServiceIndex};
+use crate::levels::LevelReading;
 use crate::observer::{Observer, Silent};
 use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
@@ -40,7 +41,7 @@ use std::ops::ControlFlow;
 use weir_datapath::ClassifierError;
 use weir_policy::Policy;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
-use weir_scenario::{Change, Enforcement, NetworkEvent, RunResult, Scenario, Traffic};
+use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
 use weir_units::{Duration, SimTime};
 use weir_workload::Spec;
 
@@ -145,7 +146,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let indices = governed.map(|governed| ServiceIndices::new(&governed.policy));
         let services = indices.as_ref().map_or(0, ServiceIndices::count);
         let graph = scenario.graph();
-        let marked = enforcement::marked(graph, scenario.enforcement());
+        let marked = enforcement::marked(graph, governed);
         let mut world = World::from_graph(&marked, services, rng.random(), observer);
         let (mut enforcer, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(indices)) = (governed, &indices) {
@@ -156,13 +157,14 @@ impl<'a, O: Observer> Run<'a, O> {
             // Noise of a frame keeps flows from falling into step, as it is in the lab.
             let jitter = frame_time(&world, frame).max(graph.jitter.into());
             world.set_jitter(jitter, rng.random());
+            enforcement::set_levels(governed, graph, jitter, &mut world);
         } else {
             world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());
         }
         world.set_host_queues(scenario.hosts());
         let source = |traffic: &Traffic| source(traffic, indices.as_ref());
-        let shaped = scenario.enforcement() != Enforcement::None;
+        let shaped = scenario.enforcement().shapes();
         let sources = Sources::new(scenario.flow_groups().iter().map(source).collect(), rng.random(), headers);
         let links = LinkSampler::new(scenario, &world);
         let events = scenario.events().iter();
@@ -385,6 +387,7 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
         ("packets_consumed", counters.consumed),
     ];
     named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
+    let levels: Vec<(String, u64)> = (1..).zip(world.level_readings()).flat_map(level_counters).collect();
     if brokers != Exchange::default() {
         named.extend([
             ("broker_datagrams_sent", brokers.sent),
@@ -394,5 +397,22 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
             ("broker_datagrams_unreceived", brokers.unreceived),
         ]);
     }
-    named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).collect()
+}
+
+/// The measured worst case of a level, and its bounds.
+fn level_counters((number, reading): (usize, LevelReading)) -> Vec<(String, u64)> {
+    let nanos = |time: SimTime| time.picos().div_ceil(1_000);
+    let named = [
+        ("frames", reading.frames),
+        ("worst_ns", nanos(reading.worst)),
+        ("bound_ns", if reading.bound == SimTime::NEVER { u64::MAX } else { nanos(reading.bound) }),
+        ("late", reading.late),
+        ("backlog_bytes", reading.backlog),
+        ("overfull", reading.overfull),
+        ("longest_wait_ns", nanos(reading.longest_wait)),
+        ("dropped", reading.dropped),
+        ("oversize", reading.oversize),
+    ];
+    named.map(|(name, value)| (format!("level_{number}_{name}"), value)).to_vec()
 }

@@ -55,6 +55,8 @@ impl<O: Observer> World<O> {
         self.observer.sent(self.now, id, size);
         if self.hosts[host.index()].limited == 0 {
             self.enter_interface(host, id);
+        } else if self.levels.is_on() {
+            self.enter_level(host, id);
         } else if self.shaping.on {
             self.shape(host, id);
         } else {
@@ -87,6 +89,9 @@ impl<O: Observer> World<O> {
 
     /// The event of a service queue's timer.
     pub(crate) fn release_due(&mut self, host: HostId, service: ServiceIndex) {
+        if service.index() >= self.service_count {
+            return self.level_due(host, service);
+        }
         match self.services[host.index() * self.service_count + service.index()].release.fire(self.now) {
             Fired::Stale => {}
             Fired::Again(at) => self.events.push(at, Event::Release(host, service)),

@@ -34,6 +34,7 @@ use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
 use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{FlowId, HostId, MeterId, PortId, ServiceIndex, SwitchId};
+use crate::levels::Levels;
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
 use crate::pages;
@@ -112,6 +113,7 @@ pub struct World<O> {
     pub(crate) flows: Vec<Flow>,
     pub(crate) free_flows: Vec<FlowId>,
     pub(crate) shaping: Shaping,
+    pub(crate) levels: Levels,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per service.

@@ -8,6 +8,7 @@ mod disciplines;
 mod enforcement;
 mod engine;
 mod hosts;
+mod levels;
 mod policer;
 mod queueing;
 mod random_policies;

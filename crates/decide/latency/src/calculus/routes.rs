@@ -72,6 +72,8 @@ pub struct Routes {
     pub ports: Vec<PortClass>,
     /// The traffic that reaches them.
     pub arrivals: Vec<Arrival>,
+    /// Every port that traffic reaches, with the index of its class.
+    pub class_of: Vec<(LinkRef, usize)>,
 }
 
 /// Traffic from a port may return to it by way of others: no bound is known then.
@@ -120,6 +122,8 @@ struct Ports<'a> {
     /// By switch: links to other switches, `2 · cable` from `a` to `b` and one more from `b` to `a`, and their ends.
     out: Vec<Vec<(usize, usize)>>,
     groups: Vec<Group>,
+    /// By host.
+    group_of: Vec<usize>,
     /// By switch.
     groups_at: Vec<Vec<usize>>,
     /// Switches with hosts that send, with the groups of these hosts and the paths from there.
@@ -146,6 +150,7 @@ impl<'a> Ports<'a> {
         }
         let mut groups: Vec<Group> = Vec::new();
         let mut groups_at = vec![Vec::new(); graph.switches.len()];
+        let mut group_of = Vec::with_capacity(graph.hosts.len());
         for ((host, &senders), id) in graph.hosts.iter().zip(senders).zip((0..).map(MachineId)) {
             let at: &mut Vec<usize> = &mut groups_at[host.switch];
             let same = |&group: &usize| {
@@ -153,14 +158,18 @@ impl<'a> Ports<'a> {
                 (&of.up, &of.down, groups[group].senders) == (&host.up, &host.down, senders)
             };
             match at.iter().copied().find(same) {
-                Some(group) => groups[group].hosts += 1,
+                Some(group) => {
+                    group_of.push(group);
+                    groups[group].hosts += 1;
+                }
                 None => {
+                    group_of.push(groups.len());
                     at.push(groups.len());
                     groups.push(Group { switch: host.switch, first: id, hosts: 1, senders });
                 }
             }
         }
-        let mut ports = Self { graph, out, groups, groups_at, sources: Vec::new() };
+        let mut ports = Self { graph, out, groups, group_of, groups_at, sources: Vec::new() };
         let senders = |at: &Vec<usize>| -> Vec<usize> {
             at.iter().copied().filter(|group| ports.groups[*group].senders != 0).collect()
         };
@@ -432,10 +441,10 @@ impl<'a, 'b> Extraction<'a, 'b> {
 
     /// Puts the classes that traffic reaches in order.
     fn finish(self) -> Result<Routes, Cycle> {
-        let Self { classes, mut arrivals, .. } = self;
+        let (classes, arrivals) = (&self.classes, &self.arrivals);
         let reached = |class: &PortClass| !class.inputs.is_empty();
         let mut before: Vec<Vec<usize>> = Vec::with_capacity(classes.len());
-        for class in &classes {
+        for class in classes {
             let ports = class.inputs.iter().flat_map(|(arrival, _)| &arrivals[*arrival].via).map(|(port, _)| *port);
             let mut ports: Vec<usize> = ports.collect();
             ports.sort_unstable();
@@ -458,10 +467,22 @@ impl<'a, 'b> Extraction<'a, 'b> {
             };
             return Err(Cycle { at: classes[stuck].example });
         }
+        let class_of = self.class_of(&place);
+        let Self { classes, mut arrivals, .. } = self;
         arrivals.iter_mut().flat_map(|arrival| &mut arrival.via).for_each(|(port, _)| *port = place[*port]);
         let mut classes: Vec<Option<PortClass>> = classes.into_iter().map(Some).collect();
         let ports = order.into_iter().filter_map(|class| classes[class].take()).collect();
-        Ok(Routes { ports, arrivals })
+        Ok(Routes { ports, arrivals, class_of })
+    }
+
+    /// Every port with the index of its class in `place`.
+    fn class_of(&self, place: &[usize]) -> Vec<(LinkRef, usize)> {
+        let fabric = (0..self.colours.fabric.len()).map(|link| (Ports::link(link), self.colours.fabric[link]));
+        let hosts = (0..).map(MachineId).zip(&self.ports.group_of).flat_map(|(host, &group)| {
+            [(LinkRef::Up(host), self.colours.up[group]), (LinkRef::Down(host), self.colours.down[group])]
+        });
+        let class = |(link, colour): (LinkRef, u64)| (link, place[self.class_of[&colour]]);
+        hosts.chain(fabric).map(class).filter(|(_, class)| *class != usize::MAX).collect()
     }
 }
 

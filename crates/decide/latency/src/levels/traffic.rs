@@ -52,6 +52,11 @@ pub struct LevelNetwork {
 impl LevelNetwork {
     /// The network of a policy with services on levels.
     pub fn new(policy: &Policy) -> Self {
+        Self::on(policy, policy.graph())
+    }
+
+    /// The same on another network, whose hosts are the policy's machines.
+    pub fn on(policy: &Policy, graph: Arc<Graph>) -> Self {
         let machines = policy.network().machines().len() as u32;
         let mut sets: Vec<Option<MachineSet>> = Vec::new();
         let mut services = Vec::new();
@@ -73,7 +78,6 @@ impl LevelNetwork {
             sets.iter().enumerate().filter(|(_, set)| within(set)).fold(0, |mask, (index, _)| mask | 1 << index)
         };
         let masks: Vec<SenderMask> = (0..machines).map(mask).collect();
-        let graph = policy.graph();
         let mut routes = Routes::new(&graph, &masks);
         if let (Ok(routes), Wiring::Racks(_)) = (&mut routes, policy.wiring()) {
             // The buffers of a network of racks are those that it states, for plans; others are the simulator's.

@@ -1,11 +1,11 @@
 //! The keys of `enforcement:`, `shaper:` and `brokers:`.
 
-use super::{SIZE, SWITCH_NAME, TIME};
+use super::{HOST_OR_LIST, SIZE, SWITCH_KEYWORDS, SWITCH_NAME, TIME};
 use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Key, Record, Shape};
 use weir_units::Duration;
 
-pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley"];
+pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley", "levels"];
 pub(crate) const STALE_KEYWORDS: &[&str] = &["keep", "forget"];
 pub(crate) const RULE_KEYWORDS: &[&str] = &["ceilings", "published"];
 /// The shortest period of brokers: a datagram's round trip through a rack is shorter.
@@ -14,7 +14,7 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 static ENFORCEMENT: Scalar = Scalar::Checked {
     what: "a kind of enforcement",
     check: check_enforcement,
-    pattern: "^(none|shaper|eyeq|parley)$",
+    pattern: "^(none|shaper|eyeq|parley|levels)$",
     example: "parley",
 };
 
@@ -34,8 +34,32 @@ pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
     Shape::Scalar(&ENFORCEMENT),
     "The enforcement of the policy. `none`: none, to see the transport alone. `shaper`: machine shapers, which \
      enforce the policy's limits for machines. `eyeq`: machine shapers with EyeQ's constants. `parley` (the default): \
-     machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric.",
+     machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric. `levels`: the \
+     policy's latency levels alone, which `shaper` and `parley` have, too.",
     "enforcement: parley",
+);
+
+static SWITCH: Scalar = Scalar::Words { what: "a switch", words: SWITCH_KEYWORDS };
+static LEVELS: Record = Record {
+    id: "level-parts",
+    what: "the parts of latency levels",
+    doc: "The parts of the enforcement of latency levels, for comparisons.",
+    keys: &[
+        Key::optional("regulators", Shape::Scalar(&SWITCH), "Hosts limit levels; `on`.", "regulators: off"),
+        Key::optional("priorities", Shape::Scalar(&SWITCH), "Ports serve levels first; `on`.", "priorities: off"),
+        Key::optional(
+            "without-agent",
+            HOST_OR_LIST,
+            "Hosts without an agent: nothing limits what they send, and its class is the `priority` of the traffic.",
+            "without-agent: [m3]",
+        ),
+    ],
+};
+pub(super) const LEVELS_KEY: Key = Key::optional(
+    "levels",
+    Shape::Record(&LEVELS),
+    "The parts of the enforcement of the policy's latency levels.",
+    "levels: { regulators: off }",
 );
 
 static SHAPER: Record = Record {

@@ -149,6 +149,7 @@ pub static UNDER_POLICY: Record = Record {
             "machines: { \"m[1-8]\": \"h[0-7]\" }",
         ),
         enforcement::ENFORCEMENT_KEY,
+        enforcement::LEVELS_KEY,
         enforcement::SHAPER_KEY,
         enforcement::BROKERS_KEY,
         Key::optional(

@@ -6,10 +6,12 @@
 use super::names::Names;
 use super::{Files, Reader};
 use crate::governed::{
-    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, PolicyChange, ShaperSettings,
-    Stale,
+    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, LevelSwitches, PolicyChange,
+    ShaperSettings, Stale,
 };
-use crate::language::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, SERVICE_EVENT, STALE_KEYWORDS};
+use crate::language::{
+    ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, SERVICE_EVENT, STALE_KEYWORDS, SWITCH_KEYWORDS,
+};
 use std::sync::Arc;
 use weir_alloc::has_fabric_limits;
 use weir_document::{Field, Node, quote, scalar};
@@ -26,8 +28,21 @@ impl<F: Files> Reader<'_, F> {
             Some(0) => Enforcement::None,
             Some(1) => Enforcement::Shaper,
             Some(2) => Enforcement::EyeQ,
+            Some(4) => Enforcement::Levels,
             _ => Enforcement::Parley,
         }
+    }
+
+    /// Reads `levels:`; `None` only if something was reported.
+    pub(super) fn level_switches(&mut self, node: Option<&Node>, names: &Names<'_>) -> Option<LevelSwitches> {
+        let mut switches = LevelSwitches::default();
+        let Some(node) = node else { return Some(switches) };
+        let part = |key: &str| node.field(key, |text| scalar::word(text, "", SWITCH_KEYWORDS)).value() != Some(1);
+        (switches.regulators, switches.priorities) = (part("regulators"), part("priorities"));
+        if let Some(node) = node.get("without-agent") {
+            switches.disobedient = self.hosts(node, names)?;
+        }
+        Some(switches)
     }
 
     pub(super) fn shaper_settings(&mut self, node: Option<&Node>) -> ShaperSettings {

@@ -203,6 +203,7 @@ impl<F: Files> Reader<'_, F> {
         let measurement = Measurement { every: measure.every, links: watched };
         let enforcement = self.enforcement(root);
         let shaper = self.shaper_settings(root.get("shaper"));
+        let levels = self.level_switches(root.get("levels"), names)?;
         let brokers = self.broker_settings(root.get("brokers"), names);
         let events = self.control_events(root.get("events"), names, &policy, duration);
         let changed = events.iter().filter_map(|event| match &event.change {
@@ -215,6 +216,7 @@ impl<F: Files> Reader<'_, F> {
             policy,
             policy_path: path,
             enforcement,
+            levels,
             shaper,
             brokers,
             events,

@@ -9,6 +9,7 @@ use crate::model::Measure;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_document::{Field, Key, Node, Span, quote, scalar};
+use weir_latency::levels::admit;
 use weir_network::names::NameRange;
 use weir_network::topology::{Links, Size, racks_size};
 use weir_network::{Graph, Network, Wiring};
@@ -26,7 +27,13 @@ impl<F: Files> Reader<'_, F> {
         match self.files.policy(&path) {
             Ok((policy, notes)) => {
                 self.notes.extend(notes);
-                Some((Arc::new(policy), path))
+                match admit(&policy) {
+                    Ok(admitted) => Some((Arc::new(admitted.map_or(policy, |admitted| admitted.policy)), path)),
+                    Err(errors) => {
+                        self.others.push(errors);
+                        None
+                    }
+                }
             }
             Err(errors) => {
                 self.others.push(errors);

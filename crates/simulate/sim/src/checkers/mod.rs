@@ -9,6 +9,7 @@
 //! | [`SharedBuffers`] | shared buffers equal the sum of their ports; sizes and thresholds hold |
 //! | [`Destinations`] | each packet that waits for a destination's limiter continues once, in order |
 //! | [`Limits`] | services stay within limit and burst, receivers advertise rates within bounds |
+//! | `levels` | no frame of a bounded latency level is later than its bound, no queue above its bound |
 //! | [`Acknowledgements`] | receivers acknowledge sent bytes only, and withdraw nothing |
 //!
 //! Checkers do not read the engine's tables: they compute the same facts from the observed events,
@@ -146,6 +147,7 @@ pub fn check(world: &World<Checkers>) {
         }
     }
     checkers.destinations.check(world.waiting_for_destinations());
+    world.levels.check();
     for (id, buffer) in (0..).zip(&world.shared) {
         checkers.shared_buffers.check(id, buffer.used());
     }

@@ -76,13 +76,15 @@ pub(crate) struct Queue {
     on_wire: u8,
     /// The switch's shared buffer, an index into the world's table.
     pub(crate) shared: Option<u32>,
+    /// Frames of so many classes precede all others, the lowest class first: latency levels at a host's interface.
+    first: Option<(u8, Box<StrictPriority>)>,
 }
 
 impl Queue {
     /// An empty queue in the given order.
     pub(crate) fn new(order: Order) -> Self {
         let classes = matches!(order, Order::StrictPriority(_) | Order::DeficitRoundRobin(_));
-        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), on_wire: 0, shared: None }
+        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), on_wire: 0, shared: None, first: None }
     }
 
     /// An empty queue of a discipline.
@@ -132,6 +134,11 @@ impl Queue {
         if let Some(held) = &mut self.held {
             held[priority] += size;
         }
+        if let Some((classes, first)) = &mut self.first
+            && priority < usize::from(*classes)
+        {
+            return first.push(packets, priority, id);
+        }
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
             Order::RoundRobin(order) => order.push(packets, service, id),
@@ -145,6 +152,12 @@ impl Queue {
     /// Takes the frame that leaves next.
     #[inline]
     pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
+        if let Some((_, first)) = &mut self.first
+            && let Some(id) = first.pop(packets)
+        {
+            self.taken_out(packets, id);
+            return Some(id);
+        }
         let id = match &mut self.order {
             Order::Fifo(list) => list.pop(packets),
             Order::RoundRobin(order) => order.pop(packets),
@@ -185,7 +198,13 @@ impl Queue {
     /// The next frame, if it is known without a choice.
     #[inline]
     pub(crate) fn first(&self) -> PacketId {
-        if let Order::Fifo(list) = &self.order { list.head } else { PacketId::NONE }
+        if let (Order::Fifo(list), None) = (&self.order, &self.first) { list.head } else { PacketId::NONE }
+    }
+
+    /// Serves the frames of the first `classes` classes before all others. The queue must be empty.
+    pub(crate) fn serve_first(&mut self, classes: u8) {
+        debug_assert!(self.is_empty(), "hosts are configured before the run");
+        self.first = Some((classes, Box::default()));
     }
 
     /// Divides a host's interface among its services by these shares. Other disciplines, which a

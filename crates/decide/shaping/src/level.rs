@@ -1,0 +1,45 @@
+//! [`LevelLimits`]: the limits of a latency level at a machine that may send on it.
+//!
+//! Worked example: 40 machines of 10 Gb/s, one level of factor 1, frames of 1538 B, a load of a half: a bucket of 1538 B
+//! that fills at 125 Mb/s.
+
+use weir_policy::{EpochForm, Level, Policy};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+
+/// The limits of a latency level at a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelLimits {
+    /// ρ: the rate of the token bucket; the mean rate of windows.
+    pub rate: Bandwidth,
+    /// Bytes of the bucket, or of a window: `fP`.
+    pub burst: Bytes,
+    /// T: the length of a window; `None` for a token bucket.
+    pub epoch: Option<Duration>,
+    /// P: the largest frame on the wire.
+    pub packet: Bytes,
+    /// Bytes of each frame on the wire beside the frame.
+    pub framing: Bytes,
+    /// The DSCP value of its traffic.
+    pub dscp: u8,
+}
+
+impl LevelLimits {
+    /// The limits of a policy's levels at a machine, the most urgent first; `None` for levels on which it sends nothing.
+    pub fn of_machine(policy: &Policy, machine: MachineId) -> Vec<Option<Self>> {
+        let Some(levels) = policy.levels() else { return Vec::new() };
+        let settings = levels.settings();
+        let of = |index: usize| {
+            let rates = levels.get(Level::from_index(index));
+            let sends = rates.senders.as_ref().is_none_or(|senders| senders.contains(machine));
+            sends.then(|| Self {
+                rate: rates.rate,
+                burst: settings.quota(rates.factor),
+                epoch: (settings.epoch == EpochForm::Windowed).then(|| levels.epoch()),
+                packet: settings.packet,
+                framing: settings.framing,
+                dscp: rates.dscp,
+            })
+        };
+        (0..levels.all().len()).map(of).collect()
+    }
+}
