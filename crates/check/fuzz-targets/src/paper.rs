@@ -9,7 +9,7 @@ use weir_experiment::{
     Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Value, Window, compute,
     outcomes,
 };
-use weir_scenario::{Enforcement, Scenario};
+use weir_scenario::Scenario;
 
 /// Scenarios, policies and demands that a paper may name.
 static SHELF: LazyLock<&Path> = LazyLock::new(|| Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shelf")));
@@ -122,10 +122,7 @@ fn counted(experiment: &Experiment, run: usize, of: &Counted) {
             policies.each_ref().map(|policy| policy.network().machines().get(machine.index()).map(|m| m.name()));
         assert!(names[0].is_some() && names[0] == names[1], "a machine is another one in the full setting: {names:?}");
     }
-    assert!(
-        !meters || both.iter().all(|scenario| scenario.enforcement() != Enforcement::None),
-        "meters without shapers"
-    );
+    assert!(!meters || both.iter().all(|scenario| scenario.enforcement().shapes()), "meters without shapers");
 }
 
 fn link(experiment: &Experiment, run: usize, name: &str) {

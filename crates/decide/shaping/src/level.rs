@@ -1,7 +1,7 @@
 //! [`LevelLimits`]: the limits of a latency level at a machine that may send on it.
 //!
-//! Worked example: 40 machines of 10 Gb/s, one level of factor 1, frames of 1538 B, a load of a half: a bucket of 1538 B
-//! that fills at 125 Mb/s.
+//! Worked example: 40 machines of 10 Gb/s, one level of factor 1, frames of 1538 B, a load of a half: a bucket of
+//! 1538 B that fills at 125 Mb/s.
 
 use weir_policy::{EpochForm, Level, Policy};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId};
@@ -24,7 +24,8 @@ pub struct LevelLimits {
 }
 
 impl LevelLimits {
-    /// The limits of a policy's levels at a machine, the most urgent first; `None` for levels on which it sends nothing.
+    /// The limits of a policy's levels at a machine, the most urgent first; `None` for levels on which it sends
+    /// nothing.
     pub fn of_machine(policy: &Policy, machine: MachineId) -> Vec<Option<Self>> {
         let Some(levels) = policy.levels() else { return Vec::new() };
         let settings = levels.settings();

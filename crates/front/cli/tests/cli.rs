@@ -72,15 +72,37 @@ fn the_fabric_and_many_machines() {
 fn keys_without_enforcement_are_noted() {
     let directory = directory();
     let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
-                  web: { match: [ { port: 80, protocol: tcp } ], level: guaranteed }\n";
+                  web: { match: [ { port: 80, protocol: tcp } ] }\ntenants: { red: { vms: 1, bandwidth: 1Mb/s } }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let checked = run(&["check", &policy]);
-    assert!(checked.status.success() && text(&checked.stdout).contains("`level` is read but not enforced"));
+    assert!(checked.status.success() && text(&checked.stdout).contains("`tenants` is read but not enforced"));
     let demands = file(directory.path(), "demands.csv", "m1,web,tx,unlimited\n");
     let allocated = run(&["allocate", &policy, "--demands", &demands, "--json"]);
     assert!(text(&allocated.stderr).starts_with("note: "), "{}", text(&allocated.stderr));
     let json: Value = serde_json::from_slice(&allocated.stdout).expect("only JSON on standard output");
     assert_eq!(json["allocations"][0]["demand_bps"], Value::Null);
+}
+
+/// The levels that the planner chooses, as a check shows them; written into the file, they are the same.
+#[test]
+fn latency_levels() {
+    const POLICY: &str = "scenarios/qjump-plan.policy.yaml";
+    insta::assert_snapshot!("check_levels", shown(&["check", POLICY]));
+    insta::assert_snapshot!("plan_levels", shown(&["plan", POLICY]));
+    let directory = directory();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+    let text_of = std::fs::read_to_string(Path::new(root).join(POLICY)).expect("the policy");
+    let policy = file(directory.path(), "policy.yaml", &text_of);
+    let json = |arguments: &[&str]| -> Value {
+        let output = run(arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let chosen = json(&["plan", &policy, "--json", "--write=levels"]);
+    let written = json(&["check", &policy, "--json"]);
+    assert_eq!(chosen["levels"]["levels"], written["levels"]["levels"]);
+    assert_eq!((&chosen["levels"]["chosen"], &written["levels"]["chosen"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!(std::fs::read_to_string(&policy).expect("the policy").matches("auto").count(), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::unit;
 use weir_document::quote;
 use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Choice, Key, List, Map, Record, Shape};
+use weir_policy::language::MAX_LEVELS;
 use weir_units::Duration;
 
 /// Bytes of a file.
@@ -409,6 +410,64 @@ static FABRIC_REPORTS: Record = Record {
     ],
 };
 
+pub(crate) const LEVEL_KEYWORDS: &[&str] = &["worst", "bound", "tightness", "late", "overfull"];
+static LEVEL: Record = Record {
+    id: "level",
+    what: "a measurement of a latency level",
+    doc: "The frames of a latency level in a run: the longest time from a host's regulator to the receiver, its bound, \
+          the first as a part of the second, or the number of frames that were late or found a queue above its bound.",
+    keys: &[
+        RUN_KEY,
+        Key::required(
+            "level",
+            Shape::Scalar(&Scalar::Integer { what: "a level", min: 1, max: MAX_LEVELS as i128 }),
+            "The level, 1 the most urgent.",
+            "level: 1",
+        ),
+        Key::required(
+            "of",
+            Shape::Scalar(&Scalar::Words { what: "a measurement of a level", words: LEVEL_KEYWORDS }),
+            "`worst`, `bound`, `tightness`, `late` or `overfull`.",
+            "of: worst",
+        ),
+    ],
+};
+pub(crate) const EPOCH_KEYWORDS: &[&str] = &["epoch", "rate"];
+static NETWORK_EPOCH: Record = Record {
+    id: "network-epoch",
+    what: "an epoch of a latency level",
+    doc: "The time in which each of some hosts sends so many frames over the slowest link, divided by a level's \
+          factor: its time for a frame; or the rate of a host on the level.",
+    keys: &[
+        Key::required(
+            "hosts",
+            Shape::Scalar(&Scalar::Integer { what: "a number of hosts", min: 1, max: 1_000_000 }),
+            "The number of hosts.",
+            "hosts: 144",
+        ),
+        Key::required("packet", Shape::Scalar(&SIZE), "The size of a frame.", "packet: 9kB"),
+        CAPACITY_KEY,
+        Key::required(
+            "factor",
+            Shape::Scalar(&Scalar::Integer { what: "a factor", min: 1, max: 1_000_000 }),
+            "The throughput factor of the level.",
+            "factor: 1",
+        ),
+        Key::required(
+            "frames",
+            Shape::Scalar(&Scalar::Integer { what: "a number of frames", min: 1, max: 2 }),
+            "Frames of each host in an epoch: 2 in the slides, 1 in the authors' settings.",
+            "frames: 2",
+        ),
+        Key::required(
+            "of",
+            Shape::Scalar(&Scalar::Words { what: "`epoch` or `rate`", words: EPOCH_KEYWORDS }),
+            "`epoch` or `rate`.",
+            "of: rate",
+        ),
+    ],
+};
+
 static MEASURES: &[&Record] = &[
     &BANDWIDTH,
     &METER_RATE,
@@ -427,6 +486,8 @@ static MEASURES: &[&Record] = &[
     &REPORT_SIZE,
     &RACK_REPORTS,
     &FABRIC_REPORTS,
+    &LEVEL,
+    &NETWORK_EPOCH,
 ];
 /// The measure of a value.
 pub static MEASURE: Choice = Choice {

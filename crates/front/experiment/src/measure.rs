@@ -7,7 +7,7 @@
 //! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten
 //! samples that end at 11 to 20 s.
 
-use crate::model::{Counted, Measure, Run, Setting, Window};
+use crate::model::{Counted, LevelQuantity, Measure, Run, Setting, Window};
 use weir_results::record::rate;
 use weir_results::summary::percentile_of;
 use weir_results::{MeterSample, Results, jain};
@@ -85,7 +85,24 @@ impl RunData<'_> {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
                 percentile_of(&queues, 0, *percentile).map(Reading::exact)
             }
+            Measure::Level { level, of, .. } => self.level(*level, *of).map(Reading::exact),
             _ => None,
+        }
+    }
+
+    /// A quantity of a latency level, from the run's counters.
+    fn level(&self, level: u32, of: LevelQuantity) -> Option<f64> {
+        let counter = |name: &str| {
+            let value = self.results?.counters.get(&format!("level_{level}_{name}"))?;
+            Some(*value as f64)
+        };
+        let seconds = |name: &str| Some(counter(name)? / 1e9);
+        match of {
+            LevelQuantity::Worst => seconds("worst_ns"),
+            LevelQuantity::Bound => seconds("bound_ns"),
+            LevelQuantity::Tightness => Some(counter("worst_ns")? / counter("bound_ns")?),
+            LevelQuantity::Late => counter("late"),
+            LevelQuantity::Overfull => counter("overfull"),
         }
     }
 

@@ -244,6 +244,30 @@ pub enum Measure {
         /// The part of the run.
         window: PerSetting<Window>,
     },
+    /// A measurement of a latency level.
+    Level {
+        /// The run.
+        run: usize,
+        /// The number of the level, from 1 on.
+        level: u32,
+        /// The measured quantity.
+        of: LevelQuantity,
+    },
+    /// The time for a frame of a latency level at a host, or its rate.
+    NetworkEpoch {
+        /// The number of hosts.
+        hosts: u32,
+        /// The size of a frame.
+        packet: Bytes,
+        /// The rate of the slowest link.
+        capacity: Bandwidth,
+        /// The factor of the level.
+        factor: u32,
+        /// Frames of each host in an epoch: 1 or 2.
+        frames: u32,
+        /// Whether the rate is wanted, and not the time.
+        rate: bool,
+    },
     /// The allocation of a policy for demands.
     Allocation {
         /// The policy.
@@ -364,13 +388,16 @@ impl Measure {
             | Self::PolicyShare { .. }
             | Self::PolicyCapacity { .. }
             | Self::RackReports { .. }
-            | Self::FabricReports { .. } => Dimension::Rate,
+            | Self::FabricReports { .. }
+            | Self::NetworkEpoch { rate: true, .. } => Dimension::Rate,
+            Self::Level { of, .. } => of.dimension(),
             Self::CompletionTime { .. }
             | Self::Settling { .. }
             | Self::Bound { .. }
             | Self::Mm1 { .. }
             | Self::Mm1Queue { .. }
-            | Self::SharingTime { .. } => Dimension::Time,
+            | Self::SharingTime { .. }
+            | Self::NetworkEpoch { rate: false, .. } => Dimension::Time,
             Self::Fairness { .. } => Dimension::Number,
             Self::Queue { .. } | Self::Burst { .. } => Dimension::Packets,
             Self::ReportSize { .. } => Dimension::Size,
@@ -384,13 +411,42 @@ impl Measure {
             | Self::CompletionTime { run, .. }
             | Self::Fairness { run, .. }
             | Self::Queue { run, .. }
-            | Self::Settling { run, .. } => Some(*run),
+            | Self::Settling { run, .. }
+            | Self::Level { run, .. } => Some(*run),
             _ => None,
         }
     }
     /// Whether it differs from one computer to the next.
     pub fn is_wall_clock(&self) -> bool {
         matches!(self, Self::SharingTime { .. })
+    }
+}
+
+/// A quantity of a latency level in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LevelQuantity {
+    /// The longest delay of a frame.
+    Worst,
+    /// Its bound.
+    Bound,
+    /// The first as a part of the second.
+    Tightness,
+    /// Frames that arrived after their bound.
+    Late,
+    /// Frames that found a queue above its bound.
+    Overfull,
+}
+
+impl LevelQuantity {
+    /// In the order of the keywords.
+    pub(crate) const ALL: [Self; 5] = [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull];
+
+    fn dimension(self) -> Dimension {
+        match self {
+            Self::Worst | Self::Bound => Dimension::Time,
+            Self::Tightness => Dimension::Number,
+            Self::Late | Self::Overfull => Dimension::Packets,
+        }
     }
 }
 

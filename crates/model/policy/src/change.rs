@@ -121,6 +121,11 @@ impl Policy {
         Problems::new(&self.written.source)
     }
 
+    /// A remark at a path of keys in this policy's file.
+    pub fn note(&self, path: &[&str], cause: &str, hint: &str) -> Diagnostic {
+        Diagnostic::note(&self.written.source, self.span_of(path), cause, hint)
+    }
+
     /// The position of the value at a path of keys in the file; of the last key on the way that is there. The start of
     /// the file if the path begins with none.
     pub fn span_of(&self, path: &[&str]) -> Span {

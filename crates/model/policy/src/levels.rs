@@ -9,11 +9,12 @@
 //! | token bucket ([`EpochForm::Regulated`]) | `Σ nᵢfᵢP / (load · R)` | `fP` | `fP/T` |
 //! | window that begins with its first packet ([`EpochForm::Windowed`]) | `2nP/R + ε` | `2fP − p` | `fP/T` |
 //!
-//! `p` is the smallest frame: a window that begins with one leaves nearly `fP` for its end. With frames of `P` alone the
-//! burst is `(2f − 1)P`. `P` is the largest frame on the wire, `f` the factor of the level, `n` the machines that may send on it, `R` the
-//! rate of the slowest link, and ε the time that switches need. With token buckets the levels fill `load` of a port at
-//! most, if all machines send to one; with windows the first level fills half of it, and a level is bounded as long as
-//! it and those above fill a port at most. T is rounded up to a nanosecond, ρ down to a bit per second.
+//! `p` is the smallest frame: a window that begins with one leaves nearly `fP` for its end. With frames of `P` alone
+//! the burst is `(2f − 1)P`. `P` is the largest frame on the wire, `f` the factor of the level, `n` the machines that
+//! may send on it, `R` the rate of the slowest link, and ε the time that switches need. With token buckets the levels
+//! fill `load` of a port at most, if all machines send to one; with windows the first level fills half of it, and a
+//! level is bounded as long as it and those above fill a port at most. T is rounded up to a nanosecond, ρ down to a
+//! bit per second.
 //!
 //! Worked example (the published settings): n = 144, P = 9 kB, R = 10 Gb/s: with windows T = 2.0736 ms and ρ = 34.72
 //! Mb/s at f = 1; with token buckets, one level and a load of 50 % the same.
@@ -139,8 +140,8 @@ impl LevelSettings {
     pub fn burst(&self, factor: u32) -> Bytes {
         match self.epoch {
             EpochForm::Regulated => self.quota(factor),
-            // The end of one window and the start of the next, less the packet that began the first one, an epoch before
-            // the next. It may be of the smallest size.
+            // The end of one window and the start of the next, less the packet that began the first one, an epoch
+            // before the next. It may be of the smallest size.
             EpochForm::Windowed => {
                 let first = (SMALLEST_FRAME + self.framing.get()).min(self.packet.get());
                 Bytes::new(self.quota(factor.saturating_mul(2)).get() - first)

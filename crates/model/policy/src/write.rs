@@ -91,8 +91,8 @@ fn edited(source: &Source, mut edits: Vec<Edit>) -> String {
 
 impl Policy {
     /// The text of this policy's file with values at paths of keys (`services.web.level`), and the resulting policy.
-    /// Every other byte stays as it is, as in [`Policy::write_cap`]. A path leads to a value, or to a key that is missing
-    /// in a mapping of the file or below a missing key of the file.
+    /// Every other byte stays as it is, as in [`Policy::write_cap`]. A path leads to a value, or to a key that is
+    /// missing in a mapping of the file or below a missing key of the file.
     ///
     /// # Errors
     /// The errors of the policy with these values; or a file whose layout does not allow them.

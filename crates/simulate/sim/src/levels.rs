@@ -168,8 +168,8 @@ impl Levels {
 }
 
 impl<O: Observer> World<O> {
-    /// Puts latency levels in force: `plans` by host, leaves in the order of service indices. `disobedient` hosts have no
-    /// agent. Call it before the first event.
+    /// Puts latency levels in force: `plans` by host, leaves in the order of service indices. `disobedient` hosts
+    /// have no agent. Call it before the first event.
     pub(crate) fn set_levels(
         &mut self,
         plans: &[Arc<MachinePlan>],

@@ -12,10 +12,10 @@ use weir_sim::{Options, simulate};
 /// host; frames of 1500 B, 10 Gb/s.
 fn star(senders: u32, levels: &str, rest: &str) -> BTreeMap<String, u64> {
     let policy = format!(
-        "weir: 1\nnetwork: {{ topology: star, hosts: {}, host-link: {{ rate: 10Gb/s, delay: 1us, queue: {{ buffer: 4MB }} \
-         }}, packets: {{ payload: 1434B, headers: 66B }} }}\nlevels: {{ factors: [1], framing: 0B{levels} }}\nservices:\n  \
-         urgent: {{ match: [ {{ port: 1 }} ], level: 1, machines: [\"h[0-{}]\"] }}\n  bulk: {{ match: [ {{ \
-         port: 2 }} ] }}\n",
+        "weir: 1\nnetwork: {{ topology: star, hosts: {}, host-link: {{ rate: 10Gb/s, delay: 1us, queue: {{ buffer: 4MB \
+         }} }}, packets: {{ payload: 1434B, headers: 66B }} }}\nlevels: {{ factors: [1], framing: 0B{levels} \
+         }}\nservices:\n  urgent: {{ match: [ {{ port: 1 }} ], level: 1, machines: [\"h[0-{}]\"] }}\n  bulk: {{ match: \
+         [ {{ port: 2 }} ] }}\n",
         senders + 1,
         senders - 1
     );
@@ -59,7 +59,8 @@ fn bound_breaks_if_a_host_does_not_obey() {
     assert!(of(&counters, "late") > 0 && of(&counters, "overfull") > 0, "{counters:?}");
 }
 
-/// Without priorities frames wait behind bulk; without regulators they are bounded by the load that they happen to have.
+/// Without priorities frames wait behind bulk; without regulators they are bounded by the load that they happen to
+/// have.
 #[test]
 fn one_part_alone_bounds_nothing() {
     let both = star(12, "", "");

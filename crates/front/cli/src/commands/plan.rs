@@ -248,8 +248,8 @@ fn plan_levels(
         if let Some(chosen) = &admitted.chosen {
             let (level, rate, needed) = chosen.least;
             let generous = format!(
-                "\nchosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the {} \
-                 that a host needs\n",
+                "\nchosen: the fewest levels, then the largest rate for what hosts need: level {level} has {} of the \
+                 {} that a host needs\n",
                 text::rate(rate),
                 text::rate(needed)
             );

@@ -4,6 +4,7 @@
 //! | module | computes |
 //! |---|---|
 //! | `shares` | allocations, and the shares of a policy |
+//! | `levels` | the epoch and the rate of a latency level |
 //! | `queue` | a simulated M/M/1 queue |
 //! | `reports` | the reports of rack brokers |
 //! | `sharing` | the time of sharing |
@@ -11,6 +12,7 @@
 //! Worked example: Parley section 4: congestion control that takes 10 ms to converge at 100 Mb/s
 //! admits 125,000 bytes, which are 83.3 packets of 1500 bytes.
 
+mod levels;
 mod queue;
 mod reports;
 mod shares;
@@ -65,7 +67,11 @@ pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Re
         Measure::ReportSize { services } => reports::size_of_rows(*services)? as f64,
         Measure::RackReports { services, machines, period } => reports::rate(*services, *machines, *period)?,
         Measure::FabricReports { services, racks, period } => reports::fabric_rate(*services, *racks, *period)?,
+        Measure::NetworkEpoch { hosts, packet, capacity, factor, frames, rate } => {
+            levels::epoch(*hosts, *packet, *capacity, *factor, *frames, *rate)
+        }
         Measure::Bandwidth { .. }
+        | Measure::Level { .. }
         | Measure::MeterRate { .. }
         | Measure::CompletionTime { .. }
         | Measure::Fairness { .. }

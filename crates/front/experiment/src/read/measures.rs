@@ -1,15 +1,17 @@
 //! `measure:` of a value: its references must exist.
 
 use super::{Reader, both, integer, text};
-use crate::language::{self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS};
-use crate::model::{Counted, Measure, PerSetting, Run, Setting, Share, Window};
+use crate::language::{
+    self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, EPOCH_KEYWORDS, LEVEL_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS,
+};
+use crate::model::{Counted, LevelQuantity, Measure, PerSetting, Run, Setting, Share, Window};
 use std::sync::Arc;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
 use weir_latency::{Burst, BurstBound};
 use weir_policy::{Demands, Policy};
 use weir_results::Percentile;
-use weir_scenario::{Enforcement, Scenario};
+use weir_scenario::Scenario;
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, MachineId, Quantile, ServiceId};
 
 /// Millionths of the whole in a hundredth of a per cent, which percentiles count in.
@@ -21,10 +23,11 @@ impl Reader<'_> {
     /// `None` only if something was reported.
     pub(super) fn measure(&mut self, node: &Node) -> Option<Measure> {
         match MEASURE.chosen(node)?.id {
-            kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "fairness" | "queue") => {
+            kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "fairness" | "queue" | "level") => {
                 let run = self.run_of(node)?;
                 self.measured_in(run, kind, node)
             }
+            "network-epoch" => network_epoch(node),
             "allocation" => self.allocation(node),
             "policy-share" => self.policy_share(node),
             "policy-capacity" => self.policy_capacity(node),
@@ -56,12 +59,28 @@ impl Reader<'_> {
                 Some(Measure::CompletionTime { run, group, percentile, window: window? })
             }
             "fairness" => self.fairness(run, node),
+            "level" => self.level(run, node),
             _ => {
                 let (link, window) = (self.link(node.get("link")?, run), self.window_of(node, &[run]));
                 let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);
                 Some(Measure::Queue { run, link: link?, percentile, packet, window: window? })
             }
         }
+    }
+
+    fn level(&mut self, run: usize, node: &Node) -> Option<Measure> {
+        let level = count(node, "level")?;
+        let has = |setting: Setting| {
+            let scenario = self.runs[run].scenario.get(setting);
+            let levels = scenario.governed().and_then(|governed| governed.policy.levels());
+            levels.map_or(0, |levels| levels.all().len()) >= level as usize
+        };
+        if !Setting::ALL.into_iter().all(has) {
+            let cause = format!("the policy of the run has no level {level}");
+            self.error(node.span, cause, "name a level of `levels.factors`");
+            return None;
+        }
+        Some(Measure::Level { run, level, of: LevelQuantity::ALL[word(node, "of", LEVEL_KEYWORDS)?] })
     }
 
     fn fairness(&mut self, run: usize, node: &Node) -> Option<Measure> {
@@ -244,7 +263,7 @@ impl Reader<'_> {
             return None;
         };
         let scenarios = &self.runs[run].scenario;
-        if Setting::ALL.iter().any(|setting| scenarios.get(*setting).enforcement() == Enforcement::None) {
+        if Setting::ALL.iter().any(|setting| !scenarios.get(*setting).enforcement().shapes()) {
             let hint = "measure a `service` at the uplink or a `group`, or give the run another `enforcement`";
             self.error(node.span, "this run has no machine shapers, so it has no meters", hint);
             return None;
@@ -396,6 +415,17 @@ impl Reader<'_> {
 }
 
 /// A measure of the brokers' sharing and reports.
+fn network_epoch(node: &Node) -> Option<Measure> {
+    Some(Measure::NetworkEpoch {
+        hosts: count(node, "hosts")?,
+        packet: size(node, "packet")?,
+        capacity: rate(node, "capacity")?,
+        factor: count(node, "factor")?,
+        frames: count(node, "frames")?,
+        rate: word(node, "of", EPOCH_KEYWORDS)? == 1,
+    })
+}
+
 fn brokers(kind: &str, node: &Node) -> Option<Measure> {
     let services = count(node, "services")?;
     Some(match kind {

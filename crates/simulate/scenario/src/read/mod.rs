@@ -287,6 +287,12 @@ fn simulator_only(
     if governed.enforcement == Enforcement::EyeQ {
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
     }
+    if governed.enforcement != Enforcement::None && policy.levels().is_some() {
+        return Some("its policy has latency levels, which agents do not enforce yet".to_owned());
+    }
+    if governed.enforcement == Enforcement::Levels {
+        return Some("agents have shapers, and `levels` has none".to_owned());
+    }
     if governed.enforcement == Enforcement::Parley && weir_alloc::has_fabric_limits(policy) {
         return Some("its policy limits the fabric, and the lab has no fabric broker".to_owned());
     }
