@@ -75,13 +75,13 @@ pub fn bounds(routes: &Routes, traffic: &NetworkTraffic) -> NetworkBound {
         }
         let of = |arrival: usize| arrivals[arrival].as_deref().unwrap_or_default();
         let mut found = port_of(routes, traffic, port, of);
-        for level in 0..levels {
+        for (level, found) in found.iter_mut().enumerate() {
             let senders = traffic.levels[level].senders;
             if port.inputs.iter().all(|(arrival, _)| routes.arrivals[*arrival].senders & senders == 0) {
-                found[level] = None;
+                *found = None;
                 continue;
             }
-            match found[level] {
+            match *found {
                 None => {
                     network.paths[level] = None;
                     network.unbounded_at[level].get_or_insert(at);
@@ -128,7 +128,7 @@ fn port_of<'a>(
         PortKind::Fabric | PortKind::Host => (&traffic.behind_port, Duration::ZERO),
     };
     let mut found = port_bounds(port.rate, &sums[..bounded], behind);
-    found.iter_mut().flatten().for_each(|bound| bound.delay = bound.delay + jitter);
+    found.iter_mut().flatten().for_each(|bound| bound.delay += jitter);
     found.resize(traffic.levels.len(), None);
     found
 }

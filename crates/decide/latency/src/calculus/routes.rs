@@ -179,7 +179,7 @@ impl<'a> Ports<'a> {
     }
 
     fn link(index: usize) -> LinkRef {
-        if index % 2 == 0 { LinkRef::Forward(index / 2) } else { LinkRef::Backward(index / 2) }
+        if index.is_multiple_of(2) { LinkRef::Forward(index / 2) } else { LinkRef::Backward(index / 2) }
     }
 
     fn paths(&self, from: usize) -> Paths {
