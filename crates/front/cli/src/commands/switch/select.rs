@@ -53,10 +53,17 @@ impl Needed {
     /// All that the policy needs of ports, and what its switches offer: the one place where keys of the language become
     /// needs of ports. The receive meters' law needs marks.
     pub(super) fn of(policy: &Policy) -> Self {
+        let levels = policy.levels().map_or(&[][..], |levels| levels.all());
+        // Levels on switches without strict queues were refused with the policy; queues that it does not state are the
+        // usual ones. Without levels nothing needs more than one queue.
+        let offer = match levels {
+            [] => Offer::PLAIN,
+            _ => policy.network().offer().unwrap_or(Offer::STRICT),
+        };
         Self {
             graph: policy.graph(),
-            needs: Needs::marks(MARK),
-            offer: Offer::PLAIN,
+            needs: Needs { levels: levels.iter().map(|level| vec![level.dscp]).collect(), ..Needs::marks(MARK) },
+            offer,
             buffers: matches!(policy.wiring(), Wiring::Racks(_)).then(|| policy.network().port_buffers()),
         }
     }
