@@ -103,6 +103,8 @@ impl RunData<'_> {
             LevelQuantity::Tightness => Some(counter("worst_ns")? / counter("bound_ns")?),
             LevelQuantity::Late => counter("late"),
             LevelQuantity::Overfull => counter("overfull"),
+            LevelQuantity::Median => seconds("median_ns"),
+            LevelQuantity::P99 => seconds("p99_ns"),
         }
     }
 

@@ -435,15 +435,20 @@ pub enum LevelQuantity {
     Late,
     /// Frames that found a queue above its bound.
     Overfull,
+    /// The median of the delays.
+    Median,
+    /// Their 99th percentile.
+    P99,
 }
 
 impl LevelQuantity {
     /// In the order of the keywords.
-    pub(crate) const ALL: [Self; 5] = [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull, Self::Median, Self::P99];
 
     fn dimension(self) -> Dimension {
         match self {
-            Self::Worst | Self::Bound => Dimension::Time,
+            Self::Worst | Self::Bound | Self::Median | Self::P99 => Dimension::Time,
             Self::Tightness => Dimension::Number,
             Self::Late | Self::Overfull => Dimension::Packets,
         }

@@ -53,14 +53,18 @@ pub struct LevelBounds {
     pub backlogs: Vec<u64>,
 }
 
-/// The measured worst case of a level.
+/// The measured delays of a level's frames, from their release by a regulator to their arrival, and its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LevelReading {
     /// Frames that arrived.
     pub frames: u64,
-    /// The longest time from a frame's release by its regulator to its arrival.
+    /// The median of their delays.
+    pub median: SimTime,
+    /// The 99th percentile.
+    pub p99: SimTime,
+    /// The longest.
     pub worst: SimTime,
-    /// The bound of that time; [`SimTime::NEVER`] for an unbounded level.
+    /// The bound of delays; [`SimTime::NEVER`] for an unbounded level.
     pub bound: SimTime,
     /// Frames that arrived after their bound.
     pub late: u64,
@@ -100,7 +104,47 @@ pub(crate) struct Levels {
     /// By packet: its release by a regulator; [`SimTime::NEVER`] for others.
     released: Vec<SimTime>,
     readings: Vec<LevelReading>,
+    /// By level.
+    delays: Vec<Delays>,
     bounds: LevelBounds,
+}
+
+/// Parts of a doubling that delays are counted by: 32 parts differ by at most 3 %.
+const PARTS: u64 = 32;
+
+/// Delays by size, as HdrHistogram counts them: exact below [`PARTS`] nanoseconds, and in [`PARTS`] parts of each
+/// doubling above.
+#[derive(Debug, Default)]
+struct Delays {
+    counts: Vec<u64>,
+}
+
+impl Delays {
+    fn add(&mut self, delay: SimTime) {
+        let nanos = delay.picos() / 1_000;
+        let doublings = u64::from((nanos / PARTS).checked_ilog2().map_or(0, |log| log + 1));
+        let index = (doublings * PARTS + (nanos >> doublings.saturating_sub(1)) % PARTS) as usize;
+        if self.counts.len() <= index {
+            self.counts.resize(index + 1, 0);
+        }
+        self.counts[index] += 1;
+    }
+
+    /// The smallest delay that so many hundredths of all do not exceed, at most 3 % too large.
+    fn percentile(&self, hundredths: u64) -> SimTime {
+        let rank = (self.counts.iter().sum::<u64>() * hundredths).div_ceil(100);
+        let mut below = 0;
+        let index = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank.max(1)
+        });
+        let (doublings, part) = index.map_or((0, 0), |index| (index as u64 / PARTS, index as u64 % PARTS));
+        let nanos = match doublings {
+            0 => part,
+            _ => ((PARTS + part + 1) << (doublings - 1)) - 1,
+        };
+        SimTime::from_picos(nanos * 1_000)
+    }
 }
 
 impl Levels {
@@ -143,6 +187,7 @@ impl Levels {
         }
         let (delay, reading) = (now - at, &mut self.readings[level]);
         reading.frames += 1;
+        self.delays[level].add(delay);
         reading.worst = reading.worst.max(delay);
         reading.late += u64::from(delay > reading.bound);
     }
@@ -189,6 +234,7 @@ impl<O: Observer> World<O> {
         disobedient.iter().for_each(|host| levels.disobedient[host.index()] = true);
         let bound = |level| bounds.paths.get(level).copied().unwrap_or(SimTime::NEVER);
         levels.readings = (0..count).map(|level| LevelReading { bound: bound(level), ..Default::default() }).collect();
+        levels.delays = (0..count).map(|_| Delays::default()).collect();
         levels.bounds = bounds;
         levels.queues.clear();
         for (host, plan) in plans.iter().enumerate() {
@@ -216,6 +262,10 @@ impl<O: Observer> World<O> {
     /// The measured worst case of each level, the most urgent first.
     pub fn level_readings(&self) -> Vec<LevelReading> {
         let mut readings = self.levels.readings.clone();
+        for (reading, delays) in readings.iter_mut().zip(&self.levels.delays) {
+            reading.median = delays.percentile(50).min(reading.worst);
+            reading.p99 = delays.percentile(99).min(reading.worst);
+        }
         for (index, queue) in self.levels.queues.iter().enumerate() {
             let Some(queue) = queue else { continue };
             let (reading, raw) = (&mut readings[index % self.levels.count], queue.regulator.raw());
@@ -325,4 +375,27 @@ fn pop(list: &mut List, packets: &mut Arena) -> Option<PacketId> {
     let id = list.pop(packets);
     debug_assert!(id.is_some(), "a departure without its packet");
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_at_most_a_part_too_large() {
+        let mut delays = Delays::default();
+        for nanos in 1..=100_000u64 {
+            delays.add(SimTime::from_picos(nanos * 1_000));
+        }
+        for (hundredths, exact) in [(1, 1_000), (50, 50_000), (99, 99_000), (100, 100_000)] {
+            let nanos = delays.percentile(hundredths).picos() / 1_000;
+            assert!((exact..=exact + exact / 31).contains(&nanos), "{hundredths}: {nanos}");
+        }
+        let mut few = Delays::default();
+        for nanos in [3, 31] {
+            few.add(SimTime::from_picos(nanos * 1_000));
+        }
+        assert_eq!((few.percentile(50).picos(), few.percentile(100).picos()), (3_000, 31_000));
+        assert_eq!(Delays::default().percentile(99), SimTime::ZERO);
+    }
 }

@@ -405,8 +405,9 @@ fn level_counters((number, reading): (usize, LevelReading)) -> Vec<(String, u64)
     let nanos = |time: SimTime| time.picos().div_ceil(1_000);
     let named = [
         ("frames", reading.frames),
+        ("median_ns", nanos(reading.median)),
+        ("p99_ns", nanos(reading.p99)),
         ("worst_ns", nanos(reading.worst)),
-        ("bound_ns", if reading.bound == SimTime::NEVER { u64::MAX } else { nanos(reading.bound) }),
         ("late", reading.late),
         ("backlog_bytes", reading.backlog),
         ("overfull", reading.overfull),
@@ -414,5 +415,6 @@ fn level_counters((number, reading): (usize, LevelReading)) -> Vec<(String, u64)
         ("dropped", reading.dropped),
         ("oversize", reading.oversize),
     ];
-    named.map(|(name, value)| (format!("level_{number}_{name}"), value)).to_vec()
+    let bound = (reading.bound != SimTime::NEVER).then(|| ("bound_ns", nanos(reading.bound)));
+    named.into_iter().chain(bound).map(|(name, value)| (format!("level_{number}_{name}"), value)).collect()
 }

@@ -66,6 +66,9 @@ static HOSTS: Scalar = Scalar::Checked {
     pattern: names::RANGE_PATTERN,
     example: "r1",
 };
+static POLICY_SETTING: Scalar = Scalar::Text { what: "a path and a value" };
+static POLICY_SETTINGS: List =
+    List { what: "a list of changes of the policy", item: Shape::Scalar(&POLICY_SETTING), min: 1 };
 static HOST_LIST: List = List { what: "a list of racks and machines", item: Shape::Scalar(&HOSTS), min: 1 };
 const HOST_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(&HOST_LIST)]);
 static SWITCH_NAME: Scalar =
@@ -132,6 +135,12 @@ pub static UNDER_POLICY: Record = Record {
             Shape::Scalar(&PATH),
             "The policy file, relative to this file.",
             "policy: parley-fig14.policy.yaml",
+        ),
+        Key::optional(
+            "policy-set",
+            Shape::List(&POLICY_SETTINGS),
+            "Changes of the policy's values before the run: paths and values, as in events.",
+            "policy-set: [ \"levels.factors=[2]\" ]",
         ),
         SEED_KEY,
         Key::required("duration", Shape::Scalar(&TIME), "The duration of the traffic.", "duration: 60s"),

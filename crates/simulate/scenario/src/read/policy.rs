@@ -27,8 +27,11 @@ impl<F: Files> Reader<'_, F> {
         match self.files.policy(&path) {
             Ok((policy, notes)) => {
                 self.notes.extend(notes);
-                match admit(&policy) {
-                    Ok(admitted) => Some((Arc::new(admitted.map_or(policy, |admitted| admitted.policy)), path)),
+                let mut settings = root.get("policy-set").map_or(&[][..], Node::items).iter().filter_map(Node::scalar);
+                let set = settings.try_fold(policy, |policy, setting| policy.with(setting));
+                let admitted = set.and_then(|policy| admit(&policy).map(|admitted| (policy, admitted)));
+                match admitted.map(|(policy, admitted)| admitted.map_or(policy, |admitted| admitted.policy)) {
+                    Ok(policy) => Some((Arc::new(policy), path)),
                     Err(errors) => {
                         self.others.push(errors);
                         None

@@ -27,6 +27,7 @@ pub(super) fn print(results: &Results, ui: &mut Ui) -> Result<(), CommandError> 
                 print_flows(results, &statistics, ui)?;
                 ui.print("\n")?;
             }
+            levels_table(results, ui)?;
             services_counters(results, ui)
         }
         None => print_network(results, ui),
@@ -124,6 +125,34 @@ pub(in crate::commands) fn print_lab(results: &Results, ui: &mut Ui) -> Result<(
         ))?,
     }
     Ok(())
+}
+
+/// The frames of each latency level: the longest delay beside its bound, and the largest queue.
+fn levels_table(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
+    let counter = |level: usize, name: &str| results.counters.get(&format!("level_{level}_{name}")).copied();
+    if counter(1, "frames").is_none() {
+        return Ok(());
+    }
+    heading("Latency levels, from the hosts' regulators to the receivers", ui)?;
+    let columns = [">level", ">frames", ">longest", ">bound", ">late", ">largest queue", ">overfull", ">longest wait"];
+    let mut table = Table::new(&columns);
+    for level in (1..).take_while(|level| counter(*level, "frames").is_some()) {
+        let count = |name: &str| counter(level, name).unwrap_or_default();
+        let time =
+            |name: &str| counter(level, name).map_or("unbounded".to_owned(), |nanos| text::time(nanos as f64 / 1e9));
+        table.row([
+            level.to_string(),
+            count("frames").to_string(),
+            time("worst_ns"),
+            time("bound_ns"),
+            count("late").to_string(),
+            text::size(count("backlog_bytes")),
+            count("overfull").to_string(),
+            time("longest_wait_ns"),
+        ]);
+    }
+    ui.print_table(&table, 2)?;
+    Ok(ui.print("  late, overfull: frames that arrived after their bound, or found a queue above its bound\n\n")?)
 }
 
 fn services_counters(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
