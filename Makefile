@@ -123,9 +123,10 @@ pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, plann
 	./tools/plan-pictures.sh
 	./tools/dashboard-picture.sh
 
-bench:         ## Water-filling, the fabric broker's period, the simulator, packets on Linux (docs/performance.md)
+bench:         ## Water-filling, the fabric broker's period, levels, simulator, packets on Linux (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
+	$(CARGO) bench --locked -p weir-latency --bench levels
 	$(CARGO) bench --locked -p weir-sim --bench engine
 	$(CARGO) bench --locked -p weir-linux --bench cost
 	$(CARGO) bench --locked -p weir-linux --bench parts
