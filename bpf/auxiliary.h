@@ -7,6 +7,7 @@
 #ifndef WEIR_AUXILIARY_H
 #define WEIR_AUXILIARY_H
 
+#include "level.h"
 #include "limiter.h"
 #include "packet.h"
 #include "policer.h"
@@ -51,6 +52,14 @@ struct weir_police_step {
 	u32 segments;
 	u32 ect;
 	u32 reserved;
+};
+
+/* One buffer of weir_level_step (verdict.bpf.c) at its regulator, as the test writes it into the frame. */
+struct weir_level_step {
+	u64 now; /* ns */
+	u32 bytes;
+	u32 no_type; /* 0: a test run refuses a cut header of IP, which other words here could claim */
+	u64 frames;
 };
 
 #endif

@@ -26,6 +26,20 @@ static __always_inline int paces(const struct weir_config *config)
 	return weir_paces && config->paces;
 }
 
+/* Sets the packet's departure time, unless TCP pacing has set a later one. */
+static __always_inline void set_departure(struct __sk_buff *skb, u64 departure)
+{
+	/* Another type of timestamp is a time of arrival. */
+	u64 paced = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+
+	/*
+	 * The helper marks the timestamp as a departure time, but supports only IP. fq accepts an
+	 * unmarked timestamp.
+	 */
+	if (departure > paced && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
+		skb->tstamp = departure;
+}
+
 /*
  * The service of a packet. Not inlined, so that the verifier checks its 256 comparisons once and not once per path that
  * leads here.

@@ -41,6 +41,8 @@ WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
 WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
 WEIR_ARRAY(weir_heartbeat, u64, 1); /* ns: last heartbeat of the agent */
+WEIR_ARRAY(weir_service_levels, u32, WEIR_SERVICES_MAX + 1); /* from 1 on; 0: none */
+WEIR_ARRAY(weir_level_rules, struct weir_level_rules, WEIR_LEVELS_MAX);
 
 /* written by each CPU */
 WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
@@ -62,6 +64,7 @@ WEIR_ARRAY(weir_timers, struct weir_timer, 1);
 /* written for departing packets, under a lock */
 WEIR_ARRAY(weir_service_egresses, struct weir_service_egress, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_interface_egresses, struct weir_interface_egress, 1);
+WEIR_ARRAY(weir_level_states, struct weir_level_state, WEIR_LEVELS_MAX);
 
 /* written for ECN capability messages */
 WEIR_ARRAY(weir_ecn_epoch, u64, 1); /* senders added so far */

@@ -68,7 +68,7 @@
 #define WEIR_PEER_BURST 65536
 
 /*
- * Agents of other versions read `clsact`, which keeps its offset. The size of the structure may
+ * Agents of other versions read `clsact` and `gso_segments`, which keep their offsets. The size of the structure may
  * change: they read as many bytes as the map has (crates/host/linux/src/maps.rs).
  */
 struct weir_config {
@@ -93,6 +93,11 @@ struct weir_config {
 	u64 tick;             /* ns between two ticks of the meters, at least WEIR_TICK_MIN */
 	u64 timeout;          /* ns without a heartbeat of the agent after which the static policy applies */
 	u64 hardware;         /* the interface's hardware address, in the first six bytes */
+	u64 level_dscps;      /* one bit for each DSCP value of a level */
+	u32 levels;           /* number of latency levels */
+	u32 class_level;      /* the class of level 1, with its qdisc's handle; those of other levels follow. 0: none */
+	u32 gso_segments;     /* the interface's gso_max_segs before the agent lowered it; 0: not lowered */
+	u32 reserved;
 };
 
 struct weir_table {
@@ -244,6 +249,17 @@ struct weir_ecn_cache {
 /* A service's sending side with departure times. */
 struct weir_service_egress {
 	struct weir_sender sender;
+};
+
+/* Latency levels at most: the priorities of HTB and of most switches less those of control and of other traffic. */
+#define WEIR_LEVELS_MAX 6
+
+/* A latency level of this host (levels.h). Only packets write it. */
+struct weir_level_state {
+	struct weir_level level;
+	u64 remarked;              /* packets of no level with its DSCP value, which were re-marked to 0 */
+	struct bpf_spin_lock lock; /* of `level` */
+	u32 reserved;
 };
 
 /* The interface's sending side with departure times. */

@@ -172,20 +172,6 @@ static __always_inline u64 not_before_now(u64 departure)
 	return departure > now ? departure : now;
 }
 
-/* Sets the packet's departure time, unless TCP pacing has set a later one. */
-static __always_inline void set_departure(struct __sk_buff *skb, u64 departure)
-{
-	/* Another type of timestamp is a time of arrival. */
-	u64 paced = skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
-
-	/*
-	 * The helper marks the timestamp as a departure time, but supports only IP. fq accepts an
-	 * unmarked timestamp.
-	 */
-	if (departure > paced && bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
-		skb->tstamp = departure;
-}
-
 /*
  * Sets the packet's departure time. Returns 1 if the packet must be dropped, because its departure
  * is beyond the horizon. `destination` is the slot of `entry`. Not inlined: nested calls share 512

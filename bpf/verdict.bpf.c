@@ -7,6 +7,9 @@
  *                  and stores the departure time in weir_departed.
  *   weir_police_step  Reads a struct weir_police_step from its frame, applies it to the policer in
  *                  weir_policers as a tick and a packet do, and stores the verdict in weir_departed.
+ *   weir_level_step   Reads a struct weir_level_step from its frame, charges it to the regulator in
+ *                  weir_regulators by the rules in weir_regulator_rules, and stores the departure time in
+ *                  weir_departed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -51,6 +54,20 @@ struct {
 	__type(key, u32);
 	__type(value, struct weir_policer);
 } weir_policers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct weir_level);
+} weir_regulators SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct weir_level_rules);
+} weir_regulator_rules SEC(".maps");
 
 SEC("classifier")
 int weir_verdict(struct __sk_buff *skb)
@@ -101,6 +118,21 @@ int weir_police_step(struct __sk_buff *skb)
 	taken.stranger_bytes = step.passed;
 	weir_tick_policer(policer, step.now, step.limit, step.interval, 0, &taken);
 	*verdict = weir_police(policer, step.now, step.bytes, step.segments, step.ect);
+	return 0;
+}
+
+SEC("classifier")
+int weir_level_step(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct weir_level *level = bpf_map_lookup_elem(&weir_regulators, &key);
+	struct weir_level_rules *rules = bpf_map_lookup_elem(&weir_regulator_rules, &key);
+	u64 *departed = bpf_map_lookup_elem(&weir_departed, &key);
+	struct weir_level_step step WEIR_ALIGNED;
+
+	if (!level || !rules || !departed || weir_load(skb, 0, &step, sizeof(step)))
+		return 1;
+	*departed = weir_level_departure(level, rules, step.now, step.bytes, (u32)step.frames);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
  *   weir_egress   Classifies and counts the packet, encapsulates ECN towards receivers that send
  *                 feedback (ecn.h), and sets the departure time (skb->tstamp) or the HTB class
  *                 (skb->priority). Both are kernel metadata and not part of the packet. transmit.h
+ *                 Packets of a latency level pass its regulator instead. levels.h
  *   weir_ingress  Classifies and counts the packet, restores the ECN bits, marks or drops packets of
  *                 senders without Weir above a receive limit, and sends feedback when it is due.
  *                 receive.h
@@ -28,6 +29,7 @@
  * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority
  * selects the class).
  */
+#include "levels.h"
 #include "transmit.h"
 #include "receive.h"
 #include "tick.h"
@@ -39,7 +41,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct weir_config *config;
 	struct weir_reply *reply = reply_state();
 	struct destination destination = { .slot = WEIR_NO_DESTINATION };
-	u32 service, segments;
+	u32 service, segments, level;
 	u32 key = 0;
 	int origin = WEIR_ORIGIN_TENANT;
 
@@ -75,6 +77,10 @@ int weir_egress(struct __sk_buff *skb)
 	}
 	if (config->enforces && (packet.has & WEIR_HAS_IP))
 		note_neighbour(skb, config, &packet);
+	level = level_of(config, service);
+	if (level)
+		return send_on_level(skb, &packet, level, segments);
+	remark_claimed(skb, config, &packet, segments);
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {
@@ -125,8 +131,12 @@ int weir_ingress(struct __sk_buff *skb)
 		}
 		return verdict;
 	}
-	/* What the policer drops is no usage of the service. It has counters of its own. */
-	if (receive(skb, config, &packet, service, bytes, segments) == DROP)
+	/*
+	 * What the policer drops is no usage of the service. It has counters of its own. Levelled traffic
+	 * is received like unclassified traffic: its senders' levels limit it, and feedback would not.
+	 */
+	if (receive(skb, config, &packet, level_of(config, service) ? WEIR_UNCLASSIFIED : service, bytes, segments) ==
+	    DROP)
 		return DROP;
 	meter_packet(service, WEIR_RX, bytes, segments);
 	return NEXT;

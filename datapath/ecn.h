@@ -36,7 +36,7 @@
 #ifndef WEIR_ECN_H
 #define WEIR_ECN_H
 
-#include "types.h"
+#include "ip_header.h"
 
 #define WEIR_NOT_ECT 0
 #define WEIR_ECT1 1
@@ -58,22 +58,6 @@
 /* Results: whether the header has changed. */
 #define WEIR_ECN_UNCHANGED 0
 #define WEIR_ECN_CHANGED 1
-
-WEIR_INLINE void weir_put_be16(u8 *bytes, u16 value)
-{
-	bytes[0] = (u8)(value >> 8);
-	bytes[1] = (u8)value;
-}
-
-/* Returns the header checksum after a change of one 16-bit word (RFC 1624, equation 3). */
-WEIR_INLINE u16 weir_checksum_moved(u16 checksum, u16 before, u16 after)
-{
-	u32 sum = (u32)(u16)~checksum + (u16)~before + after;
-
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (u16)~sum;
-}
 
 /* Writes the ECN bits and the identification of an IPv4 header and updates its checksum. */
 WEIR_INLINE void weir_ipv4_set(u8 *header, u32 ecn, u16 identification)
@@ -123,20 +107,6 @@ WEIR_INLINE int weir_ecn_leave_ipv4(u8 header[WEIR_ECN_IPV4], u32 segments, int 
 	weir_ipv4_set(header, requests_feedback ? WEIR_ECT1 : WEIR_ECT0,
 		      (u16)(WEIR_ECN_MARKER << WEIR_ECN_MARKER_COUNT_BITS | count));
 	return WEIR_ECN_CHANGED;
-}
-
-/* Reads the version, traffic class and flow label of an IPv6 header. */
-WEIR_INLINE u32 weir_ipv6_word(const u8 *header)
-{
-	return (u32)header[0] << 24 | (u32)header[1] << 16 | (u32)header[2] << 8 | header[3];
-}
-
-WEIR_INLINE void weir_ipv6_set(u8 *header, u32 word)
-{
-	header[0] = (u8)(word >> 24);
-	header[1] = (u8)(word >> 16);
-	header[2] = (u8)(word >> 8);
-	header[3] = (u8)word;
 }
 
 /* Returns the upper five bits of the flow label. */

@@ -13,8 +13,8 @@
  *                 the authors' qdisc, except that it drops what does not fit.
  *
  * A frame counts with its framing on the wire. A buffer that is larger than the burst can never
- * conform: it leaves when all earlier debt is repaid, is charged in full, and is counted. So are frames
- * larger than `packet`, the P of the bounds.
+ * conform: it leaves when all earlier debt is repaid, is charged in full, and is counted, unless it is
+ * cut into frames behind the regulator. So are frames larger than `packet`, the P of the bounds.
  *
  * Worked example: 100 Mb/s, a burst of 3,000 B, frames of 1,500 B that are offered at 0 leave at 0, 0,
  * 120, 240 us. In windows of 240 us they leave at 0, 0, 240, 240 us.
@@ -39,6 +39,8 @@ struct weir_level_rules {
 	u32 packet;  /* bytes of the largest frame on the wire */
 	u32 framing; /* bytes of each frame on the wire beside the frame */
 	u32 queue;   /* most bytes that wait */
+	u32 dscp;    /* of the level's packets */
+	u32 cuts;    /* 1: buffers are cut into frames behind the regulator, and each waits by itself */
 };
 
 struct weir_level {
@@ -125,7 +127,7 @@ WEIR_INLINE u64 weir_level_departure(struct weir_level *level, const struct weir
 	level->last = departure;
 	level->sent += charge;
 	level->packets += frames;
-	if (charge > rules->burst || charge > (u64)rules->packet * frames)
+	if ((charge > rules->burst && !rules->cuts) || charge > (u64)rules->packet * frames)
 		level->oversize += 1;
 	if (departure - now > level->longest_wait)
 		level->longest_wait = departure - now;

@@ -30,7 +30,7 @@
 #define WEIR_PORT_QUEUES_H
 
 #include "limiter.h"
-#include "packet.h"
+#include "ip_header.h"
 
 #define WEIR_PORT_QUEUES 8
 #define WEIR_DSCPS 64
@@ -150,24 +150,7 @@ WEIR_INLINE int weir_port_arrive(struct weir_port_model *model, const struct wei
 /* The DSCP of a frame; 0 for frames without an IP header. VLAN tags may precede it. */
 WEIR_INLINE u32 weir_port_dscp(weir_frame *frame)
 {
-	u8 bytes[2] WEIR_ALIGNED;
-	u32 offset = 12, type = 0, tags;
-
-	for (tags = 0; tags <= WEIR_TAGS_MAX; tags++) {
-		if (weir_load(frame, offset, bytes, 2))
-			return 0;
-		type = weir_be16(bytes);
-		if (type != 0x8100 && type != 0x88a8)
-			break;
-		offset += 4;
-	}
-	if (weir_load(frame, offset + 2, bytes, 2))
-		return 0;
-	if (type == 0x0800)
-		return bytes[1] >> 2;
-	if (type == 0x86dd)
-		return (weir_be16(bytes) >> 6) & 0x3f;
-	return 0;
+	return weir_ip_header_of(frame).dscp;
 }
 
 #endif

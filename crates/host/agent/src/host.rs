@@ -33,9 +33,10 @@ use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::edt_shaper::EdtShaper;
-use weir_linux::htb::{HtbTree, MAJOR};
+use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
+use weir_linux::levels::HostLevels;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
@@ -43,9 +44,9 @@ use weir_linux::sent::Sent;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_linux::tc::{self, ForeignQdisc, Found};
-use weir_policy::{Policy, Sharing};
-use weir_shaping::{LeafPlan, MachinePlan, ShaperConfig};
-use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId};
+use weir_policy::{Levels, Policy, Sharing};
+use weir_shaping::{LeafPlan, LevelLimits, MachinePlan, ShaperConfig};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, ServiceId};
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
@@ -94,6 +95,11 @@ struct Plan {
     nic: Bandwidth,
     sharing: Sharing,
     backend: Backend,
+    /// By leaf: its shares of what levels leave of the interface.
+    machine_plan: MachinePlan,
+    levels: HostLevels,
+    /// The most segments of a super-packet; `None` for the interface's own limit.
+    segments: Option<u32>,
 }
 
 impl Plan {
@@ -101,9 +107,46 @@ impl Plan {
         let (classifier, leaves) = classes_of(host_context.policy, interface.name())?;
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
-        let nic = host_context.policy.machine_capacity(host_context.machine, Direction::Tx);
-        let sharing = host_context.policy.sharing();
-        Ok(Self { classifier, leaves, absent, sending: Sending::over(interface)?, nic, sharing, backend })
+        let (policy, machine) = (host_context.policy, host_context.machine);
+        if backend == Backend::Edt && policy.levels().is_some() {
+            return Err(HostError::LevelsWithEdt);
+        }
+        let nic = policy.machine_capacity(machine, Direction::Tx);
+        let capacities = PerDirection {
+            tx: beside_levels(policy, machine, nic, backend.shared(nic)),
+            rx: policy.machine_capacity(machine, Direction::Rx),
+        };
+        let machine_plan = MachinePlan::within(policy, machine, capacities);
+        let segments = policy.levels().and_then(|levels| levels.settings().segments);
+        let mut sending = Sending::over(interface)?;
+        if let Some(segments) = segments {
+            let most = Bytes::new(u64::from(segments) * sending.frame.get());
+            sending.segment = sending.segment.min(most);
+        }
+        let levels = host_levels(policy, &machine_plan);
+        let sharing = policy.sharing();
+        Ok(Self { classifier, leaves, absent, sending, nic, sharing, backend, machine_plan, levels, segments })
+    }
+}
+
+/// The bandwidth that services without a level share of an interface of this rate. While all are backlogged HTB sends
+/// each at its whole share, whatever its root class allows: levels, unclassified and control traffic would come on top
+/// and queue in the interface, before its frames of levels.
+fn beside_levels(policy: &Policy, machine: MachineId, nic: Bandwidth, shared: Bandwidth) -> Bandwidth {
+    if policy.levels().is_none() {
+        return shared;
+    }
+    let levels: Bandwidth = LevelLimits::of_machine(policy, machine).iter().flatten().map(|limits| limits.rate).sum();
+    let own = Bandwidth::from_bps(nic.bps().div_ceil(DEFAULT_SHARE) * 2);
+    shared.saturating_sub(levels).saturating_sub(own)
+}
+
+/// The latency levels of a policy at the machine of this plan.
+fn host_levels(policy: &Policy, plan: &MachinePlan) -> HostLevels {
+    let dscps = policy.levels().map(Levels::all).unwrap_or_default().iter().map(|level| level.dscp);
+    HostLevels {
+        levels: dscps.zip(plan.levels.iter().copied()).collect(),
+        of_service: plan.leaves.iter().map(|leaf| (leaf.service, leaf.level)).collect(),
     }
 }
 
@@ -183,7 +226,8 @@ impl Host {
         // A policy that the interface cannot carry is refused first.
         classes_of(host_context.policy, interface.name())?;
         let possible = shaper::probe();
-        let backend = shaper::choose(&possible, host_context.backend)?;
+        let needs_htb = host_context.policy.levels().map(|_| Backend::Htb);
+        let backend = shaper::choose(&possible, host_context.backend.or(needs_htb))?;
         let plan = Plan::new(host_context, &interface, backend)?;
         let first = possible.iter().take_while(|possible| possible.backend != backend);
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
@@ -200,7 +244,7 @@ impl Host {
         // If no agent was alive for the timeout, the kernel has put the static policy in force, and
         // brokers' limits are obsolete.
         let resumes = datapath.is_adopted() && !datapath.timer()?.fallback;
-        configure(&mut datapath, host_context, plan.sending)?;
+        configure(&mut datapath, host_context, &plan)?;
         if !resumes {
             lift(&mut datapath, &plan.leaves)?;
         }
@@ -255,7 +299,7 @@ impl Host {
     /// old policy can be put in force again.
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
-        configure(&mut self.datapath, host_context, plan.sending)?;
+        configure(&mut self.datapath, host_context, &plan)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         let counted = Counted::read(&self.datapath, &plan.leaves)?;
         let traffic = counted.traffic(&self.thread.read(counted.offered.clone())?, &rates, &self.traffic);
@@ -501,15 +545,13 @@ fn classes(backend: Backend) -> Classes {
     }
 }
 
-/// Slots, meters and feedback by the policy.
-fn configure(
-    datapath: &mut InterfaceDatapath,
-    host_context: &HostContext<'_>,
-    sending: Sending,
-) -> Result<(), HostError> {
+/// Slots, meters, feedback and levels by the policy.
+fn configure(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>, plan: &Plan) -> Result<(), HostError> {
     let policy = host_context.policy;
     datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
-    datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), sending)?;
+    datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), plan.sending)?;
+    datapath.set_levels(&plan.levels, classes(plan.backend))?;
+    datapath.limit_segments(plan.segments)?;
     let limits = host_context.static_limits().map(|(leaf, limits)| (leaf, limits.rx));
     Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)
 }
@@ -531,9 +573,7 @@ fn rates(
     plan: &Plan,
 ) -> Result<Vec<ServiceRate>, HostError> {
     let in_force = datapath.limits()?;
-    let (policy, machine, backend) = (host_context.policy, host_context.machine, plan.backend);
-    let rx = policy.machine_capacity(machine, Direction::Rx);
-    let machine_plan = MachinePlan::within(policy, machine, PerDirection { tx: backend.shared(plan.nic), rx });
+    let backend = plan.backend;
     let rate = |((leaf, limits), of): ((ServiceId, PerDirection<Bandwidth>), &LeafPlan)| {
         let share = of.shares.tx.share;
         let machine_max = share.max.min(plan.nic);
@@ -551,7 +591,7 @@ fn rates(
             weight: share.weight,
         })
     };
-    host_context.static_limits().zip(&machine_plan.leaves).map(rate).collect()
+    host_context.static_limits().zip(&plan.machine_plan.leaves).map(rate).collect()
 }
 
 /// The send limit of a service under a runtime limit: without one, that of the static policy.
@@ -585,7 +625,7 @@ fn shaper_of(
     let &Plan { nic, sharing, sending, .. } = plan;
     Ok(match backend {
         Backend::Htb => {
-            let htb = HtbShaper::install(interface, nic, rates, limited, sending, force);
+            let htb = HtbShaper::install(interface, nic, rates, limited, &plan.levels.limits(), sending, force);
             Box::new(htb.map_err(ShaperError::from)?)
         }
         Backend::Edt => Box::new(EdtShaper::install(interface, datapath, nic, sharing, rates, sending, force)?),

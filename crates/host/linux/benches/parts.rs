@@ -102,7 +102,7 @@ fn changes() {
         let rates = |max: u64| (0..count).map(|i| rate(i, max)).collect::<Vec<_>>();
         let install = || {
             let sending = Sending::over(&interface()).expect("offloads");
-            Box::new(HtbShaper::install(&interface(), NIC, &rates(100), &[], sending, false).expect("install"))
+            Box::new(HtbShaper::install(&interface(), NIC, &rates(100), &[], &[], sending, false).expect("install"))
         };
         let mut shaper = cable.a.run(install).expect("enter");
         #[expect(clippy::disallowed_methods, reason = "a measurement of real time")]

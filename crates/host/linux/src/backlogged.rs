@@ -45,7 +45,7 @@ fn by_classes(capacity: Bandwidth, leaves: &[LeafPlan]) -> Vec<Bandwidth> {
             static_limit: share.max.min(capacity),
             weight: share.weight,
         };
-        let class = Class::new(&classes(&rate, &[])[0], capacity, sending, lightest);
+        let class = Class::new(&classes(&rate, &[])[0], capacity, sending, lightest, 0);
         Child {
             min: Bandwidth::from_bps(class.rate() * 8),
             max: Bandwidth::from_bps(class.ceil() * 8),

@@ -13,7 +13,8 @@
 //!   divided by the number of classes that share the weight: excess bandwidth is divided by weight
 //!   only when every quantum holds a segment (sch_htb serves a class its quantum in turn, and
 //!   goes to the next parent when all children had theirs);
-//! - **priority** is that of all others, but for the class of control traffic, which precedes them;
+//! - **priority** is that of all others, but for the class of control traffic, which precedes them, and those of latency
+//!   levels, which precede both;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a
 //!   queue drops a buffer larger than itself, and the sender then stops. TCP keeps two buffers of
 //!   each connection in its host, however slow that is, so 64 connections find room where a buffer
@@ -26,6 +27,11 @@
 //! qdisc), so a class at a few Mb/s delays its neighbours' frames for long, and its queue is long. Where
 //! that matters (scaled-down labs), limit the segments: `Interface::set_offloads(false)`.
 //!
+//! A latency level's class sends what its regulator allows, σ at once and ρ from then on: rate and ceil are ρ, and the
+//! bursts are σ less the largest frame, since a frame may leave whenever the class is not in debt. Numbers are rounded
+//! down. A frame counts with its framing. The class holds a TBF that cuts super-packets into frames, each of which HTB
+//! charges and delays by itself.
+//!
 //! Worked example: min 3 Gb/s, max 10 Gb/s, weight 2 of 1, one frame of 1,514 B per buffer: rate 375,000,000 B/s,
 //! ceil 1,250,000,000 B/s, burst 375,000 B in 1 ms = 15,625 ticks, quantum 24,224 B, queue 25,000,000 B.
 //!
@@ -36,7 +42,8 @@ use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, attribute, read_u32, read_u64};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
-use weir_datapath::abi;
+use weir_datapath::{LEVEL_QUEUE, abi};
+use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
 
 /// The smallest rate that a service is given: a maximum of 100 kb/s over 40 machines. HTB's 60 s memory of
@@ -67,6 +74,16 @@ const TICK_NS: u128 = 64;
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+/// The rate of a TBF that cuts and does not limit, in bytes per second: the time of a frame of 64 KiB rounds to less
+/// than 4 ns, so that its bucket is never empty while HTB spaces the frames.
+const TBF_RATE: u64 = 1 << 44;
+/// Two VLAN tags (IEEE 802.1Q), by which a frame may exceed the interface's largest.
+const VLAN_TAGS: u32 = 8;
+/// The smallest Ethernet frame without its check sequence (IEEE 802.3).
+const SMALLEST_FRAME: u64 = 60;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -120,6 +137,10 @@ pub(crate) struct Class {
     pub(crate) queue: u32,
     /// Classes of a lower number go first.
     priority: u32,
+    /// Bytes of each buffer beside those that it has.
+    overhead: u16,
+    /// If it is that of a level: the largest frame that its queue lets pass uncut.
+    pub(crate) cut_above: Option<u32>,
 }
 
 /// The numbers of a class of a switch's port: those that its tree chooses, not a policy's shares.
@@ -148,6 +169,8 @@ impl From<PortClass> for Class {
             quantum: narrow(own.quantum),
             queue: narrow(own.queue),
             priority: own.priority,
+            overhead: 0,
+            cut_above: None,
         }
     }
 }
@@ -168,6 +191,8 @@ impl Class {
             quantum: word(32),
             queue: 0,
             priority: word(40),
+            overhead: parameters.get(2..4).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]])),
+            cut_above: None,
         })
     }
 
@@ -189,8 +214,30 @@ impl Class {
         self.priority
     }
 
-    /// `lightest` is the smallest weight among the classes that share.
-    pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, sending: Sending, lightest: Weight) -> Self {
+    /// The class of a latency level with this index, the most urgent first.
+    pub(crate) fn of_level(limits: &LevelLimits, index: usize, sending: Sending) -> Self {
+        let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        // HTB rounds the time of a frame down by less than 1 ns: each frame is given one more.
+        let frame = u128::from(SMALLEST_FRAME + limits.framing.get()) * 1_000_000_000;
+        let rate = limits.rate.bps() / 8;
+        let rate = u64::try_from(frame / (frame.div_ceil(u128::from(rate.max(1))) + 1)).unwrap_or(rate).min(rate);
+        let burst = ticks(limits.burst.saturating_sub(limits.packet), limits.rate);
+        Self {
+            rate: rate.max(1),
+            ceil: rate.max(1),
+            burst,
+            cburst: burst,
+            quantum: narrow(sending.segment.get()),
+            // The regulator drops before it is full.
+            queue: narrow(LEVEL_QUEUE.get() + sending.segment.get()),
+            priority: index as u32,
+            overhead: u16::try_from(limits.framing.get()).unwrap_or(u16::MAX),
+            cut_above: Some(narrow(sending.frame.get()).saturating_add(VLAN_TAGS)),
+        }
+    }
+
+    /// `lightest` is the smallest weight among the classes that share, `levels` the number of latency levels.
+    pub(crate) fn new(spec: &ClassSpec, nic: Bandwidth, sending: Sending, lightest: Weight, levels: usize) -> Self {
         let ceil = spec.max.min(nic).max(RATE_MIN);
         let rate = spec.min.min(ceil).max(RATE_MIN);
         let share = u64::from(spec.weight.thousandths()).div_ceil(u64::from(lightest.thousandths()).max(1));
@@ -209,7 +256,9 @@ impl Class {
             cburst: burst_ticks(ceil, sending),
             quantum: u32::try_from(quantum).unwrap_or(u32::MAX),
             queue: u32::try_from(queue).unwrap_or(u32::MAX),
-            priority: u32::from(spec.minor != CONTROL_MINOR),
+            priority: levels as u32 + u32::from(spec.minor != CONTROL_MINOR),
+            overhead: 0,
+            cut_above: None,
         }
     }
 
@@ -229,15 +278,21 @@ impl Class {
     fn parameters(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(44);
         for rate in [self.rate, self.ceil] {
-            // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate
-            bytes.extend([0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0]);
-            bytes.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
+            bytes.extend(rate_spec(rate, self.overhead));
         }
         for word in [self.burst, self.cburst, self.quantum, 0, self.priority] {
             bytes.extend(word.to_ne_bytes());
         }
         bytes
     }
+}
+
+/// struct tc_ratespec of a rate in bytes per second.
+fn rate_spec(rate: u64, overhead: u16) -> [u8; 12] {
+    let [low, high] = overhead.to_ne_bytes();
+    let [a, b, c, d] = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
+    // cell_log, linklayer, overhead, cell_align, mpu, rate
+    [0, TC_LINKLAYER_ETHERNET, low, high, 0, 0, 0, 0, a, b, c, d]
 }
 
 /// The least queue of a slow class, however long that takes to drain.
@@ -262,13 +317,25 @@ fn ticks(bytes: Bytes, rate: Bandwidth) -> u32 {
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
 
-/// The request that creates or changes the bfifo below a class.
-pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32) -> Message {
+/// The request that creates or changes the queue below a class: a bfifo of `limit` bytes; with `cut_above` a TBF, which
+/// cuts super-packets above that size into frames.
+pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32, cut_above: Option<u32>) -> Message {
     // A leaf's major is its class's minor: unique, since all classes are ours.
     let handle = (class & 0xffff) << 16;
-    Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, handle, class))
-        .text(TCA_KIND, "bfifo")
-        .attribute(TCA_OPTIONS, &limit.to_ne_bytes())
+    let message = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, handle, class));
+    let Some(frame) = cut_above else {
+        return message.text(TCA_KIND, "bfifo").attribute(TCA_OPTIONS, &limit.to_ne_bytes());
+    };
+    // struct tc_tbf_qopt: rate, no peak rate; queue, burst (TCA_TBF_BURST has it), the peak rate's mtu.
+    let mut parameters = [rate_spec(TBF_RATE, 0), [0; 12]].concat();
+    for word in [limit, 0, 0] {
+        parameters.extend(word.to_ne_bytes());
+    }
+    message.text(TCA_KIND, "tbf").nest(TCA_OPTIONS, |m| {
+        m.attribute(TCA_TBF_PARMS, &parameters)
+            .attribute(TCA_TBF_RATE64, &TBF_RATE.to_ne_bytes())
+            .attribute(TCA_TBF_BURST, &frame.to_ne_bytes())
+    })
 }
 
 #[cfg(test)]
@@ -290,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_worked_example() {
-        let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::UNLIMITED, 2000), NIC, PLAIN, Weight::ONE);
+        let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::UNLIMITED, 2000), NIC, PLAIN, Weight::ONE, 0);
         assert_eq!((class.rate, class.ceil), (375_000_000, 1_250_000_000));
         assert_eq!((class.burst, class.cburst), (15_625, 15_625));
         assert_eq!((class.quantum, class.queue), (24_224, 25_000_000));
@@ -299,21 +366,21 @@ mod tests {
     #[test]
     fn small_rates_have_small_bursts_and_queues_for_64_connections() {
         // 3 Mb/s: ten frames are 40 ms, and 128 half a second.
-        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE);
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 1000), NIC, PLAIN, Weight::ONE, 0);
         assert_eq!(class.rate, 312);
         assert_eq!(class.ceil, 375_000);
         assert_eq!(class.cburst, 15_140 * 8 * 1000 / 3 / 64);
         // 300 kb/s: 100 ms, where ten frames are 404.
-        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_bps(300_000), 1000), NIC, PLAIN, Weight::ONE);
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_bps(300_000), 1000), NIC, PLAIN, Weight::ONE, 0);
         assert_eq!(class.cburst, 100_000_000 / 64);
         assert_eq!(class.queue, 128 * 1514);
     }
 
     #[test]
     fn queue_and_quantum_fit_a_segment() {
-        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500));
+        let class = Class::new(&spec(Bandwidth::ZERO, Bandwidth::from_mbps(3), 500), NIC, OFFLOAD, weight(500), 0);
         assert_eq!((class.quantum, class.queue), (8 * 65_550, 128 * 1514));
-        let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1));
+        let heavy = Class::new(&spec(Bandwidth::ZERO, NIC, 1_000_000_000), NIC, OFFLOAD, weight(1), 0);
         assert_eq!(u64::from(heavy.quantum), 8 * 65_550 * 1024);
     }
 
@@ -321,14 +388,15 @@ mod tests {
     fn classes_sharing_a_weight_share_its_quantum() {
         let of = |parts| {
             let spec = ClassSpec { parts, ..spec(Bandwidth::ZERO, NIC, 1000) };
-            Class::new(&spec, NIC, PLAIN, Weight::ONE).quantum
+            Class::new(&spec, NIC, PLAIN, Weight::ONE, 0).quantum
         };
         assert_eq!([1, 2, 4, 8, 100].map(of), [8 * 1514, 4 * 1514, 2 * 1514, 1514, 1514]);
     }
 
     #[test]
     fn a_limit_below_the_guarantee_wins() {
-        let class = Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::from_gbps(1), 1000), NIC, PLAIN, Weight::ONE);
+        let class =
+            Class::new(&spec(Bandwidth::from_gbps(3), Bandwidth::from_gbps(1), 1000), NIC, PLAIN, Weight::ONE, 0);
         assert_eq!((class.rate, class.ceil), (125_000_000, 125_000_000));
     }
 
@@ -336,7 +404,7 @@ mod tests {
     fn classes_are_read_as_they_are_written() {
         for bps in [3_000_000, 10_000_000_000, 400_000_000_000] {
             let rate = Bandwidth::from_bps(bps);
-            let class = Class::new(&spec(rate, rate, 2000), rate, PLAIN, Weight::ONE);
+            let class = Class::new(&spec(rate, rate, 2000), rate, PLAIN, Weight::ONE, 0);
             let message = class.message(0, 1, 0, 0);
             let options = attribute(message.attributes(TCMSG), TCA_OPTIONS).expect("options");
             assert_eq!(Class::from_options(options), Some(Class { queue: 0, ..class }));
@@ -347,7 +415,7 @@ mod tests {
     #[test]
     fn rates_above_32_bits_saturate_there() {
         let nic = Bandwidth::from_gbps(100);
-        let class = Class::new(&spec(nic, nic, 1000), nic, PLAIN, Weight::ONE);
+        let class = Class::new(&spec(nic, nic, 1000), nic, PLAIN, Weight::ONE, 0);
         assert_eq!(class.parameters()[8..12], u32::MAX.to_ne_bytes());
         assert_eq!(class.rate, 12_500_000_000);
         assert_eq!(class.parameters().len(), 44);

@@ -19,11 +19,12 @@
 //! 7765: htb root, default 2
 //!   7765:1     rate = ceil = the interface
 //!     7765:2       unclassified: rate 1 % of the interface, ceil the interface
-//!     7765:3       control traffic: the same, before all others
+//!     7765:3       control traffic: the same, before all others but levels
+//!     7765:4       latency level 1, before all; 7765:5 level 2 ...; each leaf with a tbf
 //!     7765:10      the service of slot 0; 7765:11 of slot 1 ...
 //!       7765:1000    its packets to all destinations that have no class of their own
 //!       7765:3005    its packets to the destination of slot 5
-//!     7765:2000    its packets while no agent is alive          each leaf with a bfifo
+//!     7765:2000    its packets while no agent is alive          all other leaves with a bfifo
 //! ```
 //!
 //! On a NIC with several transmit queues the tree replaces `mq`: one lock for all queues.
@@ -35,6 +36,8 @@ use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
+use weir_datapath::abi::LEVELS_MAX;
+use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes, Weight};
 
 /// The major number of our qdisc: `we` in ASCII, unlikely to be chosen by accident.
@@ -45,6 +48,9 @@ const ROOT_MINOR: u16 = 1;
 pub const DEFAULT_MINOR: u16 = 2;
 /// The minor number of the class of control traffic: feedback and rack datagrams.
 pub const CONTROL_MINOR: u16 = 3;
+/// The minor number of the class of latency level 1; the other levels follow.
+pub const LEVEL_FIRST: u16 = 4;
+const _: () = assert!(LEVEL_FIRST as u32 + LEVELS_MAX <= FIRST_MINOR as u32);
 /// The guarantee of unclassified and of control traffic: the interface's rate divided by this, at
 /// least [`RATE_MIN`].
 ///
@@ -122,6 +128,8 @@ pub struct HtbTree {
     sending: Sending,
     found: Found,
     specs: BTreeMap<u16, ClassSpec>,
+    /// The limits of latency levels, the most urgent first; `None` for one on which this host sends nothing.
+    levels: Vec<Option<LevelLimits>>,
     /// The classes in the kernel; they differ from `specs` only inside [`HtbTree::set`].
     in_force: BTreeMap<u16, Class>,
     installed: bool,
@@ -130,7 +138,8 @@ pub struct HtbTree {
 }
 
 impl HtbTree {
-    /// Puts the tree on `interface` (of the calling thread's namespace), with a class for each spec.
+    /// Puts the tree on `interface` (of the calling thread's namespace), with a class for each spec and each latency
+    /// level, of which there are at most [`LEVELS_MAX`].
     ///
     /// A tree that a killed agent left is taken over as it is and brought to `specs`. A foreign
     /// qdisc is an error; with `force` it is replaced and not restored.
@@ -138,6 +147,7 @@ impl HtbTree {
         interface: &Interface,
         nic: Bandwidth,
         specs: &[ClassSpec],
+        levels: &[Option<LevelLimits>],
         sending: Sending,
         force: bool,
     ) -> Result<Self, HtbError> {
@@ -152,6 +162,7 @@ impl HtbTree {
             sending,
             found,
             specs: BTreeMap::new(),
+            levels: levels.to_vec(),
             in_force: BTreeMap::new(),
             installed: false,
             kept: false,
@@ -164,7 +175,9 @@ impl HtbTree {
         }
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
-            let kept = |minor: u16| minor < FIRST_MINOR || specs.iter().any(|spec| spec.minor == minor);
+            let level =
+                |minor: u16| levels.get(usize::from(minor.wrapping_sub(LEVEL_FIRST))).is_some_and(Option::is_some);
+            let kept = |minor| minor < LEVEL_FIRST || level(minor) || specs.iter().any(|spec| spec.minor == minor);
             orphans = tree.minors()?;
             orphans.retain(|minor| !kept(*minor));
             // Those that are nested have higher numbers, and go first.
@@ -179,7 +192,7 @@ impl HtbTree {
         tree.installed = true;
         let (leaf, parent, parts, weight) = (false, None, 1, Weight::ONE);
         let all = ClassSpec { minor: ROOT_MINOR, parent, leaf, parts, min: nic, max: nic, weight };
-        let root = Class::new(&all, nic, sending, Weight::ONE);
+        let root = Class::new(&all, nic, sending, Weight::ONE, levels.len());
         let mut batch = vec![root.message(libc::NLM_F_CREATE, tree.interface, tree.handle(ROOT_MINOR), HANDLE)];
         batch.extend(
             orphans
@@ -284,30 +297,37 @@ impl HtbTree {
         }
         let leaves = self.specs.values().filter(|spec| spec.leaf);
         let lightest = leaves.map(|spec| spec.weight).min().unwrap_or(Weight::ONE);
+        let (nic, sending, levels) = (self.nic, self.sending, self.levels.len());
+        let of_levels = self.levels.iter().enumerate().filter_map(|(index, limits)| {
+            let class = Class::of_level(limits.as_ref()?, index, sending);
+            Some((LEVEL_FIRST + index as u16, ROOT_MINOR, true, class))
+        });
+        // By number, so that what is nested comes after what it is nested in.
+        let of_specs = self.specs.iter().map(|(minor, spec)| {
+            let class = Class::new(spec, nic, sending, lightest, levels);
+            (*minor, spec.parent.unwrap_or(ROOT_MINOR), spec.leaf, class)
+        });
         let mut batch = Vec::new();
         let mut sent = Vec::new();
-        // By number, so that what is nested comes after what it is nested in.
-        for (minor, spec) in &self.specs {
-            let mut class = Class::new(spec, self.nic, self.sending, lightest);
-            let handle = self.handle(*minor);
-            let old = self.in_force.get(minor);
+        for (minor, parent, leaf, mut class) in of_levels.chain(of_specs) {
+            let handle = self.handle(minor);
+            let old = self.in_force.get(&minor);
             // A queue within a factor of two of its limit stays: resizing it with every change of rate would
             // double the cost of a change.
             let other = |old: &Class| class.queue > old.queue.saturating_mul(2) || class.queue < old.queue / 2;
-            let resize = spec.leaf && old.is_none_or(other);
+            let resize = leaf && old.is_none_or(|old| other(old) || old.cut_above != class.cut_above);
             if let (Some(old), false) = (old, resize) {
                 class.queue = old.queue;
             }
             if old == Some(&class) {
                 continue;
             }
-            let parent = self.handle(spec.parent.unwrap_or(ROOT_MINOR));
-            batch.push(class.message(libc::NLM_F_CREATE, self.interface, handle, parent));
+            batch.push(class.message(libc::NLM_F_CREATE, self.interface, handle, self.handle(parent)));
             if resize {
                 let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-                batch.push(queue_message(flags, self.interface, handle, class.queue));
+                batch.push(queue_message(flags, self.interface, handle, class.queue, class.cut_above));
             }
-            sent.push((*minor, class));
+            sent.push((minor, class));
         }
         self.socket.request("set classes", batch)?;
         self.in_force.extend(sent);

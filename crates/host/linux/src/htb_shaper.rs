@@ -18,10 +18,13 @@
 
 use crate::class::{ClassSpec, Sending};
 use crate::dropped::Dropped;
-use crate::htb::{ClassStatus, DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, OTHERS_FIRST, STATIC_FIRST};
+use crate::htb::{
+    ClassStatus, DESTINATION_FIRST, FIRST_MINOR, HtbError, HtbTree, LEVEL_FIRST, OTHERS_FIRST, STATIC_FIRST,
+};
 use crate::interface::Interface;
 use crate::shaper::{Backend, DestinationRate, ServiceQueue, ServiceRate, Shaper, ShaperError};
 use std::collections::BTreeMap;
+use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes};
 
 /// Consecutive feedback at or above the service's limit after which a destination's leaf is deleted.
@@ -53,13 +56,14 @@ struct Limited {
 }
 
 impl HtbShaper {
-    /// Installs classes for each service, and leaves for the destinations of an earlier agent's
+    /// Installs classes for each service and latency level, and leaves for the destinations of an earlier agent's
     /// leaves; see [`HtbTree::install`].
     pub fn install(
         interface: &Interface,
         nic: Bandwidth,
         rates: &[ServiceRate],
         limited: &[DestinationRate],
+        levels: &[Option<LevelLimits>],
         sending: Sending,
         force: bool,
     ) -> Result<Self, HtbError> {
@@ -69,7 +73,7 @@ impl HtbShaper {
         let destinations: BTreeMap<u32, Limited> = limited.collect();
         let specs: Vec<ClassSpec> =
             services.values().flat_map(|service| classes(service, &of_service(&destinations, service.slot))).collect();
-        let tree = HtbTree::install(interface, nic, &specs, sending, force)?;
+        let tree = HtbTree::install(interface, nic, &specs, levels, sending, force)?;
         Ok(Self { tree, services, destinations, leaving: Vec::new(), dropped: Dropped::default() })
     }
 
@@ -99,6 +103,8 @@ impl HtbShaper {
                 }
                 STATIC_FIRST.. => Some(u32::from(class.minor - STATIC_FIRST)),
                 OTHERS_FIRST.. => Some(u32::from(class.minor - OTHERS_FIRST)),
+                // Levels count by themselves (crate::levels).
+                LEVEL_FIRST.. => continue,
                 _ => None,
             };
             leaves.push((slot, class));

@@ -118,6 +118,28 @@ impl Interface {
 
     /// The largest buffer that local sockets hand over at once, in bytes on the wire.
     pub fn largest_segment(&self) -> Result<Bytes, InterfaceError> {
+        let (size, most) = self.segment_limits()?;
+        let segments = size.div_ceil(self.mtu.saturating_sub(HEADERS_MAX).max(1)).min(most).max(1);
+        Ok(Bytes::new(u64::from(segments) * self.frame_max().get()))
+    }
+
+    /// The most segments of such a buffer (`gso_max_segs`).
+    pub fn gso_segments(&self) -> Result<u32, InterfaceError> {
+        Ok(self.segment_limits()?.1)
+    }
+
+    /// Sets it. The kernel applies it to buffers of local sockets, not to forwarded ones.
+    pub fn set_gso_segments(&self, most: u32) -> Result<(), InterfaceError> {
+        self.netlink("limit segments", |socket| {
+            // ifinfomsg: family and type, index, flags, change.
+            let fixed = [[0; 4], self.index.to_ne_bytes(), [0; 4], [0; 4]].concat();
+            let request = Message::new(libc::RTM_NEWLINK, 0, &fixed);
+            socket.request("limit segments", vec![request.attribute(IFLA_GSO_MAX_SEGS, &most.to_ne_bytes())])
+        })
+    }
+
+    /// The most bytes and segments of a buffer.
+    fn segment_limits(&self) -> Result<(u32, u32), InterfaceError> {
         let limits = self.netlink("read the segment limits", |socket| {
             let replies = socket.dump("list links", Message::new(libc::RTM_GETLINK, 0, &[0; IFINFOMSG]))?;
             let own = replies.into_iter().find(|reply| read_u32(&reply.payload, 4) == self.index);
@@ -130,9 +152,7 @@ impl Interface {
                 (size.unwrap_or(65_536), limit(IFLA_GSO_MAX_SEGS).unwrap_or(GSO_MAX_SEGS))
             }))
         })?;
-        let (size, most) = limits.ok_or_else(|| self.error("read the segment limits", libc::ENODEV))?;
-        let segments = size.div_ceil(self.mtu.saturating_sub(HEADERS_MAX).max(1)).min(most).max(1);
-        Ok(Bytes::new(u64::from(segments) * self.frame_max().get()))
+        limits.ok_or_else(|| self.error("read the segment limits", libc::ENODEV))
     }
 
     /// Turns segmentation and merging on receive on or off, for experiments that count every packet: off,
@@ -141,13 +161,7 @@ impl Interface {
         for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO] {
             self.ethtool(command, u32::from(on))?;
         }
-        let segments = if on { GSO_MAX_SEGS } else { 1 };
-        self.netlink("limit segments", |socket| {
-            // ifinfomsg: family and type, index, flags, change.
-            let fixed = [[0; 4], self.index.to_ne_bytes(), [0; 4], [0; 4]].concat();
-            let request = Message::new(libc::RTM_NEWLINK, 0, &fixed);
-            socket.request("limit segments", vec![request.attribute(IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes())])
-        })
+        self.set_gso_segments(if on { GSO_MAX_SEGS } else { 1 })
     }
 
     /// Turns merging on receive (GRO) on or off by itself: behind the last link it changes nothing that a

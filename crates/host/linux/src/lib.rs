@@ -41,6 +41,7 @@ pub mod fq;
 pub mod htb;
 pub mod htb_shaper;
 pub mod interface;
+pub mod levels;
 pub mod loader;
 #[doc(hidden)]
 pub mod maps;

@@ -15,8 +15,8 @@
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
-use crate::interface::Interface;
-use crate::maps::{DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced};
+use crate::interface::{Interface, InterfaceError};
+use crate::maps::{DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
@@ -94,6 +94,9 @@ pub enum LoaderError {
     /// The clsact qdisc, or a filter there.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The limit of segments.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
     /// The BPF file system.
     #[error(transparent)]
     Pins(#[from] PinError),
@@ -239,8 +242,9 @@ impl InterfaceDatapath {
             result => result?,
         }
         for other in datapath.pins.of_other_versions() {
-            // This version takes over the removal of clsact.
+            // This version takes over what is to be restored.
             datapath.config.clsact |= u32::from(clsact_is_ours(&other));
+            datapath.config.gso_segments = datapath.config.gso_segments.max(segments_before(&other));
             other.remove()?;
         }
         let [a, b, c, d, e, f] = interface.hardware();
@@ -361,6 +365,27 @@ impl InterfaceDatapath {
         Ok((ended.return_value != DROP).then_some(out))
     }
 
+    /// Limits the buffers of local sockets to so many segments (`gso_max_segs`), at most as many as found; `None`
+    /// restores that. Also restored by [`InterfaceDatapath::remove`].
+    pub fn limit_segments(&mut self, most: Option<u32>) -> Result<(), LoaderError> {
+        let now = self.interface.gso_segments()?;
+        let found = if self.config.gso_segments == 0 { now } else { self.config.gso_segments };
+        match most.filter(|most| *most < found) {
+            Some(most) => {
+                // Recorded first, so that it can be restored after a crash between the two.
+                self.config.gso_segments = found;
+                self.write_config()?;
+                Ok(self.interface.set_gso_segments(most)?)
+            }
+            None if self.config.gso_segments == 0 => Ok(()),
+            None => {
+                self.interface.set_gso_segments(found)?;
+                self.config.gso_segments = 0;
+                self.write_config()
+            }
+        }
+    }
+
     /// Sets whether a drop, also by a panic, leaves programs, timer and rates in force for the next agent.
     pub fn set_kept(&mut self, kept: bool) {
         self.kept = kept;
@@ -393,6 +418,13 @@ impl InterfaceDatapath {
             // Without pins a filter that stays could not be found again, and its limits would stay in force.
             netns::inside(&self.namespace, filters).map_err(LoaderError::Namespace)??;
         }
+        if self.config.gso_segments != 0 {
+            let restore = || self.interface.set_gso_segments(self.config.gso_segments);
+            match netns::inside(&self.namespace, restore).map_err(LoaderError::Namespace)? {
+                Err(error) if !error.is_absent() => return Err(error.into()),
+                _ => {}
+            }
+        }
         // Links end with their pins.
         for (name, _) in PROGRAMS {
             self.pins.unpin(name)?;
@@ -413,6 +445,10 @@ impl InterfaceDatapath {
             found |= remove_filters(interface.index(), &PROGRAMS)?;
             if clsact_is_ours(&pins) {
                 tc::delete_clsact(&mut Socket::open()?, interface.index())?;
+            }
+            match segments_before(&pins) {
+                0 => {}
+                segments => interface.set_gso_segments(segments)?,
             }
             found |= pins.remove()?;
         }

@@ -12,7 +12,8 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
     Address, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress, Key,
-    MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
+    LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table,
+    VERSION,
 };
 
 /// The map of the configuration. Agents of other versions find it by this name.
@@ -157,6 +158,9 @@ maps! {
         services: Values<Service> = "weir_services",
         interfaces: Values<Interface> = "weir_interfaces",
         heartbeat: Values<u64> = "weir_heartbeat",
+        service_levels: Values<u32> = "weir_service_levels",
+        level_rules: Values<LevelRules> = "weir_level_rules",
+        level_states: Values<LevelState> = "weir_level_states",
         meters: CpuValues<Meter> = "weir_meters",
         drops: CpuValues<Meter> = "weir_drops",
         counting: CpuValues<Counting> = "weir_counting",
@@ -194,9 +198,19 @@ pub(crate) fn are_whole(pins: &Pins) -> bool {
 
 /// Whether an agent, of any version, added clsact to the interface of these pins.
 pub(crate) fn clsact_is_ours(pins: &Pins) -> bool {
-    let Some(config) = bytes_of_config(pins) else { return false };
-    let at = offset_of!(Config, clsact);
-    config.get(at..at + size_of::<u32>()).is_some_and(|clsact| clsact.iter().any(|byte| *byte != 0))
+    word_of_config(pins, offset_of!(Config, clsact)) != 0
+}
+
+/// The interface's `gso_max_segs` before an agent of any version lowered it; 0 if none did.
+pub(crate) fn segments_before(pins: &Pins) -> u32 {
+    word_of_config(pins, offset_of!(Config, gso_segments))
+}
+
+/// A word of the configuration at an offset that it has in all versions; 0 in those that end before it.
+fn word_of_config(pins: &Pins, at: usize) -> u32 {
+    let config = bytes_of_config(pins).unwrap_or_default();
+    let word = config.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.try_into().ok());
+    word.map_or(0, u32::from_ne_bytes)
 }
 
 /// Whether packets of the interface of these pins get departure times.

@@ -38,7 +38,7 @@ fn classes(count: u16) -> Vec<ClassSpec> {
 }
 
 fn install(count: u16, force: bool) -> Result<HtbTree, HtbError> {
-    HtbTree::install(&interface(), NIC, &classes(count), SENDING, force)
+    HtbTree::install(&interface(), NIC, &classes(count), &[], SENDING, force)
 }
 
 /// Runs `tc` inside; `tc -n` would do the same here.
@@ -507,7 +507,7 @@ fn rates_above_34_gbps_arrive_whole() {
     let cable = Cable::new("f7");
     let nic = Bandwidth::from_gbps(400);
     let spec = ClassSpec { min: Bandwidth::from_gbps(100), max: nic, ..classes(1)[0] };
-    let install = || HtbTree::install(&interface(), nic, &[spec], SENDING, false);
+    let install = || HtbTree::install(&interface(), nic, &[spec], &[], SENDING, false);
     let _tree = cable.a.run(install).expect("enter").expect("install");
     let classes = tc(&cable.a, "class show dev eth");
     assert!(classes.contains("rate 100Gbit ceil 400Gbit"), "{classes}");

@@ -403,7 +403,7 @@ fn destination_is_limited_again_after_a_silence() {
         };
         let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
         let sending = Sending::over(&interface()).expect("offloads");
-        let mut shaper = HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("install");
+        let mut shaper = HtbShaper::install(&interface(), nic, &rates, &[], &[], sending, false).expect("install");
         let mut destinations = Destinations::open(datapath).expect("destinations");
         let own_classes = |shaper: &mut HtbShaper| shaper.queues().expect("queues")[1].destinations;
         for sequence in [1, 3, 5] {

@@ -475,7 +475,7 @@ fn backends_replace_each_other_and_no_foreign_qdisc() {
         let mut datapath = programs(&policy, MachineId(0), 3_600_000);
         let (nic, sending) = (Bandwidth::from_mbps(100), Sending::over(&interface()).expect("offloads"));
         let rates = rates(&policy, MachineId(0), &datapath);
-        let htb = || HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("htb");
+        let htb = || HtbShaper::install(&interface(), nic, &rates, &[], &[], sending, false).expect("htb");
         Box::new(htb()).leave();
         let edt = shaper(&policy, &datapath, false).expect("fq");
         assert_eq!(edt.found(), Some(&Found::OtherBackend));

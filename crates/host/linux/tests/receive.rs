@@ -100,7 +100,7 @@ impl Host {
             weight: weir_units::Weight::ONE,
         };
         let rates: Vec<ServiceRate> = services.leaves().map(rate).collect();
-        let shaper = HtbShaper::install(&interface(), nic, &rates, &[], sending, false).expect("install");
+        let shaper = HtbShaper::install(&interface(), nic, &rates, &[], &[], sending, false).expect("install");
         let destinations = Destinations::open(&datapath).expect("destinations");
         Self { datapath, shaper: Box::new(shaper), destinations, socket }
     }

@@ -58,7 +58,7 @@ fn attach(classes: Classes) -> InterfaceDatapath {
 fn shape(rates: &[ServiceRate]) -> Box<HtbShaper> {
     let interface = interface();
     let sending = Sending::over(&interface).expect("offloads");
-    Box::new(HtbShaper::install(&interface, NIC, rates, &[], sending, false).expect("install"))
+    Box::new(HtbShaper::install(&interface, NIC, rates, &[], &[], sending, false).expect("install"))
 }
 
 /// TCP payload in a full frame: 1448 of 1514 B.
@@ -192,7 +192,7 @@ fn a_small_limit_is_reached_with_large_buffers() {
     let install = || {
         let interface = interface();
         let sending = Sending::over(&interface).expect("offloads");
-        HtbShaper::install(&interface, NIC, &[rate(0, 0, limit)], &[], sending, false).expect("install")
+        HtbShaper::install(&interface, NIC, &[rate(0, 0, limit)], &[], &[], sending, false).expect("install")
     };
     let (_datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
     let _server = cable.server(7000);
@@ -244,7 +244,7 @@ fn guarantees_hold_and_excess_is_shared_by_weight() {
     let install = || {
         let interface = interface();
         let sending = Sending::over(&interface).expect("offloads");
-        HtbShaper::install(&interface, Bandwidth::from_mbps(60), &rates, &[], sending, false).expect("install")
+        HtbShaper::install(&interface, Bandwidth::from_mbps(60), &rates, &[], &[], sending, false).expect("install")
     };
     let (datapath, _shaper) = cable.a.run(|| (attach(Classes::Htb), install())).expect("enter");
     let _servers: Vec<_> = (7000..7003).map(|port| cable.server(port)).collect();

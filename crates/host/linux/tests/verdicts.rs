@@ -8,10 +8,11 @@ use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use frames::{Random, filters, frame};
-use weir_datapath::abi::{self, Found, PoliceStep, Rule, Step, Table, UNCLASSIFIED};
-use weir_datapath::{Classifier, Limiter, PoliceVerdict, Policer, parse, starts};
+use weir_datapath::abi::{self, Found, LevelStep, PoliceStep, Rule, Step, Table, UNCLASSIFIED};
+use weir_datapath::{Classifier, LevelRegulator, Limiter, PoliceVerdict, Policer, level_rules, parse, starts};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
+use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 fn load(name: &str) -> Ebpf {
@@ -160,4 +161,55 @@ fn kernel_and_native_policers_agree() {
     }
     println!("{found:?} packets passed, were marked and dropped");
     assert!(found.iter().all(|count| *count > 100), "{found:?}");
+}
+
+/// One sequence of packets through the kernel's regulator and the simulator's, in both forms.
+#[test]
+fn kernel_and_native_regulators_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0005;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    for epoch in [None, Some(Duration::from_micros(354))] {
+        let limits = LevelLimits {
+            rate: Bandwidth::from_bps(104_166_666),
+            burst: Bytes::new(3 * 1_538),
+            epoch,
+            packet: Bytes::new(1_538),
+            framing: Bytes::new(24),
+            dscp: 46,
+        };
+        let queue = Bytes::new(40_000);
+        let mut object = load("weir_level_step");
+        let map = object.map_mut("weir_regulator_rules").expect("a map");
+        let rules = Value(level_rules(&limits, queue));
+        Array::try_from(map).expect("the sizes agree").set(0, rules, 0).expect("rules");
+        let mut native = LevelRegulator::new(&limits, queue);
+        let (mut now, mut dropped, mut waited) = (0u64, 0, 0);
+        for _ in 0..20_000 {
+            // Mean distances from 2 us to 2 ms: more than the level takes, and pauses.
+            now += random.next() >> random.pick(&[44, 46, 48, 54]);
+            // Mostly frames; super-packets, which exceed the burst.
+            let frames = if random.one_in(50) { 1 + random.below(44) as u32 } else { 1 };
+            let bytes = frames * (60 + random.below(1_455) as u32);
+            let expected = native.departure(Instant::from_nanos(now), bytes, frames).map_or(u64::MAX, Instant::nanos);
+            run(
+                &mut object,
+                "weir_level_step",
+                bytemuck::bytes_of(&LevelStep { now, bytes, no_type: 0, frames: frames.into() }),
+            );
+            let map = object.map("weir_departed").expect("a map");
+            let kernel: u64 = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+            assert_eq!(kernel, expected, "at {now}, {bytes} B in {frames}");
+            dropped += u32::from(kernel == u64::MAX);
+            waited += u32::from(kernel != u64::MAX && kernel > now);
+        }
+        let map = object.map("weir_regulators").expect("a map");
+        let Value(kernel): Value<abi::Level> = Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("it");
+        assert_eq!(&kernel, native.raw());
+        println!("{dropped} dropped, {waited} waited, {} of excess size", kernel.oversize);
+        assert!(dropped > 100 && waited > 1_000 && kernel.oversize > 100);
+    }
 }

@@ -30,6 +30,8 @@ pub fn level_rules(limits: &LevelLimits, queue: Bytes) -> abi::LevelRules {
         packet: narrow(limits.packet),
         framing: narrow(limits.framing),
         queue: narrow(queue),
+        dscp: limits.dscp.into(),
+        cuts: 0,
     }
 }
 
@@ -37,6 +39,11 @@ impl LevelRegulator {
     /// A regulator that has sent nothing; `queue` is the most bytes that wait.
     pub fn new(limits: &LevelLimits, queue: Bytes) -> Self {
         Self { rules: level_rules(limits, queue), raw: abi::Level::default() }
+    }
+
+    /// A regulator of the kernel, as its maps have it.
+    pub fn from_raw(rules: abi::LevelRules, raw: abi::Level) -> Self {
+        Self { rules, raw }
     }
 
     /// The departure, at `now` or later, of a buffer of `bytes` in `frames` frames, which are charged; `None` if it is

@@ -274,14 +274,7 @@ fn runtime_config(args: &Args, name: &str) -> Result<(RuntimeConfig, Vec<Diagnos
     let (Some(policy_path), Some(key)) = (&args.policy, &args.key) else {
         return Err(CommandError::refused("a policy and --key are needed"));
     };
-    let (policy, mut notes) = input::policy(policy_path)??;
-    if policy.levels().is_some() {
-        notes.push(policy.note(
-            &["levels"],
-            "latency levels are not enforced by agents yet",
-            "their bounds hold in the simulator alone; shares and limits are enforced as written",
-        ));
-    }
+    let (policy, notes) = input::policy(policy_path)??;
     let machine = machine(&policy, name)?;
     let keys = key_file::read(key).map_err(|error| {
         let missing = matches!(&error, key_file::KeyFileError::File(error) if error.is_missing());

@@ -157,7 +157,7 @@ impl PortClasses {
             }
             if old.is_none_or(|old| old.queue != class.queue) {
                 let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-                batch.push(queue_message(flags, index, handle, class.queue));
+                batch.push(queue_message(flags, index, handle, class.queue, None));
             }
         }
         let gone = found.into_iter().flat_map(|found| found.queues.keys());

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Egress path of latency levels: the regulator, the DSCP value, and the queue of a level.
+ *
+ * A packet of a service with a level passes the level's regulator (datapath/level.h), which is shared by
+ * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
+ * level's queue. No limiter of a service or destination applies to it: the level's rate is its limit.
+ *
+ *   edt  The packet leaves at the regulator's departure time, from the level's fq.
+ *   htb  The level's class has the regulator's rate and burst, and cuts super-packets
+ *        (crates/host/linux/src/class.rs). The regulator runs beside it for its counters and its limit
+ *        of waiting bytes.
+ *
+ * Bounds of delay hold while nothing else is served as a level, so a packet without a level that carries
+ * a level's DSCP value is re-marked to 0. That applies also to frames that the parser refuses: a switch
+ * reads no more of them than the DSCP.
+ *
+ * Source: QJump's slides (one priority for each level); datapath/level.h.
+ */
+#ifndef WEIR_LEVELS_H
+#define WEIR_LEVELS_H
+
+#include "map_access.h"
+
+/* Returns the level of a service's packets, from 1 on, or 0 for none. */
+static __always_inline u32 level_of(const struct weir_config *config, u32 service)
+{
+	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
+	u32 *level;
+
+	if (!config->levels)
+		return 0;
+	level = bpf_map_lookup_elem(&weir_service_levels, &slot);
+	return level ? *level : 0;
+}
+
+/* Writes a DSCP into the IP header at `offset`. ECN bits stay. */
+static __always_inline void set_dscp(struct __sk_buff *skb, u32 offset, u32 family, u32 dscp)
+{
+	u8 header[WEIR_DSCP_IPV4] WEIR_ALIGNED;
+
+	if (family == 4) {
+		if (weir_load(skb, offset, header, WEIR_DSCP_IPV4))
+			return;
+		weir_dscp_set_ipv4(header, dscp);
+		bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV4, 0);
+	} else if (family == 6) {
+		if (weir_load(skb, offset, header, WEIR_DSCP_IPV6))
+			return;
+		weir_dscp_set_ipv6(header, dscp);
+		bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
+	}
+}
+
+/* Counts packets of no level that carried a level's DSCP value, at the level with that value. */
+static __always_inline void count_remarked(u32 dscp, u32 segments)
+{
+	u32 index;
+
+	for (index = 0; index < WEIR_LEVELS_MAX; index++) {
+		u32 key = index;
+		struct weir_level_rules *rules = bpf_map_lookup_elem(&weir_level_rules, &key);
+		struct weir_level_state *state = bpf_map_lookup_elem(&weir_level_states, &key);
+
+		if (rules && state && rules->packet && rules->dscp == dscp) {
+			__sync_fetch_and_add(&state->remarked, segments);
+			return;
+		}
+	}
+}
+
+/* Re-marks a packet of no level to DSCP 0 if it carries a level's value. */
+static __always_inline void remark_claimed(struct __sk_buff *skb, const struct weir_config *config,
+					   const struct weir_packet *packet, u32 segments)
+{
+	struct weir_ip_header header;
+
+	if (!config->levels)
+		return;
+	if (packet->has & WEIR_HAS_IP) {
+		header.offset = packet->network;
+		header.family = packet->family;
+		header.dscp = packet->dscp;
+	} else {
+		header = weir_ip_header_of(skb);
+	}
+	if (!header.family || !(config->level_dscps >> (header.dscp & 0x3f) & 1))
+		return;
+	set_dscp(skb, header.offset, header.family, 0);
+	count_remarked(header.dscp, segments);
+}
+
+/*
+ * Charges a packet of `level` (from 1 on) to its regulator and sets its DSCP, its class and its departure
+ * time. Returns DROP if too much of the level waits, else NEXT. Not inlined: the caller's stack is short.
+ */
+static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_packet *packet, u32 level, u32 segments)
+{
+	u32 key = 0, index = level - 1;
+	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
+	struct weir_level_rules *rules = bpf_map_lookup_elem(&weir_level_rules, &index);
+	struct weir_level_state *state = bpf_map_lookup_elem(&weir_level_states, &index);
+	u64 now, departure;
+
+	if (!packet || !config || !rules || !state)
+		return NEXT;
+	now = bpf_ktime_get_ns();
+	bpf_spin_lock(&state->lock);
+	departure = weir_level_departure(&state->level, rules, now, skb->wire_len, segments);
+	bpf_spin_unlock(&state->lock);
+	if (departure == WEIR_LEVEL_DROP)
+		return DROP;
+	if ((packet->has & WEIR_HAS_IP) && packet->dscp != rules->dscp)
+		set_dscp(skb, packet->network, packet->family, rules->dscp);
+	if (config->class_level)
+		skb->priority = config->class_level + index;
+	if (paces(config) && departure > now)
+		set_departure(skb, departure);
+	return NEXT;
+}
+
+#endif

@@ -1,0 +1,264 @@
+//! Latency levels on a real interface: DSCP values, and what leaves at once.
+
+mod common;
+
+use common::frames::{address, ethernet, tcp};
+use common::{Cable, interface, services, skipped};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+use weir_datapath::Classifier;
+use weir_linux::class::Sending;
+use weir_linux::htb_shaper::HtbShaper;
+use weir_linux::levels::HostLevels;
+use weir_linux::loader::InterfaceDatapath;
+use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::settings::Classes;
+use weir_linux::shaper::{ServiceRate, Shaper};
+use weir_policy::{Level, Match, Protocol};
+use weir_shaping::LevelLimits;
+use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
+
+const NIC: Bandwidth = Bandwidth::from_gbps(1);
+/// A frame of 1,514 B with its framing.
+const PACKET: u64 = 1_538;
+/// A frame in 100 ms: much longer than a processor is ever taken from this machine.
+const RATE: Bandwidth = Bandwidth::from_bps(PACKET * 8 * 10);
+/// The payload of a UDP datagram of 1,514 B.
+const PAYLOAD: usize = 1_472;
+
+fn limits(factor: u64, dscp: u8) -> LevelLimits {
+    LevelLimits {
+        rate: RATE,
+        burst: Bytes::new(factor * PACKET),
+        epoch: None,
+        packet: Bytes::new(PACKET),
+        framing: Bytes::new(24),
+        dscp,
+    }
+}
+
+/// Services 0 and 1 are on levels 1 and 2, with bursts of one and of four frames; service 2 has no level. They are TCP
+/// and UDP ports from 7000.
+fn levels() -> HostLevels {
+    let level = |index: usize| Some(Level::from_index(index));
+    HostLevels {
+        levels: vec![(46, Some(limits(1, 46))), (34, Some(limits(4, 34)))],
+        of_service: [level(0), level(1), None].into_iter().zip(0..).map(|(level, id)| (ServiceId(id), level)).collect(),
+    }
+}
+
+fn attach() -> (InterfaceDatapath, Box<HtbShaper>) {
+    let mut datapath = InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach");
+    let filter = |(i, protocol): (u16, Protocol)| {
+        let ports = Some((7000 + i, 7000 + i));
+        (ServiceId(i.into()), Match { protocol: Some(protocol), ports, ..Match::default() })
+    };
+    let filters: Vec<_> = (0..3).flat_map(|i| [(i, Protocol::TCP), (i, Protocol::UDP)]).map(filter).collect();
+    let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
+    datapath.set_slots(services(3)).expect("slots");
+    datapath.set_levels(&levels(), Classes::Htb).expect("levels");
+    let rate = |id: u32| ServiceRate {
+        service: ServiceId(id),
+        slot: id,
+        min: Bandwidth::ZERO,
+        max: NIC,
+        machine_max: NIC,
+        static_limit: NIC,
+        weight: Weight::ONE,
+    };
+    let rates: Vec<ServiceRate> = (0..3).map(rate).collect();
+    let sending = Sending::over(&interface()).expect("offloads");
+    let shaper = HtbShaper::install(&interface(), NIC, &rates, &[], &levels().limits(), sending, false);
+    let shaper = Box::new(shaper.expect("install"));
+    datapath.set_rules(&classifier, Classes::Htb).expect("rules");
+    (datapath, shaper)
+}
+
+fn dscp(frame: &[u8]) -> u8 {
+    if frame[14] >> 4 == 6 { (frame[14] & 0x0f) << 2 | frame[15] >> 6 } else { frame[15] >> 2 }
+}
+
+/// The frame with a DSCP value.
+fn with_dscp(mut frame: Vec<u8>, dscp: u8) -> Vec<u8> {
+    if frame[14] >> 4 == 6 {
+        frame[14] = 0x60 | dscp >> 2;
+        frame[15] = frame[15] & 0x3f | dscp << 6;
+    } else {
+        frame[15] = frame[15] & 3 | dscp << 2;
+    }
+    with_checksum(frame)
+}
+
+/// With the header checksum of IPv4 (RFC 791).
+fn with_checksum(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[14] >> 4 == 4 {
+        frame[24..26].fill(0);
+        let sum: u32 = frame[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    }
+    frame
+}
+
+#[test]
+fn levels_have_their_dscp_and_nobody_else_has() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("l1");
+    let work = || {
+        let (mut datapath, _shaper) = attach();
+        let mut leave = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").expect("it passes");
+        for ipv6 in [false, true] {
+            for ecn in 0..4 {
+                let frame = |port, dscp| {
+                    with_dscp(tcp(ethernet(ipv6, false), address(1, ipv6), address(2, ipv6), port, 100, ecn), dscp)
+                };
+                for (port, before, after) in [
+                    (7000, 0, 46),
+                    (7000, 46, 46),
+                    (7000, 34, 46),
+                    (7001, 0, 34),
+                    (7002, 0, 0),
+                    (7002, 10, 10),
+                    (7002, 46, 0),
+                    (9999, 34, 0),
+                    (9999, 26, 26),
+                ] {
+                    let (sent, expected) = (frame(port, before), frame(port, after));
+                    let left = leave(&sent);
+                    assert_eq!(left, expected, "port {port}, DSCP {before} to {}, IPv6 {ipv6}", dscp(&left));
+                }
+            }
+            // Cut in its TCP header: the parser refuses it, and a switch reads its DSCP.
+            let whole = tcp(ethernet(ipv6, false), address(1, ipv6), address(2, ipv6), 7002, 0, 2);
+            let cut = |dscp| with_dscp(whole[..whole.len() - 8].to_vec(), dscp);
+            assert_eq!(leave(&cut(46)), cut(0));
+            // Behind three VLAN tags, of which the parser reads two.
+            let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 5].repeat(3), &frame[12..]].concat();
+            assert_eq!(leave(&tagged(with_dscp(whole.clone(), 34))), tagged(with_dscp(whole.clone(), 0)));
+        }
+        let readings = datapath.level_readings().expect("readings");
+        // By family: four ECN codepoints, and the frames by hand.
+        assert_eq!(readings.iter().map(|level| level.remarked).collect::<Vec<_>>(), [2 * 5, 2 * 5]);
+        assert_eq!(readings.iter().map(|level| level.packets).collect::<Vec<_>>(), [2 * 4 * 3, 2 * 4]);
+    };
+    cable.a.run(work).expect("enter");
+}
+
+/// Sends `datagrams` of [`PAYLOAD`] bytes at once, as one super-packet each of `segments`; the kernel cuts them.
+fn send(socket: &UdpSocket, to: SocketAddr, datagrams: usize, segments: usize) {
+    /// udp.h
+    const UDP_SEGMENT: libc::c_int = 103;
+    let size = PAYLOAD as libc::c_int;
+    // SAFETY: the kernel reads an int.
+    let set = unsafe {
+        let (value, length) = ((&raw const size).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, value, length)
+    };
+    assert_eq!(set, 0, "segments: {}", std::io::Error::last_os_error());
+    for _ in 0..datagrams / segments {
+        socket.send_to(&vec![0; PAYLOAD * segments], to).expect("sent");
+    }
+}
+
+/// Receives so many datagrams; the times of arrival.
+fn arrivals(socket: &UdpSocket, count: usize) -> Vec<Instant> {
+    let mut buffer = [0; PAYLOAD];
+    let mut times = Vec::new();
+    while times.len() < count {
+        assert_eq!(socket.recv(&mut buffer).expect("a datagram within its time"), PAYLOAD);
+        times.push(Instant::now());
+    }
+    times
+}
+
+/// The frames that arrive at once when eight are sent at once, from `sender` to `b` on each level.
+fn at_once(sender: &Netns, receiver: &Netns, level: u16, segments: usize) -> usize {
+    let to = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 2), 7000 + level));
+    let open = || {
+        let socket = UdpSocket::bind(to).expect("bound");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        socket
+    };
+    let receives = receiver.run(open).expect("enter");
+    let socket = sender.run(|| UdpSocket::bind("0.0.0.0:0").expect("bound")).expect("enter");
+    std::thread::scope(|scope| {
+        let times = scope.spawn(|| arrivals(&receives, 8));
+        send(&socket, to, 8, segments);
+        let times = times.join().expect("no panic");
+        times.iter().filter(|time| **time - times[0] < Duration::from_millis(50)).count()
+    })
+}
+
+/// HTB sends while its tokens are not negative, so that a bucket of σ would let σ and one frame more leave at once.
+#[test]
+fn burst_leaves_at_once_and_no_more() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("l2");
+    let (datapath, _shaper) = cable.a.run(attach).expect("enter");
+    // HTB's bucket is rounded down: the last frame of a burst may be 64 ns late.
+    assert_eq!([0, 1].map(|level| at_once(&cable.a, &cable.b, level, 1)), [1, 4]);
+    let readings = datapath.level_readings().expect("readings");
+    for level in readings {
+        println!("{level:?}");
+        assert_eq!((level.packets, level.bytes.get(), level.oversize, level.dropped), (8, 8 * PACKET, 0, 0));
+        assert!(level.longest_wait.nanos() > 300_000_000, "at least four frames waited: {level:?}");
+    }
+}
+
+#[test]
+fn super_packets_leave_frame_by_frame() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("l3");
+    cable.set_offloads(true);
+    // c sends through a.
+    let prefix = Prefix::new("wtl3c").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let c = prefix.create("c").expect("namespace c");
+    connect((&c, "eth", Some("10.78.0.1/24")), (&cable.a, "down", Some("10.78.0.2/24"))).expect("a cable");
+    cable.a.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("enter").expect("forwarding");
+    c.ip(["route", "add", "10.77.0.0/24", "via", "10.78.0.2"]).expect("a route");
+    cable.b.ip(["route", "add", "10.78.0.0/24", "via", "10.77.0.1"]).expect("a route");
+    let (datapath, _shaper) = cable.a.run(attach).expect("enter");
+    for (sender, what) in [(&cable.a, "local"), (&c, "forwarded")] {
+        assert_eq!([0, 1].map(|level| at_once(sender, &cable.b, level, 8)), [1, 4], "{what}");
+    }
+    for level in datapath.level_readings().expect("readings") {
+        assert_eq!((level.packets, level.bytes.get(), level.oversize), (16, 16 * PACKET, 0), "{level:?}");
+    }
+}
+
+#[test]
+fn limit_of_segments_is_restored() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("l4");
+    cable.set_offloads(true);
+    let work = || {
+        let segments = || interface().gso_segments().expect("read");
+        let found = segments();
+        let (mut datapath, shaper) = attach();
+        datapath.limit_segments(Some(8)).expect("limited");
+        assert_eq!(segments(), 8);
+        datapath.limit_segments(Some(4)).expect("limited");
+        assert_eq!(segments(), 4);
+        datapath.limit_segments(None).expect("lifted");
+        assert_eq!(segments(), found);
+        // An agent that was killed.
+        datapath.limit_segments(Some(2)).expect("limited");
+        datapath.leave();
+        assert_eq!(segments(), 2);
+        assert!(InterfaceDatapath::remove_leftover(&interface()).expect("removed"));
+        assert_eq!(segments(), found);
+        shaper.remove().expect("removed");
+    };
+    cable.a.run(work).expect("enter");
+}
