@@ -24,6 +24,7 @@ struct weir_port_state {
 	u64 packets[WEIR_PORT_QUEUES]; /* all packets, by queue */
 	u64 above[WEIR_PORT_QUEUES];   /* of `packets`, those above the threshold */
 	u64 marked[WEIR_PORT_QUEUES];  /* of `above`, those that were ECN-capable and marked CE */
+	u64 remarked;                  /* arriving buffers whose DSCP was re-marked to 0 */
 };
 
 /* Result of weir_verdict (verdict.bpf.c). */

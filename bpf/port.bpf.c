@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Switch port: the queue of each packet by its DSCP, and ECN marking above the queue's threshold.
+ * Switch port: the queue of each packet by its DSCP, ECN marking above the queue's threshold, and
+ * re-marking of arriving packets.
  *
- * The program runs before the port's HTB. It reads the packet's DSCP, selects the class of the queue
+ * Arriving packets (weir_port_rx) with a DSCP value that the neighbour may not claim are re-marked to 0
+ * before they are forwarded, so that no later switch serves them as that value either.
+ *
+ * For leaving packets, weir_port_tx runs before the port's HTB. It reads the packet's DSCP, selects the class of the queue
  * that the port's map assigns to it (skb->priority), and marks an ECN-capable packet CE if the queue
  * is above its threshold. The lengths of queues come from a model (port_queues.h). Frames without an
  * IP header count as DSCP 0. A packet that exceeds the buffer is left to the class's bfifo to drop.
@@ -55,6 +59,35 @@ int weir_port_tx(struct __sk_buff *skb)
 	bpf_spin_unlock(&state->lock);
 	if (above && bpf_skb_ecn_set_ce(skb) == 1)
 		__sync_fetch_and_add(&state->marked[queue], 1);
+	return NEXT;
+}
+
+SEC("classifier")
+int weir_port_rx(struct __sk_buff *skb)
+{
+	u32 key = 0;
+	struct weir_port *port = bpf_map_lookup_elem(&weir_port, &key);
+	struct weir_port_state *state = bpf_map_lookup_elem(&weir_port_state, &key);
+	struct weir_ip_header header;
+	u8 bytes[WEIR_DSCP_IPV4] WEIR_ALIGNED;
+
+	if (!port || !state || !port->remark)
+		return NEXT;
+	header = weir_ip_header_of(skb);
+	if (!header.family || !(port->remark >> (header.dscp & 0x3f) & 1))
+		return NEXT;
+	if (header.family == 4) {
+		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV4))
+			return NEXT;
+		weir_dscp_set_ipv4(bytes, 0);
+		bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV4, 0);
+	} else {
+		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV6))
+			return NEXT;
+		weir_dscp_set_ipv6(bytes, 0);
+		bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
+	}
+	__sync_fetch_and_add(&state->remarked, 1);
 	return NEXT;
 }
 

@@ -38,7 +38,7 @@
 #define WEIR_PORT_DRAIN_MAX (WEIR_U64_MAX >> 1)
 #define WEIR_PORT_BUFFER_MAX (128U << 20)
 /* Changes with the layout or meaning of struct weir_port. A port of another layout is installed anew. */
-#define WEIR_PORT_LAYOUT 1
+#define WEIR_PORT_LAYOUT 2
 
 /*
  * Configuration of a port. User space may change a field while packets pass: each is aligned and
@@ -56,6 +56,7 @@ struct weir_port {
 	u32 clsact;                     /* user space: 1 if clsact was added for the program */
 	u32 stated;                     /* user space: bit q: the buffer of queue q is no default */
 	u8 queue_of[WEIR_DSCPS];        /* by DSCP */
+	u64 remark;                     /* one bit for each DSCP that is re-marked to 0 where packets arrive */
 };
 
 /* The modelled queues. */

@@ -52,6 +52,8 @@ pub struct Capabilities {
     pub buffer_max: Bytes,
     /// Rates.
     pub rate: RateSetting,
+    /// Whether a port re-marks arriving packets.
+    pub remarks: bool,
 }
 
 /// A field that a driver cannot configure as wanted: position, cause and hint.
@@ -78,6 +80,17 @@ impl Capabilities {
     /// Everything in a configuration that the ports cannot do; empty if they can do it all.
     pub fn check(&self, config: &PortConfig) -> Vec<FieldError> {
         let mut errors = Vec::new();
+        if !self.remarks && !config.remark().is_empty() {
+            errors.push(FieldError::new(
+                Field::Remark,
+                format!("{}; these ports do not change packets", config.remark()),
+                "connect only machines with an agent to it, on all levels",
+            ));
+        }
+        // A port that only re-marks has the switch's own queues.
+        if config.queues().len() == 0 {
+            return errors;
+        }
         match (self.rate, config.rate()) {
             (RateSetting::Fixed, Some(rate)) => errors.push(FieldError::new(
                 Field::Rate,
@@ -175,6 +188,7 @@ mod tests {
             buffers: Setting::PerQueue,
             buffer_max: Bytes::new(1_000_000),
             rate: RateSetting::Optional,
+            remarks: true,
         }
     }
 

@@ -4,9 +4,10 @@
 //! Approach: steps have three stages, each for all ports of the switch, and the next one begins when the previous one
 //! is in force:
 //!
-//! 1. [`Stage::Provide`]: rates, new queues, and the settings of existing queues (weights in place);
+//! 1. [`Stage::Provide`]: rates, new queues, the settings of existing queues (weights in place), and DSCP values that
+//!    are re-marked from now on: before a queue of them exists;
 //! 2. [`Stage::Map`]: the complete DSCP map of each port, old to new;
-//! 3. [`Stage::Retire`]: queues without a DSCP value are removed, and rates.
+//! 3. [`Stage::Retire`]: queues without a DSCP value are removed, and rates; DSCP values are no longer re-marked.
 //!
 //! The steps are minimal: only what differs. Each step has the value that it replaces, so the inverse steps in reverse
 //! order lead back, in the same safe order: queues return before the map that refers to them.
@@ -18,7 +19,7 @@
 //! Worked example: from 2 to 3 queues with DSCP 46 in the new one: add queue 2, then the map. Back: the map, then
 //! remove queue 2.
 
-use crate::port::{DscpMap, PortState, QueueConfig, Schedule, SwitchState};
+use crate::port::{DscpMap, DscpSet, PortState, QueueConfig, Schedule, SwitchState};
 use std::fmt;
 use weir_units::{Bandwidth, Bytes};
 
@@ -41,6 +42,8 @@ pub enum Field {
     Map,
     /// One value of the DSCP map.
     Dscp(u8),
+    /// The DSCP values that are re-marked on arrival.
+    Remark,
 }
 
 impl fmt::Display for Field {
@@ -54,6 +57,7 @@ impl fmt::Display for Field {
             Self::Buffer(queue) => write!(f, "queue {queue}, buffer"),
             Self::Map => f.write_str("DSCP map"),
             Self::Dscp(dscp) => write!(f, "DSCP {dscp}"),
+            Self::Remark => f.write_str("re-marked DSCP"),
         }
     }
 }
@@ -94,6 +98,8 @@ pub enum Change {
     Map { from: Option<DscpMap>, to: Option<DscpMap> },
     /// A queue that goes.
     RemoveQueue { queue: u8, config: QueueConfig },
+    /// The DSCP values that are re-marked on arrival.
+    Remark { from: DscpSet, to: DscpSet },
 }
 
 /// The part of a change in which a step is written.
@@ -126,6 +132,7 @@ impl Change {
             Self::Mark { queue, .. } => Field::Mark(*queue),
             Self::Buffer { queue, .. } => Field::Buffer(*queue),
             Self::Map { .. } => Field::Map,
+            Self::Remark { .. } => Field::Remark,
         }
     }
 
@@ -134,6 +141,7 @@ impl Change {
         match self {
             Self::Map { .. } => Stage::Map,
             Self::RemoveQueue { .. } | Self::Rate { to: None, .. } => Stage::Retire,
+            Self::Remark { from, to } if from.includes(*to) => Stage::Retire,
             _ => Stage::Provide,
         }
     }
@@ -149,6 +157,7 @@ impl Change {
             Self::Mark { queue, from, to } => Self::Mark { queue, from: to, to: from },
             Self::Buffer { queue, from, to } => Self::Buffer { queue, from: to, to: from },
             Self::Map { from, to } => Self::Map { from: to, to: from },
+            Self::Remark { from, to } => Self::Remark { from: to, to: from },
         }
     }
 
@@ -160,6 +169,7 @@ impl Change {
             Self::AddQueue { queue, config } => drop(state.queues.insert(queue, config)),
             Self::RemoveQueue { queue, .. } => drop(state.queues.remove(&queue)),
             Self::Map { to, .. } => state.map = to,
+            Self::Remark { to, .. } => state.remark = to,
             Self::Schedule { queue, to, .. } => set(state, queue, |config| config.schedule = to),
             Self::Mark { queue, to, .. } => set(state, queue, |config| config.mark = to),
             Self::Buffer { queue, to, .. } => set(state, queue, |config| config.buffer = to),
@@ -188,6 +198,7 @@ impl fmt::Display for Change {
             }
             Self::Map { to: None, .. } => f.write_str("remove"),
             Self::Map { to: Some(to), .. } => write!(f, "{to}"),
+            Self::Remark { from, to } => write!(f, "{from} -> {to}"),
         }
     }
 }
@@ -234,6 +245,7 @@ pub fn port_changes(from: &PortState, to: &PortState) -> Vec<Change> {
             Some(old) => changes.extend(queue_changes(queue, old, &config)),
         }
     }
+    changes.extend((from.remark != to.remark).then_some(Change::Remark { from: from.remark, to: to.remark }));
     changes.extend((from.map != to.map).then_some(Change::Map { from: from.map, to: to.map }));
     let gone = from.queues.iter().filter(|(queue, _)| !to.queues.contains_key(queue));
     changes.extend(gone.map(|(&queue, &config)| Change::RemoveQueue { queue, config }));

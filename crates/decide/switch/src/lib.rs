@@ -12,6 +12,7 @@
 //! | [`capabilities`] | what a driver can do, checked before anything changes |
 //! | [`driver`] | the trait |
 //! | [`apply`](mod@apply) | steps with read-back and rollback |
+//! | [`policy`] | what a policy needs of ports |
 //! | [`request`] | the lowering of what a policy needs to a port's configuration |
 //! | [`ports`] | the ports of a network's switch, and which interface is which |
 //! | [`simulated`] | the simulator's ports, as a driver |
@@ -25,6 +26,7 @@ pub mod apply;
 pub mod capabilities;
 pub mod change;
 pub mod driver;
+pub mod policy;
 pub mod port;
 pub mod ports;
 pub mod request;
@@ -34,6 +36,9 @@ pub use apply::{ApplyError, Rollback, apply, remove};
 pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff};
 pub use driver::{Driver, WriteError};
-pub use port::{DSCPS, DscpMap, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState};
+pub use policy::PolicyNeeds;
+pub use port::{
+    DSCPS, DscpMap, DscpSet, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState,
+};
 pub use request::{Group, Needs, Request};
 pub use weir_network::switches::{Offer, Scheduler};

@@ -3,7 +3,8 @@
 //! A port has queues 0 to n − 1. Strict queues have the highest numbers, and the highest number is the most urgent;
 //! weighted queues share what strict ones leave, in bytes, by weight (deficit round robin). A complete map assigns each
 //! of the 64 DSCP values to a queue. A queue marks ECN-capable packets that find more than a threshold in it, and holds
-//! a limited number of bytes.
+//! a limited number of bytes. Packets that arrive by the port with one of a set of DSCP values are re-marked to 0, so
+//! that a neighbour cannot claim the queues of these values anywhere in the network.
 //!
 //! A [`PortConfig`] is valid by construction. A [`PortState`] is what a driver reads, whatever a person or an
 //! interrupted change left: queues may be missing, and a port that Weir never configured has none and no map.
@@ -119,6 +120,55 @@ impl DscpMap {
     }
 }
 
+/// A set of DSCP values.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct DscpSet(u64);
+
+impl DscpSet {
+    /// The values whose bits are set.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+    /// One bit for each value.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// Whether it has no value.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    /// Whether it has all values of another set.
+    pub const fn includes(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// The values, ascending.
+    pub fn values(self) -> impl Iterator<Item = u8> {
+        (0..DSCPS as u8).filter(move |dscp| self.0 >> dscp & 1 == 1)
+    }
+}
+
+impl FromIterator<u8> for DscpSet {
+    /// # Panics
+    /// If a value is not below 64.
+    fn from_iter<T: IntoIterator<Item = u8>>(values: T) -> Self {
+        let bit = |dscp: u8| 1u64.checked_shl(dscp.into()).expect("a DSCP value is below 64");
+        Self(values.into_iter().fold(0, |bits, dscp| bits | bit(dscp)))
+    }
+}
+
+impl fmt::Debug for DscpSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for DscpSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values: Vec<String> = self.values().map(|dscp| dscp.to_string()).collect();
+        f.pad(&if values.is_empty() { "none".to_owned() } else { values.join(", ") })
+    }
+}
+
 impl fmt::Debug for DscpMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -142,6 +192,8 @@ pub struct PortState {
     pub queues: BTreeMap<u8, QueueConfig>,
     /// The map, if the port classifies by DSCP.
     pub map: Option<DscpMap>,
+    /// Arriving packets with these DSCP values are re-marked to 0.
+    pub remark: DscpSet,
 }
 
 /// The configurations of a switch's ports, by name.
@@ -221,7 +273,20 @@ impl PortConfig {
             let cause = format!("refers to queue {}, of {} queues", map.queue(dscp), queues.len());
             return Err(FieldError::new(Field::Dscp(dscp), cause, "queues are numbered from 0"));
         }
-        Ok(Self(PortState { rate, queues: (0..).zip(queues).collect(), map: Some(map) }))
+        let queues = (0..).zip(queues).collect();
+        Ok(Self(PortState { rate, queues, map: Some(map), remark: DscpSet::default() }))
+    }
+
+    /// A port whose queues are the switch's own: arriving packets with these DSCP values are re-marked to 0.
+    pub fn remark_only(remark: DscpSet) -> Self {
+        Self(PortState { remark, ..PortState::default() })
+    }
+
+    /// The same port, whose arriving packets with these DSCP values are re-marked to 0.
+    #[must_use]
+    pub fn remarking(mut self, remark: DscpSet) -> Self {
+        self.0.remark = remark;
+        self
     }
 
     /// The configuration as a state.
@@ -235,6 +300,10 @@ impl PortConfig {
     /// The queues from number 0 on.
     pub fn queues(&self) -> impl ExactSizeIterator<Item = &QueueConfig> {
         self.0.queues.values()
+    }
+    /// The DSCP values that are re-marked to 0 where they arrive.
+    pub fn remark(&self) -> DscpSet {
+        self.0.remark
     }
     /// The queue of each DSCP value.
     pub fn map(&self) -> DscpMap {

@@ -8,7 +8,7 @@
 //! the interface `swp1` is limited to the rate at which `m1` receives.
 
 use crate::capabilities::Refusal;
-use crate::port::PortConfig;
+use crate::port::{DscpSet, PortConfig};
 use crate::request::Needs;
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
@@ -55,21 +55,31 @@ pub fn ports_of(graph: &Graph, switch: usize) -> Vec<SwitchPort> {
     ports
 }
 
+/// The needs of one port beside those of all ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnNeeds {
+    /// The buffer of each queue; `None`: the switch's default.
+    pub buffer: Option<Bytes>,
+    /// The DSCP values that the neighbour may not claim: re-marked to 0 where its packets arrive.
+    pub remark: DscpSet,
+}
+
 /// The configuration that each port of a switch shall have: limited to the rate of its link, with the threshold that
-/// the link states, or else the one that is needed, and with the buffer that `buffer` gives for the link. A refusal
+/// the link states, or else the one that is needed, and with what `own` gives for the link to its neighbour. A refusal
 /// names the port by its neighbour.
 pub fn desired(
     graph: &Graph,
     switch: usize,
     (needs, offer): (&Needs, Offer),
-    buffer: impl Fn(LinkRef) -> Option<Bytes>,
+    own: impl Fn(LinkRef) -> OwnNeeds,
 ) -> Result<Vec<(SwitchPort, PortConfig)>, Refusal> {
     let lower = |port: SwitchPort| {
         let link = graph.link(port.link);
-        let own = Needs { mark: link.queue.mark.or(needs.mark), ..needs.clone() };
-        let request = own.of_port(Some(link.rate), buffer(port.link));
-        let config = request.lower(offer).map_err(|error| Refusal::at(&graph.switches[switch], &port.name(), error))?;
-        Ok((port, config))
+        let OwnNeeds { buffer, remark } = own(port.link);
+        let needs = Needs { mark: link.queue.mark.or(needs.mark), ..needs.clone() };
+        let config = needs.of_port(Some(link.rate), buffer).lower(offer);
+        let config = config.map_err(|error| Refusal::at(&graph.switches[switch], &port.name(), error))?;
+        Ok((port, config.remarking(remark)))
     };
     ports_of(graph, switch).into_iter().map(lower).collect()
 }
@@ -167,8 +177,11 @@ mod tests {
     fn each_port_has_the_rate_of_its_link_and_a_refusal_names_it() {
         let graph = graph();
         let needs = Needs::marks(Bytes::new(80_000));
-        let buffer = |link| matches!(link, LinkRef::Down(_)).then_some(Bytes::new(100_000));
-        let all = desired(&graph, 0, (&needs, Offer::PLAIN), buffer).expect("valid");
+        let own = |link| OwnNeeds {
+            buffer: matches!(link, LinkRef::Down(_)).then_some(Bytes::new(100_000)),
+            ..OwnNeeds::default()
+        };
+        let all = desired(&graph, 0, (&needs, Offer::PLAIN), own).expect("valid");
         let of = |(port, config): &(SwitchPort, PortConfig)| {
             let rate = config.rate().expect("a rate").bps() / 1_000_000_000;
             (port.name(), rate, config.queues().next().and_then(|queue| queue.buffer))
@@ -181,7 +194,8 @@ mod tests {
             expected.map(|(name, rate, own)| (name.to_owned(), rate, own))
         );
         let levels = Needs { levels: vec![vec![46]], ..needs };
-        let refused = desired(&graph, 0, (&levels, Offer::PLAIN), |_| None).expect_err("no strict queue");
+        let refused =
+            desired(&graph, 0, (&levels, Offer::PLAIN), |_| OwnNeeds::default()).expect_err("no strict queue");
         assert_eq!(
             refused.to_string(),
             "switch r1, port m1, queues: 1 needed for levels, 0 available beside the shared one"

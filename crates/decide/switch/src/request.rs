@@ -8,19 +8,27 @@
 //! |---|---|---|
 //! | shared | 0 | all DSCP values that nothing else has |
 //! | groups | from 1 | the DSCP values of each group, by weight |
+//! | network control | below the levels | CS6 and CS7 beside levels, strict, if a queue is left |
 //! | levels | the highest | the DSCP values of each level, strict; the most urgent has the highest number |
+//!
+//! Network control (routing protocols) is below the levels, whose bounds would otherwise depend on its traffic, and
+//! above everything else. Without a queue of its own it is in the shared one, as on switches with one queue.
 //!
 //! On switches with strict queues alone the shared queue is strict too, and the least urgent. A switch without
 //! schedulers ([`Scheduler::Plain`]) has one queue.
 //!
-//! Worked example: levels {46} and {34}, no groups, on 8 strict queues: queues 0 (shared), 1 (34), 2 (46).
+//! Worked example: levels {46} and {34}, no groups, on 8 strict queues: queues 0 (shared), 1 (48, 56), 2 (34), 3 (46).
 //!
-//! Source: QJump's slides (levels), QShare §IV (tenants' queues beside a shared one); Parley Table 1 (threshold).
+//! Source: QJump's slides (levels), QShare §IV (tenants' queues beside a shared one); Parley Table 1 (threshold); RFC
+//! 4594 (CS6 for network control), RFC 2474 (CS6 and CS7 before all others).
 
 use crate::change::Field;
 use crate::port::{DSCPS, DscpMap, FieldError, PortConfig, QueueConfig, Schedule};
 use weir_network::switches::{Offer, Scheduler};
 use weir_units::{Bandwidth, Bytes};
+
+/// The DSCP values of network control: CS6 and CS7.
+const CONTROL: [u8; 2] = [48, 56];
 
 /// Traffic with a weighted queue of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +96,14 @@ impl Request {
         let shared = if offer.scheduler == Scheduler::Strict { Schedule::Strict } else { Schedule::Weighted(*shared) };
         let mut queues = vec![queue(shared)];
         queues.extend(groups.iter().map(|group| queue(Schedule::Weighted(group.weight))));
-        queues.extend(levels.iter().map(|_| queue(Schedule::Strict)));
-        let groups = groups.iter().map(|group| &group.dscps);
-        PortConfig::new(self.rate, queues, map(groups.chain(levels.iter().rev()))?)
+        let of_groups = groups.iter().map(|group| &group.dscps);
+        let taken: Vec<u8> = levels.iter().chain(of_groups.clone()).flatten().copied().collect();
+        let control: Vec<u8> = CONTROL.into_iter().filter(|dscp| !taken.contains(dscp)).collect();
+        let left = !levels.is_empty() && levels.len() < strict && !control.is_empty();
+        let control = left.then_some(control);
+        queues.extend(control.iter().chain(levels).map(|_| queue(Schedule::Strict)));
+        let sets = of_groups.chain(&control).chain(levels.iter().rev());
+        PortConfig::new(self.rate, queues, map(sets)?)
     }
 }
 
@@ -140,8 +153,14 @@ mod tests {
     fn the_most_urgent_level_has_the_highest_queue() {
         let offer = Offer { queues: 8, scheduler: Scheduler::Strict };
         let config = of(offer, &[&[46], &[34]], &[]).expect("valid");
-        assert_eq!(schedules(&config), [Schedule::Strict; 3]);
-        assert_eq!([0, 34, 46].map(|dscp| config.map().queue(dscp)), [0, 1, 2]);
+        assert_eq!(schedules(&config), [Schedule::Strict; 4]);
+        assert_eq!([0, 34, 46, 48, 56].map(|dscp| config.map().queue(dscp)), [0, 2, 3, 1, 1]);
+        // No queue is left for network control, or a level has its values.
+        let offer = Offer { queues: 3, ..offer };
+        let config = of(offer, &[&[46], &[34]], &[]).expect("valid");
+        assert_eq!([0, 34, 46, 48].map(|dscp| config.map().queue(dscp)), [0, 1, 2, 0]);
+        let config = of(offer, &[&[48]], &[]).expect("valid");
+        assert_eq!([0, 48, 56].map(|dscp| config.map().queue(dscp)), [0, 2, 1]);
     }
 
     #[test]
@@ -162,7 +181,7 @@ mod tests {
         assert!(text(of(strict, &[], &[(&[10], 1)])).starts_with("queues: 1 needed for groups"));
         assert!(text(of(Offer::PLAIN, &[&[46]], &[])).contains(", 0 available beside"));
         let both = Offer { queues: 8, scheduler: Scheduler::Mixed { strict: 2, weighted: 6 } };
-        assert_eq!(text(of(both, &[&[10]], &[(&[10], 1)])), "DSCP 10: belongs in queue 1 and in queue 2");
+        assert_eq!(text(of(both, &[&[10]], &[(&[10], 1)])), "DSCP 10: belongs in queue 1 and in queue 3");
         assert_eq!(text(of(both, &[&[64]], &[])), "DSCP 64: no such value");
     }
 }

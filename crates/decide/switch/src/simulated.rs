@@ -20,7 +20,7 @@
 use crate::capabilities::{Capabilities, RateSetting, Setting};
 use crate::change::Step;
 use crate::driver::{Driver, WriteError};
-use crate::port::{DscpMap, PortState, QueueConfig, Schedule, SwitchState};
+use crate::port::{DscpMap, DscpSet, PortState, QueueConfig, Schedule, SwitchState};
 use crate::ports::{SwitchPort, ports_of};
 use std::collections::BTreeMap;
 use weir_network::Graph;
@@ -95,7 +95,7 @@ pub fn from_link(link: &LinkSpec) -> Result<PortState, SimulatedError> {
         Discipline::PFabric => return Err(SimulatedError::PFabric),
     };
     let queues = (0..).zip(schedules.into_iter().map(queue)).collect();
-    Ok(PortState { rate: Some(link.rate), queues, map: None })
+    Ok(PortState { rate: Some(link.rate), queues, map: None, remark: DscpSet::default() })
 }
 
 /// A switch of a graph, before a run.
@@ -168,6 +168,7 @@ impl Driver for SimulatedSwitch<'_> {
             buffers: Setting::Uniform,
             buffer_max: BUFFER_MAX,
             rate: RateSetting::Required,
+            remarks: false,
         }
     }
 
@@ -225,7 +226,7 @@ mod tests {
         assert!(!apply(&mut switch, &desired).expect("applied").is_empty());
         assert_eq!(switch.read("h1").as_ref(), Ok(wanted.state()));
         assert_eq!(apply(&mut switch, &desired).expect("applied"), [], "nothing is left to do");
-        assert_eq!([46, 34, 0].map(|dscp| class(wanted.map(), 3, dscp)), [0, 1, 2]);
+        assert_eq!([46, 34, 48, 0].map(|dscp| class(wanted.map(), 4, dscp)), [0, 1, 2, 3]);
         let queue = graph.hosts[1].down.queue;
         assert_eq!(queue.discipline, Discipline::StrictPriority);
         assert_eq!((queue.buffer, queue.mark), (Bytes::new(300_000), Some(Bytes::new(80_000))));
@@ -255,7 +256,7 @@ mod tests {
         let mixed = request(Needs { levels: vec![vec![46]], ..needs() }).lower(offer).expect("valid");
         let refused = apply(&mut switch, &BTreeMap::from([("h0".to_owned(), mixed)])).expect_err("refused");
         assert!(matches!(&refused, ApplyError::Refused(_)), "{refused}");
-        let text = "switch switch, port h0, queues: 1 strict beside 1 weighted; these ports have one kind at a time";
+        let text = "switch switch, port h0, queues: 2 strict beside 1 weighted; these ports have one kind at a time";
         assert_eq!(refused.to_string(), text);
         graph.hosts[0].down.queue.discipline = Discipline::PFabric;
         let mut switch = SimulatedSwitch::new(&mut graph, 0);

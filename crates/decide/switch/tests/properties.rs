@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_switch::change::first_difference;
 use weir_switch::{
-    ApplyError, DSCPS, DscpMap, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState, apply, diff,
-    remove,
+    ApplyError, DSCPS, DscpMap, DscpSet, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState, apply,
+    diff, remove,
 };
 use weir_units::{Bandwidth, Bytes};
 
@@ -21,7 +21,9 @@ fn queue() -> impl Strategy<Value = (u16, Option<Bytes>, Option<Bytes>)> {
 fn config() -> impl Strategy<Value = PortConfig> {
     let rate = prop::option::of(prop::sample::select(vec![1u64, 10, 40]).prop_map(Bandwidth::from_gbps));
     let queues = prop::collection::vec(queue(), 1..=8);
-    (rate, queues, any::<u8>(), prop::collection::vec(any::<u8>(), DSCPS)).prop_map(|(rate, queues, strict, map)| {
+    let remark = prop::sample::select(vec![0u64, 1 << 46, 1 << 46 | 1 << 34]).prop_map(DscpSet::from_bits);
+    let map = prop::collection::vec(any::<u8>(), DSCPS);
+    (rate, queues, any::<u8>(), map, remark).prop_map(|(rate, queues, strict, map, remark)| {
         let count = queues.len();
         let first_strict = count - usize::from(strict) % (count + 1);
         let schedule = |number, weight| match number < first_strict {
@@ -34,13 +36,14 @@ fn config() -> impl Strategy<Value = PortConfig> {
             buffer,
         });
         let map = std::array::from_fn(|dscp| map[dscp] % count as u8);
-        PortConfig::new(rate, queues.collect(), DscpMap::from_queues(map)).expect("valid")
+        PortConfig::new(rate, queues.collect(), DscpMap::from_queues(map)).expect("valid").remarking(remark)
     })
 }
 
 /// The state of a port: as Weir configures it, or without configuration.
 fn state() -> impl Strategy<Value = PortState> {
-    prop_oneof![4 => config().prop_map(|config| config.state().clone()), 1 => Just(PortState::default())]
+    prop_oneof![4 => config().prop_map(|config| config.state().clone()), 1 => Just(PortState::default()),
+        1 => Just(PortConfig::remark_only(DscpSet::from_bits(1 << 46)).state().clone())]
 }
 
 fn switch_state() -> impl Strategy<Value = SwitchState> {

@@ -77,7 +77,7 @@ impl Hosts {
 /// Configures the switch's port to `b`.
 fn port_to_b(switch: &Netns, mark: Option<Bytes>) -> Port {
     let rate = Bandwidth::from_mbps(10);
-    let plan = PortPlan::new(Neighbour::Switch, rate, Bytes::new(100_000), mark).expect("valid");
+    let plan = PortPlan::plain(Neighbour::Switch, rate, Bytes::new(100_000), mark).expect("valid");
     configure(switch, &BTreeMap::from([("pb".to_owned(), plan)])).expect("configured").pop().expect("one").1
 }
 

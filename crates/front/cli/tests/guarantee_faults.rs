@@ -34,7 +34,7 @@ fn a_guarantee_holds_while_agents_and_the_fabric_broker_are_killed() {
     let network = Network::under(POLICY, "wfd", &[30567]);
     // The port to the receiver is what is contended for; it marks as the simulator's do.
     let (rate, buffer, mark) = (Bandwidth::from_mbps(100), Bytes::new(256_000), Bytes::new(80_000));
-    let plan = PortPlan::new(Neighbour::Machine, rate, buffer, Some(mark)).expect("valid");
+    let plan = PortPlan::plain(Neighbour::Machine, rate, buffer, Some(mark)).expect("valid");
     let _ports = configure(&network.switch, &BTreeMap::from([(RECEIVER.1.to_owned(), plan)])).expect("configured");
 
     let web = network.connection(0, RECEIVER.0, 5201);

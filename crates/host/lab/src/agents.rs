@@ -80,7 +80,7 @@ struct Agent {
 }
 
 impl Agents {
-    /// Starts an agent on every machine. Their files go into `directory`.
+    /// Starts an agent on every machine that has one. Their files go into `directory`.
     pub fn start(
         weir: &Path,
         network: &Network,
@@ -93,7 +93,7 @@ impl Agents {
         key_file::create(&key)?;
         let mut agents = Self { agents: Vec::new() };
         for rack in policy.network().racks() {
-            for machine in rack.machines() {
+            for machine in rack.machines().iter().filter(|machine| scenario.has_agent(**machine)) {
                 let name = machine_name(policy, *machine);
                 let log = directory.join(format!("agent-{name}.log"));
                 let status = directory.join(format!("agent-{name}.json"));
@@ -112,7 +112,7 @@ impl Agents {
                 tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);
                 let child = command.spawn().map_err(io_error(format!("start the agent of {name}")))?;
-                let peers = if brokers { peers.count() as u64 } else { 0 };
+                let peers = peers.filter(|peer| brokers && scenario.has_agent(**peer)).count() as u64;
                 agents.agents.push(Agent { machine: name.to_owned(), child, peers, log, status });
             }
         }

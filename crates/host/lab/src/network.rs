@@ -26,8 +26,10 @@ use std::process::Command;
 use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::netns::{Netns, NetnsError, Prefix, connect};
 use weir_linux::port::QueueCounts;
+use weir_network::graph::LinkRef;
 use weir_policy::Policy;
 use weir_scenario::{Enforcement, LabScenario};
+use weir_switch::PolicyNeeds;
 use weir_units::{Bandwidth, Bytes, MachineId, RackId};
 
 /// The interface of a machine.
@@ -61,6 +63,16 @@ pub enum NetworkError {
     /// More machines than the lab has addresses for.
     #[error("{0} machines do not fit the lab; it has addresses for {MOST_MACHINES}")]
     TooMany(usize),
+}
+
+/// What the ports of a scenario need: without enforcement, or with `priorities: off`, a queue alone.
+fn port_needs(scenario: LabScenario<'_>) -> PolicyNeeds {
+    let levels = &scenario.governed().levels;
+    let needs = PolicyNeeds::of(scenario.policy(), scenario.marks_above(), levels.disobedient.clone());
+    match scenario.enforcement() != Enforcement::None && levels.priorities {
+        true => needs,
+        false => needs.without_levels(),
+    }
 }
 
 /// The machines that fit: each is a namespace with an agent, and one kernel has to carry them all.
@@ -160,7 +172,7 @@ impl Network {
             // Only frames of the MTU crossed the links; the receiving stack may take several at once.
             self.machines[m].run(|| Interface::named(NIC)?.set_receive_merging(true))??;
             no_offloads(switch, &port)?;
-            if scenario.enforcement() == Enforcement::None {
+            if !scenario.has_agent(MachineId(m as u32)) {
                 limit_interface(&self.machines[m], NIC, machine.nic().tx, links.queue.buffer, mtu)?;
             }
         }
@@ -172,15 +184,17 @@ impl Network {
         let (policy, links) = (scenario.policy(), scenario.links());
         // A buffer that just holds the largest IP packet holds its frame.
         let buffer = links.queue.buffer.max(Bytes::new(links.mtu.get() + ETHERNET_HEADER));
-        let plan = |neighbour, rate| PortPlan::new(neighbour, rate, buffer, scenario.marks_above());
+        let needs = port_needs(scenario);
+        let plan = |neighbour, link, rate| PortPlan::new(neighbour, &needs, link, (rate, buffer));
         let mut racks: Vec<BTreeMap<String, PortPlan>> = vec![BTreeMap::new(); self.racks.len()];
         let mut spine = BTreeMap::new();
         for (r, rack) in policy.network().racks().iter().enumerate() {
-            racks[r].insert(UPLINK.to_owned(), plan(Neighbour::Switch, self.uplink_rate(policy, r))?);
-            spine.insert(format!("r{r}"), plan(Neighbour::Switch, rack.uplink().rx)?);
+            racks[r]
+                .insert(UPLINK.to_owned(), plan(Neighbour::Switch, LinkRef::Forward(r), self.uplink_rate(policy, r))?);
+            spine.insert(format!("r{r}"), plan(Neighbour::Switch, LinkRef::Backward(r), rack.uplink().rx)?);
         }
         for (m, machine) in policy.network().machines().iter().enumerate() {
-            let plan = plan(Neighbour::Machine, machine.nic().rx)?;
+            let plan = plan(Neighbour::Machine, LinkRef::Down(MachineId(m as u32)), machine.nic().rx)?;
             racks[machine.rack().index()].insert(format!("m{m}"), plan);
         }
         let spine = self.spine.as_ref().map(|netns| (netns, &spine));

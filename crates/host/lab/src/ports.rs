@@ -1,8 +1,9 @@
 //! The ports of the lab's switches: queues and marks as a switch has them, and release of hosts' packets.
 //!
-//! A port is configured as that of any Linux switch ([`weir_linux::port`]): one queue with the link's rate, the
-//! scenario's buffer, and its ECN threshold (`links.queue.mark`; if it has none and hosts are shaped, the simulator's,
-//! 80 kB). `weir switch show` would list the same.
+//! A port is configured as that of any Linux switch ([`weir_linux::port`]): the link's rate; the scenario's buffer, and
+//! its ECN threshold (`links.queue.mark`; if it has none and hosts are shaped, the simulator's, 80 kB), in each of its
+//! queues. It has one queue, and a strict one for each latency level that is enforced. `weir switch show` would list
+//! the same.
 //!
 //! A machine's port also releases the machine's packets from their sockets, as a real interface does after sending:
 //! otherwise TCP would count packets in all switches as waiting in its host, and one connection could not fill a queue
@@ -19,7 +20,8 @@ use weir_linux::attachment::lacks_tcx;
 use weir_linux::loader::RELEASE_OBJECT;
 use weir_linux::netns::{Netns, NetnsError};
 use weir_linux::port::{PortError, PortProgram, QueueCounts, TcSwitch};
-use weir_switch::{ApplyError, FieldError, Offer, PortConfig, Request, apply};
+use weir_network::graph::LinkRef;
+use weir_switch::{ApplyError, FieldError, Offer, PolicyNeeds, PortConfig, Request, apply};
 use weir_units::{Bandwidth, Bytes};
 
 const DISCARD: &str = "weir_discard";
@@ -70,9 +72,25 @@ pub struct PortPlan {
 
 impl PortPlan {
     /// A port with one queue: its rate, its buffer, and the ECN threshold if it marks.
-    pub fn new(neighbour: Neighbour, rate: Bandwidth, buffer: Bytes, mark: Option<Bytes>) -> Result<Self, PortsError> {
+    pub fn plain(
+        neighbour: Neighbour,
+        rate: Bandwidth,
+        buffer: Bytes,
+        mark: Option<Bytes>,
+    ) -> Result<Self, PortsError> {
         let config = Request::plain(Some(rate), Some(buffer), mark).lower(Offer::PLAIN)?;
         Ok(Self { neighbour, config })
+    }
+
+    /// A port with the queues that a policy needs; `link` leads to the neighbour.
+    pub fn new(
+        neighbour: Neighbour,
+        needs: &PolicyNeeds,
+        link: LinkRef,
+        (rate, buffer): (Bandwidth, Bytes),
+    ) -> Result<Self, PortsError> {
+        let config = needs.needs.of_port(Some(rate), Some(buffer)).lower(needs.offer)?;
+        Ok(Self { neighbour, config: config.remarking(needs.remark(link)) })
     }
 }
 

@@ -45,7 +45,7 @@ fn burst(test: &str, from: IpAddr, to: IpAddr) -> (Vec<(u8, u8)>, QueueCounts) {
         netns.ip(["addr", "add", address, "dev", "eth", "nodad"]).expect("an IPv6 address");
     }
     let port = |mark| {
-        let plan = PortPlan::new(Neighbour::Switch, RATE, BUFFER, mark).expect("valid");
+        let plan = PortPlan::plain(Neighbour::Switch, RATE, BUFFER, mark).expect("valid");
         let mut ports = configure(&a, &BTreeMap::from([("eth".to_owned(), plan)])).expect("configured");
         ports.pop().expect("one port").1
     };

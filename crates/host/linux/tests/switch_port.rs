@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_linux::netns::Netns;
 use weir_linux::port::{PortError, TcSwitch, bridge_ports};
 use weir_switch::{
-    ApplyError, Capabilities, Driver, DscpMap, PortConfig, PortState, QueueConfig, Rollback, Schedule, Step,
+    ApplyError, Capabilities, Driver, DscpMap, DscpSet, PortConfig, PortState, QueueConfig, Rollback, Schedule, Step,
     WriteError, apply, diff, remove,
 };
 use weir_units::{Bandwidth, Bytes};
@@ -56,7 +56,7 @@ fn tc(netns: &Netns, arguments: &str) -> String {
 
 /// Everything that tc shows of the port; ids of programs and handles of filters aside.
 fn shown(netns: &Netns) -> String {
-    let filters = tc(netns, "filter show dev eth egress");
+    let filters = ["egress", "ingress"].map(|side| tc(netns, &format!("filter show dev eth {side}"))).concat();
     let filters: Vec<&str> = filters.split_whitespace().filter(|word| word.starts_with("weir")).collect();
     let mut classes: Vec<String> = tc(netns, "class show dev eth").lines().map(str::to_owned).collect();
     classes.sort();
@@ -113,6 +113,7 @@ fn changes_by_others_are_differences_and_are_healed() {
         "qdisc replace dev eth parent 7773:10 handle 10: bfifo limit 50000",
         "class del dev eth classid 7773:12",
         "filter del dev eth egress",
+        "filter del dev eth ingress",
         "qdisc del dev eth clsact",
         "qdisc del dev eth root",
     ] {
@@ -190,7 +191,8 @@ fn failure_at_any_step_leaves_the_port_as_it_was() {
     let schedules = [&MIXED[..], &WEIGHTED];
     let fresh = shown(&cable.a);
     for (from, to) in [(None, schedules[0]), (Some(schedules[0]), schedules[1])] {
-        let (from, to) = (from.map(|from| config(from, Some(30_000))), config(to, Some(80_000)));
+        let remark = DscpSet::from_bits(if from.is_none() { 1 << 46 } else { 1 << 34 });
+        let (from, to) = (from.map(|from| config(from, Some(30_000))), config(to, Some(80_000)).remarking(remark));
         if let Some(from) = &from {
             applied(&cable.a, from.clone());
         }
@@ -304,4 +306,35 @@ fn a_queue_marks_above_its_own_threshold() {
     // Address resolution is in queue 0, too.
     assert!((5..10).contains(&counts[0].packets) && counts[1].packets == 110, "{counts:?}");
     assert_eq!(counts[1].marked, marked(1) as u64);
+}
+
+/// A machine that may not claim a DSCP value, behind a port with queues or with the switch's own.
+#[test]
+fn arriving_packets_lose_values_that_their_sender_may_not_claim() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("p9");
+    let before = shown(&cable.b);
+    let remark = DscpSet::from_bits(1 << 46 | 1 << 34);
+    let receiver = bound(&cable.b, SocketAddr::from(([10, 77, 0, 2], PORT)));
+    let sender = cable.a.run(|| UdpSocket::bind(("10.77.0.1", 0)).expect("a socket")).expect("enter");
+    let arrive = |dscp: u8, ecn: u8| {
+        set_tos(&sender, dscp << 2 | ecn);
+        sender.send_to(&[dscp; 100], ("10.77.0.2", PORT)).expect("sent");
+        let (of, tos) = receive(&receiver).expect("a datagram");
+        assert_eq!((of, tos & 3), (dscp, ecn));
+        tos >> 2
+    };
+    for config in [PortConfig::remark_only(remark), config(&MIXED, None).remarking(remark)] {
+        applied(&cable.b, config.clone());
+        assert_eq!(read(&cable.b), *config.state());
+        for ecn in [0, 2] {
+            assert_eq!([46, 34, 10, 48].map(|dscp| arrive(dscp, ecn)), [0, 0, 10, 48]);
+        }
+        let program = cable.b.run(|| TcSwitch::new("a").program("eth").expect("read")).expect("enter");
+        assert_eq!(program.expect("attached").remarked().expect("read") % 4, 0);
+    }
+    cable.b.run(|| remove(&mut TcSwitch::new("a"), &["eth".to_owned()]).expect("removed")).expect("enter");
+    assert_eq!((arrive(46, 0), shown(&cable.b)), (46, before));
 }

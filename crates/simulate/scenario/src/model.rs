@@ -182,6 +182,10 @@ impl<'a> LabScenario<'a> {
         let shaped = self.scenario.enforcement() != Enforcement::None;
         self.links.queue.mark.or(shaped.then_some(crate::governed::MARK))
     }
+    /// Whether a machine has an agent.
+    pub fn has_agent(&self, machine: MachineId) -> bool {
+        self.scenario.enforcement() != Enforcement::None && !self.governed.levels.disobedient.contains(&machine)
+    }
     /// The measurement.
     pub fn measure(&self) -> Measure {
         self.governed.measure

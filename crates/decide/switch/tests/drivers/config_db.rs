@@ -138,7 +138,9 @@ impl ConfigDb {
             Change::Schedule { queue, to, .. } => self.set_schedule(port, queue, to),
             Change::Mark { queue, to, .. } => self.set_mark(port, queue, to),
             Change::Map { to, .. } => self.set_map(port, to),
-            Change::Rate { .. } | Change::Buffer { .. } => unreachable!("refused by the capabilities"),
+            Change::Rate { .. } | Change::Buffer { .. } | Change::Remark { .. } => {
+                unreachable!("refused by the capabilities")
+            }
         }
     }
 
@@ -247,6 +249,7 @@ impl Driver for ConfigDb {
             buffers: Setting::Fixed,
             buffer_max: Bytes::ZERO,
             rate: RateSetting::Fixed,
+            remarks: false,
         }
     }
 

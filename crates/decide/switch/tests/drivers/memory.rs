@@ -65,6 +65,7 @@ impl Driver for Memory {
             buffers: Setting::PerQueue,
             buffer_max: Bytes::new(1_000_000),
             rate: RateSetting::Optional,
+            remarks: true,
         }
     }
 

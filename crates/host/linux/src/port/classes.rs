@@ -251,7 +251,7 @@ mod tests {
     fn priorities_and_quanta_follow_from_schedulers() {
         let schedules = [Schedule::Weighted(1), Schedule::Weighted(3), Schedule::Strict, Schedule::Strict];
         let queues = (0..).zip(schedules.map(queue)).collect();
-        let state = PortState { rate: Some(Bandwidth::from_mbps(100)), queues, map: None };
+        let state = PortState { rate: Some(Bandwidth::from_mbps(100)), queues, ..PortState::default() };
         let classes = PortClasses::of(&state, PLAIN).expect("a rate");
         let numbers: Vec<_> = classes.queues.values().map(|class| (class.priority(), class.quantum())).collect();
         assert_eq!(numbers, [(7, 1_514), (7, 4_542), (5, 1_514), (4, 1_514)]);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_least_strict_queue_is_distinguished_from_a_weighted_one() {
         let queues = (0..8).map(|number| (number, queue(Schedule::Strict))).collect();
-        let state = PortState { rate: Some(Bandwidth::from_gbps(1)), queues, map: None };
+        let state = PortState { rate: Some(Bandwidth::from_gbps(1)), queues, ..PortState::default() };
         let classes = PortClasses::of(&state, PLAIN).expect("a rate");
         assert!(classes.queues(PLAIN, |_| true).all(|(_, schedule, _)| schedule.is_strict()));
         let first = classes.queues(PLAIN, |_| false).next();

@@ -2,7 +2,8 @@
 //!
 //! Problem: no qdisc with strict and weighted queues that marks is in every kernel: many have neither `ets`, `prio`
 //! and `drr` nor `red`. Approach: HTB, which Weir needs anyway, as strict and weighted queues ([`classes`]); a BPF
-//! program in front of it that assigns each packet to its queue by DSCP and marks ([`program`]). Everything is read
+//! program in front of it that assigns each packet to its queue by DSCP and marks, and one that re-marks arriving
+//! packets ([`program`]). Everything is read
 //! back from the kernel: rates, schedulers, weights and buffers from HTB and its bfifos, thresholds and the map from
 //! the program's settings. No file keeps a state beside it.
 //!
@@ -45,7 +46,8 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
-    Capabilities, Change, Driver, DscpMap, PortState, QueueConfig, RateSetting, Schedule, Setting, Step, WriteError,
+    Capabilities, Change, Driver, DscpMap, DscpSet, PortState, QueueConfig, RateSetting, Schedule, Setting, Step,
+    WriteError,
 };
 use weir_units::Bytes;
 
@@ -211,7 +213,8 @@ fn state_of(
     classes: Option<&PortClasses>,
     settings: Option<&Port>,
 ) -> Result<PortState, PortError> {
-    let mut state = PortState { map: settings.and_then(map_of), ..PortState::default() };
+    let remark = DscpSet::from_bits(settings.map_or(0, |settings| settings.remark));
+    let mut state = PortState { map: settings.and_then(map_of), remark, ..PortState::default() };
     let Some(classes) = classes else { return Ok(state) };
     state.rate = Some(classes::in_force(settings.map_or(0, |settings| settings.rate), classes.rate()));
     let is_strict = |queue: u8| settings.is_some_and(|settings| settings.strict >> queue & 1 == 1);
@@ -243,6 +246,7 @@ fn settings(state: &PortState) -> Port {
         queue_of: state.map.map_or([0; DSCPS as usize], |map| *map.queues()),
         class: u32::from(classes::MAJOR) << 16 | u32::from(classes::FIRST_MINOR),
         layout: PORT_LAYOUT,
+        remark: state.remark.bits(),
         ..Port::default()
     };
     for (&number, queue) in &state.queues {
@@ -289,6 +293,7 @@ impl Driver for TcSwitch {
             buffers: Setting::PerQueue,
             buffer_max: Bytes::new(PORT_BUFFER_MAX.into()),
             rate: RateSetting::Required,
+            remarks: true,
         }
     }
 

@@ -2,12 +2,12 @@
 //!
 //! The program (`bpf/port.bpf.c`) runs as a clsact filter, which belongs to the interface: it outlives the process that
 //! attached it, is visible in `tc filter show dev swp1 egress`, and needs no pin. A later process finds the maps by the
-//! program's id. Another layout of the maps (an older Weir) counts as no program: attaching replaces it.
+//! program's id. A second program, for arriving packets, shares the maps. Another layout of the maps (an older Weir) counts as no program: attaching replaces it.
 //!
 //! Source: net/sched/cls_bpf.c; bpf(2), BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID.
 
 use super::PortError;
-use crate::attachment::{attach_filter, egress_program, remove_filters};
+use crate::attachment::{attach_filter, egress_program, has_filters, remove_filters};
 use crate::interface::Interface;
 use crate::maps::Value;
 use crate::netlink::Socket;
@@ -19,6 +19,10 @@ use weir_datapath::abi::{PORT_LAYOUT, PORT_QUEUES, Port, PortState};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 const NAME: &str = "weir_port_tx";
+/// The program of arriving packets, with the same maps.
+const ARRIVING: &str = "weir_port_rx";
+/// Attached in this order: a port has both once it has the last, by which it is found.
+const PROGRAMS: [(&str, TcAttachType); 2] = [(ARRIVING, TcAttachType::Ingress), (NAME, TcAttachType::Egress)];
 const SETTINGS: &str = "weir_port";
 const STATE: &str = "weir_port_state";
 
@@ -52,9 +56,13 @@ pub struct PortProgram {
 }
 
 impl PortProgram {
-    /// The id of the program that is attached to an interface of the calling thread's namespace, of any layout.
+    /// The id of the program of leaving packets that is attached to an interface of the calling thread's namespace, of
+    /// any layout; `None` if it or that of arriving packets is missing.
     pub(crate) fn attached(socket: &mut Socket, interface: &Interface) -> Result<Option<u32>, PortError> {
-        Ok(egress_program(socket, interface.index(), NAME)?)
+        match has_filters(interface.index(), &PROGRAMS)? {
+            true => Ok(egress_program(socket, interface.index(), NAME)?),
+            false => Ok(None),
+        }
     }
 
     /// Opens the program with this id; `None` if it has another layout, or is replaced at this moment.
@@ -89,16 +97,18 @@ impl PortProgram {
         let (own, state) = (take(SETTINGS)?.try_into()?, take(STATE)?.try_into()?);
         let mut own = Self { settings: own, state };
         own.write(settings)?;
-        let program = object.program_mut(NAME).ok_or(PortError::Missing(NAME))?;
-        let program: &mut SchedClassifier = program.try_into()?;
-        program.load()?;
-        attach_filter(program, NAME, (interface.name(), interface.index()), TcAttachType::Egress)?;
+        for (name, direction) in PROGRAMS {
+            let program = object.program_mut(name).ok_or(PortError::Missing(name))?;
+            let program: &mut SchedClassifier = program.try_into()?;
+            program.load()?;
+            attach_filter(program, name, (interface.name(), interface.index()), direction)?;
+        }
         Ok(own)
     }
 
     /// Detaches the program of an interface, of any layout. `clsact`: with the qdisc, if that is empty.
     pub(crate) fn detach(interface: &Interface, clsact: bool) -> Result<(), PortError> {
-        remove_filters(interface.index(), &[(NAME, TcAttachType::Egress)])?;
+        remove_filters(interface.index(), &PROGRAMS)?;
         if clsact {
             tc::delete_clsact(&mut Socket::open()?, interface.index())?;
         }
@@ -122,6 +132,11 @@ impl PortProgram {
 
     fn write(&mut self, settings: Port) -> Result<(), PortError> {
         Ok(self.settings.set(0, Value(settings), 0)?)
+    }
+
+    /// Arriving buffers whose DSCP value was re-marked, since the program was attached.
+    pub fn remarked(&self) -> Result<u64, PortError> {
+        Ok(self.state.get(&0, 0)?.0.remarked)
     }
 
     /// The counters of each queue.

@@ -287,8 +287,11 @@ fn simulator_only(
     if governed.enforcement == Enforcement::EyeQ {
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
     }
-    if governed.enforcement != Enforcement::None && policy.levels().is_some() {
-        return Some("its policy has latency levels, which agents do not enforce yet".to_owned());
+    if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
+        return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());
+    }
+    if !governed.levels.regulators {
+        return Some("it takes the regulators of levels away, and agents have them".to_owned());
     }
     if governed.enforcement == Enforcement::Levels {
         return Some("agents have shapers, and `levels` has none".to_owned());

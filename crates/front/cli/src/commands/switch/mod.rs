@@ -43,7 +43,8 @@ const MAPPING: &str = "\
 The ports of a switch are its links in the policy's network, named by the neighbour: a machine, or
 a switch (of racks: `spine0`). --port names the neighbour of an interface. With --bridge, each port
 of the bridge that no --port names has the neighbour of its alias (ip link set swp1 alias m1), or
-else of its own name.";
+else of its own name. Ports to machines that may not send on a latency level re-mark its DSCP value
+where packets arrive: all levels at --outside interfaces and machines --without-agent.";
 
 const SHOW: &str = "\
 Examples:
@@ -52,7 +53,7 @@ Examples:
 
 Ports with the same configuration are one row; `in force` is shown for ports with an interface.
 
-With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"in_force\", \"queues\":
+With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"remarked_dscp\", \"in_force\", \"queues\":
 [{\"queue\", \"scheduler\", \"weight\", \"dscp\": [value], \"mark_bytes\", \"buffer_bytes\"}]}]}.
 `interface` and `in_force` are null for ports without an interface, `weight` for strict queues.";
 
@@ -125,6 +126,12 @@ struct Mapping {
     /// An interface and its neighbour, which may be left out if they have the same name
     #[arg(long, value_name = "INTERFACE[=NEIGHBOUR]")]
     port: Vec<String>,
+    /// An interface to a machine that is not in the policy: no packet from it is on a latency level
+    #[arg(long, value_name = "INTERFACE")]
+    outside: Vec<String>,
+    /// A machine of the policy without an agent: no packet from it is on a latency level
+    #[arg(long, value_name = "MACHINE")]
+    without_agent: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -146,8 +153,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, notes) = input::policy(&args.policy)??;
     input::print_notes(&notes, ui)?;
-    let network = select::Needed::of(&policy);
-    if args.mapping.bridge.is_none() && args.mapping.port.is_empty() {
+    let network = select::Needed::of(&policy, &args.mapping.without_agent)?;
+    if args.mapping.bridge.is_none() && args.mapping.port.is_empty() && args.mapping.outside.is_empty() {
         let ports = network.all_ports(args.mapping.switch.as_deref())?;
         print::ports(&ports, args.json, ui)?;
         return Ok(Exit::Done);
@@ -196,7 +203,7 @@ fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
 fn needed(args: &Ports, ui: &mut Ui) -> Result<Selected, CommandError> {
     let (policy, notes) = input::policy(&args.policy)??;
     input::print_notes(&notes, ui)?;
-    select::Needed::of(&policy).select(&args.mapping, ui)
+    select::Needed::of(&policy, &args.mapping.without_agent)?.select(&args.mapping, ui)
 }
 
 /// The driver of this host's ports.

@@ -14,34 +14,57 @@ pub(super) fn ports(ports: &[Port], as_json: bool, ui: &mut Ui) -> io::Result<()
         let list: Value = ports.iter().map(port_json).collect();
         return json::write(ui.out(), &json!({ "ports": list }));
     }
-    let columns = ["switch", "port", ">rate", ">queue", "scheduler", "DSCP", ">ECN above", ">buffer", "in force"];
+    let remarks = ports.iter().any(|port| !port.config.remark().is_empty());
+    let mut columns = vec!["switch", "port", ">rate", ">queue", "scheduler", "DSCP", ">ECN above", ">buffer"];
+    columns.extend(remarks.then_some("re-marked"));
+    columns.push("in force");
     let mut table = Table::new(&columns);
     for alike in ports.chunk_by(is_alike) {
-        let port = &alike[0];
-        let names: Vec<String> = alike.iter().map(shown_name).collect();
-        let rate = port.config.rate().map_or("line rate".to_owned(), text::rate);
-        let (state, style) = match port.in_force {
-            None => ("", Style::Plain),
-            Some(true) => ("yes", Style::Good),
-            Some(false) => ("no", Style::Limited),
-        };
-        for (number, queue) in (0u8..).zip(port.config.queues()) {
-            let first = |text: &str| (if number == 0 { text.to_owned() } else { String::new() }, Style::Plain);
-            let plain = |text: String| (text, Style::Plain);
-            table.styled([
-                first(&port.switch),
-                first(&text::list(&names, 3)),
-                first(&rate),
-                plain(number.to_string()),
-                plain(queue.schedule.to_string()),
-                plain(port.config.map().values(number)),
-                plain(queue.mark.map_or("never".to_owned(), |mark| text::size(mark.get()))),
-                plain(queue.buffer.map_or("default".to_owned(), |buffer| text::size(buffer.get()))),
-                (first(state).0, style),
-            ]);
+        for row in rows(alike, remarks) {
+            table.styled(row);
         }
     }
     ui.print_table(&table, 0)
+}
+
+/// A row for each queue of ports with the same configuration; with a column of re-marked DSCP values if `remarks`.
+fn rows(alike: &[Port], remarks: bool) -> Vec<Vec<(String, Style)>> {
+    let port = &alike[0];
+    let plain = |text: String| (text, Style::Plain);
+    let names: Vec<String> = alike.iter().map(shown_name).collect();
+    let rate = match port.config.queues().len() {
+        0 => String::new(),
+        _ => port.config.rate().map_or("line rate".to_owned(), text::rate),
+    };
+    let queue = |(number, queue): (u8, &QueueConfig)| {
+        [
+            number.to_string(),
+            queue.schedule.to_string(),
+            port.config.map().values(number),
+            queue.mark.map_or("never".to_owned(), |mark| text::size(mark.get())),
+            queue.buffer.map_or("default".to_owned(), |buffer| text::size(buffer.get())),
+        ]
+    };
+    let mut queues: Vec<[String; 5]> = (0u8..).zip(port.config.queues()).map(queue).collect();
+    if queues.is_empty() {
+        // Its queues are the switch's own.
+        queues.push(Default::default());
+    }
+    let state = match port.in_force {
+        None => plain(String::new()),
+        Some(true) => ("yes".to_owned(), Style::Good),
+        Some(false) => ("no".to_owned(), Style::Limited),
+    };
+    let row = |(index, queue): (usize, [String; 5])| {
+        let first = |cell: (String, Style)| if index == 0 { cell } else { plain(String::new()) };
+        let mut row: Vec<(String, Style)> =
+            [port.switch.clone(), text::list(&names, 3), rate.clone()].map(|cell| first(plain(cell))).into();
+        row.extend(queue.map(plain));
+        row.extend(remarks.then(|| first(plain(port.config.remark().to_string()))));
+        row.push(first(state.clone()));
+        row
+    };
+    queues.into_iter().enumerate().map(row).collect()
 }
 
 /// Whether two ports are shown as one row.
@@ -65,6 +88,7 @@ fn port_json(port: &Port) -> Value {
         "port": port.name,
         "interface": port.interface,
         "rate_bps": port.config.rate().map(|rate| rate.bps()),
+        "remarked_dscp": port.config.remark().values().collect::<Vec<u8>>(),
         "in_force": port.in_force,
         "queues": queues,
     })

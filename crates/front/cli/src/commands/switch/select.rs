@@ -10,15 +10,17 @@ use weir_network::graph::LinkRef;
 use weir_network::{Graph, PortBuffers, Wiring};
 use weir_policy::Policy;
 use weir_scenario::MARK;
-use weir_switch::ports::{AssignError, SwitchPort, assign, desired, switch_named};
-use weir_switch::{Needs, Offer, PortConfig, SwitchState};
+use weir_switch::ports::{AssignError, OwnNeeds, SwitchPort, assign, desired, switch_named};
+use weir_switch::{PolicyNeeds, PortConfig, SwitchState};
 use weir_units::Bytes;
+
+/// The neighbour of a port whose machine is not in the policy.
+const OUTSIDE: &str = "outside";
 
 /// The needs of a policy at its network's ports.
 pub(super) struct Needed {
     graph: Arc<Graph>,
-    needs: Needs,
-    offer: Offer,
+    needs: PolicyNeeds,
     /// The buffers that a network of racks states; `None`: each link of a topology has its own.
     buffers: Option<PortBuffers>,
 }
@@ -50,22 +52,21 @@ pub(super) struct Selected {
 }
 
 impl Needed {
-    /// All that the policy needs of ports, and what its switches offer: the one place where keys of the language become
-    /// needs of ports. The receive meters' law needs marks.
-    pub(super) fn of(policy: &Policy) -> Self {
-        let levels = policy.levels().map_or(&[][..], |levels| levels.all());
-        // Levels on switches without strict queues were refused with the policy; queues that it does not state are the
-        // usual ones. Without levels nothing needs more than one queue.
-        let offer = match levels {
-            [] => Offer::PLAIN,
-            _ => policy.network().offer().unwrap_or(Offer::STRICT),
+    /// All that the policy needs of ports. The receive meters' law needs marks. The ports of the machines
+    /// `without_agent` trust no level.
+    pub(super) fn of(policy: &Policy, without_agent: &[String]) -> Result<Self, CommandError> {
+        let machine = |name: &String| {
+            policy.network().machine_named(name).ok_or_else(|| {
+                CommandError::refused(format!("--without-agent {name}: the policy has no such machine"))
+                    .hint("an interface to a machine outside the policy is named by --outside INTERFACE")
+            })
         };
-        Self {
+        let without_agent = without_agent.iter().map(machine).collect::<Result<_, _>>()?;
+        Ok(Self {
             graph: policy.graph(),
-            needs: Needs { levels: levels.iter().map(|level| vec![level.dscp]).collect(), ..Needs::marks(MARK) },
-            offer,
+            needs: PolicyNeeds::of(policy, Some(MARK), without_agent),
             buffers: matches!(policy.wiring(), Wiring::Racks(_)).then(|| policy.network().port_buffers()),
-        }
+        })
     }
 
     /// The buffer of a port; none where the policy does not state it.
@@ -79,7 +80,8 @@ impl Needed {
     }
 
     fn ports_of(&self, switch: usize) -> Result<Vec<(SwitchPort, PortConfig)>, CommandError> {
-        desired(&self.graph, switch, (&self.needs, self.offer), |link| self.buffer(link))
+        let own = |link| OwnNeeds { buffer: self.buffer(link), remark: self.needs.remark(link) };
+        desired(&self.graph, switch, (&self.needs.needs, self.needs.offer), own)
             .map_err(|refusal| CommandError::refused(refusal.to_string()).hint(refusal.hint))
     }
 
@@ -122,8 +124,10 @@ impl Needed {
         let ports = self.ports_of(switch)?;
         let links: Vec<SwitchPort> = ports.iter().map(|(port, _)| port.clone()).collect();
         let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
-        let wanted = neighbours(&mapping.port, bridge.unwrap_or_default())?;
-        if wanted.is_empty() {
+        let mut bridge = bridge.unwrap_or_default();
+        bridge.retain(|port| !mapping.outside.contains(&port.interface));
+        let wanted = neighbours(&mapping.port, bridge)?;
+        if wanted.is_empty() && mapping.outside.is_empty() {
             let hint = "name them with --port INTERFACE=NEIGHBOUR, or their bridge with --bridge";
             return Err(CommandError::refused("no interface is named as a port").hint(hint));
         }
@@ -139,7 +143,15 @@ impl Needed {
             let config = config(&own).expect("a port is assigned from this list");
             Port { switch: name.clone(), name: own.name(), interface: Some(interface), config, in_force: None }
         };
-        let ports = assigned.into_iter().map(port).collect();
+        let outside = |interface: &String| Port {
+            switch: name.clone(),
+            name: OUTSIDE.to_owned(),
+            interface: Some(interface.clone()),
+            config: PortConfig::remark_only(self.needs.of_levels()),
+            in_force: None,
+        };
+        let outside = mapping.outside.iter().map(outside);
+        let ports = assigned.into_iter().map(port).chain(outside).collect();
         Ok(Selected { switch: name, ports })
     }
 }
@@ -168,7 +180,8 @@ fn unassigned(error: &AssignError, ports: &[SwitchPort]) -> CommandError {
     let names: Vec<String> = ports.iter().map(SwitchPort::name).collect();
     let hint = match error {
         AssignError::Unknown { interface, .. } => format!(
-            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias",
+            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias; if the machine \
+             behind it is not in the policy, --outside {interface}",
             text::list(&names, 8)
         ),
         AssignError::Taken { .. } => "the policy's network has no further link to it".to_owned(),

@@ -1,0 +1,91 @@
+//! [`PolicyNeeds`]: what a policy needs of the ports of its network's switches.
+//!
+//! The one place where keys of the language become needs of ports: `levels:` needs strict queues by DSCP value, and
+//! that no machine claims a level on which the policy lets it send nothing. A machine without an agent may claim none,
+//! and neither may one that is not in the policy.
+//!
+//! Worked example: level 1 (DSCP 46) of all machines, level 2 (DSCP 34) of m1 to m4: packets that arrive from m5 with
+//! DSCP 34 are re-marked to 0.
+//!
+//! Source: QJump's slides (a priority for each level); RFC 2475 section 2.3.3 (marking at the edge of a domain).
+
+use crate::port::DscpSet;
+use crate::request::Needs;
+use weir_network::graph::LinkRef;
+use weir_network::switches::Offer;
+use weir_policy::{MachineSet, Policy};
+use weir_units::{Bytes, MachineId};
+
+/// The needs of a policy at the ports of its network.
+#[derive(Debug, Clone)]
+pub struct PolicyNeeds {
+    /// What all ports need.
+    pub needs: Needs,
+    /// What the switches offer.
+    pub offer: Offer,
+    /// By level: its DSCP value, and the machines that may send on it; `None` for all of them.
+    levels: Vec<(u8, Option<MachineSet>)>,
+    without_agent: MachineSet,
+}
+
+impl PolicyNeeds {
+    /// The needs of a policy. `mark` is the ECN threshold of queues, if any; the machines `without_agent` may claim no
+    /// level.
+    pub fn of(policy: &Policy, mark: Option<Bytes>, without_agent: Vec<MachineId>) -> Self {
+        let levels = policy.levels().map_or(&[][..], |levels| levels.all());
+        // Levels on switches without strict queues were refused with the policy; queues that it does not state are the
+        // usual ones. Without levels nothing needs more than one queue.
+        let offer = match levels {
+            [] => Offer::PLAIN,
+            _ => policy.network().offer().unwrap_or(Offer::STRICT),
+        };
+        let of_levels = levels.iter().map(|level| vec![level.dscp]).collect();
+        Self {
+            needs: Needs { levels: of_levels, mark, groups: Vec::new(), shared: 1 },
+            offer,
+            levels: levels.iter().map(|level| (level.dscp, level.senders.clone())).collect(),
+            without_agent: MachineSet::new(without_agent),
+        }
+    }
+
+    /// The same without latency levels: one queue.
+    #[must_use]
+    pub fn without_levels(self) -> Self {
+        let needs = Needs { levels: Vec::new(), ..self.needs };
+        Self { needs, offer: Offer::PLAIN, levels: Vec::new(), ..self }
+    }
+
+    /// The DSCP values of all levels.
+    pub fn of_levels(&self) -> DscpSet {
+        self.levels.iter().map(|(dscp, _)| *dscp).collect()
+    }
+
+    /// The DSCP values that are re-marked where packets of the neighbour behind this link arrive.
+    pub fn remark(&self, link: LinkRef) -> DscpSet {
+        let LinkRef::Down(machine) = link else { return DscpSet::default() };
+        if self.without_agent.contains(machine) {
+            return self.of_levels();
+        }
+        let may_send = |senders: &Option<MachineSet>| senders.as_ref().is_none_or(|senders| senders.contains(machine));
+        self.levels.iter().filter(|(_, senders)| !may_send(senders)).map(|(dscp, _)| *dscp).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_may_claim_the_levels_on_which_they_send() {
+        let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r: { uplink: 40Gb/s, machines: [\"m[1-3]\"] } } }\n\
+            levels: { factors: [1, 2] }\nservices:\n  a: { match: [ { port: 1 } ], level: 1, machines: [m1, m2] }\n  \
+            b: { match: [ { port: 2 } ], level: 2, machines: [m1, m3] }\n";
+        let policy = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let machine = |name| policy.network().machine_named(name).expect("a machine");
+        let needs = PolicyNeeds::of(&policy, None, vec![machine("m3")]);
+        let remarked = |link| needs.remark(link).to_string();
+        assert_eq!(["m1", "m2", "m3"].map(|name| remarked(LinkRef::Down(machine(name)))), ["none", "34", "34, 46"]);
+        assert_eq!(remarked(LinkRef::Forward(0)), "none");
+        assert_eq!(needs.needs.levels, [vec![46], vec![34]]);
+    }
+}
