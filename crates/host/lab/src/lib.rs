@@ -10,7 +10,7 @@
 //! | [`network`] | namespaces, cables, switches, port rates, addresses |
 //! | [`ports`] | switch ports: their queues and marks, release of packets |
 //! | [`traffic`] | iperf3 servers and clients for the scenario's flows |
-//! | [`redis`] | real servers, and clients that measure each request |
+//! | [`applications`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until each has reports of the others |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
@@ -25,6 +25,7 @@
 //! Only one lab runs at a time on a host. All names start with [`PREFIX`]; nothing else is touched.
 
 pub mod agents;
+pub mod applications;
 pub mod janitor;
 pub mod measure;
 pub mod messages;
@@ -32,7 +33,6 @@ pub mod network;
 pub mod ports;
 mod real_time;
 mod records;
-pub mod redis;
 pub mod run;
 pub mod traffic;
 

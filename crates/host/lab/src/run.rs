@@ -2,12 +2,12 @@
 
 use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
+use crate::applications::{self, ApplicationError, Applications};
 use crate::janitor::{self, Janitor};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
 use crate::network::{Network, NetworkError};
 use crate::ports::PortsError;
-use crate::redis::{self, Applications, RedisError};
 use crate::traffic::{Goodput, TrafficError, Transfers};
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use weir_linux::netns::{NetnsError, Prefix};
 use weir_linux::port::QueueCounts;
 use weir_linux::requirements::{self, Missing, Purpose};
 use weir_results::Results;
-use weir_scenario::{Enforcement, LabScenario, RunResult, Sample};
+use weir_scenario::{Enforcement, LabScenario, Program, RunResult, Sample};
 use weir_units::Duration;
 
 /// How long agents may take to receive each other's reports, and servers to listen.
@@ -68,7 +68,7 @@ pub enum LabError {
     Measure(#[from] MeasureError),
     /// Real servers.
     #[error(transparent)]
-    Redis(#[from] RedisError),
+    Applications(#[from] ApplicationError),
     /// Messages.
     #[error(transparent)]
     Messages(#[from] MessagesError),
@@ -130,7 +130,7 @@ impl LabOutcome {
     }
 }
 
-/// The traffic as a text: `51 TCP flows, 1 UDP flow, 1 redis server with 8 connections`.
+/// The traffic as a text: `51 TCP flows, 1 UDP flow, redis-server cache with 8 connections`.
 fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
     let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let mut parts = Vec::new();
@@ -138,8 +138,12 @@ fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
     parts.extend((tcp > 0).then(|| plural(tcp, "TCP flow")));
     parts.extend((udp > 0).then(|| plural(udp, "UDP flow")));
     for own in scenario.applications() {
-        let connections = u64::from(own.connections) * own.from.len() as u64;
-        parts.push(format!("redis server {} with {}", own.name, plural(connections, "connection")));
+        let clients = own.from.len() as u64;
+        let clients = match own.program {
+            Program::Values(values) => plural(u64::from(values.connections) * clients, "connection"),
+            Program::Ptp => plural(clients, "slave"),
+        };
+        parts.push(format!("{} {} with {clients}", applications::program(own), own.name));
     }
     parts.extend(scenario.messages().map(|group| format!("messages of {}", group.name)));
     parts.join(", ")
@@ -277,7 +281,7 @@ fn start_agents(
 /// Refuses hosts without the requirements.
 fn check(scenario: LabScenario<'_>) -> Result<(), LabError> {
     let mut missing = requirements::check(Purpose::Lab);
-    missing.extend(redis::missing(scenario));
+    missing.extend(applications::missing(scenario));
     if missing.is_empty() { Ok(()) } else { Err(LabError::Missing(missing)) }
 }
 

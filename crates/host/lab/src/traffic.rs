@@ -288,18 +288,7 @@ pub(crate) fn free_port(
     let service = policy.services().get(own);
     let tcp = service.matches().iter().filter(|m| m.protocol.is_none_or(|protocol| protocol == Protocol::TCP));
     let ranges = tcp.map(|m| m.ports.unwrap_or(DEFAULT_PORTS));
-    let classified = |port: u16, protocol: Protocol| {
-        let fields = Fields {
-            protocol,
-            source: IpAddr::V4(address(from)),
-            destination: IpAddr::V4(address(to)),
-            // A client's own port is in the ephemeral range; it must not make the flow another service's.
-            ports: Some((40_000, port)),
-            dscp: 0,
-            vni: None,
-        };
-        classifier.classify_fields(&fields) == Some(own)
-    };
+    let classified = |port, protocol| is_classified(classifier, own, (from, to), port, protocol);
     let fits = |port: &u16| {
         !taken.contains(port) && classified(*port, Protocol::TCP) && (!udp || classified(*port, Protocol::UDP))
     };
@@ -308,6 +297,26 @@ pub(crate) fn free_port(
         machine: machine_name(policy, to).to_owned(),
         protocols: if udp { "tcp and udp" } else { "tcp" },
     })
+}
+
+/// Whether packets between the two to a port are the service's.
+pub(crate) fn is_classified(
+    classifier: &Classifier,
+    own: ServiceId,
+    (from, to): (MachineId, MachineId),
+    port: u16,
+    protocol: Protocol,
+) -> bool {
+    let fields = Fields {
+        protocol,
+        source: IpAddr::V4(address(from)),
+        destination: IpAddr::V4(address(to)),
+        // A client's own port is in the ephemeral range; it must not make the flow another service's.
+        ports: Some((40_000, port)),
+        dscp: 0,
+        vni: None,
+    };
+    classifier.classify_fields(&fields) == Some(own)
 }
 
 /// The TCP ports that listen in the namespace of the calling thread.

@@ -308,16 +308,43 @@ pub struct Application {
     pub from: Vec<MachineId>,
     /// The server's machine.
     pub to: MachineId,
+    /// The programs.
+    pub program: Program,
+    /// The time of the first measurement.
+    pub start: Duration,
+    /// The end of measurements; after `start`, at most the scenario's duration.
+    pub stop: Duration,
+}
+
+/// The programs of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// A server of values, and clients that request one value; each request is measured.
+    Values(Values),
+    /// A clock master, and slaves that do not adjust their clock; each offset that a slave reports is measured.
+    Ptp,
+}
+
+/// Requests of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Values {
+    /// The server.
+    pub server: ValueServer,
     /// Connections of each client, at least 1.
     pub connections: u32,
     /// Bytes of the requested value, at least 1.
     pub value: Bytes,
     /// The mean time between two requests of a connection (exponential); more than zero.
     pub gap: Duration,
-    /// The time of the first request.
-    pub start: Duration,
-    /// The end of requests; after `start`, at most the scenario's duration.
-    pub stop: Duration,
+}
+
+/// A server of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueServer {
+    /// Debian's redis-server.
+    Redis,
+    /// Debian's memcached.
+    Memcached,
 }
 
 /// The pairs of senders and receivers.

@@ -356,33 +356,70 @@ static REQUESTS: Record = Record {
     ],
 };
 
-/// The kind of real servers and their clients.
+/// The kinds of real servers and their clients.
 pub(crate) const REDIS: &str = "redis";
+pub(crate) const MEMCACHED: &str = "memcached";
+pub(crate) const PTP: &str = "ptp";
+/// Whether a kind is of real programs.
+pub(crate) fn is_real(kind: &str) -> bool {
+    [REDIS, MEMCACHED, PTP].contains(&kind)
+}
+
 /// The largest value: some seconds at 100 Mb/s.
 pub(crate) const MAX_VALUE: Bytes = Bytes::new(100_000_000);
+const CLIENTS: Key = Key::required("from", HOST_OR_LIST, "The clients' machines.", "from: clients");
+const SERVER: Key = Key::required("to", Shape::Scalar(&HOSTS), "The server's machine.", "to: m1");
+const REAL_STOP: Key =
+    Key::optional("stop", Shape::Scalar(&TIME), "The end of measurements; the duration.", "stop: 20s");
+const VALUE_KEYS: &[Key] = &[
+    CLIENTS,
+    SERVER,
+    Key::required("value", Shape::Scalar(&SIZE), "The size of the value.", "value: 10kB"),
+    Key::required(
+        "gap",
+        Shape::Scalar(&TIME),
+        "The mean time between two requests of a connection, exponential. A request that arrives before the response \
+         to the previous one waits for it, and its time counts from its arrival.",
+        "gap: 20ms",
+    ),
+    Key::optional("connections", Shape::Scalar(&CONNECTIONS), "Connections of each client; 1.", "connections: 4"),
+    START,
+    REAL_STOP,
+];
 static REDIS_REQUESTS: Record = Record {
     id: REDIS,
     what: "requests to a redis server",
     doc: "A real redis server, and clients that read one value again and again. For the lab alone.",
-    keys: &[
-        Key::required("from", HOST_OR_LIST, "The clients' machines.", "from: clients"),
-        Key::required("to", Shape::Scalar(&HOSTS), "The server's machine.", "to: m1"),
-        Key::required("value", Shape::Scalar(&SIZE), "The size of the value.", "value: 10kB"),
-        Key::required(
-            "gap",
-            Shape::Scalar(&TIME),
-            "The mean time between two requests of a connection, exponential. A request that arrives before the \
-             response to the previous one waits for it, and its time counts from its arrival.",
-            "gap: 20ms",
-        ),
-        Key::optional("connections", Shape::Scalar(&CONNECTIONS), "Connections of each client; 1.", "connections: 4"),
-        START,
-        Key::optional("stop", Shape::Scalar(&TIME), "The end of requests; the duration.", "stop: 20s"),
-    ],
+    keys: VALUE_KEYS,
+};
+static MEMCACHED_REQUESTS: Record = Record {
+    id: MEMCACHED,
+    what: "requests to a memcached server",
+    doc: "A real memcached server, and clients that read one value again and again. For the lab alone.",
+    keys: VALUE_KEYS,
+};
+static PTP_CLOCKS: Record = Record {
+    id: PTP,
+    what: "clocks that are compared by PTP",
+    doc: "A PTP master, and slaves that report the offset of their clock from the master's 32 times a second and do \
+          not adjust it (ptpd). All clocks are the host's own, so each offset is the error of the measurement: half \
+          of the difference of the delays in both directions. For the lab alone.",
+    keys: &[CLIENTS, SERVER, START, REAL_STOP],
 };
 
-static SERVICE_KINDS: &[&Record] =
-    &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS, &REDIS_REQUESTS];
+static SERVICE_KINDS: &[&Record] = &[
+    &TRANSFERS,
+    &RANDOM,
+    &BURSTS,
+    &LIST,
+    &INCAST,
+    &SHUFFLE,
+    &BARRIER,
+    &REQUESTS,
+    &REDIS_REQUESTS,
+    &MEMCACHED_REQUESTS,
+    &PTP_CLOCKS,
+];
 static KINDS: &[&Record] = &[&TRANSFERS, &RANDOM, &BURSTS, &LIST, &INCAST, &SHUFFLE, &BARRIER, &REQUESTS];
 
 const NAME: Key = Key::optional(

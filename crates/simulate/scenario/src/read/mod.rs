@@ -11,13 +11,14 @@
 //! | `hosts` | `hosts:` |
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
-//! | `redis` | real servers and their clients, for the lab alone |
+//! | `applications` | real servers and their clients, for the lab alone |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `overload` | random traffic above the rate of hosts' links |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is
 //! two machines; a name of both a rack and a machine is refused as ambiguous.
 
+mod applications;
 mod control;
 mod events;
 mod files;
@@ -26,7 +27,6 @@ mod names;
 mod overload;
 mod policy;
 mod random;
-mod redis;
 mod rounds;
 mod traffic;
 mod transfers;

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::{Files, Reader};
-use crate::language::{MAX_CONNECTIONS, MAX_FLOWS, REDIS, SERVICE_TRAFFIC, Sizes, TRANSPORT, sizes_of};
+use crate::language::{MAX_CONNECTIONS, MAX_FLOWS, SERVICE_TRAFFIC, Sizes, TRANSPORT, is_real, sizes_of};
 use crate::model::{Application, ServiceTransfers, Traffic};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -64,8 +64,8 @@ impl<F: Files> Reader<'_, F> {
                 None => transport.cloned(),
             };
             let name = self.group_name(item, variant.id, place, &mut taken);
-            if variant.id == REDIS {
-                let own = self.redis(item, context, name);
+            if is_real(variant.id) {
+                let own = self.application(item, (variant.id, context), name);
                 if let (Some(own), Some(Some(service))) = (own, service) {
                     applications.push(Application { service, ..own });
                 }
