@@ -220,6 +220,12 @@ static EXPECT: Record = Record {
             "The metric of another value, of which `at-most` and `at-least` are then multiples.",
             "times: \"A under Parley, above 100 %\"",
         ),
+        Key::optional(
+            "plus",
+            Shape::Scalar(&NUMBER),
+            "So much more than the multiple for `at-most`, in the value's unit.",
+            "plus: 0.5",
+        ),
     ],
 };
 static VALUE: Record = Record {

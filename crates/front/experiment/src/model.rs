@@ -146,8 +146,8 @@ pub enum Expected {
 pub enum Which {
     /// At most this fraction from it.
     Within(f64),
-    /// At most so many times it.
-    AtMost(f64),
+    /// At most so many times it, and so much more, in the base unit.
+    AtMost(f64, f64),
     /// At least so many times it.
     AtLeast(f64),
 }

@@ -66,7 +66,9 @@ fn verdict(value: &Value, reading: Option<Reading>, measured: &[Option<Reading>]
             match which {
                 Which::Within(_) if other.is_lower_bound => Verdict::Unknown,
                 Which::Within(part) => near(reading, |x| (x - other.value).abs() <= part * other.value + TINY),
-                Which::AtMost(factor) => at_most(reading, times(factor)),
+                Which::AtMost(factor, plus) => {
+                    at_most(reading, Reading { value: other.value * factor + plus, ..other })
+                }
                 Which::AtLeast(factor) => at_most(times(factor), reading),
             }
         }
@@ -118,7 +120,10 @@ fn in_words(experiment: &Experiment, value: &Value) -> String {
             let other = &experiment.values[other].metric;
             match which {
                 Which::Within(part) => format!("within {} of “{other}”", percent(part)),
-                Which::AtMost(factor) => format!("at most {} × “{other}”", trimmed(factor)),
+                Which::AtMost(factor, 0.0) => format!("at most {} × “{other}”", trimmed(factor)),
+                Which::AtMost(factor, plus) => {
+                    format!("at most {} × “{other}” + {}", trimmed(factor), value.unit.text(plus))
+                }
                 Which::AtLeast(factor) => format!("at least {} × “{other}”", trimmed(factor)),
             }
         }

@@ -101,6 +101,11 @@ impl Reader<'_> {
             self.error(node.span, "the expectation is missing", hint);
             return None;
         }
+        let plus = node.get("plus");
+        if let (Some(plus), true) = (plus, at_most.is_none() || node.get("times").is_none()) {
+            self.error(plus.span, "`plus` is added to a multiple of another value", "write it beside `at-most` and `times`");
+            return None;
+        }
         let Some(times) = node.get("times") else {
             return match (within, at_most, at_least) {
                 (Some(_), ..) if published.is_none() => {
@@ -124,7 +129,7 @@ impl Reader<'_> {
         }
         let which = match (within, at_most, at_least) {
             (Some(within), ..) => Which::Within(within),
-            (_, Some(most), _) => Which::AtMost(most),
+            (_, Some(most), _) => Which::AtMost(most, plus.and_then(number).unwrap_or(0.0) * unit.factor),
             (_, _, least) => Which::AtLeast(least?),
         };
         Some(Expected::Beside(which, other))
