@@ -26,7 +26,7 @@
 #include "tick.h"
 
 /*
- * Parses a packet into `packet`, which must be all 0, and returns its service by the table `key`, or
+ * Parses a packet into `packet`, which must be all 0 except for its priority, and returns its service by the table `key`, or
  * WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of the program for
  * each path through the parser.
  */

@@ -45,12 +45,14 @@
 #define WEIR_RULE_ADDRESS 0x04
 #define WEIR_RULE_DSCP 0x08
 #define WEIR_RULE_VNI 0x10
+#define WEIR_RULE_PRIORITY 0x20
 
 struct weir_rule {
 	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
 	u64 mask[2];    /* network byte order */
 	u32 service;
 	u32 vni;
+	u32 priority;
 	u16 port_first; /* inclusive, host byte order */
 	u16 port_last;  /* inclusive, host byte order */
 	u8 fields;      /* WEIR_RULE_* */
@@ -58,7 +60,7 @@ struct weir_rule {
 	u8 protocol;
 	u8 dscp;
 	u8 family; /* of `address`: 4 or 6 */
-	u8 reserved[7];
+	u8 reserved[3];
 };
 
 /* Rules as an object of constant size, as a WEIR_ONCE function takes it. Only the rules in use are read. */
@@ -94,6 +96,8 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	if ((fields & WEIR_RULE_DSCP) && rule->dscp != packet->dscp)
 		return 0;
 	if ((fields & WEIR_RULE_VNI) && rule->vni != packet->vni)
+		return 0;
+	if ((fields & WEIR_RULE_PRIORITY) && rule->priority != packet->priority)
 		return 0;
 	return 1;
 }

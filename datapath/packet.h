@@ -41,6 +41,8 @@
 #define WEIR_HAS_IP 0x01
 #define WEIR_HAS_PORTS 0x02
 #define WEIR_HAS_VNI 0x04
+/* Set by the caller of the parser, for packets of the host's own sockets. */
+#define WEIR_HAS_PRIORITY 0x08
 
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
@@ -53,6 +55,7 @@ struct weir_packet {
 	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
 	u32 vni;            /* with WEIR_HAS_VNI */
 	u32 network;        /* offset of the IP header. With WEIR_HAS_IP */
+	u32 priority;       /* SO_PRIORITY of its socket, which is not in the frame. With WEIR_HAS_PRIORITY */
 	u16 source_port;    /* host byte order. With WEIR_HAS_PORTS */
 	u16 destination_port;
 	u8 family;   /* 4, 6, or 0 if not IP */
@@ -60,7 +63,7 @@ struct weir_packet {
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
 	u8 ecn;      /* the lower two bits of the traffic class. With WEIR_HAS_IP */
-	u8 reserved[11];
+	u8 reserved[7];
 };
 
 /* Parses the transport header at `offset`, of the protocol in `packet`. */
@@ -182,7 +185,7 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 	return weir_parse_transport(frame, offset, packet);
 }
 
-/* Does the same as weir_parse(), for a `packet` that is all 0. */
+/* Does the same as weir_parse(), for a `packet` that is all 0, except for its priority. */
 WEIR_INLINE int weir_parse_headers(weir_frame *frame, struct weir_packet *packet)
 {
 	u8 ethernet[14] WEIR_ALIGNED;

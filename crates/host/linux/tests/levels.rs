@@ -262,3 +262,49 @@ fn limit_of_segments_is_restored() {
     };
     cable.a.run(work).expect("enter");
 }
+
+/// Of the host's own sockets; a guest's packets have a priority by their type of service.
+#[test]
+fn sockets_choose_their_service_by_priority() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("l5");
+    let prefix = Prefix::new("wtl5c").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let c = prefix.create("c").expect("namespace c");
+    connect((&c, "eth", Some("10.78.0.1/24")), (&cable.a, "down", Some("10.78.0.2/24"))).expect("a cable");
+    cable.a.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("enter").expect("forwarding");
+    c.ip(["route", "add", "10.77.0.0/24", "via", "10.78.0.2"]).expect("a route");
+    let install = || {
+        let mut datapath = InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach");
+        let by_priority = |priority| Match { priority: Some(priority), ..Match::default() };
+        let filters = [(ServiceId(0), by_priority(5)), (ServiceId(1), by_priority(6))];
+        let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
+        datapath.set_slots(services(2)).expect("slots");
+        datapath.set_rules(&classifier, Classes::None).expect("rules");
+        datapath
+    };
+    let datapath = cable.a.run(install).expect("enter");
+    let socket = |from: &Netns| from.run(|| UdpSocket::bind("0.0.0.0:0").expect("bound")).expect("enter");
+    let (own, guest) = (socket(&cable.a), socket(&c));
+    let set = |socket: &UdpSocket, level, option, value: libc::c_int| {
+        let (pointer, length) = ((&raw const value).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the kernel reads an int.
+        assert_eq!(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) }, 0);
+    };
+    let packets = |service| datapath.totals(Some(ServiceId(service))).expect("totals").tx.packets();
+    let to = (Ipv4Addr::new(10, 77, 0, 2), 7000);
+    for (priority, expected) in [(5, [1, 0]), (6, [1, 1]), (0, [1, 1])] {
+        set(&own, libc::SOL_SOCKET, libc::SO_PRIORITY, priority);
+        own.send_to(b"x", to).expect("sent");
+        assert_eq!([packets(0), packets(1)], expected, "priority {priority}");
+    }
+    // Low delay: the router that forwards it gives it priority 6.
+    set(&guest, libc::IPPROTO_IP, libc::IP_TOS, 0x10);
+    let before = datapath.totals(None).expect("totals").tx.packets();
+    guest.send_to(b"x", to).expect("sent");
+    let forwarded = || datapath.totals(None).expect("totals").tx.packets() > before;
+    assert!((0..100).any(|_| common::later(forwarded())), "the guest's packet passed");
+    assert_eq!([packets(0), packets(1)], [1, 1]);
+}

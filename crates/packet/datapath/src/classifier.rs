@@ -9,7 +9,8 @@
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
 
 use crate::abi::{
-    self, HAS_IP, HAS_PORTS, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PROTOCOL, RULE_VNI, Rule,
+    self, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PRIORITY,
+    RULE_PROTOCOL, RULE_VNI, Rule,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -162,9 +163,6 @@ fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
     if cgroup.is_some() {
         return Err(ClassifierError::Unsupported { service, field: "cgroup" });
     }
-    if priority.is_some() {
-        return Err(ClassifierError::Unsupported { service, field: "priority" });
-    }
     if let Some(Protocol(number)) = protocol {
         rule.protocol = *number;
         rule.fields |= RULE_PROTOCOL;
@@ -192,6 +190,11 @@ fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
         rule.vni = *vni;
         rule.fields |= RULE_VNI;
         rule.needs |= HAS_VNI;
+    }
+    if let Some(priority) = priority {
+        rule.priority = *priority;
+        rule.fields |= RULE_PRIORITY;
+        rule.needs |= HAS_PRIORITY;
     }
     Ok(rule)
 }

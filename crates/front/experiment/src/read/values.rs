@@ -103,7 +103,11 @@ impl Reader<'_> {
         }
         let plus = node.get("plus");
         if let (Some(plus), true) = (plus, at_most.is_none() || node.get("times").is_none()) {
-            self.error(plus.span, "`plus` is added to a multiple of another value", "write it beside `at-most` and `times`");
+            self.error(
+                plus.span,
+                "`plus` is added to a multiple of another value",
+                "write it beside `at-most` and `times`",
+            );
             return None;
         }
         let Some(times) = node.get("times") else {
