@@ -16,7 +16,7 @@ use weir_fabric::state::replace;
 use weir_linux::attachment::Attachment;
 use weir_linux::readings::Counts;
 use weir_observe::Publisher;
-use weir_status::{AgentStatus, EventCounters, KernelCounters, Status, Strangers, TimerCounters};
+use weir_status::{AgentStatus, EventCounters, KernelCounters, LevelCounters, Status, Strangers, TimerCounters};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// The facts of one period.
@@ -197,6 +197,17 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         service.tx.backlog_bytes = queue.map(|queue| queue.backlog.get());
         service.tx.drops = queue.map(|queue| queue.drops);
         service.tx.destinations_limited = queue.map(|queue| u64::from(queue.destinations));
+    }
+    for (level, reading) in status.levels.iter_mut().zip(&kernel.levels) {
+        level.counters = Some(LevelCounters {
+            bytes: reading.bytes.get(),
+            packets: reading.packets,
+            backlog_bytes: reading.backlog.get(),
+            longest_wait_ns: reading.longest_wait.nanos(),
+            oversize: reading.oversize,
+            dropped: reading.dropped,
+            remarked: reading.remarked,
+        });
     }
     status.drops_unattributed = kernel.drops_unattributed;
     status.kernel = Some(KernelCounters {

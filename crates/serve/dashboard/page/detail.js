@@ -37,6 +37,17 @@ function drawFacts(place, status) {
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);
     add("running for", about(status.uptime_ms / 1000));
+    for (const level of status.levels ?? []) {
+      const bound = level.bound_ns === undefined ? "unbounded" : `worst delay ${about(level.bound_ns / 1e9)}`;
+      const { counters } = level;
+      const parts = [bound];
+      if (counters) {
+        parts.push(`longest wait ${about(counters.longest_wait_ns / 1e9)}`, `${whole(counters.backlog_bytes)} B wait`);
+        parts.push(`${whole(counters.oversize)} over size`, `${whole(counters.dropped)} dropped`);
+        parts.push(`${whole(counters.remarked)} re-marked`);
+      }
+      add(`latency level ${level.level}`, parts.join(", "));
+    }
     if (status.fabric) {
       add("the fabric's limits", status.fabric.receives ? "received" : "not received");
       const session = status.fabric.session?.state ?? "not configured";

@@ -8,13 +8,14 @@
 
 use crate::counters::{AgentCounters, FabricCounters};
 use crate::model::{
-    AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, Mode, ServiceStatus, VERSION, agent_period,
-    fabric_period,
+    AgentStatus, DirectionStatus, FabricLimit, FabricStatus, Latency, LevelStatus, Mode, ServiceStatus, VERSION,
+    agent_period, fabric_period,
 };
 use weir_alloc::Constraint;
 use weir_control::{FabricBroker, MeterReading, NetworkReading, RackBroker};
-use weir_policy::{Place, Policy};
-use weir_shaping::{LeafPlan, MachinePlan};
+use weir_latency::levels::{Bounds, LevelNetwork, Sizes};
+use weir_policy::{LevelRates, Place, Policy};
+use weir_shaping::{LeafPlan, LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, RackId, ServiceId};
 
 /// A policy's fingerprint, as a status has it.
@@ -36,6 +37,22 @@ pub fn constraints(policy: &Policy) -> impl Iterator<Item = String> + '_ {
     all.map(|constraint| constraint.display(policy).to_string())
 }
 
+/// The latency levels of a machine; none while the planner has not chosen them. Their bounds are unknown where the routes allow none.
+fn levels(policy: &Policy, plan: &MachinePlan) -> Vec<LevelStatus> {
+    let Some(levels) = policy.levels().filter(|levels| !levels.all().is_empty()) else { return Vec::new() };
+    let sizes = Sizes::of_linux(levels.settings());
+    let bounds = Bounds::of(policy, &LevelNetwork::new(policy), sizes).ok();
+    let one = |(index, (rates, limits)): (usize, (&LevelRates, &Option<LevelLimits>))| LevelStatus {
+        level: index as u32 + 1,
+        dscp: rates.dscp,
+        rate: limits.map_or(Bandwidth::ZERO, |limits| limits.rate),
+        burst_bytes: limits.map_or(0, |limits| limits.burst.get()),
+        bound_ns: bounds.as_ref().and_then(|bounds| bounds.levels[index].path).map(|path| path.nanos()),
+        counters: None,
+    };
+    levels.all().iter().zip(&plan.levels).enumerate().map(one).collect()
+}
+
 impl AgentStatus {
     /// The facts of a machine that the policy alone gives: services, guarantees and maxima.
     pub fn outline(policy: &Policy, machine: MachineId) -> Self {
@@ -54,6 +71,7 @@ impl AgentStatus {
                 unproven: !bound.gaps.is_empty(),
             })
         };
+        let plan = MachinePlan::new(policy, machine);
         let one = |leaf: &LeafPlan, direction: Direction| DirectionStatus {
             guarantee: leaf.shares[direction].share.min,
             rack_guarantee: policy.share_at(leaf.service, Place::Rack(here.rack()), direction).min,
@@ -89,7 +107,8 @@ impl AgentStatus {
             capacity_rx_bps: policy.machine_capacity(machine, Direction::Rx),
             fabric: None,
             drops_unattributed: None,
-            services: MachinePlan::new(policy, machine).leaves.iter().map(service).collect(),
+            services: plan.leaves.iter().map(service).collect(),
+            levels: levels(policy, &plan),
             counters: AgentCounters::default(),
             kernel: None,
         }

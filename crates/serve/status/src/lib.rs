@@ -56,8 +56,8 @@ pub use counters::{
     AgentCounters, Counters, EventCounters, FabricCounters, KernelCounters, SessionCounters, TimerCounters,
 };
 pub use model::{
-    AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, Mode, ServiceStatus,
-    SessionState, Status, VERSION,
+    AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, LevelCounters,
+    LevelStatus, Mode, ServiceStatus, SessionState, Status, VERSION,
 };
 pub use read::ReadError;
 pub use strangers::Strangers;

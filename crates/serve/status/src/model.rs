@@ -153,6 +153,9 @@ pub struct AgentStatus {
     pub drops_unattributed: Option<u64>,
     /// The leaf services, in the policy's order.
     pub services: Vec<ServiceStatus>,
+    /// The latency levels, the most urgent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelStatus>,
     /// Counters of the agent.
     pub counters: AgentCounters,
     /// Counters of the kernel's programs.
@@ -263,6 +266,45 @@ impl ServiceStatus {
             Direction::Rx => &mut self.rx,
         }
     }
+}
+
+/// A latency level on one machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelStatus {
+    /// Its number; 1 is the most urgent.
+    pub level: u32,
+    /// The DSCP value of its packets.
+    pub dscp: u8,
+    /// The rate at which this machine may send on it; 0 if it sends nothing there.
+    #[serde(rename = "rate_bps", with = "rate")]
+    pub rate: Bandwidth,
+    /// Bytes that it may send at once.
+    pub burst_bytes: u64,
+    /// The longest time of a frame from its regulator to any host on the way; absent for an unbounded level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
+    /// Its counters; absent while the kernel's cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<LevelCounters>,
+}
+
+/// The counters of a level's regulator since the programs were first attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LevelCounters {
+    /// Bytes that left or wait, with the framing of links.
+    pub bytes: u64,
+    /// Frames of these.
+    pub packets: u64,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
+    /// The longest wait of a packet.
+    pub longest_wait_ns: u64,
+    /// Frames larger than the policy's `levels.packet`, and super-packets that nothing cuts.
+    pub oversize: u64,
+    /// Buffers that were dropped since too much waited.
+    pub dropped: u64,
+    /// Packets of no level that carried the level's DSCP value and were re-marked to 0.
+    pub remarked: u64,
 }
 
 /// A latency target and its bound.

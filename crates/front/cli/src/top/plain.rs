@@ -6,6 +6,7 @@ use crate::text;
 use serde_json::{Value, json};
 use std::io;
 use weir_observe::watcher::View;
+use weir_status::LevelCounters;
 use weir_units::{Bandwidth, Direction};
 
 /// Removes control characters, since names come from other hosts.
@@ -28,7 +29,21 @@ const SERVICES: [&str; 11] = [
     "latency bound",
 ];
 
-/// Two tables.
+/// The columns of latency levels.
+const LEVELS: [&str; 10] = [
+    "machine",
+    ">level",
+    ">rate",
+    ">worst delay",
+    ">longest wait",
+    ">waiting",
+    ">sent",
+    ">oversize",
+    ">dropped",
+    ">re-marked",
+];
+
+/// Tables of machines, of services, and of latency levels.
 pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["machine", "rack", "state", ">sends", ">receives"]);
     let mut lost = Vec::new();
@@ -53,6 +68,43 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     for line in lost {
         ui.print(&format!("  {line}\n"))?;
     }
+    print_services(view, filter, order, ui)?;
+    print_levels(view, ui)
+}
+
+/// The latency levels of each machine, if there are any.
+fn print_levels(view: &View, ui: &mut Ui) -> io::Result<()> {
+    let mut table = Table::new(&LEVELS);
+    let mut any = false;
+    for machine in machines(view) {
+        for level in machine.agent.map_or(&[][..], |agent| &agent.levels) {
+            any = true;
+            let plain = |text: String| (text, Style::Plain);
+            let seconds = |ns: u64| text::time(ns as f64 / 1e9);
+            let of = |cell: fn(&LevelCounters) -> String| level.counters.as_ref().map_or("-".to_owned(), cell);
+            let oversize = level.counters.is_some_and(|counters| counters.oversize > 0);
+            table.styled([
+                (clean(&machine.name), Style::Strong),
+                plain(level.level.to_string()),
+                plain(if level.rate > Bandwidth::ZERO { text::rate(level.rate) } else { "sends none".to_owned() }),
+                plain(level.bound_ns.map_or("unbounded".to_owned(), seconds)),
+                plain(of(|counters| text::time(counters.longest_wait_ns as f64 / 1e9))),
+                plain(of(|counters| text::size(counters.backlog_bytes))),
+                plain(of(|counters| text::size(counters.bytes))),
+                (of(|counters| counters.oversize.to_string()), if oversize { Style::Limited } else { Style::Plain }),
+                plain(of(|counters| counters.dropped.to_string())),
+                plain(of(|counters| counters.remarked.to_string())),
+            ]);
+        }
+    }
+    if !any {
+        return Ok(());
+    }
+    ui.print("\n")?;
+    ui.print_table(&table, 0)
+}
+
+fn print_services(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
     let rows = services(view, filter, order);
     if rows.is_empty() {
         return Ok(());

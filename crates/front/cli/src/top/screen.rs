@@ -1,6 +1,7 @@
 //! A screen of a view.
 //!
-//! Three parts: machines (at most a third of the screen, lost ones first), services, keys. Colours
+//! Four parts: machines (at most a third of the screen, lost ones first), services, latency levels (at most a fifth of the
+//! screen, if there are any), keys. Colours
 //! repeat texts and glyphs, so the screen reads the same without them.
 
 use super::bar::{Piece, bar};
@@ -30,15 +31,22 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     let area = frame.area();
     let third = (area.height / 3).max(1);
     let shown = (machines.len() as u16).min(third);
-    let parts =
-        [1, shown + 1, 0, 1].map(|lines| if lines == 0 { Constraint::Min(1) } else { Constraint::Length(lines) });
-    let [title, above, below, foot] = Layout::vertical(parts).areas(area);
+    let levels = level_lines(&machines, usize::from(area.height / 5), paint);
+    let parts = [
+        Constraint::Length(1),
+        Constraint::Length(shown + 1),
+        Constraint::Min(1),
+        Constraint::Length(levels.len() as u16),
+        Constraint::Length(1),
+    ];
+    let [title, above, below, of_levels, foot] = Layout::vertical(parts).areas(area);
 
     frame.render_widget(Paragraph::new(heading(view, &machines, state, paint)), title);
     frame.render_widget(Paragraph::new(machine_lines(&machines, above, paint)), above);
     let page = usize::from(below.height.saturating_sub(1));
     state.top = state.top.min(rows.len().saturating_sub(page));
     frame.render_widget(Paragraph::new(service_lines(&rows, state.top, below, paint)), below);
+    frame.render_widget(Paragraph::new(levels), of_levels);
     frame.render_widget(Paragraph::new(keys(state, &rows, page, paint)), foot);
     if state.help {
         help(frame, area);
@@ -142,6 +150,50 @@ fn machine_lines(machines: &[Machine<'_>], area: Rect, paint: Paint) -> Vec<Line
     }
     if more > 0 {
         lines.push(Line::styled(format!("and {} more", machines.len() - shown), paint.faint()));
+    }
+    lines
+}
+
+/// At most so many lines about latency levels; none without levels, or without room for one.
+fn level_lines(machines: &[Machine<'_>], most: usize, paint: Paint) -> Vec<Line<'static>> {
+    let agents = machines.iter().filter_map(|machine| machine.agent);
+    let levels: Vec<_> = agents.flat_map(|agent| agent.levels.iter().map(move |level| (agent, level))).collect();
+    if levels.is_empty() || most < 2 {
+        return Vec::new();
+    }
+    let name = widest(levels.iter().map(|(agent, _)| agent.machine.as_str()), 7, 16);
+    let heading = format!(
+        "{} {} {} {} {} {} {} {}",
+        fit("MACHINE", name),
+        fit("LEVEL", 5),
+        right("WORST DELAY", 11),
+        right("LONGEST WAIT", 12),
+        right("WAITING", 10),
+        right("OVERSIZE", 8),
+        right("DROPPED", 8),
+        right("RE-MARKED", 9)
+    );
+    let mut lines = vec![Line::styled(heading, paint.faint())];
+    for (agent, level) in levels.iter().take(most - 1) {
+        let seconds = |ns: u64| text::time(ns as f64 / 1e9);
+        let counters = level.counters.unwrap_or_default();
+        let style = if counters.oversize > 0 { paint.in_colour(Color::Yellow) } else { Style::new() };
+        lines.push(Line::from(vec![
+            Span::styled(fit(&agent.machine, name), paint.strong()),
+            Span::raw(format!(
+                " {} {} {} {} ",
+                fit(&level.level.to_string(), 5),
+                right(&level.bound_ns.map_or("unbounded".to_owned(), seconds), 11),
+                right(&seconds(counters.longest_wait_ns), 12),
+                right(&text::size(counters.backlog_bytes), 10),
+            )),
+            Span::styled(right(&counters.oversize.to_string(), 8), style),
+            Span::raw(format!(
+                " {} {}",
+                right(&counters.dropped.to_string(), 8),
+                right(&counters.remarked.to_string(), 9)
+            )),
+        ]));
     }
     lines
 }

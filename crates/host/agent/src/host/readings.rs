@@ -4,6 +4,7 @@ use super::{Host, HostError};
 use crate::shaper_thread::Reading;
 use std::collections::HashMap;
 use weir_control::{MeterReading, NetworkReading};
+use weir_linux::levels::LevelReading;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
 use weir_linux::sent::Offered;
@@ -101,6 +102,8 @@ pub struct KernelReadings {
     pub drops_unattributed: Option<u64>,
     /// By leaf: feedback of all destinations.
     pub reported: Vec<u64>,
+    /// By latency level, the most urgent first: its counters.
+    pub levels: Vec<LevelReading>,
     /// Events on the interface.
     pub counts: Counts,
     /// The timer.
@@ -135,8 +138,18 @@ impl Host {
             }
         }
         let (counts, timer) = (self.datapath.counts()?, self.datapath.timer()?);
-        let late_readings = self.thread.late();
-        Ok(KernelReadings { meters, traffic, queues, drops_unattributed, reported, counts, timer, late_readings })
+        let (levels, late_readings) = (self.datapath.level_readings()?, self.thread.late());
+        Ok(KernelReadings {
+            meters,
+            traffic,
+            queues,
+            drops_unattributed,
+            reported,
+            levels,
+            counts,
+            timer,
+            late_readings,
+        })
     }
 
     /// By leaf: backlog and drops; and the drops of no service.

@@ -10,6 +10,7 @@ const SECONDS: Option<&str> = Some("seconds");
 const BYTES: Option<&str> = Some("bytes");
 const SERVICE: &[&str] = &["service", "direction"];
 const DIRECTION: &[&str] = &["direction"];
+const LEVEL: &[&str] = &["level"];
 const LIMIT: &[&str] = &["rack", "service", "direction"];
 
 fn rate(rate: Bandwidth) -> Value {
@@ -409,6 +410,71 @@ pub const METRICS: &[Metric] = &[
         &["service"],
         "Whether a premise of the burst bound is not known to hold, so that it does not show that the target is kept",
         Of::Latency(|of| Some(flag(of.unproven))),
+    ),
+    gauge(
+        "weir_level_rate",
+        RATE,
+        LEVEL,
+        "The rate at which the machine may send on a latency level",
+        Of::Level(|of| Some(rate(of.rate))),
+    ),
+    gauge(
+        "weir_level_delay_bound",
+        SECONDS,
+        LEVEL,
+        "The longest time of a frame of a latency level from its host's regulator to any host; no series for an \
+         unbounded level",
+        Of::Level(|of| of.bound_ns.map(seconds_of_ns)),
+    ),
+    gauge(
+        "weir_level_longest_wait",
+        SECONDS,
+        LEVEL,
+        "The longest wait of a packet at the level's regulator",
+        Of::Level(|of| of.counters.map(|counters| seconds_of_ns(counters.longest_wait_ns))),
+    ),
+    gauge(
+        "weir_level_backlog",
+        BYTES,
+        LEVEL,
+        "Bytes that wait at the level's regulator",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.backlog_bytes))),
+    ),
+    counter(
+        "weir_level_sent",
+        BYTES,
+        LEVEL,
+        "Bytes sent on the level, with the framing of links",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.bytes))),
+    ),
+    counter(
+        "weir_level_packets",
+        None,
+        LEVEL,
+        "Frames sent on the level",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.packets))),
+    ),
+    counter(
+        "weir_level_oversize",
+        None,
+        LEVEL,
+        "Frames of the level larger than the policy's `levels.packet`, and super-packets that nothing cuts: the bound \
+         does not hold beside them",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.oversize))),
+    ),
+    counter(
+        "weir_level_drops",
+        None,
+        LEVEL,
+        "Buffers of the level that were dropped since too much waited",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.dropped))),
+    ),
+    counter(
+        "weir_level_remarked",
+        None,
+        LEVEL,
+        "Packets of no level that carried the level's DSCP value and were re-marked to 0",
+        Of::Level(|of| of.counters.map(|counters| Value::Count(counters.remarked))),
     ),
     info(
         "weir_fabric",

@@ -1,6 +1,6 @@
 //! A metric: its name, its help, and how its series follow from a status.
 
-use crate::model::{AgentStatus, DirectionStatus, FabricStatus, Latency, Status};
+use crate::model::{AgentStatus, DirectionStatus, FabricStatus, Latency, LevelStatus, Status};
 use prometheus_client::metrics::MetricType;
 use weir_units::Direction;
 
@@ -51,6 +51,8 @@ pub(super) enum Of {
     Service(fn(&DirectionStatus) -> Option<Value>),
     /// Each service of an agent with a latency target.
     Latency(fn(&Latency) -> Option<Value>),
+    /// Each latency level of an agent.
+    Level(fn(&LevelStatus) -> Option<Value>),
     /// A fabric broker.
     Fabric(fn(&FabricStatus, &mut Give<'_>)),
 }
@@ -107,6 +109,13 @@ impl Metric {
                 for service in &status.services {
                     if let Some(value) = service.latency.as_ref().and_then(of) {
                         give(vec![service.service.clone()], value);
+                    }
+                }
+            }
+            (Status::Agent(status), Of::Level(of)) => {
+                for level in &status.levels {
+                    if let Some(value) = of(level) {
+                        give(vec![level.level.to_string()], value);
                     }
                 }
             }
