@@ -6,9 +6,9 @@
  * Arriving packets (weir_port_rx) with a DSCP value that the neighbour may not claim are re-marked to 0
  * before they are forwarded, so that no later switch serves them as that value either.
  *
- * For leaving packets, weir_port_tx runs before the port's HTB. It reads the packet's DSCP, selects the class of the queue
- * that the port's map assigns to it (skb->priority), and marks an ECN-capable packet CE if the queue
- * is above its threshold. The lengths of queues come from a model (port_queues.h). Frames without an
+ * For leaving packets, weir_port_tx runs before the port's HTB. It reads the packet's DSCP, selects the
+ * class of the queue that the port's map assigns to it (skb->priority), and marks an ECN-capable packet
+ * CE if the queue is above its threshold. The lengths of queues come from a model (port_queues.h). Frames without an
  * IP header count as DSCP 0. A packet that exceeds the buffer is left to the class's bfifo to drop.
  * Not-ECT packets are never changed (bpf_skb_ecn_set_ce).
  *

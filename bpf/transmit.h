@@ -26,9 +26,9 @@
 #include "tick.h"
 
 /*
- * Parses a packet into `packet`, which must be all 0 except for its priority, and returns its service by the table `key`, or
- * WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of the program for
- * each path through the parser.
+ * Parses a packet into `packet`, which must be all 0 except for its priority, and returns its service by
+ * the table `key`, or WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of
+ * the program for each path through the parser.
  */
 __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet)
 {

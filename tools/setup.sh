@@ -23,6 +23,8 @@ command -v ip     >/dev/null || lab+=(iproute2)
 command -v tc     >/dev/null || lab+=(iproute2)
 command -v iperf3 >/dev/null || lab+=(iperf3)
 command -v redis-server >/dev/null || lab+=(redis-server)
+command -v memcached >/dev/null || lab+=(memcached)
+command -v ptpd   >/dev/null || lab+=(ptpd)
 command -v etcd   >/dev/null || lab+=(etcd-server)
 # Tests run the units by a real systemd, which need not have booted this machine.
 [ -x /lib/systemd/systemd ]   || lab+=(systemd)

@@ -19,9 +19,9 @@ use weir_units::{Bytes, MachineId};
 /// The needs of a policy at the ports of its network.
 #[derive(Debug, Clone)]
 pub struct PolicyNeeds {
-    /// What all ports need.
+    /// The needs of all ports.
     pub needs: Needs,
-    /// What the switches offer.
+    /// The queues of the switches.
     pub offer: Offer,
     /// By level: its DSCP value, and the machines that may send on it; `None` for all of them.
     levels: Vec<(u8, Option<MachineSet>)>,

@@ -180,6 +180,56 @@ fn assert_shares(network: &Network) {
     assert!(strict[2] > 1_960, "the strict queue has the port: {strict:?}");
 }
 
+/// Level 1 is m1's alone; m3 is not in the policy.
+const LEVELS: &str = "weir: 1
+network:
+  nic: 20Mb/s
+  switches: { buffer: 200kB, queues: 8, scheduler: strict }
+  racks: { r1: { uplink: 100Mb/s, machines: [m1, m2] } }
+levels: { factors: [1] }
+services:
+  urgent: { match: [ { protocol: udp, port: 320 } ], level: 1, machines: [m1] }
+  web: { match: [ { protocol: tcp, port: 80 } ] }
+";
+
+/// A strict queue for the level, below it one of network control; a machine that may not send on the level loses its
+/// DSCP value where its packets arrive, and so does one outside the policy.
+#[test]
+fn levels_have_strict_queues_and_their_senders_alone_may_claim_them() {
+    if skipped("levels at a switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    let original = network.configuration();
+    let mapping = ["--switch", "r1", "--port", "swp1=m1", "--outside", "m2"];
+    let apply = |mapping: &[&str]| network.weir(&[&["apply", &network.policy], mapping].concat());
+    let done = apply(&mapping);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let shown = text(&network.weir(&[&["show", network.policy.as_str()], &mapping[..]].concat()).stdout);
+    insta::assert_snapshot!(shown);
+    let arrive = |from: &Netns, to: &Netns, address: [u8; 4], dscp: u8| {
+        let to_address = SocketAddr::from((address, PORT));
+        let receiver = bound(to, to_address);
+        let sender = from.run(|| UdpSocket::bind("0.0.0.0:0").expect("a socket")).expect("enter");
+        set_tos(&sender, dscp << 2 | 2);
+        sender.send_to(&[dscp; 100], to_address).expect("sent");
+        receive(&receiver).expect("a datagram").1
+    };
+    let both = |dscp| {
+        [arrive(&network.a, &network.b, [10, 77, 0, 2], dscp), arrive(&network.b, &network.a, [10, 77, 0, 1], dscp)]
+    };
+    assert_eq!(both(46), [46 << 2 | 2, 2], "m1 may claim the level, and a machine outside the policy may not");
+    assert_eq!(both(10), [10 << 2 | 2; 2]);
+    // m2 is in the policy and sends nothing on the level; m1 has no agent.
+    let mapping = ["--switch", "r1", "--bridge", "br0", "--without-agent", "m1"];
+    assert!(apply(&mapping).status.success());
+    assert_eq!(both(46), [2, 2]);
+    assert!(network.weir(&["remove", "--bridge", "br0"]).status.success());
+    assert_eq!(network.configuration(), original);
+}
+
 /// Without CAP_BPF the classes are made, and the program is not loaded.
 #[test]
 fn an_apply_that_fails_in_the_middle_leaves_the_ports_as_they_were() {

@@ -65,7 +65,7 @@ pub enum NetworkError {
     TooMany(usize),
 }
 
-/// What the ports of a scenario need: without enforcement, or with `priorities: off`, a queue alone.
+/// The needs of a scenario's ports: without enforcement, or with `priorities: off`, a queue alone.
 fn port_needs(scenario: LabScenario<'_>) -> PolicyNeeds {
     let levels = &scenario.governed().levels;
     let needs = PolicyNeeds::of(scenario.policy(), scenario.marks_above(), levels.disobedient.clone());

@@ -13,8 +13,8 @@
 //!   divided by the number of classes that share the weight: excess bandwidth is divided by weight
 //!   only when every quantum holds a segment (sch_htb serves a class its quantum in turn, and
 //!   goes to the next parent when all children had theirs);
-//! - **priority** is that of all others, but for the class of control traffic, which precedes them, and those of latency
-//!   levels, which precede both;
+//! - **priority** is that of all others, but for the class of control traffic, which precedes them, and those of
+//!   latency levels, which precede both;
 //! - **queue** is a bfifo of [`QUEUE_TIME`] at the limit, at least 128 frames and two segments: a
 //!   queue drops a buffer larger than itself, and the sender then stops. TCP keeps two buffers of
 //!   each connection in its host, however slow that is, so 64 connections find room where a buffer

@@ -6,7 +6,7 @@ use common::frames::{address, ethernet, tcp};
 use common::{Cable, interface, services, skipped};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_datapath::Classifier;
 use weir_linux::class::Sending;
 use weir_linux::htb_shaper::HtbShaper;
@@ -103,7 +103,7 @@ fn with_checksum(mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn levels_have_their_dscp_and_nobody_else_has() {
+fn levels_alone_have_their_dscp_values() {
     if skipped() {
         return;
     }
@@ -148,31 +148,45 @@ fn levels_have_their_dscp_and_nobody_else_has() {
     cable.a.run(work).expect("enter");
 }
 
+fn set_option(socket: &UdpSocket, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
+    let (pointer, length) = ((&raw const value).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the kernel reads an int.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// Sends `datagrams` of [`PAYLOAD`] bytes at once, as one super-packet each of `segments`; the kernel cuts them.
 fn send(socket: &UdpSocket, to: SocketAddr, datagrams: usize, segments: usize) {
     /// udp.h
     const UDP_SEGMENT: libc::c_int = 103;
-    let size = PAYLOAD as libc::c_int;
-    // SAFETY: the kernel reads an int.
-    let set = unsafe {
-        let (value, length) = ((&raw const size).cast(), size_of::<libc::c_int>() as libc::socklen_t);
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, value, length)
-    };
-    assert_eq!(set, 0, "segments: {}", std::io::Error::last_os_error());
+    set_option(socket, libc::SOL_UDP, UDP_SEGMENT, PAYLOAD as libc::c_int);
     for _ in 0..datagrams / segments {
         socket.send_to(&vec![0; PAYLOAD * segments], to).expect("sent");
     }
 }
 
-/// Receives so many datagrams; the times of arrival.
-fn arrivals(socket: &UdpSocket, count: usize) -> Vec<Instant> {
-    let mut buffer = [0; PAYLOAD];
-    let mut times = Vec::new();
-    while times.len() < count {
-        assert_eq!(socket.recv(&mut buffer).expect("a datagram within its time"), PAYLOAD);
-        times.push(Instant::now());
-    }
-    times
+/// Receives so many datagrams; the times of arrival by the kernel, whatever delays this thread.
+fn arrivals(socket: &UdpSocket, count: usize) -> Vec<Duration> {
+    (0..count).map(|_| arrival(socket)).collect()
+}
+
+fn arrival(socket: &UdpSocket) -> Duration {
+    let (mut buffer, mut control) = ([0u8; PAYLOAD], [0u64; 8]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all zeros is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+    // SAFETY: the kernel writes to the buffers above, which outlive the call.
+    let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
+    assert_eq!(read, PAYLOAD as isize, "a datagram within its time: {}", std::io::Error::last_os_error());
+    // SAFETY: the kernel has written one control message, the timespec of SO_TIMESTAMPNS.
+    let time = unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        assert!(!header.is_null() && (*header).cmsg_type == libc::SO_TIMESTAMPNS, "a time of arrival");
+        libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The frames that arrive at once when eight are sent at once, from `sender` to `b` on each level.
@@ -181,6 +195,7 @@ fn at_once(sender: &Netns, receiver: &Netns, level: u16, segments: usize) -> usi
     let open = || {
         let socket = UdpSocket::bind(to).expect("bound");
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
         socket
     };
     let receives = receiver.run(open).expect("enter");
@@ -288,20 +303,15 @@ fn sockets_choose_their_service_by_priority() {
     let datapath = cable.a.run(install).expect("enter");
     let socket = |from: &Netns| from.run(|| UdpSocket::bind("0.0.0.0:0").expect("bound")).expect("enter");
     let (own, guest) = (socket(&cable.a), socket(&c));
-    let set = |socket: &UdpSocket, level, option, value: libc::c_int| {
-        let (pointer, length) = ((&raw const value).cast(), size_of::<libc::c_int>() as libc::socklen_t);
-        // SAFETY: the kernel reads an int.
-        assert_eq!(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) }, 0);
-    };
     let packets = |service| datapath.totals(Some(ServiceId(service))).expect("totals").tx.packets();
     let to = (Ipv4Addr::new(10, 77, 0, 2), 7000);
     for (priority, expected) in [(5, [1, 0]), (6, [1, 1]), (0, [1, 1])] {
-        set(&own, libc::SOL_SOCKET, libc::SO_PRIORITY, priority);
+        set_option(&own, libc::SOL_SOCKET, libc::SO_PRIORITY, priority);
         own.send_to(b"x", to).expect("sent");
         assert_eq!([packets(0), packets(1)], expected, "priority {priority}");
     }
     // Low delay: the router that forwards it gives it priority 6.
-    set(&guest, libc::IPPROTO_IP, libc::IP_TOS, 0x10);
+    set_option(&guest, libc::IPPROTO_IP, libc::IP_TOS, 0x10);
     let before = datapath.totals(None).expect("totals").tx.packets();
     guest.send_to(b"x", to).expect("sent");
     let forwarded = || datapath.totals(None).expect("totals").tx.packets() > before;

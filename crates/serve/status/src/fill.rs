@@ -37,7 +37,8 @@ pub fn constraints(policy: &Policy) -> impl Iterator<Item = String> + '_ {
     all.map(|constraint| constraint.display(policy).to_string())
 }
 
-/// The latency levels of a machine; none while the planner has not chosen them. Their bounds are unknown where the routes allow none.
+/// The latency levels of a machine; none while the planner has not chosen them. Their bounds are unknown where the
+/// routes allow none.
 fn levels(policy: &Policy, plan: &MachinePlan) -> Vec<LevelStatus> {
     let Some(levels) = policy.levels().filter(|levels| !levels.all().is_empty()) else { return Vec::new() };
     let sizes = Sizes::of_linux(levels.settings());

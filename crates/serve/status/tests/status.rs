@@ -7,8 +7,8 @@ use weir_control::{
 };
 use weir_policy::Policy;
 use weir_status::{
-    AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, Mode, ReadError,
-    SessionCounters, SessionState, Status, TimerCounters, fill, metrics,
+    AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
+    Mode, ReadError, SessionCounters, SessionState, Status, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -289,6 +289,23 @@ fn complete() -> AgentStatus {
     service.rx.stranger_packets_marked = Some(11);
     service.rx.stranger_bytes_dropped = Some(900_000);
     service.rx.stranger_packets_dropped = Some(600);
+    let counters = LevelCounters {
+        bytes: 15_380,
+        packets: 10,
+        backlog_bytes: 1_538,
+        longest_wait_ns: 2_000_000,
+        oversize: 1,
+        dropped: 2,
+        remarked: 3,
+    };
+    status.levels = vec![LevelStatus {
+        level: 1,
+        dscp: 46,
+        rate: Bandwidth::from_mbps(8),
+        burst_bytes: 1_538,
+        bound_ns: Some(4_853_000),
+        counters: Some(counters),
+    }];
     status
 }
 
@@ -370,9 +387,14 @@ fn names_follow_the_conventions() {
 #[test]
 fn absent_fact_has_no_series() {
     let text = metrics::text(&Status::Agent(agent()));
-    for absent in
-        ["weir_service_backlog", "weir_kernel_", "weir_fabric_li", "weir_service_sender_rate", "weir_service_markable"]
-    {
+    for absent in [
+        "weir_service_backlog",
+        "weir_level",
+        "weir_kernel_",
+        "weir_fabric_li",
+        "weir_service_sender_rate",
+        "weir_service_markable",
+    ] {
         assert!(!text.contains(absent), "{absent}");
     }
     assert!(text.contains("weir_service_limit_bytes_per_second{service=\"web\",direction=\"tx\"} inf"), "{text}");

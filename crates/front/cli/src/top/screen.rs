@@ -1,8 +1,7 @@
 //! A screen of a view.
 //!
-//! Four parts: machines (at most a third of the screen, lost ones first), services, latency levels (at most a fifth of the
-//! screen, if there are any), keys. Colours
-//! repeat texts and glyphs, so the screen reads the same without them.
+//! Four parts: machines (at most a third of the screen, lost ones first), services, latency levels (at most a fifth,
+//! if there are any), keys. Colours repeat texts and glyphs, so the screen reads the same without them.
 
 use super::bar::{Piece, bar};
 use super::rows::{Machine, Row, machines, services};

@@ -2,10 +2,10 @@
 //!
 //! Namespaces share the host's clock, so the offset that a slave reports is the error of its measurement: half of the
 //! difference between the delays of the two directions, one of which meets a queue. Slaves do not adjust the clock
-//! (`clock:no_adjust`). A report is recorded as a flow of a Sync message that begins at the time of the report and takes
-//! the absolute offset.
+//! (`clock:no_adjust`). A report is recorded as a flow of a Sync message that begins at the time of the report and
+//! takes the absolute offset.
 //!
-//! Worked example: Sync messages wait for 8 ms behind bulk, and delay requests do not: slaves report offsets up to 4 ms.
+//! Worked example: Sync messages wait for 8 ms behind bulk, and delay requests do not: offsets are up to 4 ms.
 //!
 //! Source: IEEE 1588-2008; ptpd2(8), its statistics file.
 
@@ -110,6 +110,7 @@ impl Clocks {
     }
 
     /// The traffic began at `origin`.
+    #[expect(clippy::disallowed_methods, reason = "the reports of ptpd have the system's time")]
     pub(super) fn begin(&mut self, origin: Instant) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.origin = Some((now.saturating_sub(origin.elapsed())).as_secs_f64());
@@ -150,8 +151,8 @@ fn destinations(of: &str) -> String {
     format!("--ptpengine:unicast_destinations={of}")
 }
 
-/// The time and offset of each Sync message in a statistics file, in seconds: `1795778268.27, slv, clock, one-way delay,
-/// offset, .., .., .., S, ..`. Lines of other states and messages repeat an earlier offset, and the last may be cut.
+/// The time and offset of each Sync message in a statistics file, in seconds: `1795778268.27, slv, clock, one-way
+/// delay, offset, .., .., .., S, ..`. Other states and messages repeat an earlier offset, and the last line may be cut.
 fn offsets(text: &str) -> impl Iterator<Item = (f64, f64)> {
     text.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();

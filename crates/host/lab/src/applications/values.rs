@@ -146,7 +146,7 @@ pub(super) fn serve(
         }
         // As root it takes another user's rights. Datagrams are not served.
         ValueServer::Memcached => {
-            command.args(["-l", &address, "-p", &port, "-U", "0", "-u", "nobody", "-t", "1"]);
+            command.args(["-l", &address, "-p", &port, "-U", "0", "-u", "memcache", "-t", "1"]);
         }
     }
     tie(&mut command, NICE);

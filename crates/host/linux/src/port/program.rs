@@ -2,7 +2,8 @@
 //!
 //! The program (`bpf/port.bpf.c`) runs as a clsact filter, which belongs to the interface: it outlives the process that
 //! attached it, is visible in `tc filter show dev swp1 egress`, and needs no pin. A later process finds the maps by the
-//! program's id. A second program, for arriving packets, shares the maps. Another layout of the maps (an older Weir) counts as no program: attaching replaces it.
+//! program's id. A second program, for arriving packets, shares the maps. Another layout of the maps (an older Weir)
+//! counts as no program: attaching replaces it.
 //!
 //! Source: net/sched/cls_bpf.c; bpf(2), BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID.
 

@@ -53,8 +53,9 @@ Examples:
 
 Ports with the same configuration are one row; `in force` is shown for ports with an interface.
 
-With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"remarked_dscp\", \"in_force\", \"queues\":
-[{\"queue\", \"scheduler\", \"weight\", \"dscp\": [value], \"mark_bytes\", \"buffer_bytes\"}]}]}.
+With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"remarked_dscp\",
+\"in_force\", \"queues\": [{\"queue\", \"scheduler\", \"weight\", \"dscp\": [value], \"mark_bytes\",
+\"buffer_bytes\"}]}]}.
 `interface` and `in_force` are null for ports without an interface, `weight` for strict queues.";
 
 const STEPS: &str = "\

@@ -180,8 +180,8 @@ fn unassigned(error: &AssignError, ports: &[SwitchPort]) -> CommandError {
     let names: Vec<String> = ports.iter().map(SwitchPort::name).collect();
     let hint = match error {
         AssignError::Unknown { interface, .. } => format!(
-            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias; if the machine \
-             behind it is not in the policy, --outside {interface}",
+            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias; if the \
+             machine behind it is not in the policy, --outside {interface}",
             text::list(&names, 8)
         ),
         AssignError::Taken { .. } => "the policy's network has no further link to it".to_owned(),
