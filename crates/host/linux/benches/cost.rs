@@ -22,12 +22,13 @@ use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::EdtShaper;
+use weir_linux::levels::HostLevels;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::ServiceRate;
-use weir_policy::Policy;
-use weir_shaping::ShaperConfig;
-use weir_units::{Bandwidth, Direction, MachineId, ServiceId, Weight};
+use weir_policy::{Level, Policy};
+use weir_shaping::{LevelLimits, ShaperConfig};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, ServiceId, Weight};
 
 const RUNS: usize = 20;
 const REPEAT: u32 = 50_000;
@@ -73,6 +74,10 @@ const REST: Duration = Duration::from_millis(60);
 /// Arriving packets have been through the driver and GRO on the same processor already, where a
 /// whole packet costs 700 ns: a ninth of that.
 const ARRIVING: Duration = Duration::from_nanos(80);
+
+/// What latency levels may add to a packet of no level, and to one of a level (a clock reading and a lock).
+const BESIDE_LEVELS: Duration = Duration::from_nanos(10);
+const ON_A_LEVEL: Duration = Duration::from_nanos(80);
 
 /// With what an agent loads: the programs of `classes` alone.
 fn attach(policy: &Policy, socket: &UdpSocket, classes: Classes) -> InterfaceDatapath {
@@ -120,7 +125,10 @@ fn main() -> ExitCode {
             let mut bench = Bench { datapath, hardware: interface().hardware(), sequence: 0, above };
             match classes {
                 Classes::Edt => bench.departures(&policy),
-                _ => bench.classes(),
+                _ => {
+                    bench.classes();
+                    bench.levels(&policy);
+                }
             }
             above = bench.above;
             bench.datapath.remove().expect("removed");
@@ -149,13 +157,13 @@ impl Bench {
         self.row_of(name, most, |datapath| datapath.cost(direction, frame, REPEAT));
     }
 
-    /// The same for a cost that `cost` measures.
+    /// The same for a cost that `cost` measures; returns the least.
     fn row_of(
         &mut self,
         name: &str,
         most: Option<Duration>,
         cost: impl Fn(&mut InterfaceDatapath) -> Result<Duration, LoaderError>,
-    ) {
+    ) -> Duration {
         let mut run = || {
             // The feedback stays current for the duration of a run.
             self.receive_feedback();
@@ -169,6 +177,7 @@ impl Bench {
             self.above.push(format!("{name}: {} ns of {}", least.as_nanos(), most.as_nanos()));
         }
         self.datapath.heartbeat().expect("alive");
+        least
     }
 
     /// Delivers feedback of `b` to `a`, in both families, with a rate that drops nothing.
@@ -255,6 +264,37 @@ impl Bench {
         let added = |part: usize| feedback[feedback.len() / part].saturating_sub(plain[plain.len() / part]).as_nanos();
         let name = format!("{family} feedback for 1,494 B, beside its packet");
         println!("{name:<82} {:>5} ns {:>7} ns", added(20), added(2));
+    }
+
+    /// Latency levels: at most [`BESIDE_LEVELS`] more for packets of no level, and [`ON_A_LEVEL`] for those of one. The
+    /// level never makes a packet wait.
+    fn levels(&mut self, policy: &Policy) {
+        let frames = [("first rule", 7000), ("last of 20 rules", LAST), ("no rule", 80)];
+        let frames = frames.map(|(name, port)| (name, self.own(false, 3, port)));
+        let cost = |datapath: &mut InterfaceDatapath, frame: &[u8]| datapath.cost(Direction::Tx, frame, REPEAT);
+        let least =
+            |bench: &mut Self, name: &str, frame: &[u8], most| bench.row_of(name, most, |path| cost(path, frame));
+        let plain = frames.each_ref().map(|(name, frame)| least(self, &format!("IPv4 leaves, {name}"), frame, None));
+        let limits = LevelLimits {
+            rate: Bandwidth::from_gbps(10_000),
+            burst: Bytes::new(1_000_000),
+            epoch: None,
+            packet: Bytes::new(1_538),
+            framing: Bytes::new(24),
+            dscp: 46,
+        };
+        let level = |service: ServiceId| (service.0 == 0).then(|| Level::from_index(0));
+        let of_service = policy.services().leaves().map(|(id, _)| (id, level(id))).collect();
+        let levels = HostLevels { levels: vec![(46, Some(limits))], of_service };
+        self.datapath.set_levels(&levels, Classes::Htb).expect("levels");
+        for ((name, frame), plain) in frames.iter().zip(plain) {
+            let (what, more) = match *name {
+                "first rule" => ("on a level", ON_A_LEVEL),
+                _ => ("beside levels", BESIDE_LEVELS),
+            };
+            least(self, &format!("IPv4 leaves {what}, {name}"), frame, Some(plain + more));
+        }
+        self.datapath.set_levels(&HostLevels::default(), Classes::Htb).expect("none");
     }
 
     /// Departure times of three kinds of packets: small ones that leave together, each buffer by
