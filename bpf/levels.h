@@ -91,15 +91,18 @@ static __always_inline void remark_claimed(struct __sk_buff *skb, const struct w
 }
 
 /*
- * Charges a packet of `level` (from 1 on) to its regulator and sets its DSCP, its class and its departure
- * time. Returns DROP if too much of the level waits, else NEXT. Not inlined: the caller's stack is short.
+ * Charges a packet of `level` (from 1 on), of the service in `slot`, to the level's regulator and sets its
+ * DSCP, its class and its departure time. Returns DROP if too much of the level waits, else NEXT. Not
+ * inlined: the caller's stack is short.
  */
-static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_packet *packet, u32 level, u32 segments)
+static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_packet *packet, u32 level, u32 slot,
+				    u32 segments)
 {
 	u32 key = 0, index = level - 1;
 	struct weir_config *config = bpf_map_lookup_elem(&weir_config, &key);
 	struct weir_level_rules *rules = bpf_map_lookup_elem(&weir_level_rules, &index);
 	struct weir_level_state *state = bpf_map_lookup_elem(&weir_level_states, &index);
+	struct weir_meter *drops = bpf_map_lookup_elem(&weir_drops, &slot);
 	u64 now, departure;
 
 	if (!packet || !config || !rules || !state)
@@ -108,8 +111,11 @@ static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_pac
 	bpf_spin_lock(&state->lock);
 	departure = weir_level_departure(&state->level, rules, now, skb->wire_len, segments);
 	bpf_spin_unlock(&state->lock);
-	if (departure == WEIR_LEVEL_DROP)
+	if (departure == WEIR_LEVEL_DROP) {
+		if (drops)
+			weir_meter_add(drops, skb->wire_len, 1);
 		return DROP;
+	}
 	if ((packet->has & WEIR_HAS_IP) && packet->dscp != rules->dscp)
 		set_dscp(skb, packet->network, packet->family, rules->dscp);
 	if (config->class_level)

@@ -46,7 +46,7 @@ WEIR_ARRAY(weir_level_rules, struct weir_level_rules, WEIR_LEVELS_MAX);
 
 /* written by each CPU */
 WEIR_PERCPU(weir_meters, struct weir_meter, WEIR_METERS);
-WEIR_PERCPU(weir_drops, struct weir_meter, WEIR_SERVICES_MAX + 1); /* by pacing; `packets` are buffers, as in qdiscs */
+WEIR_PERCPU(weir_drops, struct weir_meter, WEIR_SERVICES_MAX + 1); /* by pacing and levels; `packets` are buffers */
 WEIR_PERCPU(weir_counting, struct weir_counting, WEIR_SERVICES_MAX + 1);
 WEIR_PERCPU(weir_active, struct weir_active, 1);
 WEIR_PERCPU(weir_advertised, struct weir_advertised, WEIR_ADVERTISED_SLOTS);

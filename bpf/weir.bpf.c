@@ -84,7 +84,7 @@ int weir_egress(struct __sk_buff *skb)
 		note_neighbour(skb, config, &packet);
 	level = level_of(config, service);
 	if (level)
-		return send_on_level(skb, &packet, level, segments);
+		return send_on_level(skb, &packet, level, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	remark_claimed(skb, config, &packet, segments);
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);

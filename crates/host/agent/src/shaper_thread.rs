@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn offered(bytes: u64) -> Vec<Offered> {
-        vec![Offered { slot: 1, bytes: Bytes::new(bytes), dropped: Bytes::ZERO }]
+        vec![Offered { slot: 1, bytes: Bytes::new(bytes), dropped: Bytes::ZERO, on_level: false }]
     }
 
     fn start() -> (Arc<Kernel>, ShaperThread, tokio::runtime::Runtime) {

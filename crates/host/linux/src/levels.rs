@@ -92,6 +92,11 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
+    /// Whether the service of a slot is on a level.
+    pub fn is_on_level(&self, slot: u32) -> Result<bool, LoaderError> {
+        Ok(self.config.levels > 0 && self.maps.service_levels.get(slot)? != 0)
+    }
+
     /// The counters of the levels in force, the most urgent first.
     pub fn level_readings(&self) -> Result<Vec<LevelReading>, LoaderError> {
         let now = Instant::from_nanos(kernel_time());

@@ -10,6 +10,8 @@
 //! - `edt`: the programs count the bytes that they drop; all others leave, within the time that a
 //!   packet can wait ([`crate::class::QUEUE_TIME`]). Drops of fq itself cannot be attributed to a
 //!   service and are counted for the interface ([`crate::shaper::Shaper::queues`]).
+//! - a service on a latency level has no class of its own under `htb` either: the programs count what
+//!   the level's regulator drops, and all else leaves.
 //!
 //! Dropped are the bytes that were offered, have not left and do not wait. Where the counters of
 //! the classes begin anew (another program has removed the tree, so that nothing was enforced), all
@@ -38,8 +40,10 @@ pub struct Offered {
     pub slot: u32,
     /// Bytes offered to the interface.
     pub bytes: Bytes,
-    /// Those of them that the programs dropped (`edt`).
+    /// Those of them that the programs dropped: by pacing (`edt`), or by the regulator of a level.
     pub dropped: Bytes,
+    /// Whether it is on a latency level.
+    pub on_level: bool,
 }
 
 /// The bytes of a service until a reading.
@@ -90,7 +94,9 @@ impl Sent {
         let one = |offered: &Offered| {
             let begin = || Progress { offered: offered.bytes, ..Progress::default() };
             let progress = self.services.entry(offered.slot).or_insert_with(begin);
+            progress.on_level = offered.on_level;
             match &classes {
+                _ if offered.on_level => progress.by_level(offered.bytes, offered.dropped),
                 Some(classes) => progress.by_classes(offered.bytes, classes.of(offered.slot)),
                 None => progress.by_programs(offered.bytes, offered.dropped),
             }
@@ -104,7 +110,7 @@ impl Sent {
     pub fn count_drops(&mut self, slot: u32, waiting: Bytes) -> Bytes {
         let Some(progress) = self.services.get_mut(&slot) else { return Bytes::ZERO };
         // With `edt` the programs count the dropped bytes, and waiting bytes count as sent.
-        if self.tree.is_some() {
+        if self.tree.is_some() && !progress.on_level {
             progress.count_drops(waiting);
         }
         progress.dropped
@@ -168,6 +174,9 @@ struct Progress {
     counter: Option<Bytes>,
     sent: Bytes,
     dropped: Bytes,
+    /// The programs' drops at the last reading.
+    by_programs: Bytes,
+    on_level: bool,
 }
 
 impl Progress {
@@ -184,6 +193,14 @@ impl Progress {
             _ => offered.saturating_sub(self.offered),
         };
         (self.offered, self.counter) = (offered, counter);
+    }
+
+    /// What the classes counted before stays.
+    fn by_level(&mut self, offered: Bytes, dropped: Bytes) {
+        let lost = dropped.saturating_sub(self.by_programs);
+        self.sent += offered.saturating_sub(self.offered).saturating_sub(lost);
+        self.dropped += lost;
+        (self.offered, self.by_programs, self.counter) = (offered, dropped, None);
     }
 
     fn by_programs(&mut self, offered: Bytes, dropped: Bytes) {
@@ -266,6 +283,24 @@ mod tests {
         // A list without the service's classes.
         assert_eq!(read(800, Counter::Unread), (kilobytes(440), kilobytes(270)));
         assert_eq!(read(800, sent(100)), (kilobytes(530), kilobytes(270)));
+    }
+
+    #[test]
+    fn a_level_counts_by_the_programs_and_goes_on_from_the_classes() {
+        let mut progress = Progress::default();
+        progress.by_classes(kilobytes(100), Counter::Sent(kilobytes(5_000)));
+        progress.by_classes(kilobytes(200), Counter::Sent(kilobytes(5_060)));
+        progress.count_drops(Bytes::ZERO);
+        // Of 300 kB on the level 10 were dropped.
+        progress.by_level(kilobytes(500), kilobytes(10));
+        assert_eq!((progress.sent, progress.dropped), (kilobytes(450), kilobytes(50)));
+        progress.by_level(kilobytes(600), kilobytes(10));
+        assert_eq!((progress.sent, progress.dropped), (kilobytes(550), kilobytes(50)));
+        // Without a level again: the counter of the classes starts anew.
+        progress.by_classes(kilobytes(700), Counter::Sent(kilobytes(5_060)));
+        progress.by_classes(kilobytes(800), Counter::Sent(kilobytes(5_100)));
+        progress.count_drops(Bytes::ZERO);
+        assert_eq!((progress.sent, progress.dropped), (kilobytes(690), kilobytes(110)));
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Counted {
         for leaf in leaves {
             let totals = datapath.totals(Some(*leaf))?;
             let (slot, dropped) = (datapath.slot(*leaf)?, datapath.drops(*leaf)?.bytes());
-            counted.offered.push(Offered { slot, bytes: totals.tx.bytes(), dropped });
+            let on_level = datapath.is_on_level(slot)?;
+            counted.offered.push(Offered { slot, bytes: totals.tx.bytes(), dropped, on_level });
             counted.received.push(totals.rx.bytes());
         }
         Ok(counted)
