@@ -256,7 +256,8 @@ impl Host {
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
         trust(&mut datapath, host_context)?;
-        // The rules come last, so that no packet is sent to a class that does not exist yet.
+        // Levels and rules come last, so that no packet is sent to a class that does not exist yet.
+        datapath.set_levels(&plan.levels, classes(backend))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
@@ -317,6 +318,7 @@ impl Host {
             reshaped => reshaped?,
         }
         trust(&mut self.datapath, host_context)?;
+        self.datapath.set_levels(&plan.levels, classes(self.backend))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
@@ -545,12 +547,11 @@ fn classes(backend: Backend) -> Classes {
     }
 }
 
-/// Slots, meters, feedback and levels by the policy.
+/// Slots, meters, feedback and the limit of segments by the policy.
 fn configure(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>, plan: &Plan) -> Result<(), HostError> {
     let policy = host_context.policy;
     datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
     datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), plan.sending)?;
-    datapath.set_levels(&plan.levels, classes(plan.backend))?;
     datapath.limit_segments(plan.segments)?;
     let limits = host_context.static_limits().map(|(leaf, limits)| (leaf, limits.rx));
     Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)

@@ -175,9 +175,8 @@ impl HtbTree {
         }
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
-            let level =
-                |minor: u16| levels.get(usize::from(minor.wrapping_sub(LEVEL_FIRST))).is_some_and(Option::is_some);
-            let kept = |minor| minor < LEVEL_FIRST || level(minor) || specs.iter().any(|spec| spec.minor == minor);
+            // The programs send to classes of levels until their rules change; without a level they stay empty.
+            let kept = |minor| minor < FIRST_MINOR || specs.iter().any(|spec| spec.minor == minor);
             orphans = tree.minors()?;
             orphans.retain(|minor| !kept(*minor));
             // Those that are nested have higher numbers, and go first.

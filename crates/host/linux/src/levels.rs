@@ -4,8 +4,8 @@
 //! a level of windows gets a token bucket of the same burst and mean rate, which sends less in any time than windows
 //! may.
 //!
-//! Order of calls: [`InterfaceDatapath::set_slots`], then [`InterfaceDatapath::set_levels`], then the shaper's classes,
-//! then [`InterfaceDatapath::set_rules`].
+//! Order of calls: [`InterfaceDatapath::set_slots`], then the shaper's classes, to which packets of levels go, then
+//! [`InterfaceDatapath::set_levels`] and [`InterfaceDatapath::set_rules`].
 //!
 //! Worked example: level 1 of 34.7 Mb/s with a burst of 1,538 B and DSCP 46: `weir_level_rules[0]` has these, the
 //! entries of its services in `weir_service_levels` are 1, and bit 46 of `level_dscps` is set, so that packets of no
