@@ -195,7 +195,7 @@ impl Progress {
         (self.offered, self.counter) = (offered, counter);
     }
 
-    /// What the classes counted before stays.
+    /// Counts by the programs of a level; the counts of the classes before stay.
     fn by_level(&mut self, offered: Bytes, dropped: Bytes) {
         let lost = dropped.saturating_sub(self.by_programs);
         self.sent += offered.saturating_sub(self.offered).saturating_sub(lost);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_counts_by_the_programs_and_goes_on_from_the_classes() {
+    fn counts_of_a_level_continue_those_of_classes() {
         let mut progress = Progress::default();
         progress.by_classes(kilobytes(100), Counter::Sent(kilobytes(5_000)));
         progress.by_classes(kilobytes(200), Counter::Sent(kilobytes(5_060)));
