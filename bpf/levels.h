@@ -34,22 +34,21 @@ static __always_inline u32 level_of(const struct weir_config *config, u32 servic
 	return level ? *level : 0;
 }
 
-/* Writes a DSCP into the IP header at `offset`. ECN bits stay. */
-static __always_inline void set_dscp(struct __sk_buff *skb, u32 offset, u32 family, u32 dscp)
+/* Writes a DSCP into the IP header at `offset`. ECN bits stay. Returns other than 0 if it cannot. */
+static __always_inline long set_dscp(struct __sk_buff *skb, u32 offset, u32 family, u32 dscp)
 {
 	u8 header[WEIR_DSCP_IPV4] WEIR_ALIGNED;
 
 	if (family == 4) {
 		if (weir_load(skb, offset, header, WEIR_DSCP_IPV4))
-			return;
+			return -1;
 		weir_dscp_set_ipv4(header, dscp);
-		bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV4, 0);
-	} else if (family == 6) {
-		if (weir_load(skb, offset, header, WEIR_DSCP_IPV6))
-			return;
-		weir_dscp_set_ipv6(header, dscp);
-		bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
+		return bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV4, 0);
 	}
+	if (weir_load(skb, offset, header, WEIR_DSCP_IPV6))
+		return -1;
+	weir_dscp_set_ipv6(header, dscp);
+	return bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
 }
 
 /* Counts packets of no level that carried a level's DSCP value, at the level with that value. */
@@ -69,14 +68,17 @@ static __always_inline void count_remarked(u32 dscp, u32 segments)
 	}
 }
 
-/* Re-marks a packet of no level to DSCP 0 if it carries a level's value. */
-static __always_inline void remark_claimed(struct __sk_buff *skb, const struct weir_config *config,
-					   const struct weir_packet *packet, u32 segments)
+/*
+ * Re-marks a packet of no level to DSCP 0 if it carries a level's value. Returns DROP for one whose header
+ * is too short to be written: a switch would still read its DSCP.
+ */
+static __always_inline int remark_claimed(struct __sk_buff *skb, const struct weir_config *config,
+					  const struct weir_packet *packet, u32 segments)
 {
 	struct weir_ip_header header;
 
 	if (!config->levels)
-		return;
+		return NEXT;
 	if (packet->has & WEIR_HAS_IP) {
 		header.offset = packet->network;
 		header.family = packet->family;
@@ -85,9 +87,9 @@ static __always_inline void remark_claimed(struct __sk_buff *skb, const struct w
 		header = weir_ip_header_of(skb);
 	}
 	if (!header.family || !(config->level_dscps >> (header.dscp & 0x3f) & 1))
-		return;
-	set_dscp(skb, header.offset, header.family, 0);
+		return NEXT;
 	count_remarked(header.dscp, segments);
+	return set_dscp(skb, header.offset, header.family, 0) ? DROP : NEXT;
 }
 
 /*

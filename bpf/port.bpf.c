@@ -4,7 +4,8 @@
  * re-marking of arriving packets.
  *
  * Arriving packets (weir_port_rx) with a DSCP value that the neighbour may not claim are re-marked to 0
- * before they are forwarded, so that no later switch serves them as that value either.
+ * before they are forwarded, so that no later switch serves them as that value either. A frame whose
+ * header is too short to be written is dropped: its DSCP would still be read.
  *
  * For leaving packets, weir_port_tx runs before the port's HTB. It reads the packet's DSCP, selects the
  * class of the queue that the port's map assigns to it (skb->priority), and marks an ECN-capable packet
@@ -24,6 +25,7 @@
 #include "auxiliary.h"
 
 #define NEXT (-1)
+#define DROP 2
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -78,14 +80,16 @@ int weir_port_rx(struct __sk_buff *skb)
 		return NEXT;
 	if (header.family == 4) {
 		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV4))
-			return NEXT;
+			return DROP;
 		weir_dscp_set_ipv4(bytes, 0);
-		bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV4, 0);
+		if (bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV4, 0))
+			return DROP;
 	} else {
 		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV6))
-			return NEXT;
+			return DROP;
 		weir_dscp_set_ipv6(bytes, 0);
-		bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
+		if (bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM))
+			return DROP;
 	}
 	__sync_fetch_and_add(&state->remarked, 1);
 	return NEXT;

@@ -85,7 +85,8 @@ int weir_egress(struct __sk_buff *skb)
 	level = level_of(config, service);
 	if (level)
 		return send_on_level(skb, &packet, level, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
-	remark_claimed(skb, config, &packet, segments);
+	if (remark_claimed(skb, config, &packet, segments) == DROP)
+		return DROP;
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {

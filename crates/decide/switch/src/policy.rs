@@ -2,15 +2,16 @@
 //!
 //! The one place where keys of the language become needs of ports: `levels:` needs strict queues by DSCP value, and
 //! that no machine claims a level on which the policy lets it send nothing. A machine without an agent may claim none,
-//! and neither may one that is not in the policy.
+//! and neither may one that is not in the policy. No machine may claim network control, whose queue is above all
+//! services without a level.
 //!
 //! Worked example: level 1 (DSCP 46) of all machines, level 2 (DSCP 34) of m1 to m4: packets that arrive from m5 with
-//! DSCP 34 are re-marked to 0.
+//! DSCP 34, 48 or 56 are re-marked to 0.
 //!
 //! Source: QJump's slides (a priority for each level); RFC 2475 section 2.3.3 (marking at the edge of a domain).
 
 use crate::port::DscpSet;
-use crate::request::Needs;
+use crate::request::{CONTROL, Needs};
 use weir_network::graph::LinkRef;
 use weir_network::switches::Offer;
 use weir_policy::{MachineSet, Policy};
@@ -55,9 +56,15 @@ impl PolicyNeeds {
         Self { needs, offer: Offer::PLAIN, levels: Vec::new(), ..self }
     }
 
-    /// The DSCP values of all levels.
+    /// The DSCP values that no machine outside the policy may claim: those of all levels, and of network control.
     pub fn of_levels(&self) -> DscpSet {
-        self.levels.iter().map(|(dscp, _)| *dscp).collect()
+        self.control().chain(self.levels.iter().map(|(dscp, _)| *dscp)).collect()
+    }
+
+    /// The values of network control, which have a strict queue beside levels.
+    fn control(&self) -> impl Iterator<Item = u8> {
+        let is_level = |dscp: &u8| self.levels.iter().any(|(level, _)| level == dscp);
+        CONTROL.into_iter().filter(move |dscp| !self.levels.is_empty() && !is_level(dscp))
     }
 
     /// The DSCP values that are re-marked where packets of the neighbour behind this link arrive.
@@ -67,7 +74,8 @@ impl PolicyNeeds {
             return self.of_levels();
         }
         let may_send = |senders: &Option<MachineSet>| senders.as_ref().is_none_or(|senders| senders.contains(machine));
-        self.levels.iter().filter(|(_, senders)| !may_send(senders)).map(|(dscp, _)| *dscp).collect()
+        let others = self.levels.iter().filter(|(_, senders)| !may_send(senders)).map(|(dscp, _)| *dscp);
+        self.control().chain(others).collect()
     }
 }
 
@@ -84,7 +92,10 @@ mod tests {
         let machine = |name| policy.network().machine_named(name).expect("a machine");
         let needs = PolicyNeeds::of(&policy, None, vec![machine("m3")]);
         let remarked = |link| needs.remark(link).to_string();
-        assert_eq!(["m1", "m2", "m3"].map(|name| remarked(LinkRef::Down(machine(name)))), ["none", "34", "34, 46"]);
+        assert_eq!(
+            ["m1", "m2", "m3"].map(|name| remarked(LinkRef::Down(machine(name)))),
+            ["48, 56", "34, 48, 56", "34, 46, 48, 56"]
+        );
         assert_eq!(remarked(LinkRef::Forward(0)), "none");
         assert_eq!(needs.needs.levels, [vec![46], vec![34]]);
     }

@@ -12,7 +12,8 @@
 //! | levels | the highest | the DSCP values of each level, strict; the most urgent has the highest number |
 //!
 //! Network control (routing protocols) is below the levels, whose bounds would otherwise depend on its traffic, and
-//! above everything else. Without a queue of its own it is in the shared one, as on switches with one queue.
+//! above everything else. Without a queue of its own it is in the shared one, as on switches with one queue. Ports to
+//! machines re-mark its values beside levels, since a guest could otherwise precede all services with them.
 //!
 //! On switches with strict queues alone the shared queue is strict too, and the least urgent. A switch without
 //! schedulers ([`Scheduler::Plain`]) has one queue.
@@ -28,7 +29,7 @@ use weir_network::switches::{Offer, Scheduler};
 use weir_units::{Bandwidth, Bytes};
 
 /// The DSCP values of network control: CS6 and CS7.
-const CONTROL: [u8; 2] = [48, 56];
+pub(crate) const CONTROL: [u8; 2] = [48, 56];
 
 /// Traffic with a weighted queue of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

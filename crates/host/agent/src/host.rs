@@ -95,7 +95,7 @@ struct Plan {
     nic: Bandwidth,
     sharing: Sharing,
     backend: Backend,
-    /// By leaf: its shares of what levels leave of the interface.
+    /// By leaf: its shares of the interface beside levels.
     machine_plan: MachinePlan,
     levels: HostLevels,
     /// The most segments of a super-packet; `None` for the interface's own limit.
@@ -137,6 +137,9 @@ fn beside_levels(policy: &Policy, machine: MachineId, nic: Bandwidth, shared: Ba
         return shared;
     }
     let levels: Bandwidth = LevelLimits::of_machine(policy, machine).iter().flatten().map(|limits| limits.rate).sum();
+    // Unbounded levels (windows alone) have no part of the interface: their services' maxima hold them.
+    let left = weir_policy::beside_levels(nic, policy.levels().and_then(Levels::reserved));
+    let levels = levels.min(nic.saturating_sub(left));
     let own = Bandwidth::from_bps(nic.bps().div_ceil(DEFAULT_SHARE) * 2);
     shared.saturating_sub(levels).saturating_sub(own)
 }

@@ -39,7 +39,7 @@
 //! (tcp_small_queue_check, tcp_send_probe0); net/ipv4/tcp_timer.c (tcp_probe_timer).
 
 use crate::htb::CONTROL_MINOR;
-use crate::interface::{Interface, InterfaceError};
+use crate::interface::{Interface, InterfaceError, SEGMENT_MAX};
 use crate::netlink::{Message, attribute, read_u32, read_u64};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
 use weir_datapath::{LEVEL_QUEUE, abi};
@@ -228,8 +228,8 @@ impl Class {
             burst,
             cburst: burst,
             quantum: narrow(sending.segment.get()),
-            // The regulator drops before it is full.
-            queue: narrow(LEVEL_QUEUE.get() + sending.segment.get()),
+            // The regulator limits the backlog; a forwarded buffer may be of any size.
+            queue: narrow(LEVEL_QUEUE.get() + SEGMENT_MAX.get()),
             priority: index as u32,
             overhead: u16::try_from(limits.framing.get()).unwrap_or(u16::MAX),
             cut_above: Some(narrow(sending.frame.get()).saturating_add(VLAN_TAGS)),

@@ -242,7 +242,7 @@ impl InterfaceDatapath {
             result => result?,
         }
         for other in datapath.pins.of_other_versions() {
-            // This version takes over what is to be restored.
+            // This version takes over the settings to be restored.
             datapath.config.clsact |= u32::from(clsact_is_ours(&other));
             datapath.config.gso_segments = datapath.config.gso_segments.max(segments_before(&other));
             other.remove()?;

@@ -92,7 +92,7 @@ impl Sent {
             None => None,
         };
         let one = |offered: &Offered| {
-            let begin = || Progress { offered: offered.bytes, ..Progress::default() };
+            let begin = || Progress { offered: offered.bytes, by_programs: offered.dropped, ..Progress::default() };
             let progress = self.services.entry(offered.slot).or_insert_with(begin);
             progress.on_level = offered.on_level;
             match &classes {

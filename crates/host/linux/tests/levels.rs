@@ -140,9 +140,15 @@ fn levels_alone_have_their_dscp_values() {
             let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0, 5].repeat(3), &frame[12..]].concat();
             assert_eq!(leave(&tagged(with_dscp(whole.clone(), 34))), tagged(with_dscp(whole.clone(), 0)));
         }
+        // Too short for the checksum, and with a DSCP that a switch reads: dropped.
+        for bytes in [2, 11] {
+            let short = with_dscp(tcp(ethernet(false, false), address(1, false), address(2, false), 7002, 0, 2), 46);
+            let tagged = [&short[..12], &[0x81, 0, 0, 5], &short[12..14 + bytes]].concat();
+            assert_eq!(datapath.passed(Direction::Tx, &tagged).expect("a test run"), None, "{bytes} B");
+        }
         let readings = datapath.level_readings().expect("readings");
         // By family: four ECN codepoints, and the frames by hand.
-        assert_eq!(readings.iter().map(|level| level.remarked).collect::<Vec<_>>(), [2 * 5, 2 * 5]);
+        assert_eq!(readings.iter().map(|level| level.remarked).collect::<Vec<_>>(), [2 * 5 + 2, 2 * 5]);
         assert_eq!(readings.iter().map(|level| level.packets).collect::<Vec<_>>(), [2 * 4 * 3, 2 * 4]);
     };
     cable.a.run(work).expect("enter");

@@ -52,8 +52,8 @@ pub(super) struct Selected {
 }
 
 impl Needed {
-    /// All that the policy needs of ports. The receive meters' law needs marks. The ports of the machines
-    /// `without_agent` trust no level.
+    /// All that the policy needs of ports. The receive meters' law needs marks. Packets of the machines
+    /// `without_agent` are on no level.
     pub(super) fn of(policy: &Policy, without_agent: &[String]) -> Result<Self, CommandError> {
         let machine = |name: &String| {
             policy.network().machine_named(name).ok_or_else(|| {
@@ -124,6 +124,11 @@ impl Needed {
         let ports = self.ports_of(switch)?;
         let links: Vec<SwitchPort> = ports.iter().map(|(port, _)| port.clone()).collect();
         let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
+        let named = neighbours(&mapping.port, Vec::new())?;
+        if let Some(both) = mapping.outside.iter().find(|own| named.iter().any(|(interface, _)| interface == *own)) {
+            let hint = format!("keep --port {both} if the machine behind it is in the policy, else --outside {both}");
+            return Err(CommandError::refused(format!("{both} is named by --port and by --outside")).hint(hint));
+        }
         let mut bridge = bridge.unwrap_or_default();
         bridge.retain(|port| !mapping.outside.contains(&port.interface));
         let wanted = neighbours(&mapping.port, bridge)?;
