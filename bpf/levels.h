@@ -6,7 +6,8 @@
  * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
  * level's queue. No limiter of a service or destination applies to it: the level's rate is its limit.
  *
- *   edt  The packet leaves at the regulator's departure time, from the level's fq.
+ *   edt  The packet gets the regulator's departure time. Agents refuse levels with edt as long as no qdisc
+ *        serves levels first there.
  *   htb  The level's class has the regulator's rate and burst, and cuts super-packets
  *        (crates/host/linux/src/class.rs). The regulator runs beside it for its counters and its limit
  *        of waiting bytes.
@@ -20,6 +21,7 @@
 #ifndef WEIR_LEVELS_H
 #define WEIR_LEVELS_H
 
+#include "dscp.h"
 #include "map_access.h"
 
 /* Returns the level of a service's packets, from 1 on, or 0 for none. */
@@ -32,23 +34,6 @@ static __always_inline u32 level_of(const struct weir_config *config, u32 servic
 		return 0;
 	level = bpf_map_lookup_elem(&weir_service_levels, &slot);
 	return level ? *level : 0;
-}
-
-/* Writes a DSCP into the IP header at `offset`. ECN bits stay. Returns other than 0 if it cannot. */
-static __always_inline long set_dscp(struct __sk_buff *skb, u32 offset, u32 family, u32 dscp)
-{
-	u8 header[WEIR_DSCP_IPV4] WEIR_ALIGNED;
-
-	if (family == 4) {
-		if (weir_load(skb, offset, header, WEIR_DSCP_IPV4))
-			return -1;
-		weir_dscp_set_ipv4(header, dscp);
-		return bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV4, 0);
-	}
-	if (weir_load(skb, offset, header, WEIR_DSCP_IPV6))
-		return -1;
-	weir_dscp_set_ipv6(header, dscp);
-	return bpf_skb_store_bytes(skb, offset, header, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM);
 }
 
 /* Counts packets of no level that carried a level's DSCP value, at the level with that value. */

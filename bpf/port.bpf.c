@@ -23,6 +23,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "auxiliary.h"
+#include "dscp.h"
 
 #define NEXT (-1)
 #define DROP 2
@@ -71,26 +72,14 @@ int weir_port_rx(struct __sk_buff *skb)
 	struct weir_port *port = bpf_map_lookup_elem(&weir_port, &key);
 	struct weir_port_state *state = bpf_map_lookup_elem(&weir_port_state, &key);
 	struct weir_ip_header header;
-	u8 bytes[WEIR_DSCP_IPV4] WEIR_ALIGNED;
 
 	if (!port || !state || !port->remark)
 		return NEXT;
 	header = weir_ip_header_of(skb);
 	if (!header.family || !(port->remark >> (header.dscp & 0x3f) & 1))
 		return NEXT;
-	if (header.family == 4) {
-		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV4))
-			return DROP;
-		weir_dscp_set_ipv4(bytes, 0);
-		if (bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV4, 0))
-			return DROP;
-	} else {
-		if (weir_load(skb, header.offset, bytes, WEIR_DSCP_IPV6))
-			return DROP;
-		weir_dscp_set_ipv6(bytes, 0);
-		if (bpf_skb_store_bytes(skb, header.offset, bytes, WEIR_DSCP_IPV6, BPF_F_RECOMPUTE_CSUM))
-			return DROP;
-	}
+	if (set_dscp(skb, header.offset, header.family, 0))
+		return DROP;
 	__sync_fetch_and_add(&state->remarked, 1);
 	return NEXT;
 }

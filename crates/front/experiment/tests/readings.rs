@@ -149,14 +149,24 @@ fn verdicts(values: &str, measured: &[Option<Reading>]) -> Vec<(Verdict, String)
     outcomes(&experiment, measured).into_iter().map(|Outcome { verdict, expected, .. }| (verdict, expected)).collect()
 }
 
+fn value(name: &str, published: &str, expect: &str) -> String {
+    format!(
+        "  - {{ metric: {name}, unit: ms, {published}where: x, measure: {{ kind: mm1, capacity: 1Gb/s, load: 50%, \
+         message: 1kB, percentile: 99% }}{expect} }}\n"
+    )
+}
+
+/// At most a multiple of another value and a fixed time more: 1.2 × 10 ms + 3 ms = 15 ms.
+#[test]
+fn multiples_with_an_addition_have_verdicts() {
+    let values = [value("a", "", ""), value("b", "", ", expect: { at-most: 1.2, times: a, plus: 3 }")].concat();
+    let all = |b: f64| verdicts(&values, &[10.0, b].map(|ms| Some(Reading::exact(ms * 1e-3)))).remove(1);
+    assert_eq!(all(15.0), (Verdict::Agrees, "at most 1.2 × “a” + 3 ms".to_owned()));
+    assert_eq!(all(15.1).0, Verdict::Differs);
+}
+
 #[test]
 fn expectations_have_verdicts() {
-    let value = |name: &str, published: &str, expect: &str| {
-        format!(
-            "  - {{ metric: {name}, unit: ms, {published}where: x, measure: {{ kind: mm1, capacity: 1Gb/s, load: 50%, \
-             message: 1kB, percentile: 99% }}{expect} }}\n"
-        )
-    };
     let values = [
         value("a", "published: 9.01, ", ", expect: as-printed"),
         value("b", "published: 10, ", ", expect: { within: 3% }"),

@@ -133,6 +133,8 @@ refusals! {
     no_expectation: "{ within: 3% }" => "{ times: second }";
     times_of_an_unknown_run: "times: third" => "times: thrid";
     times_of_another_kind: "times: third" => "times: first";
+    addition_to_no_multiple: "{ within: 3% }" => "{ at-most: 4, plus: 1 }";
+    addition_to_a_lower_bound: "times: third" => "times: third, plus: 1";
     times_of_itself: "times: third" => "times: second";
     unknown_machine: "machine: s1" => "machine: s9";
     unknown_service_of_the_policy: "service: a, machine" => "service: c, machine";

@@ -137,7 +137,7 @@ fn beside_levels(policy: &Policy, machine: MachineId, nic: Bandwidth, shared: Ba
         return shared;
     }
     let levels: Bandwidth = LevelLimits::of_machine(policy, machine).iter().flatten().map(|limits| limits.rate).sum();
-    // Unbounded levels (windows alone) have no part of the interface: their services' maxima hold them.
+    // Unbounded levels (of windows alone) have no part of the interface; guarantees do not hold beside them.
     let left = weir_policy::beside_levels(nic, policy.levels().and_then(Levels::reserved));
     let levels = levels.min(nic.saturating_sub(left));
     let own = Bandwidth::from_bps(nic.bps().div_ceil(DEFAULT_SHARE) * 2);

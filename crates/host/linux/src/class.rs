@@ -77,8 +77,8 @@ const TCA_HTB_CEIL64: u16 = 7;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-/// The rate of a TBF that cuts and does not limit, in bytes per second: the time of a frame of 64 KiB rounds to less
-/// than 4 ns, so that its bucket is never empty while HTB spaces the frames.
+/// The rate of a TBF that cuts and does not limit, in bytes per second: the kernel rounds the time of a frame of up to
+/// 17 kB down to 0 ns, so that its bucket is never empty.
 const TBF_RATE: u64 = 1 << 44;
 /// Two VLAN tags (IEEE 802.1Q), by which a frame may exceed the interface's largest.
 const VLAN_TAGS: u32 = 8;

@@ -206,7 +206,7 @@ pub(crate) fn segments_before(pins: &Pins) -> u32 {
     word_of_config(pins, offset_of!(Config, gso_segments))
 }
 
-/// A word of the configuration at an offset that it has in all versions; 0 in those that end before it.
+/// A word of the configuration, whose offset is the same in all versions; 0 if the configuration ends before it.
 fn word_of_config(pins: &Pins, at: usize) -> u32 {
     let config = bytes_of_config(pins).unwrap_or_default();
     let word = config.get(at..at + size_of::<u32>()).and_then(|bytes| bytes.try_into().ok());

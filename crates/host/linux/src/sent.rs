@@ -10,8 +10,8 @@
 //! - `edt`: the programs count the bytes that they drop; all others leave, within the time that a
 //!   packet can wait ([`crate::class::QUEUE_TIME`]). Drops of fq itself cannot be attributed to a
 //!   service and are counted for the interface ([`crate::shaper::Shaper::queues`]).
-//! - a service on a latency level has no class of its own under `htb` either: the programs count what
-//!   the level's regulator drops, and all else leaves.
+//! - services on a latency level share its class: the programs count the bytes that the level's
+//!   regulator drops, and all others leave.
 //!
 //! Dropped are the bytes that were offered, have not left and do not wait. Where the counters of
 //! the classes begin anew (another program has removed the tree, so that nothing was enforced), all
