@@ -192,9 +192,10 @@ fn service_is_not_policed_for_the_previous_one_of_its_slot() {
     with_host_under("n9", "10Gb/s", LIMITED, |_, datapath| {
         let frame = tcp(ethernet(false, false), address(3, false), address(1, false), 7000, 400, 0);
         let arrives = |datapath: &mut InterfaceDatapath| {
-            // Longer than a tick, so that the packet runs one.
+            let passed = datapath.passed(Direction::Rx, &frame).expect("a test run").is_some();
+            // Longer than a tick, which counts the packet. The timer or the next packet runs it.
             pause(std::time::Duration::from_millis(50));
-            datapath.passed(Direction::Rx, &frame).expect("a test run").is_some()
+            passed
         };
         assert!(arrives(datapath), "the packet that has the limit set");
         for _ in 0..100 {
@@ -204,7 +205,7 @@ fn service_is_not_policed_for_the_previous_one_of_its_slot() {
         let slot = datapath.slot(ServiceId(0)).expect("a slot");
         apply(datapath, &policy("10Gb/s", "next", LIMITED));
         assert_eq!(datapath.slot(ServiceId(0)).expect("a slot"), slot);
-        // This packet runs the first tick of the new service.
+        // The packet of the new service's first tick.
         arrives(datapath);
         assert!(arrives(datapath), "the next service has the virtual queue of the previous one");
     });
