@@ -6,11 +6,11 @@
  * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
  * level's queue. No limiter of a service or destination applies to it: the level's rate is its limit.
  *
- *   edt  The packet gets the regulator's departure time. Agents refuse levels with edt as long as no qdisc
- *        serves levels first there.
- *   htb  The level's class has the regulator's rate and burst, and cuts super-packets
- *        (crates/host/linux/src/class.rs). The regulator runs beside it for its counters and its limit
- *        of waiting bytes.
+ * With both backends the queue is an HTB class with the regulator's rate and burst, which cuts super-packets
+ * (crates/host/linux/src/class.rs): one of the interface's tree (htb), or one in a band before fq (edt,
+ * crates/host/linux/src/priority_bands.rs). The regulator runs beside it for its counters and its limit of
+ * waiting bytes. With edt ticks charge the bytes that have left to the interface's limiter (charge_levels,
+ * tick.h).
  *
  * Bounds of delay hold while nothing else is served as a level, so a packet without a level that carries
  * a level's DSCP value is re-marked to 0. That applies also to frames that the parser refuses: a switch
@@ -79,7 +79,7 @@ static __always_inline int remark_claimed(struct __sk_buff *skb, const struct we
 
 /*
  * Charges a packet of `level` (from 1 on), of the service in `slot`, to the level's regulator and sets its
- * DSCP, its class and its departure time. Returns DROP if too much of the level waits, else NEXT. Not
+ * DSCP and its class. Returns DROP if too much of the level waits, else NEXT. Not
  * inlined: the caller's stack is short.
  */
 static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_packet *packet, u32 level, u32 slot,
@@ -107,9 +107,14 @@ static __noinline int send_on_level(struct __sk_buff *skb, const struct weir_pac
 		set_dscp(skb, packet->network, packet->family, rules->dscp);
 	if (config->class_level)
 		skb->priority = config->class_level + index;
-	if (paces(config) && departure > now)
-		set_departure(skb, departure);
 	return NEXT;
+}
+
+/* edt: removes a level's class from a packet of no level. A program with CAP_NET_ADMIN can have set it. */
+static __always_inline void leave_level_class(struct __sk_buff *skb, const struct weir_config *config)
+{
+	if (config->class_level && skb->priority >> 16 == config->class_level >> 16)
+		skb->priority = 0;
 }
 
 #endif

@@ -175,6 +175,7 @@ struct weir_state {
 	struct weir_interface_meter sending; /* with departure times */
 	u64 taken;      /* committed bytes that `sending` has counted */
 	u64 newcomers;  /* newcomers that `sending` has counted */
+	u64 charged_at; /* ns: when levels were last charged to the interface */
 	u64 due;        /* ns: time of the next tick */
 	u64 alarm;      /* ns: expiry of the timer */
 	u64 ticks;
@@ -254,9 +255,10 @@ struct weir_service_egress {
 /* Latency levels at most: the priorities of HTB and of most switches less those of control and of other traffic. */
 #define WEIR_LEVELS_MAX 6
 
-/* A latency level of this host (levels.h). Only packets write it. */
+/* A latency level of this host (levels.h). */
 struct weir_level_state {
-	struct weir_level level;
+	struct weir_level level;   /* only packets write it */
+	u64 charged;               /* bytes that ticks have charged to the interface; only ticks write it */
 	u64 remarked;              /* packets of no level with its DSCP value, which were re-marked to 0 */
 	struct bpf_spin_lock lock; /* of `level` */
 	u32 reserved;

@@ -40,6 +40,8 @@
 #define WEIR_CLOCK_MONOTONIC 1
 /* ns between two runs of the timer where packets run the ticks (htb) */
 #define WEIR_TIMER_INTERVAL 10000000ULL
+/* ns without ticks after which another backend may have been in force: a hundred intervals. */
+#define WEIR_TICK_PAUSE (100 * WEIR_TIMER_INTERVAL)
 /*
  * Bytes after which a CPU reads the clock again: reading it takes 40 ns, and a complete packet 60
  * ns.
@@ -305,6 +307,44 @@ static __always_inline void check_heartbeat(struct weir_config *config, struct w
 		state->fallback = expired;
 }
 
+/*
+ * edt: charges what has left on latency levels since the last tick to the interface. After a pause of ticks, in which
+ * another backend can have sent it, only the counters are brought up to date.
+ */
+static __always_inline void charge_levels(const struct weir_config *config, struct weir_state *state,
+					  struct weir_interface_egress *egress, u64 now)
+{
+	u32 key = 0, index, charges = now < state->charged_at + WEIR_TICK_PAUSE;
+	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
+	u64 bytes = 0, departed;
+
+	state->charged_at = now;
+	if (!pacing)
+		return;
+	for (index = 0; index < WEIR_LEVELS_MAX; index++) {
+		struct weir_level_rules *rules;
+		struct weir_level_state *level;
+
+		key = index;
+		rules = bpf_map_lookup_elem(&weir_level_rules, &key);
+		level = bpf_map_lookup_elem(&weir_level_states, &key);
+		if (index >= config->levels || !rules || !level)
+			break;
+		bpf_spin_lock(&level->lock);
+		departed = weir_level_departed(&level->level, rules, now);
+		bpf_spin_unlock(&level->lock);
+		if (departed > level->charged) {
+			bytes += departed - level->charged;
+			level->charged = departed;
+		}
+	}
+	if (!bytes || !charges)
+		return;
+	bpf_spin_lock(&egress->lock);
+	weir_machine_egress_levels(&egress->machine, pacing, now, bytes);
+	bpf_spin_unlock(&egress->lock);
+}
+
 /* edt: runs the tick of the sending side, which sets services' committed rates (departure.h). */
 static __always_inline void share_sending(struct weir_config *config, struct weir_state *state, u64 now)
 {
@@ -322,6 +362,8 @@ static __always_inline void share_sending(struct weir_config *config, struct wei
 					  desired->total, desired->minima, desired->saturated_rate, desired->weighs);
 		state->sending_generation = desired->generation;
 	}
+	if (config->levels)
+		charge_levels(config, state, egress, now);
 	bytes = *(volatile u64 *)&egress->machine.committed;
 	newcomers = *(volatile u64 *)&egress->machine.newcomers;
 	weir_sending_tick(&state->sending, now, bytes - state->taken, newcomers != state->newcomers, config->tick / 2);

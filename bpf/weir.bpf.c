@@ -90,6 +90,7 @@ int weir_egress(struct __sk_buff *skb)
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {
+		leave_level_class(skb, config);
 		if (passes_in_batch(skb, service, destination.slot))
 			return NEXT;
 		return pace(skb, service, destination.entry, destination.slot, config->tick) ? DROP : NEXT;

@@ -347,6 +347,20 @@ WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machi
 		*departure = excess;
 }
 
+/*
+ * Charges `bytes` that have left on latency levels since the last tick: they leave before all others, so they
+ * count as committed, and excess packets wait for them.
+ */
+WEIR_INLINE void weir_machine_egress_levels(struct weir_machine_egress *machine, const struct weir_pacing *pacing,
+					    u64 now, u64 bytes)
+{
+	weir_pacing_set(pacing, &machine->limiter, now, pacing->rate);
+	weir_limiter_settle(&machine->limiter, now);
+	weir_limiter_charge(&machine->limiter, bytes < WEIR_CHARGE_MAX ? (u32)bytes : WEIR_CHARGE_MAX);
+	machine->sent += bytes;
+	machine->committed += bytes;
+}
+
 /* Ends a lease with `left` remaining bytes: counts the used bytes and refunds the others. */
 WEIR_INLINE void weir_depart_return(const struct weir_lease *lease, u32 left, struct weir_limiter *destination,
 				    struct weir_sender *sender,

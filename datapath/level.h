@@ -148,4 +148,12 @@ WEIR_INLINE u64 weir_level_backlog(const struct weir_level *level, const struct 
 					      : WEIR_OWED_MAX / WEIR_NANOBITS_PER_BYTE;
 }
 
+/* Returns the bytes that have left at `now`, with framing. */
+WEIR_INLINE u64 weir_level_departed(const struct weir_level *level, const struct weir_level_rules *rules, u64 now)
+{
+	u64 backlog = weir_level_backlog(level, rules, now);
+
+	return level->sent > backlog ? level->sent - backlog : 0;
+}
+
 #endif

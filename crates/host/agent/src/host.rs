@@ -32,7 +32,7 @@ use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
-use weir_linux::edt_shaper::EdtShaper;
+use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
@@ -93,6 +93,8 @@ struct Plan {
     absent: Vec<ServiceId>,
     sending: Sending,
     nic: Bandwidth,
+    /// The part of the interface that services without a level share while all are backlogged.
+    shared: Bandwidth,
     sharing: Sharing,
     backend: Backend,
     /// By leaf: its shares of the interface beside levels.
@@ -108,9 +110,6 @@ impl Plan {
         let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
         let absent = absent.copied().collect();
         let (policy, machine) = (host_context.policy, host_context.machine);
-        if backend == Backend::Edt && policy.levels().is_some() {
-            return Err(HostError::LevelsWithEdt);
-        }
         let nic = policy.machine_capacity(machine, Direction::Tx);
         let capacities = PerDirection {
             tx: beside_levels(policy, machine, nic, backend.shared(nic)),
@@ -125,7 +124,8 @@ impl Plan {
         }
         let levels = host_levels(policy, &machine_plan);
         let sharing = policy.sharing();
-        Ok(Self { classifier, leaves, absent, sending, nic, sharing, backend, machine_plan, levels, segments })
+        let shared = capacities.tx;
+        Ok(Self { classifier, leaves, absent, sending, nic, shared, sharing, backend, machine_plan, levels, segments })
     }
 }
 
@@ -228,9 +228,13 @@ impl Host {
         let lock = lock(Path::new(LOCKS), &interface)?;
         // A policy that the interface cannot carry is refused first.
         classes_of(host_context.policy, interface.name())?;
-        let possible = shaper::probe();
-        let needs_htb = host_context.policy.levels().map(|_| Backend::Htb);
-        let backend = shaper::choose(&possible, host_context.backend.or(needs_htb))?;
+        let mut possible = shaper::probe();
+        if host_context.policy.levels().is_some() {
+            for possible in possible.iter_mut().filter(|possible| possible.obstacle.is_none()) {
+                possible.obstacle = shaper::obstacle_to_levels(possible.backend);
+            }
+        }
+        let backend = shaper::choose(&possible, host_context.backend)?;
         let plan = Plan::new(host_context, &interface, backend)?;
         let first = possible.iter().take_while(|possible| possible.backend != backend);
         let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
@@ -626,12 +630,16 @@ fn shaper_of(
     limited: &[DestinationRate],
     force: bool,
 ) -> Result<Box<dyn Shaper>, HostError> {
-    let &Plan { nic, sharing, sending, .. } = plan;
+    let &Plan { nic, shared, sharing, sending, .. } = plan;
+    let levels = &plan.levels.limits();
     Ok(match backend {
         Backend::Htb => {
-            let htb = HtbShaper::install(interface, nic, rates, limited, &plan.levels.limits(), sending, force);
+            let htb = HtbShaper::install(interface, nic, rates, limited, levels, sending, force);
             Box::new(htb.map_err(ShaperError::from)?)
         }
-        Backend::Edt => Box::new(EdtShaper::install(interface, datapath, nic, sharing, rates, sending, force)?),
+        Backend::Edt => {
+            let egress = Egress { nic, shared, sharing, levels };
+            Box::new(EdtShaper::install(interface, datapath, &egress, rates, sending, force)?)
+        }
     })
 }

@@ -21,11 +21,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::class::Sending;
-use weir_linux::edt_shaper::EdtShaper;
+use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::levels::HostLevels;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
-use weir_linux::shaper::ServiceRate;
+use weir_linux::shaper::{Backend, ServiceRate};
 use weir_policy::{Level, Policy};
 use weir_shaping::{LevelLimits, ShaperConfig};
 use weir_units::{Bandwidth, Bytes, Direction, MachineId, ServiceId, Weight};
@@ -346,7 +346,8 @@ impl Bench {
         };
         let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
         let sending = Sending::over(&interface()).expect("offloads");
-        EdtShaper::without_fq(&self.datapath, nic, policy.sharing(), &rates, sending).expect("rates")
+        let egress = Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[] };
+        EdtShaper::without_fq(&self.datapath, &egress, &rates, sending).expect("rates")
     }
 
     fn assert_none_dropped(&self) {

@@ -16,6 +16,9 @@
 //! [`crate::settings::Classes::Edt`], then [`Shaper::set`] at any time. On removal the programs go
 //! first, as departure times have no effect without fq.
 //!
+//! Packets of latency levels have no departure time but a class before fq ([`crate::fq`]); ticks charge their bytes to
+//! the interface.
+//!
 //! Worked example: `dfs`, guaranteed 3 of 10 Gb/s, limited to 8 by the rack's broker: its entry in
 //! `weir_sendings` has that limit, and within a tick its limiter runs at 8 Gb/s. Feedback of 1 Gb/s
 //! from receiver b: packets to b leave by b's limiter, without the agent.
@@ -38,6 +41,7 @@ use std::fmt;
 use weir_datapath::PacingConfig;
 use weir_datapath::abi::{Interface as Side, NANOBITS_PER_BYTE, REST, SIDE_SENDING, Sending as Limits, ServiceEgress};
 use weir_policy::{Share, Sharing};
+use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes};
 
 /// Rates by departure times.
@@ -46,11 +50,26 @@ pub struct EdtShaper {
     fq: Option<Fq>,
     maps: PacingMaps,
     config: PacingConfig,
+    /// The capacity that services share, beside latency levels.
+    shared: Bandwidth,
     sending: Sending,
     /// By slot, with the policy's guarantee.
     services: BTreeMap<u32, ServiceRate>,
     /// Drops of fq, which belong to no service that is known.
     fq_dropped: Dropped,
+}
+
+/// An interface to share by departure times.
+#[derive(Debug, Clone, Copy)]
+pub struct Egress<'a> {
+    /// Its rate.
+    pub nic: Bandwidth,
+    /// The part of it that services share while all are backlogged: less than the rate beside latency levels.
+    pub shared: Bandwidth,
+    /// The rule by which they share.
+    pub sharing: Sharing,
+    /// By latency level, the most urgent first: its limits, if this host sends on it.
+    pub levels: &'a [Option<LevelLimits>],
 }
 
 /// The sending side of an interface.
@@ -67,19 +86,18 @@ pub struct EgressReading {
 }
 
 impl EdtShaper {
-    /// Installs fq on the interface (see [`Fq::install`]) and writes the services' limits. The
-    /// debts of an earlier agent's packets remain.
+    /// Installs fq and the bands of latency levels on the interface (see [`Fq::install`]) and writes the services'
+    /// limits. The debts of an earlier agent's packets remain.
     pub fn install(
         interface: &Interface,
         datapath: &InterfaceDatapath,
-        nic: Bandwidth,
-        sharing: Sharing,
+        egress: &Egress<'_>,
         rates: &[ServiceRate],
         sending: Sending,
         force: bool,
     ) -> Result<Self, ShaperError> {
-        let fq = Some(Fq::install(interface, force)?);
-        Self::begin(fq, datapath, nic, sharing, rates, sending)
+        let fq = Some(Fq::install(interface, egress.levels, sending, force)?);
+        Self::begin(fq, datapath, egress, rates, sending)
     }
 
     /// Only writes the services' limits; departure times have no effect. For benches of the
@@ -87,33 +105,32 @@ impl EdtShaper {
     #[doc(hidden)]
     pub fn without_fq(
         datapath: &InterfaceDatapath,
-        nic: Bandwidth,
-        sharing: Sharing,
+        egress: &Egress<'_>,
         rates: &[ServiceRate],
         sending: Sending,
     ) -> Result<Self, ShaperError> {
-        Self::begin(None, datapath, nic, sharing, rates, sending)
+        Self::begin(None, datapath, egress, rates, sending)
     }
 
     fn begin(
         fq: Option<Fq>,
         datapath: &InterfaceDatapath,
-        nic: Bandwidth,
-        sharing: Sharing,
+        egress: &Egress<'_>,
         rates: &[ServiceRate],
         sending: Sending,
     ) -> Result<Self, ShaperError> {
         let maps = PacingMaps::open(&datapath.pins)?;
         let config = PacingConfig {
-            rate: nic,
-            sharing,
+            rate: egress.nic,
+            sharing: egress.sharing,
             horizon: QUEUE_TIME,
             queue: queue_bytes(sending),
             burst: burst_bytes(sending),
             cpus: possible_cpus()?,
         };
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
-        let mut shaper = Self { fq, maps, config, sending, services, fq_dropped: Dropped::default() };
+        let shared = egress.shared;
+        let mut shaper = Self { fq, maps, config, shared, sending, services, fq_dropped: Dropped::default() };
         shaper.write_pacing()?;
         shaper.write_side()?;
         shaper.write_services(rates)?;
@@ -162,13 +179,15 @@ impl EdtShaper {
     fn write_side(&mut self) -> Result<(), LoaderError> {
         let shares: Vec<Share> = self.services.values().map(Self::share).collect();
         let raw = *self.config.interface_meter(&shares, self.sending.segment).raw();
+        // While all services are backlogged, levels send too.
+        let saturated_rate = self.config.saturated_rate(self.shared, &shares).bps();
         let there = self.maps.interfaces.get(SIDE_SENDING)?;
         let wanted = Side {
             law: raw.law,
             capacity: raw.capacity,
             total: raw.total,
             minima: raw.minima,
-            saturated_rate: raw.saturated_rate,
+            saturated_rate,
             lightest: raw.lightest,
             weighs: raw.weighs,
             generation: there.generation,

@@ -1,4 +1,5 @@
-//! [`Fq`]: the qdisc that enforces departure times, at the root of an interface.
+//! [`Fq`]: the qdisc that enforces departure times, at the root of an interface or below bands for latency levels
+//! (`priority_bands.rs`).
 //!
 //! Problem: only fq delays a packet until the time stamped on it (etf requires hardware support).
 //! Its defaults are for a host's own sockets: at most 100 packets of a flow wait, which is 1.2 ms
@@ -6,16 +7,20 @@
 //! sent. Approach: fq at the root with room for all packets that the programs let wait; the
 //! programs bound these by time (`datapath/departure.h`). All other parameters are fq's defaults.
 //!
-//! Life and "as found": as [`crate::htb::HtbTree`], whose handle it has.
+//! Life and "as found": as [`crate::htb::HtbTree`], whose handle the root has. A policy with levels after one without,
+//! or the other way round, replaces the root, and with it the packets that wait.
 //!
 //! Worked example: `qdisc fq 7765: root limit 1000000p flow_limit 1000000p ... horizon 2000s`.
 //!
 //! Source: net/sched/sch_fq.c; linux/pkt_sched.h.
 
+use crate::class::Sending;
 use crate::htb::HANDLE;
 use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32};
-use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
+use crate::priority_bands;
+use crate::tc::{self, ForeignQdisc, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
+use weir_shaping::LevelLimits;
 
 /// Packets that may wait, of all and of one flow: more than there are. At 400 Gb/s and 20 ms
 /// 660,000 frames of 1,514 B wait.
@@ -38,7 +43,7 @@ pub enum FqError {
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The kernel took the request and has something else.
-    #[error("the kernel took fq and has not put it at the root")]
+    #[error("the kernel took the qdiscs of departure times and has not put them at the root")]
     NotThere,
 }
 
@@ -47,6 +52,8 @@ pub enum FqError {
 pub struct Fq {
     socket: Socket,
     interface: u32,
+    /// The limits of latency levels; empty: fq is the root.
+    levels: Vec<Option<LevelLimits>>,
     found: Found,
     installed: bool,
     /// Stays when this is dropped.
@@ -54,32 +61,49 @@ pub struct Fq {
 }
 
 impl Fq {
-    /// Puts fq on `interface` (of the calling thread's namespace). What a killed agent left is
-    /// taken over, or replaced if it was of another backend. A foreign qdisc is an error; with
+    /// Puts fq on `interface` (of the calling thread's namespace), with a band before it for each latency level. What a
+    /// killed agent left is taken over, or replaced if it was of another backend. A foreign qdisc is an error; with
     /// `force` it is replaced and not restored.
-    pub fn install(interface: &Interface, force: bool) -> Result<Self, FqError> {
+    pub fn install(
+        interface: &Interface,
+        levels: &[Option<LevelLimits>],
+        sending: Sending,
+        force: bool,
+    ) -> Result<Self, FqError> {
         let mut socket = Socket::open()?;
-        let found = tc::found(&tc::qdiscs(&mut socket, interface.index())?, HANDLE, "fq");
+        let mut qdiscs = tc::qdiscs(&mut socket, interface.index())?;
+        let root = if levels.is_empty() { "fq" } else { "prio" };
+        let found = tc::found(&qdiscs, HANDLE, root);
         tc::may_replace(interface, &found, force)?;
-        let mut fq = Self { socket, interface: interface.index(), found, installed: false, kept: false };
+        let levels = levels.to_vec();
+        let mut fq = Self { socket, interface: interface.index(), levels, found, installed: false, kept: false };
         fq.kept = fq.found == Found::Leftover;
         if fq.found == Found::OtherBackend {
             tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
+            qdiscs.clear();
         }
-        fq.socket.request("install fq", vec![with_room(root_message(fq.interface))])?;
+        let messages = match fq.levels.is_empty() {
+            true => vec![with_room(root_message(fq.interface))],
+            false => priority_bands::messages(fq.interface, &qdiscs, &fq.levels, sending),
+        };
         // From here on a failure removes what is there, unless an earlier agent left it.
         fq.installed = true;
-        let there = tc::qdiscs(&mut fq.socket, fq.interface)?;
-        if !there.iter().any(|qdisc| qdisc.is_root() && qdisc.kind == "fq" && qdisc.handle == HANDLE) {
+        fq.socket.request("install the qdiscs of departure times", messages)?;
+        if !fq.is_installed()? {
             return Err(FqError::NotThere);
         }
         fq.kept = false;
         Ok(fq)
     }
 
-    /// Whether it is still at the interface's root.
+    /// Whether it is still at the interface's root, and the bands of levels before it.
     pub fn is_installed(&mut self) -> Result<bool, NetlinkError> {
-        tc::is_at_root(&mut self.socket, self.interface, HANDLE, "fq")
+        let qdiscs = tc::qdiscs(&mut self.socket, self.interface)?;
+        let is_fq = |qdisc: &Qdisc| qdisc.is_root() && qdisc.kind == "fq" && qdisc.handle == HANDLE;
+        Ok(match self.levels.is_empty() {
+            true => qdiscs.iter().any(is_fq),
+            false => priority_bands::are_complete(&qdiscs, &self.levels),
+        })
     }
 
     /// The previous root qdisc.
@@ -91,7 +115,8 @@ impl Fq {
     pub fn drops(&mut self) -> Result<u64, NetlinkError> {
         let request = Message::new(libc::RTM_GETQDISC, 0, &tcmsg(self.interface, 0, 0));
         let replies = self.socket.dump("list qdiscs", request)?;
-        let own = |payload: &[u8]| read_u32(payload, 4) == self.interface && read_u32(payload, 8) == HANDLE;
+        let handle = if self.levels.is_empty() { HANDLE } else { priority_bands::FQ_HANDLE };
+        let own = |payload: &[u8]| read_u32(payload, 4) == self.interface && read_u32(payload, 8) == handle;
         let reply = replies.iter().find(|reply| reply.payload.len() >= TCMSG && own(&reply.payload));
         Ok(reply.map_or(0, |reply| {
             let stats = attribute(&reply.payload[TCMSG..], tc::TCA_STATS2).unwrap_or_default();

@@ -340,7 +340,7 @@ impl HtbTree {
     fn root_message(&self) -> Message {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         let root = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(self.interface, HANDLE, TC_H_ROOT));
-        with_defaults(root.text(TCA_KIND, "htb"))
+        with_default(root.text(TCA_KIND, "htb"), DEFAULT_MINOR)
     }
 }
 
@@ -374,11 +374,11 @@ pub(crate) fn classes(socket: &mut Socket, interface: u32) -> Result<Vec<ClassSt
     Ok(classes)
 }
 
-/// Appends the options of an HTB qdisc to the request that makes one.
-pub(crate) fn with_defaults(message: Message) -> Message {
+/// Appends the options of an HTB qdisc, whose packets without a class are in `default`, to the request that makes it.
+pub(crate) fn with_default(message: Message, default: u16) -> Message {
     let mut options = Vec::new();
     // tc_htb_glob: version, rate2quantum (unused: every quantum is set), default class, debug, direct packets.
-    for word in [3, 10, u32::from(DEFAULT_MINOR), 0, 0] {
+    for word in [3, 10, u32::from(default), 0, 0] {
         options.extend(u32::to_ne_bytes(word));
     }
     message.nest(TCA_OPTIONS, |m| m.attribute(TCA_HTB_INIT, &options))

@@ -1,8 +1,8 @@
 //! Latency levels on an interface: the rules of their regulators, the level of each service, and their counters.
 //!
-//! The programs regulate (`bpf/levels.h`); with `htb` the classes of [`crate::htb::HtbTree`] delay. HTB has no windows:
-//! a level of windows gets a token bucket of the same burst and mean rate, which sends less in any time than windows
-//! may.
+//! The programs count and drop (`bpf/levels.h`), and classes delay: those of [`crate::htb::HtbTree`], and with `edt`
+//! those of the bands before [`crate::fq::Fq`]. HTB has no windows: a level of windows gets a token bucket of the same
+//! burst and mean rate, which sends less in any time than windows may.
 //!
 //! Order of calls: [`InterfaceDatapath::set_slots`], then the shaper's classes, to which packets of levels go, then
 //! [`InterfaceDatapath::set_levels`] and [`InterfaceDatapath::set_rules`].
@@ -15,6 +15,7 @@
 
 use crate::htb;
 use crate::loader::{InterfaceDatapath, LoaderError};
+use crate::priority_bands;
 use crate::settings::{Classes, kernel_time};
 use weir_datapath::abi::{LEVELS_MAX, LevelRules, REST};
 use weir_datapath::{LEVEL_QUEUE, LevelRegulator, level_rules};
@@ -68,7 +69,7 @@ impl InterfaceDatapath {
         for index in 0..LEVELS_MAX {
             let rules = host.levels.get(index as usize).map_or_else(LevelRules::default, |(dscp, limits)| {
                 // Also where no service sends on it: packets that claim it are counted there.
-                limits.as_ref().map_or_else(|| unused(*dscp), |limits| rules(limits, classes))
+                limits.as_ref().map_or_else(|| unused(*dscp), rules)
             });
             if self.maps.level_rules.get(index)? != rules {
                 self.maps.level_rules.set(index, rules)?;
@@ -86,8 +87,10 @@ impl InterfaceDatapath {
         self.config.levels = count;
         self.config.level_dscps = host.levels.iter().fold(0, |bits, (dscp, _)| bits | 1 << (dscp & 0x3f));
         self.config.class_level = match classes {
-            Classes::Htb if count > 0 => htb::HANDLE | u32::from(htb::LEVEL_FIRST),
-            _ => 0,
+            _ if count == 0 => 0,
+            Classes::Htb => htb::HANDLE | u32::from(htb::LEVEL_FIRST),
+            Classes::Edt => htb::HANDLE | u32::from(priority_bands::BAND_FIRST),
+            Classes::None => 0,
         };
         self.write_config()
     }
@@ -118,13 +121,9 @@ impl InterfaceDatapath {
     }
 }
 
-/// The rules of a level with these limits where packets get this metadata.
-fn rules(limits: &LevelLimits, classes: Classes) -> LevelRules {
-    let rules = level_rules(limits, LEVEL_QUEUE);
-    match classes {
-        Classes::Htb => LevelRules { epoch: 0, cuts: 1, ..rules },
-        Classes::Edt | Classes::None => rules,
-    }
+/// The rules of a level with these limits, whose class has no windows and cuts super-packets.
+fn rules(limits: &LevelLimits) -> LevelRules {
+    LevelRules { epoch: 0, cuts: 1, ..level_rules(limits, LEVEL_QUEUE) }
 }
 
 /// The rules of a level that no service of this host sends on.

@@ -49,6 +49,7 @@ pub mod netlink;
 pub mod netns;
 pub mod pins;
 pub mod port;
+mod priority_bands;
 pub mod readings;
 pub mod requirements;
 pub mod sent;

@@ -17,6 +17,7 @@ use crate::htb::{self, HtbError};
 use crate::loader::LoaderError;
 use crate::netlink::{Message, NetlinkError, Socket};
 use crate::netns;
+use crate::priority_bands;
 use crate::tc::{ForeignQdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
 use std::fmt;
 use weir_datapath::PacingConfig;
@@ -209,6 +210,17 @@ pub fn probe() -> Vec<Possible> {
     ]
 }
 
+/// The obstacle, if any, to latency levels with a backend. Without permission for a namespace it is found when qdiscs
+/// are installed.
+pub fn obstacle_to_levels(backend: Backend) -> Option<String> {
+    let kinds: &[&str] = match backend {
+        Backend::Edt => &["prio", "htb", "tbf"],
+        Backend::Htb => &["tbf"],
+    };
+    let obstacle = |kind: &&str| netns::scratch(|| add_to_loopback(kind)).ok().and_then(Result::err);
+    kinds.iter().find_map(obstacle).map(|error| format!("latency levels: {error}"))
+}
+
 /// The backend `wanted`, or the first possible one.
 pub fn choose(possible: &[Possible], wanted: Option<Backend>) -> Result<Backend, NoBackend> {
     let eligible = |p: &&Possible| wanted.is_none_or(|wanted| wanted == p.backend);
@@ -230,7 +242,8 @@ pub(crate) fn add_to_loopback(kind: &str) -> Result<(), String> {
     )
     .text(TCA_KIND, kind);
     let message = match kind {
-        "htb" => htb::with_defaults(message),
+        "htb" => htb::with_default(message, htb::DEFAULT_MINOR),
+        "prio" => priority_bands::with_bands(message),
         "tbf" => message.nest(TCA_OPTIONS, |m| m.attribute(TCA_TBF_PARMS, &tbf_parameters())),
         _ => message,
     };

@@ -85,8 +85,8 @@ pub fn qdiscs(socket: &mut Socket, interface: u32) -> Result<Vec<Qdisc>, Netlink
         .collect())
 }
 
-/// The kinds of qdiscs that Weir puts at a root, one for each backend.
-const OURS: [&str; 2] = ["htb", "fq"];
+/// The kinds of qdiscs that Weir puts at a root: of the two backends, and of departure times beside latency levels.
+const OURS: [&str; 3] = ["htb", "fq", "prio"];
 
 /// An interface has a qdisc that neither the kernel nor Weir made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +108,8 @@ pub enum Found {
     Default(String),
     /// Our own, from an agent that was killed.
     Leftover,
-    /// Our own, from an agent that was killed and had another backend.
+    /// Our own, from an agent that was killed and had another backend, or levels where there are none or the other way
+    /// round.
     OtherBackend,
     /// A qdisc that neither the kernel nor Weir made.
     Foreign(Qdisc),

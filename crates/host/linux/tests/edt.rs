@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::class::Sending;
-use weir_linux::edt_shaper::EdtShaper;
+use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::loader::InterfaceDatapath;
@@ -123,7 +123,8 @@ struct Host {
 fn shaper(policy: &Policy, datapath: &InterfaceDatapath, force: bool) -> Result<EdtShaper, ShaperError> {
     let nic = policy.machine_capacity(MachineId(0), Direction::Tx);
     let (rates, sending) = (rates(policy, MachineId(0), datapath), Sending::over(&interface()).expect("offloads"));
-    EdtShaper::install(&interface(), datapath, nic, policy.sharing(), &rates, sending, force)
+    let egress = Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[] };
+    EdtShaper::install(&interface(), datapath, &egress, &rates, sending, force)
 }
 
 impl Host {

@@ -3,19 +3,22 @@
 mod common;
 
 use common::frames::{address, ethernet, tcp};
-use common::{Cable, interface, services, skipped};
+use common::{Cable, interface, pause, services, skipped, within};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use weir_datapath::Classifier;
 use weir_linux::class::Sending;
+use weir_linux::edt_shaper::{EdtShaper, Egress};
+use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::levels::HostLevels;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::settings::Classes;
-use weir_linux::shaper::{ServiceRate, Shaper};
-use weir_policy::{Level, Match, Protocol};
+use weir_linux::shaper::{Backend, ServiceRate, Shaper, obstacle_to_levels, probe};
+use weir_policy::{Level, Match, Protocol, Sharing};
 use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
 
@@ -48,8 +51,53 @@ fn levels() -> HostLevels {
     }
 }
 
-fn attach() -> (InterfaceDatapath, Box<HtbShaper>) {
-    let mut datapath = InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach");
+/// True, with a line that names the reason, where this kernel has no qdiscs for levels with a backend.
+fn skipped_with(backend: Backend) -> bool {
+    if skipped() {
+        return true;
+    }
+    let mut possible = probe().into_iter().filter(|possible| possible.backend == backend);
+    let Some(obstacle) = possible.find_map(|possible| possible.obstacle.or_else(|| obstacle_to_levels(backend))) else {
+        return false;
+    };
+    let line = format!("skipped: {backend}: {obstacle}\n");
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("standard error takes a line");
+    true
+}
+
+/// A test for each backend, of a function that has a name for its namespaces.
+macro_rules! by_backend {
+    ($test:ident, $name:literal) => {
+        mod $test {
+            use weir_linux::shaper::Backend;
+
+            #[test]
+            fn by_htb() {
+                if !super::skipped_with(Backend::Htb) {
+                    super::$test(Backend::Htb, concat!($name, "h"));
+                }
+            }
+
+            #[test]
+            fn by_edt() {
+                if !super::skipped_with(Backend::Edt) {
+                    super::$test(Backend::Edt, concat!($name, "e"));
+                }
+            }
+        }
+    };
+}
+
+by_backend!(burst_leaves_at_once_and_no_more, "l2");
+by_backend!(super_packets_leave_frame_by_frame, "l3");
+by_backend!(levels_and_others_share_the_interface, "l6");
+by_backend!(levels_come_and_go, "l7");
+
+fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDatapath, Box<dyn Shaper>) {
+    let (mut datapath, classes) = match backend {
+        Backend::Htb => (InterfaceDatapath::attach_without_edt(&interface(), None).expect("attach"), Classes::Htb),
+        Backend::Edt => (InterfaceDatapath::attach(&interface(), None).expect("attach"), Classes::Edt),
+    };
     let filter = |(i, protocol): (u16, Protocol)| {
         let ports = Some((7000 + i, 7000 + i));
         (ServiceId(i.into()), Match { protocol: Some(protocol), ports, ..Match::default() })
@@ -57,21 +105,30 @@ fn attach() -> (InterfaceDatapath, Box<HtbShaper>) {
     let filters: Vec<_> = (0..3).flat_map(|i| [(i, Protocol::TCP), (i, Protocol::UDP)]).map(filter).collect();
     let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
     datapath.set_slots(services(3)).expect("slots");
-    datapath.set_levels(&levels(), Classes::Htb).expect("levels");
+    datapath.set_levels(levels, classes).expect("levels");
     let rate = |id: u32| ServiceRate {
         service: ServiceId(id),
         slot: id,
         min: Bandwidth::ZERO,
-        max: NIC,
-        machine_max: NIC,
-        static_limit: NIC,
+        max: nic,
+        machine_max: nic,
+        static_limit: nic,
         weight: Weight::ONE,
     };
     let rates: Vec<ServiceRate> = (0..3).map(rate).collect();
     let sending = Sending::over(&interface()).expect("offloads");
-    let shaper = HtbShaper::install(&interface(), NIC, &rates, &[], &levels().limits(), sending, false);
-    let shaper = Box::new(shaper.expect("install"));
-    datapath.set_rules(&classifier, Classes::Htb).expect("rules");
+    let (interface, limits) = (interface(), levels.limits());
+    let shaper: Box<dyn Shaper> = match backend {
+        Backend::Htb => {
+            Box::new(HtbShaper::install(&interface, nic, &rates, &[], &limits, sending, false).expect("htb"))
+        }
+        Backend::Edt => {
+            let egress = Egress { nic, shared: nic, sharing: Sharing::Fill, levels: &limits };
+            Box::new(EdtShaper::install(&interface, &datapath, &egress, &rates, sending, false).expect("edt"))
+        }
+    };
+    datapath.set_rules(&classifier, classes).expect("rules");
+    datapath.start_timer().expect("the timer");
     (datapath, shaper)
 }
 
@@ -109,7 +166,7 @@ fn levels_alone_have_their_dscp_values() {
     }
     let cable = Cable::new("l1");
     let work = || {
-        let (mut datapath, _shaper) = attach();
+        let (mut datapath, _shaper) = attach(Backend::Htb, &levels(), NIC);
         let mut leave = |frame: &[u8]| datapath.passed(Direction::Tx, frame).expect("a test run").expect("it passes");
         for ipv6 in [false, true] {
             for ecn in 0..4 {
@@ -215,13 +272,9 @@ fn at_once(sender: &Netns, receiver: &Netns, level: u16, segments: usize) -> usi
 }
 
 /// HTB sends while its tokens are not negative, so that a bucket of σ would let σ and one frame more leave at once.
-#[test]
-fn burst_leaves_at_once_and_no_more() {
-    if skipped() {
-        return;
-    }
-    let cable = Cable::new("l2");
-    let (datapath, _shaper) = cable.a.run(attach).expect("enter");
+fn burst_leaves_at_once_and_no_more(backend: Backend, name: &str) {
+    let cable = Cable::new(name);
+    let (datapath, _shaper) = cable.a.run(|| attach(backend, &levels(), NIC)).expect("enter");
     // HTB's bucket is rounded down: the last frame of a burst may be 64 ns late.
     assert_eq!([0, 1].map(|level| at_once(&cable.a, &cable.b, level, 1)), [1, 4]);
     let readings = datapath.level_readings().expect("readings");
@@ -232,28 +285,111 @@ fn burst_leaves_at_once_and_no_more() {
     }
 }
 
-#[test]
-fn super_packets_leave_frame_by_frame() {
-    if skipped() {
-        return;
-    }
-    let cable = Cable::new("l3");
+fn super_packets_leave_frame_by_frame(backend: Backend, name: &str) {
+    let cable = Cable::new(name);
     cable.set_offloads(true);
     // c sends through a.
-    let prefix = Prefix::new("wtl3c").expect("a prefix");
+    let prefix = Prefix::new(&format!("wt{name}c")).expect("a prefix");
     prefix.cleanup().expect("clean up after an earlier run");
     let c = prefix.create("c").expect("namespace c");
     connect((&c, "eth", Some("10.78.0.1/24")), (&cable.a, "down", Some("10.78.0.2/24"))).expect("a cable");
     cable.a.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("enter").expect("forwarding");
     c.ip(["route", "add", "10.77.0.0/24", "via", "10.78.0.2"]).expect("a route");
     cable.b.ip(["route", "add", "10.78.0.0/24", "via", "10.77.0.1"]).expect("a route");
-    let (datapath, _shaper) = cable.a.run(attach).expect("enter");
+    let (datapath, _shaper) = cable.a.run(|| attach(backend, &levels(), NIC)).expect("enter");
     for (sender, what) in [(&cable.a, "local"), (&c, "forwarded")] {
         assert_eq!([0, 1].map(|level| at_once(sender, &cable.b, level, 8)), [1, 4], "{what}");
     }
     for level in datapath.level_readings().expect("readings") {
         assert_eq!((level.packets, level.bytes.get(), level.oversize), (16, 16 * PACKET, 0), "{level:?}");
     }
+}
+
+/// What levels send counts at the interface: others have the rest, and all of it while levels are idle.
+#[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+fn levels_and_others_share_the_interface(backend: Backend, name: &str) {
+    let cable = Cable::new(name);
+    // Emulation reaches these rates.
+    let nic = Bandwidth::from_mbps(2);
+    let fast = |limits: LevelLimits| LevelLimits { rate: Bandwidth::from_bps(800_000), ..limits };
+    let levels = HostLevels { levels: vec![(46, Some(fast(limits(4, 46)))), (34, None)], ..levels() };
+    let (datapath, _shaper) = cable.a.run(|| attach(backend, &levels, nic)).expect("enter");
+    let open = || UdpSocket::bind("0.0.0.0:0").expect("bound");
+    let stop = AtomicBool::new(false);
+    /// Ends the floods, also after a failed assertion.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let flood = |service: u16| {
+            let socket = cable.a.run(open).expect("enter");
+            let stop = &stop;
+            move || {
+                let to = SocketAddr::from((Ipv4Addr::new(10, 77, 0, 2), 7000 + service));
+                while !stop.load(Ordering::Relaxed) {
+                    // A sender above the rate: its queue drops.
+                    let _ = socket.send_to(&[0; PAYLOAD], to);
+                    pause(Duration::from_millis(2));
+                }
+            }
+        };
+        let received = || {
+            let before = received_bytes(&cable);
+            let start = Instant::now();
+            pause(Duration::from_secs(2));
+            (received_bytes(&cable) - before) as f64 * 8e-6 / start.elapsed().as_secs_f64()
+        };
+        scope.spawn(flood(2));
+        pause(Duration::from_millis(500));
+        within(received(), 2.0, 8.0);
+        scope.spawn(flood(0));
+        // With edt 128 frames of the other service wait, whose departures are set.
+        pause(Duration::from_millis(1500));
+        // Frames of a level are charged with their framing.
+        within(received(), 2.0, 8.0);
+        let level = || datapath.level_readings().expect("readings")[0];
+        let sent = || (level().bytes - level().backlog).get() as f64;
+        let (before, start) = (sent(), Instant::now());
+        pause(Duration::from_secs(2));
+        within((sent() - before) * 8e-6 / start.elapsed().as_secs_f64(), 0.8, 8.0);
+    });
+}
+
+/// The bytes that the interface of `b` has received.
+fn received_bytes(cable: &Cable) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/dev").expect("counters");
+    let text = cable.b.run(read).expect("enter");
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("eth:")).expect("the interface");
+    line.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).expect("a number")
+}
+
+/// A later policy's levels take the place of the former ones, and without levels the interface is as before them.
+fn levels_come_and_go(backend: Backend, name: &str) {
+    let cable = Cable::new(name);
+    let work = || {
+        let none = HostLevels::default();
+        let one = HostLevels { levels: vec![(46, Some(limits(1, 46)))], ..none.clone() };
+        let attached: Vec<bool> = [none.clone(), one, levels(), none]
+            .iter()
+            .map(|levels| {
+                // As an agent that was killed, or that has a new policy.
+                let (datapath, mut shaper) = attach(backend, levels, NIC);
+                let attached = shaper.is_installed().expect("listed");
+                datapath.leave();
+                shaper.leave();
+                attached
+            })
+            .collect();
+        assert_eq!(attached, [true; 4]);
+        assert!(InterfaceDatapath::remove_leftover(&interface()).expect("programs"));
+        assert!(HtbTree::remove_leftover(&interface()).expect("qdiscs"));
+        assert!(!HtbTree::remove_leftover(&interface()).expect("qdiscs"));
+    };
+    cable.a.run(work).expect("enter");
 }
 
 #[test]
@@ -266,7 +402,7 @@ fn limit_of_segments_is_restored() {
     let work = || {
         let segments = || interface().gso_segments().expect("read");
         let found = segments();
-        let (mut datapath, shaper) = attach();
+        let (mut datapath, shaper) = attach(Backend::Htb, &levels(), NIC);
         datapath.limit_segments(Some(8)).expect("limited");
         assert_eq!(segments(), 8);
         datapath.limit_segments(Some(4)).expect("limited");

@@ -7,8 +7,9 @@
 //! Worked example: 100 Mb/s, two services of weight 1. Each may send 49.2 Mb/s while both are
 //! backlogged, whatever the other hands over; the remaining sixty-fourth is given out as excess.
 
+use crate::interface_meter::{self, InterfaceMeter};
 use crate::parameters::limit;
-use crate::{InterfaceMeter, Limiter, abi};
+use crate::{Limiter, abi};
 use std::ptr;
 use weir_policy::{Share, Sharing};
 use weir_shaping::{Alpha, InterfaceParameters, Marks, ShaperParameters};
@@ -77,6 +78,11 @@ impl PacingConfig {
         };
         let parameters = ShaperParameters { interface: law, alpha: ALPHA, ..ShaperParameters::PARLEY };
         InterfaceMeter::new(Instant::ZERO, &parameters, capacity, self.sharing, shares)
+    }
+
+    /// The fair rate of services with these shares of `capacity` while all are backlogged.
+    pub fn saturated_rate(&self, capacity: Bandwidth, shares: &[Share]) -> Bandwidth {
+        interface_meter::saturated_rate(capacity.min(Self::shared(self.rate)), self.sharing, shares)
     }
 
     /// The limits of a service with this share, which is `limited` while an agent runs, and has

@@ -223,7 +223,7 @@ fn lightest(shares: &[Share]) -> Weight {
 ///
 /// Worked example: 9.5 Gb/s, guarantees of 8 and 1 Gb/s, weights of 1: `fill` shares 8 and 1.5, so
 /// R is 1.5; `add` shares 8.25 and 1.25, so R is 0.25.
-fn saturated_rate(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
+pub(crate) fn saturated_rate(capacity: Bandwidth, sharing: Sharing, shares: &[Share]) -> Bandwidth {
     let children: Vec<Child> = shares.iter().map(|&share| Child::new(share, Bandwidth::UNLIMITED)).collect();
     let mut filling = Filling::default();
     filling.fill(sharing, capacity, &children);

@@ -42,9 +42,6 @@ pub enum HostError {
     /// No backend can enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
-    /// Latency levels, and a backend without them.
-    #[error("latency levels are enforced by the backend htb, and this agent uses edt: start it with --backend htb")]
-    LevelsWithEdt,
     /// Waiting failed, or a thread could not be started.
     #[error("wait for events of destinations: {0}")]
     Wait(#[source] io::Error),
@@ -62,6 +59,6 @@ pub enum HostError {
 impl HostError {
     /// Whether the policy was refused before anything was changed.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Classifier(_) | Self::LevelsWithEdt | Self::Loader(LoaderError::TooManyServices))
+        matches!(self, Self::Classifier(_) | Self::Loader(LoaderError::TooManyServices))
     }
 }
