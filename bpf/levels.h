@@ -24,8 +24,8 @@
 #include "dscp.h"
 #include "map_access.h"
 
-/* Returns the level of a service's packets, from 1 on, or 0 for none. */
-static __always_inline u32 level_of(const struct weir_config *config, u32 service)
+/* Returns the levels of a service: WEIR_LEVEL_SENT and WEIR_LEVEL_RECEIVED. */
+static __always_inline u32 levels_of(const struct weir_config *config, u32 service)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	u32 *level;

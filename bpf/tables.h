@@ -255,6 +255,10 @@ struct weir_service_egress {
 /* Latency levels at most: the priorities of HTB and of most switches less those of control and of other traffic. */
 #define WEIR_LEVELS_MAX 6
 
+/* Of the levels of a service: the level of what it sends, from 1 on, or 0; whether packets to it are on a level. */
+#define WEIR_LEVEL_SENT 0xff
+#define WEIR_LEVEL_RECEIVED 0x100
+
 /* A latency level of this host (levels.h). */
 struct weir_level_state {
 	struct weir_level level;   /* only packets write it */

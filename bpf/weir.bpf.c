@@ -82,7 +82,7 @@ int weir_egress(struct __sk_buff *skb)
 	}
 	if (config->enforces && (packet.has & WEIR_HAS_IP))
 		note_neighbour(skb, config, &packet);
-	level = level_of(config, service);
+	level = levels_of(config, service) & WEIR_LEVEL_SENT;
 	if (level)
 		return send_on_level(skb, &packet, level, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	if (remark_claimed(skb, config, &packet, segments) == DROP)
@@ -142,8 +142,9 @@ int weir_ingress(struct __sk_buff *skb)
 	 * What the policer drops is no usage of the service. It has counters of its own. Levelled traffic
 	 * is received like unclassified traffic: its senders' levels limit it, and feedback would not.
 	 */
-	if (receive(skb, config, &packet, level_of(config, service) ? WEIR_UNCLASSIFIED : service, bytes, segments) ==
-	    DROP)
+	if (receive(skb, config, &packet,
+		    levels_of(config, service) & WEIR_LEVEL_RECEIVED ? WEIR_UNCLASSIFIED : service, bytes,
+		    segments) == DROP)
 		return DROP;
 	meter_packet(service, WEIR_RX, bytes, segments);
 	return NEXT;

@@ -41,6 +41,8 @@ struct weir_level_rules {
 	u32 queue;   /* most bytes that wait */
 	u32 dscp;    /* of the level's packets */
 	u32 cuts;    /* 1: buffers are cut into frames behind the regulator, and each waits by itself */
+	u32 smallest; /* bytes to which shorter frames are padded */
+	u32 reserved;
 };
 
 struct weir_level {
@@ -55,22 +57,28 @@ struct weir_level {
 	u64 last;         /* ns: the latest departure */
 };
 
-/* Returns the departure of `charge` bytes from the token bucket, or WEIR_LEVEL_DROP. */
+/*
+ * Returns the departure of `charge` bytes from the token bucket, that of the last frame if they are cut into frames, or
+ * WEIR_LEVEL_DROP.
+ */
 WEIR_INLINE u64 weir_level_bucket(struct weir_level *level, const struct weir_level_rules *rules, u64 now, u64 charge)
 {
 	struct weir_limiter *limiter = &level->limiter;
-	u64 needed = charge < rules->burst ? charge : rules->burst;
-	u64 room = (rules->burst - needed) * WEIR_NANOBITS_PER_BYTE;
-	u64 departure = now;
+	u64 burst = rules->burst * WEIR_NANOBITS_PER_BYTE;
+	u64 needed = (charge < rules->burst || rules->cuts ? charge : rules->burst) * WEIR_NANOBITS_PER_BYTE;
+	u64 departure = now, ahead;
 
-	if (limiter->rate != rules->rate)
+	if (limiter->rate != rules->rate) {
 		weir_limiter_set_rate(limiter, now, rules->rate);
+		level->last = 0;
+	}
 	weir_limiter_settle(limiter, now);
-	if (limiter->rate && limiter->owed > room) {
-		if (limiter->owed - room > rules->queue * WEIR_NANOBITS_PER_BYTE)
+	if (limiter->rate && limiter->owed + needed > burst) {
+		ahead = limiter->owed + needed - burst;
+		if (ahead > rules->queue * WEIR_NANOBITS_PER_BYTE)
 			return WEIR_LEVEL_DROP;
 		/* paid_at is at least now */
-		departure = limiter->paid_at + (limiter->owed - room - 1) / limiter->rate + 1;
+		departure = limiter->paid_at + (ahead - 1) / limiter->rate + 1;
 	}
 	weir_limiter_charge(limiter, (u32)charge);
 	return departure;
@@ -104,12 +112,13 @@ WEIR_INLINE u64 weir_level_window(struct weir_level *level, const struct weir_le
 /*
  * Returns the departure, at `now` or later, of a buffer of `bytes` in `frames` frames that is offered at
  * `now`, and charges it; WEIR_LEVEL_DROP for one that is dropped. A departure is not before that of an
- * earlier buffer. `frames` is at least 1.
+ * earlier buffer at the same rate. `frames` is at least 1.
  */
 WEIR_INLINE u64 weir_level_departure(struct weir_level *level, const struct weir_level_rules *rules, u64 now, u32 bytes,
 				     u32 frames)
 {
-	u64 charge = (u64)bytes + (u64)rules->framing * frames, departure;
+	u64 padded = (u64)rules->smallest * frames, departure;
+	u64 charge = (bytes > padded ? bytes : padded) + (u64)rules->framing * frames;
 
 	if (charge > WEIR_CHARGE_MAX)
 		charge = WEIR_CHARGE_MAX;

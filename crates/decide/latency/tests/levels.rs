@@ -118,6 +118,33 @@ fn super_packets_are_as_large_as_targets_allow() {
     assert!(admit(&text(&format!("levels: {{ segments: {} }}\n", segments + 1))).is_err());
 }
 
+/// A message of nine frames, the last of 594 B, waits for all bytes beyond σ, of four frames, at the level's rate, or at
+/// what its service may send: on Linux for the bytes beyond σ − P before the last frame.
+#[test]
+fn maxima_lengthen_waits() {
+    let text = |rate: &str, max: &str| {
+        star(
+            12,
+            &format!(
+                "levels: {{ factors: [4], framing: 0B }}\nservices: {{ a: {{ match: [ {{ port: 1 }} ], level: 1, \
+                 latency: {{ message: 12kB, worst: 100ms, rate: {rate} }}{max} }} }}\n"
+            ),
+        )
+    };
+    let wait = |max: &str, sizes: Option<Sizes>| {
+        let policy = text("1Mb/s", max);
+        let sizes = sizes.unwrap_or(Sizes::of_linux(policy.levels().expect("levels").settings()));
+        let bounds = Bounds::of(&policy, &LevelNetwork::new(&policy), sizes).expect("no cycle");
+        bounds.services[0].wait.nanos()
+    };
+    let slow = ", machine: { max: 200Mb/s }";
+    // ρ: half of 10 Gb/s for twelve hosts.
+    assert_eq!(wait("", Some(Sizes::Frames)), (12_594 - 6_000) * 8_000_000_000 / 416_666_666 + 1);
+    assert_eq!(wait(slow, Some(Sizes::Frames)), (12_594 - 6_000) * 40 + 1);
+    assert_eq!(wait(slow, None), (12_000 - 4_500) * 40 + 1);
+    assert!(refused(&text("300Mb/s", slow)).contains("a host may send 200 Mb/s"));
+}
+
 /// Every level has a bound with token buckets; with windows only the first.
 #[test]
 fn windows_bound_the_first_level() {

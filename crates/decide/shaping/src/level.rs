@@ -3,8 +3,8 @@
 //! Worked example: 40 machines of 10 Gb/s, one level of factor 1, frames of 1538 B, a load of a half: a bucket of
 //! 1538 B that fills at 125 Mb/s.
 
-use weir_policy::{EpochForm, Level, Policy};
-use weir_units::{Bandwidth, Bytes, Duration, MachineId};
+use weir_policy::{EpochForm, Level, Place, Policy};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId};
 
 /// The limits of a latency level at a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +25,21 @@ pub struct LevelLimits {
 
 impl LevelLimits {
     /// The limits of a policy's levels at a machine, the most urgent first; `None` for levels on which it sends
-    /// nothing.
+    /// nothing. A level's rate is at most the interface's, and the sum of its services' maxima if each has one.
     pub fn of_machine(policy: &Policy, machine: MachineId) -> Vec<Option<Self>> {
         let Some(levels) = policy.levels() else { return Vec::new() };
         let settings = levels.settings();
+        let nic = policy.machine_capacity(machine, Direction::Tx);
         let of = |index: usize| {
-            let rates = levels.get(Level::from_index(index));
+            let level = Level::from_index(index);
+            let rates = levels.get(level);
             let sends = rates.senders.as_ref().is_none_or(|senders| senders.contains(machine));
+            let leaves = policy.services().leaves().map(|(leaf, _)| leaf);
+            let own = leaves.filter(|&leaf| policy.level_of(leaf) == Some(level));
+            let own = own.filter(|&leaf| policy.runs_at(leaf, Place::Machine(machine)));
+            let maxima: Bandwidth = own.map(|leaf| policy.machine_ceiling(leaf, Direction::Tx)).sum();
             sends.then(|| Self {
-                rate: rates.rate,
+                rate: rates.rate.min(maxima).min(nic),
                 burst: settings.quota(rates.factor),
                 epoch: (settings.epoch == EpochForm::Windowed).then(|| levels.epoch()),
                 packet: settings.packet,

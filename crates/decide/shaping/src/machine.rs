@@ -30,12 +30,17 @@ pub struct LeafShare {
     pub committed: Bandwidth,
     /// The guarantee with which a flat list of leaves shares as the tree does; at least `share.min`.
     pub flat_min: Bandwidth,
+    /// Whether its traffic is on a latency level, which has its own part of the interface: it has no share.
+    pub on_level: bool,
 }
 
 impl LeafShare {
     /// The share that meters and departure times enforce; HTB guarantees `committed`.
     pub fn enforced(&self) -> Share {
-        Share { min: self.flat_min, ..self.share }
+        match self.on_level {
+            true => Share { min: Bandwidth::ZERO, max: Bandwidth::ZERO, ..self.share },
+            false => Share { min: self.flat_min, ..self.share },
+        }
     }
 }
 
@@ -48,6 +53,8 @@ pub struct LeafPlan {
     pub shares: PerDirection<LeafShare>,
     /// The latency level of what it sends; `None` for a service without one, and where it does not run.
     pub level: Option<Level>,
+    /// Whether other machines send its packets on a level: no receive meter limits them.
+    pub receives_on_level: bool,
 }
 
 /// The services of a machine.
@@ -101,8 +108,9 @@ impl MachinePlan {
         let leaves = policy.services().leaves().zip(tx.into_iter().zip(rx));
         let leaf = |((service, _), (tx, rx))| {
             let runs = policy.runs_at(service, Place::Machine(machine));
-            let level = policy.level_of(service).filter(|_| runs);
-            LeafPlan { service, shares: PerDirection { tx, rx }, level }
+            let level = policy.level_of(service);
+            let receives_on_level = level.is_some();
+            LeafPlan { service, shares: PerDirection { tx, rx }, level: level.filter(|_| runs), receives_on_level }
         };
         Self { capacities, leaves: leaves.map(leaf).collect(), levels: LevelLimits::of_machine(policy, machine) }
     }
@@ -111,12 +119,14 @@ impl MachinePlan {
     pub fn of_list(sharing: Sharing, capacities: PerDirection<Bandwidth>, shares: &[PerDirection<Share>]) -> Self {
         let side = |direction: Direction| {
             let own: Vec<Share> = shares.iter().map(|share| share[direction]).collect();
-            let committed = of_list(sharing, capacities[direction], &own);
-            leaf_shares(sharing, own, committed)
+            let committed = of_list(sharing, capacities[direction], &own, |_| Bandwidth::UNLIMITED);
+            leaf_shares(sharing, own, committed, |_| false)
         };
         let (tx, rx) = (side(Direction::Tx), side(Direction::Rx));
-        let leaf =
-            |(index, (tx, rx))| LeafPlan { service: ServiceId(index), shares: PerDirection { tx, rx }, level: None };
+        let leaf = |(index, (tx, rx))| {
+            let shares = PerDirection { tx, rx };
+            LeafPlan { service: ServiceId(index), shares, level: None, receives_on_level: false }
+        };
         Self { capacities, leaves: (0..).zip(tx.into_iter().zip(rx)).map(leaf).collect(), levels: Vec::new() }
     }
 }
@@ -138,28 +148,54 @@ fn side(
     };
     let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
     let own: Vec<Share> = leaves.iter().map(|&leaf| share(leaf)).collect();
+    let on_level = |index: usize| {
+        let leaf = leaves[index];
+        policy.level_of(leaf).is_some() && (direction == Direction::Rx || policy.runs_at(leaf, place))
+    };
+    let demand = |index: usize| if on_level(index) { Bandwidth::ZERO } else { Bandwidth::UNLIMITED };
     let committed = match shape {
-        Shape::List => of_list(sharing, capacity, &own),
+        Shape::List => of_list(sharing, capacity, &own, demand),
         Shape::Tree => {
             let tree = ShareTree::of_services(policy, place, direction);
-            let demands = vec![Bandwidth::UNLIMITED; leaves.len()];
+            let demands: Vec<Bandwidth> = (0..leaves.len()).map(demand).collect();
             let (mut shares, mut scratch) = (TreeShares::default(), Scratch::default());
             tree.share(capacity, &demands, |_| Bandwidth::UNLIMITED, &mut shares, &mut scratch);
             (0..leaves.len()).map(|leaf| shares.leaf(&tree, leaf)).collect()
         }
     };
-    leaf_shares(sharing, own, committed)
+    leaf_shares(sharing, own, committed, on_level)
 }
 
-fn leaf_shares(sharing: Sharing, own: Vec<Share>, committed: Vec<Bandwidth>) -> Vec<LeafShare> {
-    let minima = flat_guarantees(sharing, &own, &committed);
-    let shares = own.into_iter().zip(committed).zip(minima);
-    shares.map(|((share, committed), flat_min)| LeafShare { share, committed, flat_min }).collect()
+fn leaf_shares(
+    sharing: Sharing,
+    own: Vec<Share>,
+    committed: Vec<Bandwidth>,
+    on_level: impl Fn(usize) -> bool,
+) -> Vec<LeafShare> {
+    let others: Vec<usize> = (0..own.len()).filter(|&index| !on_level(index)).collect();
+    let (shares, rates): (Vec<Share>, Vec<Bandwidth>) =
+        others.iter().map(|&index| (own[index], committed[index])).unzip();
+    let minima = flat_guarantees(sharing, &shares, &rates);
+    let mut leaves: Vec<LeafShare> = own
+        .into_iter()
+        .zip(committed)
+        .map(|(share, committed)| LeafShare { share, committed, flat_min: Bandwidth::ZERO, on_level: true })
+        .collect();
+    for (index, flat_min) in others.into_iter().zip(minima) {
+        leaves[index] = LeafShare { flat_min, on_level: false, ..leaves[index] };
+    }
+    leaves
 }
 
 /// The shares of one list of services while all are backlogged.
-fn of_list(sharing: Sharing, capacity: Bandwidth, services: &[Share]) -> Vec<Bandwidth> {
-    let children: Vec<Child> = services.iter().map(|share| Child::new(*share, Bandwidth::UNLIMITED)).collect();
+fn of_list(
+    sharing: Sharing,
+    capacity: Bandwidth,
+    services: &[Share],
+    demand: impl Fn(usize) -> Bandwidth,
+) -> Vec<Bandwidth> {
+    let children: Vec<Child> =
+        services.iter().enumerate().map(|(index, share)| Child::new(*share, demand(index))).collect();
     let mut filling = Filling::default();
     filling.fill(sharing, capacity, &children);
     filling.shares
@@ -192,7 +228,7 @@ mod tests {
     fn policy(nic: &str, services: &str) -> Policy {
         let text = format!(
             "weir: 1\nnetwork: {{ nic: {nic}, racks: {{ r: {{ uplink: 40Gb/s, machines: [m1, m2] }}, \
-             q: {{ uplink: 40Gb/s, machines: [m3] }} }} }}\nservices:\n{services}"
+             q: {{ uplink: 40Gb/s, machines: [m3] }} }} }}\n{services}"
         );
         Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0
     }
@@ -205,7 +241,8 @@ mod tests {
     fn machines_without_a_service_give_it_no_guarantee() {
         let policy = policy(
             "10Gb/s",
-            "  a: { match: [ { port: 1 } ], machines: [m1, m2], machine: { min: 1Gb/s, max: 2Gb/s } }
+            "services:
+  a: { match: [ { port: 1 } ], machines: [m1, m2], machine: { min: 1Gb/s, max: 2Gb/s } }
   p:
     services: { b: { match: [ { port: 2 } ], machines: [m1] }, c: { match: [ { port: 3 } ], machines: [m1, m2] } }
 ",
@@ -224,7 +261,8 @@ mod tests {
     fn guarantees_of_a_parent_are_its_childrens() {
         let policy = policy(
             "12Gb/s",
-            "  vm: { match: [ { port: 1 } ] }
+            "services:
+  vm: { match: [ { port: 1 } ] }
   dfs:
     machine: { weight: 3, min: 10Gb/s }
     services: { a: { match: [ { port: 2 } ] }, b: { match: [ { port: 3 } ] } }
@@ -236,5 +274,26 @@ mod tests {
         assert_eq!(order, ["dfs/a", "dfs/b", "vm"]);
         assert_eq!(mbps(&plan, |leaf| leaf.committed), [5750, 5750, 500]);
         assert_eq!(mbps(&plan, |leaf| leaf.flat_min), [5000, 5000, 0]);
+    }
+
+    #[test]
+    fn services_on_levels_have_no_share() {
+        let policy = policy(
+            "10Gb/s",
+            "levels: { factors: [1] }
+services:
+  a: { match: [ { port: 1 } ], level: 1, machines: [m1] }
+  b: { match: [ { port: 2 } ], machine: { weight: 3, min: 1Gb/s } }
+  c: { match: [ { port: 3 } ] }
+",
+        );
+        let of = |machine, direction| {
+            let plan = MachinePlan::new(&policy, policy.network().machine_named(machine).expect("a machine"));
+            plan.leaves.iter().map(|leaf| leaf.shares[direction].committed.bps() / 1_000_000).collect::<Vec<u64>>()
+        };
+        assert_eq!(of("m1", Direction::Tx), [0, 7_750, 2_250]);
+        // Where the service does not run its replies have no level, but packets to it have one.
+        assert_eq!(of("m2", Direction::Tx), [1_800, 6_400, 1_800]);
+        assert_eq!(of("m2", Direction::Rx), [0, 7_375, 2_125]);
     }
 }

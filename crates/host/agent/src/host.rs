@@ -36,7 +36,7 @@ use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
 use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
-use weir_linux::levels::HostLevels;
+use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
@@ -149,7 +149,11 @@ fn host_levels(policy: &Policy, plan: &MachinePlan) -> HostLevels {
     let dscps = policy.levels().map(Levels::all).unwrap_or_default().iter().map(|level| level.dscp);
     HostLevels {
         levels: dscps.zip(plan.levels.iter().copied()).collect(),
-        of_service: plan.leaves.iter().map(|leaf| (leaf.service, leaf.level)).collect(),
+        of_service: plan
+            .leaves
+            .iter()
+            .map(|leaf| (leaf.service, ServiceLevels { sent: leaf.level, received: leaf.receives_on_level }))
+            .collect(),
     }
 }
 
@@ -638,7 +642,9 @@ fn shaper_of(
             Box::new(htb.map_err(ShaperError::from)?)
         }
         Backend::Edt => {
-            let egress = Egress { nic, shared, sharing, levels };
+            let levelled = plan.machine_plan.leaves.iter().filter(|leaf| leaf.level.is_some());
+            let levelled = levelled.map(|leaf| datapath.slot(leaf.service)).collect::<Result<Vec<u32>, _>>()?;
+            let egress = Egress { nic, shared, sharing, levels, levelled: &levelled };
             Box::new(EdtShaper::install(interface, datapath, &egress, rates, sending, force)?)
         }
     })

@@ -22,7 +22,7 @@ use std::time::Duration;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::{EdtShaper, Egress};
-use weir_linux::levels::HostLevels;
+use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{Backend, ServiceRate};
@@ -283,8 +283,9 @@ impl Bench {
             framing: Bytes::new(24),
             dscp: 46,
         };
-        let level = |service: ServiceId| (service.0 == 0).then(|| Level::from_index(0));
-        let of_service = policy.services().leaves().map(|(id, _)| (id, level(id))).collect();
+        let sent = |service: ServiceId| (service.0 == 0).then(|| Level::from_index(0));
+        let levels_of = |id| ServiceLevels { sent: sent(id), received: sent(id).is_some() };
+        let of_service = policy.services().leaves().map(|(id, _)| (id, levels_of(id))).collect();
         let levels = HostLevels { levels: vec![(46, Some(limits))], of_service };
         self.datapath.set_levels(&levels, Classes::Htb).expect("levels");
         for ((name, frame), plain) in frames.iter().zip(plain) {
@@ -346,7 +347,8 @@ impl Bench {
         };
         let rates: Vec<ServiceRate> = policy.services().leaves().map(rate).collect();
         let sending = Sending::over(&interface()).expect("offloads");
-        let egress = Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[] };
+        let egress =
+            Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[], levelled: &[] };
         EdtShaper::without_fq(&self.datapath, &egress, &rates, sending).expect("rates")
     }
 

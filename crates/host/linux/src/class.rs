@@ -83,7 +83,7 @@ const TBF_RATE: u64 = 1 << 44;
 /// Two VLAN tags (IEEE 802.1Q), by which a frame may exceed the interface's largest.
 const VLAN_TAGS: u32 = 8;
 /// The smallest Ethernet frame without its check sequence (IEEE 802.3).
-const SMALLEST_FRAME: u64 = 60;
+pub(crate) const SMALLEST_FRAME: u64 = 60;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -139,6 +139,8 @@ pub(crate) struct Class {
     priority: u32,
     /// Bytes of each buffer beside those that it has.
     overhead: u16,
+    /// Bytes with which a shorter packet counts, overhead included.
+    smallest: u16,
     /// If it is that of a level: the largest frame that its queue lets pass uncut.
     pub(crate) cut_above: Option<u32>,
 }
@@ -170,6 +172,7 @@ impl From<PortClass> for Class {
             queue: narrow(own.queue),
             priority: own.priority,
             overhead: 0,
+            smallest: 0,
             cut_above: None,
         }
     }
@@ -192,6 +195,7 @@ impl Class {
             queue: 0,
             priority: word(40),
             overhead: parameters.get(2..4).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]])),
+            smallest: parameters.get(6..8).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]])),
             cut_above: None,
         })
     }
@@ -214,17 +218,22 @@ impl Class {
         self.priority
     }
 
+    /// The rate of a latency level's class, in bytes per second: below the level's, since HTB rounds the time of a frame
+    /// down by less than 1 ns, and each frame is given one more.
+    pub(crate) fn rate_of_level(limits: &LevelLimits) -> u64 {
+        let frame = u128::from(SMALLEST_FRAME + limits.framing.get()) * 1_000_000_000;
+        let rate = (limits.rate.bps() / 8).max(1);
+        u64::try_from(frame / (frame.div_ceil(u128::from(rate)) + 1)).unwrap_or(rate).min(rate).max(1)
+    }
+
     /// The class of a latency level with this index, the most urgent first.
     pub(crate) fn of_level(limits: &LevelLimits, index: usize, sending: Sending) -> Self {
         let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        // HTB rounds the time of a frame down by less than 1 ns: each frame is given one more.
-        let frame = u128::from(SMALLEST_FRAME + limits.framing.get()) * 1_000_000_000;
-        let rate = limits.rate.bps() / 8;
-        let rate = u64::try_from(frame / (frame.div_ceil(u128::from(rate.max(1))) + 1)).unwrap_or(rate).min(rate);
+        let rate = Self::rate_of_level(limits);
         let burst = ticks(limits.burst.saturating_sub(limits.packet), limits.rate);
         Self {
-            rate: rate.max(1),
-            ceil: rate.max(1),
+            rate,
+            ceil: rate,
             burst,
             cburst: burst,
             quantum: narrow(sending.segment.get()),
@@ -232,6 +241,7 @@ impl Class {
             queue: narrow(LEVEL_QUEUE.get() + SEGMENT_MAX.get()),
             priority: index as u32,
             overhead: u16::try_from(limits.framing.get()).unwrap_or(u16::MAX),
+            smallest: u16::try_from(SMALLEST_FRAME + limits.framing.get()).unwrap_or(u16::MAX),
             cut_above: Some(narrow(sending.frame.get()).saturating_add(VLAN_TAGS)),
         }
     }
@@ -258,6 +268,7 @@ impl Class {
             queue: u32::try_from(queue).unwrap_or(u32::MAX),
             priority: levels as u32 + u32::from(spec.minor != CONTROL_MINOR),
             overhead: 0,
+            smallest: 0,
             cut_above: None,
         }
     }
@@ -278,7 +289,7 @@ impl Class {
     fn parameters(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(44);
         for rate in [self.rate, self.ceil] {
-            bytes.extend(rate_spec(rate, self.overhead));
+            bytes.extend(rate_spec(rate, self.overhead, self.smallest));
         }
         for word in [self.burst, self.cburst, self.quantum, 0, self.priority] {
             bytes.extend(word.to_ne_bytes());
@@ -288,11 +299,13 @@ impl Class {
 }
 
 /// struct tc_ratespec of a rate in bytes per second.
-fn rate_spec(rate: u64, overhead: u16) -> [u8; 12] {
+/// A packet counts with `overhead`, and with at least `smallest` bytes.
+fn rate_spec(rate: u64, overhead: u16, smallest: u16) -> [u8; 12] {
     let [low, high] = overhead.to_ne_bytes();
+    let [least_low, least_high] = smallest.to_ne_bytes();
     let [a, b, c, d] = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
     // cell_log, linklayer, overhead, cell_align, mpu, rate
-    [0, TC_LINKLAYER_ETHERNET, low, high, 0, 0, 0, 0, a, b, c, d]
+    [0, TC_LINKLAYER_ETHERNET, low, high, 0, 0, least_low, least_high, a, b, c, d]
 }
 
 /// The least queue of a slow class, however long that takes to drain.
@@ -327,7 +340,7 @@ pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32, 
         return message.text(TCA_KIND, "bfifo").attribute(TCA_OPTIONS, &limit.to_ne_bytes());
     };
     // struct tc_tbf_qopt: rate, no peak rate; queue, burst (TCA_TBF_BURST has it), the peak rate's mtu.
-    let mut parameters = [rate_spec(TBF_RATE, 0), [0; 12]].concat();
+    let mut parameters = [rate_spec(TBF_RATE, 0, 0), [0; 12]].concat();
     for word in [limit, 0, 0] {
         parameters.extend(word.to_ne_bytes());
     }

@@ -52,6 +52,8 @@ pub struct EdtShaper {
     config: PacingConfig,
     /// The capacity that services share, beside latency levels.
     shared: Bandwidth,
+    /// The slots of services on levels.
+    levelled: Vec<u32>,
     sending: Sending,
     /// By slot, with the policy's guarantee.
     services: BTreeMap<u32, ServiceRate>,
@@ -70,6 +72,8 @@ pub struct Egress<'a> {
     pub sharing: Sharing,
     /// By latency level, the most urgent first: its limits, if this host sends on it.
     pub levels: &'a [Option<LevelLimits>],
+    /// The slots of services on these levels, which have no share.
+    pub levelled: &'a [u32],
 }
 
 /// The sending side of an interface.
@@ -129,8 +133,8 @@ impl EdtShaper {
             cpus: possible_cpus()?,
         };
         let services = rates.iter().map(|rate| (rate.slot, *rate)).collect();
-        let shared = egress.shared;
-        let mut shaper = Self { fq, maps, config, shared, sending, services, fq_dropped: Dropped::default() };
+        let (shared, levelled, fq_dropped) = (egress.shared, egress.levelled.to_vec(), Dropped::default());
+        let mut shaper = Self { fq, maps, config, shared, levelled, sending, services, fq_dropped };
         shaper.write_pacing()?;
         shaper.write_side()?;
         shaper.write_services(rates)?;
@@ -177,7 +181,8 @@ impl EdtShaper {
 
     /// Writes capacity and shares of the sending side if they have changed, since a write resets R.
     fn write_side(&mut self) -> Result<(), LoaderError> {
-        let shares: Vec<Share> = self.services.values().map(Self::share).collect();
+        let sharing = self.services.values().filter(|rate| !self.levelled.contains(&rate.slot));
+        let shares: Vec<Share> = sharing.map(Self::share).collect();
         let raw = *self.config.interface_meter(&shares, self.sending.segment).raw();
         // While all services are backlogged, levels send too.
         let saturated_rate = self.config.saturated_rate(self.shared, &shares).bps();

@@ -13,11 +13,12 @@
 //!
 //! Source: `datapath/level.h`, `bpf/levels.h`.
 
+use crate::class::{Class, SMALLEST_FRAME};
 use crate::htb;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::priority_bands;
 use crate::settings::{Classes, kernel_time};
-use weir_datapath::abi::{LEVELS_MAX, LevelRules, REST};
+use weir_datapath::abi::{LEVEL_RECEIVED, LEVEL_SENT, LEVELS_MAX, LevelRules, REST};
 use weir_datapath::{LEVEL_QUEUE, LevelRegulator, level_rules};
 use weir_policy::Level;
 use weir_shaping::LevelLimits;
@@ -28,8 +29,18 @@ use weir_units::{Bytes, Duration, Instant, ServiceId};
 pub struct HostLevels {
     /// By level, the most urgent first: its DSCP value, and its limits if the host sends on it.
     pub levels: Vec<(u8, Option<LevelLimits>)>,
-    /// By leaf service: its level at this host.
-    pub of_service: Vec<(ServiceId, Option<Level>)>,
+    /// By leaf service: its levels at this host.
+    pub of_service: Vec<(ServiceId, ServiceLevels)>,
+}
+
+/// The levels of a service at a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServiceLevels {
+    /// The level of what it sends.
+    pub sent: Option<Level>,
+    /// Whether other hosts send packets to it on a level. No receive limit applies to them, since their senders' levels
+    /// limit them.
+    pub received: bool,
 }
 
 impl HostLevels {
@@ -76,8 +87,10 @@ impl InterfaceDatapath {
             }
         }
         let mut of_slot = vec![0; REST as usize];
-        for (service, level) in &host.of_service {
-            of_slot[self.slots.of(*service)? as usize] = level.map_or(0, |level| level.index() as u32 + 1);
+        for (service, levels) in &host.of_service {
+            let sent = levels.sent.map_or(0, |level| level.index() as u32 + 1);
+            let received = if levels.received { LEVEL_RECEIVED } else { 0 };
+            of_slot[self.slots.of(*service)? as usize] = sent | received;
         }
         for (slot, level) in (0..).zip(of_slot) {
             if self.maps.service_levels.get(slot)? != level {
@@ -95,9 +108,9 @@ impl InterfaceDatapath {
         self.write_config()
     }
 
-    /// Whether the service of a slot is on a level.
+    /// Whether the service of a slot sends on a level.
     pub fn is_on_level(&self, slot: u32) -> Result<bool, LoaderError> {
-        Ok(self.config.levels > 0 && self.maps.service_levels.get(slot)? != 0)
+        Ok(self.config.levels > 0 && self.maps.service_levels.get(slot)? & LEVEL_SENT != 0)
     }
 
     /// The counters of the levels in force, the most urgent first.
@@ -121,9 +134,10 @@ impl InterfaceDatapath {
     }
 }
 
-/// The rules of a level with these limits, whose class has no windows and cuts super-packets.
+/// The rules of a level with these limits, whose class has no windows, cuts super-packets, and has a rounded rate.
 fn rules(limits: &LevelLimits) -> LevelRules {
-    LevelRules { epoch: 0, cuts: 1, ..level_rules(limits, LEVEL_QUEUE) }
+    let (rate, smallest) = (Class::rate_of_level(limits) * 8, SMALLEST_FRAME as u32);
+    LevelRules { rate, epoch: 0, cuts: 1, smallest, ..level_rules(limits, LEVEL_QUEUE) }
 }
 
 /// The rules of a level that no service of this host sends on.

@@ -123,7 +123,8 @@ struct Host {
 fn shaper(policy: &Policy, datapath: &InterfaceDatapath, force: bool) -> Result<EdtShaper, ShaperError> {
     let nic = policy.machine_capacity(MachineId(0), Direction::Tx);
     let (rates, sending) = (rates(policy, MachineId(0), datapath), Sending::over(&interface()).expect("offloads"));
-    let egress = Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[] };
+    let egress =
+        Egress { nic, shared: Backend::Edt.shared(nic), sharing: policy.sharing(), levels: &[], levelled: &[] };
     EdtShaper::install(&interface(), datapath, &egress, &rates, sending, force)
 }
 

@@ -13,7 +13,7 @@ use weir_linux::class::Sending;
 use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::HtbTree;
 use weir_linux::htb_shaper::HtbShaper;
-use weir_linux::levels::HostLevels;
+use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::settings::Classes;
@@ -47,7 +47,11 @@ fn levels() -> HostLevels {
     let level = |index: usize| Some(Level::from_index(index));
     HostLevels {
         levels: vec![(46, Some(limits(1, 46))), (34, Some(limits(4, 34)))],
-        of_service: [level(0), level(1), None].into_iter().zip(0..).map(|(level, id)| (ServiceId(id), level)).collect(),
+        of_service: [level(0), level(1), None]
+            .into_iter()
+            .zip(0..)
+            .map(|(sent, id)| (ServiceId(id), ServiceLevels { sent, received: sent.is_some() }))
+            .collect(),
     }
 }
 
@@ -123,7 +127,7 @@ fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDa
             Box::new(HtbShaper::install(&interface, nic, &rates, &[], &limits, sending, false).expect("htb"))
         }
         Backend::Edt => {
-            let egress = Egress { nic, shared: nic, sharing: Sharing::Fill, levels: &limits };
+            let egress = Egress { nic, shared: nic, sharing: Sharing::Fill, levels: &limits, levelled: &[0, 1] };
             Box::new(EdtShaper::install(&interface, &datapath, &egress, &rates, sending, false).expect("edt"))
         }
     };

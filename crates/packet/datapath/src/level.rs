@@ -32,6 +32,8 @@ pub fn level_rules(limits: &LevelLimits, queue: Bytes) -> abi::LevelRules {
         queue: narrow(queue),
         dscp: limits.dscp.into(),
         cuts: 0,
+        smallest: 0,
+        reserved: 0,
     }
 }
 

@@ -147,9 +147,8 @@ fn not_kept(
                 format!("write `latency: {{ message: …, worst: …, rate: … }}` on `{other_path}`, or another level");
             problems.error(place(policy, other, "level"), cause, hint);
         }
-        Err(Premise::Rate { needed }) => {
-            let rate = policy.levels().map(|levels| levels.get(level).rate).unwrap_or_default();
-            let (cause, hint) = too_much(path, needed, rate);
+        Err(Premise::Rate { needed, most }) => {
+            let (cause, hint) = too_much(path, needed, most);
             problems.error(span, cause, hint);
         }
     }

@@ -1,6 +1,6 @@
 //! [`Bounds`]: the worst case of each level at each port, and of each service.
 
-use super::traffic::{LevelNetwork, Levelled, Sizes, wait};
+use super::traffic::{LevelNetwork, Levelled, Sizes, waiting};
 use crate::calculus::{Cycle, LevelTraffic, NetworkBound, PortClass, PortKind, SenderMask};
 use weir_policy::{Level, LevelRates, LevelSettings, Policy, WorstLatency};
 use weir_units::{Bandwidth, Bytes, Duration, ServiceId};
@@ -31,6 +31,8 @@ pub enum Premise {
     Rate {
         /// On the wire, of all services of the level at a host.
         needed: Bandwidth,
+        /// The rate of the level at that host: that of the level, or the sum of its services' maxima.
+        most: Bandwidth,
     },
 }
 
@@ -108,7 +110,7 @@ impl Bounds {
             let level = level_of(service);
             let path = bounds[level.index()].path;
             let others = || network.services.iter().filter(|other| level_of(other) == level);
-            of_service(network, settings, (service, level), &traffic[level.index()], path, others)
+            of_service(network, (settings, sizes), (service, level), &traffic[level.index()], path, others)
         };
         let services = network.services.iter().map(service).collect();
         Ok(Self { levels: bounds, services, network: found })
@@ -138,19 +140,24 @@ fn level_bound(level: usize, ports: &[PortClass], found: &NetworkBound) -> Level
 /// The worst case of one service beside the `others` on its level, itself included.
 fn of_service<'a, I: Iterator<Item = &'a Levelled>>(
     network: &LevelNetwork,
-    settings: &LevelSettings,
+    (settings, sizes): (&LevelSettings, Sizes),
     (service, level): (&Levelled, Level),
     rates: &LevelTraffic,
     path: Option<Duration>,
     others: impl Fn() -> I,
 ) -> ServiceBound {
-    let (mut bytes, mut needed) = (0u64, 0u64);
+    let (mut wait, mut needed) = (Duration::ZERO, 0u64);
     let mut premise = None;
-    // At the hosts of the service, the one with most messages of its level decides.
+    let mut excess = None;
+    let message = service.target.map_or(Bytes::ZERO, |target| target.message);
+    let at_once = network.at_once(settings, sizes, rates.burst, message);
+    // Of the hosts of the service, the one where messages wait longest decides.
     let hosts = network.hosts.iter().filter(|(host, _)| host & service.senders != 0);
     for &(host, _) in hosts {
         let (mut here, mut rate) = (0u64, 0u64);
+        let mut maxima = Bandwidth::ZERO;
         for other in others().filter(|other: &&Levelled| other.senders & host != 0) {
+            maxima += other.max;
             let Some(target) = other.target else {
                 premise = premise.or(Some(Premise::Unknown(other.id)));
                 continue;
@@ -160,12 +167,14 @@ fn of_service<'a, I: Iterator<Item = &'a Levelled>>(
                 _ => premise = Some(Premise::Frame),
             }
         }
-        (bytes, needed) = (bytes.max(here), needed.max(rate));
+        let most = rates.rate.min(maxima);
+        if rate > most.bps() {
+            excess = excess.or(Some(Premise::Rate { needed: Bandwidth::from_bps(rate), most }));
+        }
+        needed = needed.max(rate);
+        wait = wait.max(waiting(here, at_once, most).unwrap_or(Duration::ZERO));
     }
-    if needed > rates.rate.bps() {
-        premise = Some(Premise::Rate { needed: Bandwidth::from_bps(needed) });
-    }
-    let wait = wait(bytes, rates.burst, rates.rate).unwrap_or(Duration::ZERO);
+    let premise = excess.or(premise);
     let worst = service.target.map(|target| {
         let path = path.ok_or(Premise::Unbounded)?;
         let one_way = wait + path;

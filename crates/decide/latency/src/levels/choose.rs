@@ -247,7 +247,7 @@ impl Search<'_> {
     fn consider(&mut self, level_of: &[usize], factors: &[u32]) -> Result<(), Cycle> {
         let (bounds, traffic) = self.bounds(level_of, factors)?;
         if !bounds.is_kept() {
-            self.missed(&bounds, &traffic);
+            self.missed(&bounds);
             return Ok(());
         }
         let of =
@@ -261,14 +261,11 @@ impl Search<'_> {
     }
 
     /// Stores the nearest miss: a service that no choice so far serves, with its shortest time.
-    fn missed(&mut self, bounds: &Bounds, traffic: &[LevelTraffic]) {
+    fn missed(&mut self, bounds: &Bounds) {
         let shortfall = bounds.services.iter().filter(|service| !service.is_kept()).find_map(|service| {
             Some(match service.worst? {
                 Ok(least) => Shortfall::Time { service: service.service, least },
-                Err(Premise::Rate { needed }) => {
-                    let most = traffic[service.level.index()].rate;
-                    Shortfall::Rate { service: service.service, needed, most }
-                }
+                Err(Premise::Rate { needed, most }) => Shortfall::Rate { service: service.service, needed, most },
                 Err(Premise::Frame) => Shortfall::Frame { service: service.service },
                 Err(Premise::Unbounded | Premise::Unknown(_)) => return None,
             })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_network::graph::Packets;
 use weir_network::{Graph, Wiring};
 use weir_policy::{LevelSettings, MachineSet, Policy, WorstLatency};
-use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, ServiceId};
 
 /// The largest super-packet of Linux (`GSO_LEGACY_MAX_SIZE`, 64 KiB), without the headers of its segments.
 const SUPER_PACKET: u64 = 65_536;
@@ -37,6 +37,8 @@ pub(super) struct Levelled {
     /// The set of its machines.
     pub(super) senders: SenderMask,
     pub(super) target: Option<WorstLatency>,
+    /// What it may send at a machine.
+    pub(super) max: Bandwidth,
 }
 
 /// A policy's network with the senders of its levels.
@@ -71,7 +73,8 @@ impl LevelNetwork {
                 sets.push(own);
                 sets.len() - 1
             });
-            services.push(Levelled { index: services.len(), id, senders: 1 << set, target: service.worst_latency() });
+            let (target, max) = (service.worst_latency(), policy.machine_ceiling(id, Direction::Tx));
+            services.push(Levelled { index: services.len(), id, senders: 1 << set, target, max });
         }
         let mask = |machine: u32| {
             let within = |set: &Option<MachineSet>| set.as_ref().is_none_or(|set| set.contains(MachineId(machine)));
@@ -154,9 +157,29 @@ impl LevelNetwork {
     /// The bytes of a message on the wire, in frames of at most P; `None` if a frame of P carries no payload.
     pub fn wire_bytes(&self, settings: &LevelSettings, message: Bytes) -> Option<u64> {
         let overhead = u64::from(self.graph.packets.headers) + settings.framing.get();
-        let payload = settings.packet.get().checked_sub(overhead).filter(|payload| *payload > 0)?;
-        let payload = payload.min(self.graph.packets.payload.into());
+        let payload = self.payload(settings)?;
         message.get().checked_add(message.get().div_ceil(payload).checked_mul(overhead)?)
+    }
+
+    /// The bytes that a level of this burst lets leave at once, while the last frame of a message that ends them is this.
+    ///
+    /// HTB, which regulates on Linux, sends a frame while a bucket of σ − P is not in debt: beside frames smaller than
+    /// P it sends less than σ at once.
+    pub(super) fn at_once(&self, settings: &LevelSettings, sizes: Sizes, burst: Bytes, message: Bytes) -> Bytes {
+        let Sizes::Segments(_) = sizes else { return burst };
+        let Some(wire) = self.wire_bytes(settings, message) else { return Bytes::ZERO };
+        let frames = message.get().div_ceil(self.payload(settings).unwrap_or(1));
+        let overhead = u64::from(self.graph.packets.headers) + settings.framing.get();
+        let full = self.payload(settings).unwrap_or(0) + overhead;
+        let last = wire.saturating_sub(frames.saturating_sub(1).saturating_mul(full));
+        burst.saturating_sub(settings.packet) + Bytes::new(last)
+    }
+
+    /// The payload of a full frame of levels; `None` if a frame of P carries none.
+    fn payload(&self, settings: &LevelSettings) -> Option<u64> {
+        let overhead = u64::from(self.graph.packets.headers) + settings.framing.get();
+        let payload = settings.packet.get().checked_sub(overhead).filter(|payload| *payload > 0)?;
+        Some(payload.min(self.graph.packets.payload.into()))
     }
 
     /// The rate on the wire of messages of a rate, rounded up.
@@ -187,7 +210,7 @@ impl Sizes {
 }
 
 /// The time that a message waits in its host for the bytes beyond σ; `None` if it is not known.
-pub(super) fn wait(bytes: u64, burst: Bytes, rate: Bandwidth) -> Option<Duration> {
+pub(super) fn waiting(bytes: u64, burst: Bytes, rate: Bandwidth) -> Option<Duration> {
     let rest = u128::from(bytes.saturating_sub(burst.get())) * 8_000_000_000;
     let nanos = rest.checked_div(rate.bps().into()).map(|nanos| nanos + 1);
     let nanos = if rest == 0 { 0 } else { nanos? };
