@@ -64,6 +64,9 @@ static __always_inline int remark_claimed(struct __sk_buff *skb, const struct we
 
 	if (!config->levels)
 		return NEXT;
+	/* Forwarded, or of a socket that was opened before gso_max_segs was lowered. */
+	if (config->level_segments && segments > config->level_segments)
+		count_event(long_buffers);
 	if (packet->has & WEIR_HAS_IP) {
 		header.offset = packet->network;
 		header.family = packet->family;

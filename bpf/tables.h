@@ -97,7 +97,7 @@ struct weir_config {
 	u32 levels;           /* number of latency levels */
 	u32 class_level;      /* the class of level 1, with its qdisc's handle; those of other levels follow. 0: none */
 	u32 gso_segments;     /* the interface's gso_max_segs before the agent lowered it; 0: not lowered */
-	u32 reserved;
+	u32 level_segments;   /* most segments of a buffer of no level, by the policy; 0: no limit */
 };
 
 struct weir_table {
@@ -366,6 +366,7 @@ struct weir_counts {
 	u64 spoofed;               /* Tenants' packets in the form of control traffic, dropped. */
 	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
 	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, without feedback. */
+	u64 long_buffers;          /* Buffers of no level with more segments than `levels.segments`. */
 };
 
 #endif

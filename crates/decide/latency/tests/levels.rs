@@ -118,8 +118,8 @@ fn super_packets_are_as_large_as_targets_allow() {
     assert!(admit(&text(&format!("levels: {{ segments: {} }}\n", segments + 1))).is_err());
 }
 
-/// A message of nine frames, the last of 594 B, waits for all bytes beyond σ, of four frames, at the level's rate, or at
-/// what its service may send: on Linux for the bytes beyond σ − P before the last frame.
+/// A message of nine frames, the last of 594 B, waits for all bytes beyond σ, of four frames, at the level's rate, or
+/// at its service's maximum: on Linux for the bytes beyond σ − P before the last frame.
 #[test]
 fn maxima_lengthen_waits() {
     let text = |rate: &str, max: &str| {

@@ -34,7 +34,7 @@ pub mod simulated;
 
 pub use apply::{ApplyError, Rollback, apply, remove};
 pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
-pub use change::{Change, Field, Position, Stage, Step, diff};
+pub use change::{Change, Field, Position, Stage, Step, diff, port_changes};
 pub use driver::{Driver, WriteError};
 pub use policy::PolicyNeeds;
 pub use port::{

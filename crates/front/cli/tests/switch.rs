@@ -292,3 +292,61 @@ fn ports_are_shown_without_a_switch_and_mistakes_are_explained() {
     insta::assert_snapshot!(all.join("\n"));
     assert_eq!(run(cases[5]).status.code(), Some(2));
 }
+
+/// The status that a watch writes, once it is as expected.
+fn watched(path: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let mut found = None;
+    common::wait_for(what, 60, || {
+        found = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).filter(&holds);
+        found.is_some()
+    });
+    found.expect("it holds")
+}
+
+/// A watch that is ended with this.
+struct Watch(std::process::Child);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        common::signal(&self.0, libc::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that loses its queues is reported within a period, `weir top` then shows no bound as in force, and a watch
+/// that repairs restores it.
+#[test]
+fn a_watch_reports_ports_that_lose_their_configuration() {
+    if skipped("a watched switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    network.on_bridge("apply", &[]);
+    let directory = directory();
+    let status = directory.path().join("switch.json").to_str().expect("UTF-8").to_owned();
+    let watch = |more: &[&str]| {
+        let mut command = network.switch.command(WEIR).expect("weir");
+        command.args(["switch", "watch", &network.policy, "--switch", "r1", "--bridge", "br0", "--every", "200ms"]);
+        command.args(["--status", &status]).args(more).env("NO_COLOR", "1");
+        Watch(command.spawn().expect("runs"))
+    };
+    let in_force = |status: &Value| -> Vec<bool> {
+        let ports = status["ports"].as_array().expect("a list").iter();
+        ports.map(|port| port["differs"].as_array().is_none_or(Vec::is_empty)).collect()
+    };
+    let watching = watch(&[]);
+    watched(&status, "both ports are in force", |status| in_force(status) == [true, true]);
+    let removed = network.switch.command("tc").expect("tc").args(["qdisc", "del", "dev", "m2", "root"]).status();
+    assert!(removed.expect("tc").success());
+    let seen = watched(&status, "the port is reported", |status| in_force(status) == [false, true]);
+    assert_eq!((&seen["ports"][0]["port"], &seen["changes_found"]), (&"m2".into(), &1.into()), "{seen}");
+    let top = shown(&["top", "--once", &status]);
+    assert!(top.contains("switch, 1/2 ports in force"), "{top}");
+    assert!(top.contains("bounds not in force: switch r1, port m2: not as the policy needs it"), "{top}");
+    drop(watching);
+    let repairing = watch(&["--repair"]);
+    watched(&status, "the port is restored", |status| status["repaired"] == 1 && in_force(status) == [true, true]);
+    drop(repairing);
+    assert_eq!(network.on_bridge("diff", &[]), "nothing to change on 2 ports\n");
+}

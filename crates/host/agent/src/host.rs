@@ -13,12 +13,14 @@
 //! runs.
 
 mod error;
+pub(crate) mod levels;
 mod lock;
 mod readings;
 
 pub use error::HostError;
 pub use readings::{KernelReadings, Traffic};
 
+use levels::LevelCheck;
 use lock::{LOCKS, Lock, lock};
 use readings::Counted;
 use std::collections::HashMap;
@@ -154,6 +156,7 @@ fn host_levels(policy: &Policy, plan: &MachinePlan) -> HostLevels {
             .iter()
             .map(|leaf| (leaf.service, ServiceLevels { sent: leaf.level, received: leaf.receives_on_level }))
             .collect(),
+        segments: policy.levels().and_then(|levels| levels.settings().segments),
     }
 }
 
@@ -208,6 +211,7 @@ pub struct Host {
     traffic: HashMap<u32, Traffic>,
     /// By slot: the traffic before the broker began.
     before: HashMap<u32, Traffic>,
+    level_check: Arc<LevelCheck>,
     /// Whether qdisc and programs are checked with the next reading.
     is_to_check: bool,
     /// Leaf services whose packets are not on this interface.
@@ -275,7 +279,9 @@ impl Host {
         let counted = Counted::read(&datapath, &plan.leaves)?;
         let programs = datapath.attached_programs()?;
         let check = Box::new(move || programs.are_there());
-        let thread = ShaperThread::start(Arc::clone(&shaper), check, sent, counted.offered.clone())?;
+        let level_check = Arc::new(LevelCheck::new(interface.name().to_owned(), host_context.policy));
+        let offered = counted.offered.clone();
+        let thread = ShaperThread::start(Arc::clone(&shaper), check, Arc::clone(&level_check), sent, offered)?;
         let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
         let Plan { leaves, absent, .. } = plan;
@@ -291,6 +297,7 @@ impl Host {
             leaves,
             before: traffic.clone(),
             traffic,
+            level_check,
             is_to_check: false,
             absent,
             limits,
@@ -331,6 +338,7 @@ impl Host {
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_levels(&plan.levels, classes(self.backend))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
+        self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
         (self.traffic, self.before) = (traffic, before);

@@ -17,6 +17,7 @@
 //! Source: net/core/rtnetlink.c, rtnetlink_rcv_msg(); kernel/bpf/tcx.c, tcx_link_fill_info().
 
 use crate::destination_limits::SharedShaper;
+use crate::host::levels::LevelCheck;
 use crate::host::{HostError, Missing};
 use std::collections::HashMap;
 use std::fs::File;
@@ -48,6 +49,8 @@ pub(crate) struct Reading {
     pub(crate) queues: Vec<ServiceQueue>,
     /// The result of the last check, until it is [taken](ShaperThread::take_check).
     check: Option<Option<Missing>>,
+    /// The premises of latency bounds that did not hold at the last check.
+    pub(crate) level_obstacles: Vec<String>,
 }
 
 impl Reading {
@@ -100,6 +103,7 @@ struct Requests {
 struct Shared {
     shaper: SharedShaper,
     programs: ProgramCheck,
+    levels: Arc<LevelCheck>,
     sent: Mutex<Sent>,
     requests: Mutex<Requests>,
     posted: Condvar,
@@ -124,6 +128,7 @@ impl ShaperThread {
     pub(crate) fn start(
         shaper: SharedShaper,
         programs: ProgramCheck,
+        levels: Arc<LevelCheck>,
         sent: Sent,
         offered: Vec<Offered>,
     ) -> Result<Self, HostError> {
@@ -131,6 +136,7 @@ impl ShaperThread {
         let shared = Arc::new(Shared {
             shaper,
             programs,
+            levels,
             sent: Mutex::new(sent),
             requests: Mutex::default(),
             posted: Condvar::new(),
@@ -293,8 +299,10 @@ impl Shared {
             }
             None => None,
         };
+        let level_obstacles = request.check.then(|| self.levels.obstacles());
         self.readings.send_modify(|reading| {
             reading.take(request, left);
+            reading.level_obstacles = level_obstacles.unwrap_or_else(|| std::mem::take(&mut reading.level_obstacles));
             reading.queues = queues.unwrap_or_else(|| std::mem::take(&mut reading.queues));
             reading.check = check.or(reading.check);
         });
@@ -398,7 +406,8 @@ mod tests {
         let shaper: SharedShaper = Arc::new(Mutex::new(Some(Box::new(FakeShaper(Arc::clone(&kernel))))));
         let interface = Interface::named("lo").expect("the loopback interface");
         let sent = Sent::over(&interface, Backend::Edt).expect("no socket");
-        let thread = ShaperThread::start(shaper, Box::new(|| Ok(true)), sent, offered(1_000)).expect("started");
+        let levels = Arc::new(LevelCheck::without_levels());
+        let thread = ShaperThread::start(shaper, Box::new(|| Ok(true)), levels, sent, offered(1_000)).expect("started");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         (kernel, thread, runtime)
     }

@@ -56,6 +56,15 @@ pub(crate) struct StatusReporter {
     late: Total,
     /// The traffic at the last report, by leaf, and the uptime then.
     traffic: (Duration, Vec<Traffic>),
+    levels: LevelCounts,
+}
+
+/// Counters of what breaks latency bounds, at the last report.
+#[derive(Debug, Clone, Default)]
+struct LevelCounts {
+    long_buffers: u64,
+    /// By level.
+    oversize: Vec<u64>,
 }
 
 /// A count of the kernel or of a host, which may start anew or be unreadable: this total never
@@ -84,7 +93,8 @@ impl StatusReporter {
     pub(crate) fn new(status: AgentStatus, file: Option<PathBuf>, publisher: Option<Publisher>) -> Self {
         let traffic = (Duration::ZERO, Vec::new());
         let (dropped, late) = ([Total::default(); 2], Total::default());
-        Self { status, file, publisher, warned: false, dropped, late, traffic }
+        let levels = LevelCounts::default();
+        Self { status, file, publisher, warned: false, dropped, late, traffic, levels }
     }
 
     /// Another policy is in force, or another broker runs; the reporter's own counters go on.
@@ -93,6 +103,7 @@ impl StatusReporter {
         let refused = self.status.policy_refused.take();
         self.status = AgentStatus { policy_refused: refused, ..status };
         self.traffic.1.clear();
+        self.levels = LevelCounts::default();
         (self.status.counters.statuses_unwritten, self.status.counters.reloads) = (unwritten, reloads);
     }
 
@@ -133,6 +144,7 @@ impl StatusReporter {
         if let Some(kernel) = period.kernel {
             report_kernel(status, kernel);
             report_traffic(status, &mut self.traffic, &kernel.traffic, period.uptime);
+            status.level_obstacles = level_obstacles(kernel, &mut self.levels);
             self.dropped[0].take(kernel.counts.foreign);
             self.dropped[1].take(kernel.counts.other_version);
             self.late.take(kernel.late_readings);
@@ -233,6 +245,7 @@ fn events(counts: &Counts) -> EventCounters {
         spoofed,
         beyond_horizon,
         requests_limited,
+        long_buffers,
     } = counts;
     EventCounters {
         feedback_failed,
@@ -249,7 +262,29 @@ fn events(counts: &Counts) -> EventCounters {
         spoofed,
         beyond_horizon,
         requests_limited,
+        long_buffers,
     }
+}
+
+/// Why latency bounds do not hold: the interface's premises, and what broke them in this period.
+fn level_obstacles(kernel: &KernelReadings, before: &mut LevelCounts) -> Vec<String> {
+    let now = LevelCounts {
+        long_buffers: kernel.counts.long_buffers,
+        oversize: kernel.levels.iter().map(|level| level.oversize).collect(),
+    };
+    let mut obstacles = kernel.level_obstacles.clone();
+    for (number, (level, now)) in (1..).zip(before.oversize.iter().zip(&now.oversize)) {
+        if now > level {
+            obstacles.push(format!("{} frames of level {number} were larger than `levels.packet`", now - level));
+        }
+    }
+    // A first period has nothing to compare with.
+    if !before.oversize.is_empty() && now.long_buffers > before.long_buffers {
+        let more = now.long_buffers - before.long_buffers;
+        obstacles.push(format!("{more} buffers of other traffic had more segments than `levels.segments`"));
+    }
+    *before = now;
+    obstacles
 }
 
 /// Reports the traffic of services: in all, and its rates since the reading of a period ago.

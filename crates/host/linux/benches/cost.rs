@@ -286,7 +286,7 @@ impl Bench {
         let sent = |service: ServiceId| (service.0 == 0).then(|| Level::from_index(0));
         let levels_of = |id| ServiceLevels { sent: sent(id), received: sent(id).is_some() };
         let of_service = policy.services().leaves().map(|(id, _)| (id, levels_of(id))).collect();
-        let levels = HostLevels { levels: vec![(46, Some(limits))], of_service };
+        let levels = HostLevels { levels: vec![(46, Some(limits))], of_service, segments: Some(8) };
         self.datapath.set_levels(&levels, Classes::Htb).expect("levels");
         for ((name, frame), plain) in frames.iter().zip(plain) {
             let (what, more) = match *name {

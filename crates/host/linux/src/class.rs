@@ -218,8 +218,8 @@ impl Class {
         self.priority
     }
 
-    /// The rate of a latency level's class, in bytes per second: below the level's, since HTB rounds the time of a frame
-    /// down by less than 1 ns, and each frame is given one more.
+    /// The rate of a latency level's class, in bytes per second: below the level's, since HTB rounds the time of a
+    /// frame down by less than 1 ns, and each frame is given one more.
     pub(crate) fn rate_of_level(limits: &LevelLimits) -> u64 {
         let frame = u128::from(SMALLEST_FRAME + limits.framing.get()) * 1_000_000_000;
         let rate = (limits.rate.bps() / 8).max(1);

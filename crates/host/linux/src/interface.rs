@@ -138,6 +138,14 @@ impl Interface {
         })
     }
 
+    /// Sets it to the value before a lower one was set. Another program's value, which is not lower, stays.
+    pub fn restore_gso_segments(&self, before: u32) -> Result<(), InterfaceError> {
+        match self.gso_segments()? < before {
+            true => self.set_gso_segments(before),
+            false => Ok(()),
+        }
+    }
+
     /// The most bytes and segments of a buffer.
     fn segment_limits(&self) -> Result<(u32, u32), InterfaceError> {
         let limits = self.netlink("read the segment limits", |socket| {

@@ -31,6 +31,8 @@ pub struct HostLevels {
     pub levels: Vec<(u8, Option<LevelLimits>)>,
     /// By leaf service: its levels at this host.
     pub of_service: Vec<(ServiceId, ServiceLevels)>,
+    /// The most segments of a super-packet of other traffic; longer ones are counted. `None` for any.
+    pub segments: Option<u32>,
 }
 
 /// The levels of a service at a host.
@@ -98,6 +100,7 @@ impl InterfaceDatapath {
             }
         }
         self.config.levels = count;
+        self.config.level_segments = host.segments.unwrap_or(0);
         self.config.level_dscps = host.levels.iter().fold(0, |bits, (dscp, _)| bits | 1 << (dscp & 0x3f));
         self.config.class_level = match classes {
             _ if count == 0 => 0,

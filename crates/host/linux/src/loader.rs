@@ -379,7 +379,7 @@ impl InterfaceDatapath {
             }
             None if self.config.gso_segments == 0 => Ok(()),
             None => {
-                self.interface.set_gso_segments(found)?;
+                self.interface.restore_gso_segments(found)?;
                 self.config.gso_segments = 0;
                 self.write_config()
             }
@@ -419,7 +419,7 @@ impl InterfaceDatapath {
             netns::inside(&self.namespace, filters).map_err(LoaderError::Namespace)??;
         }
         if self.config.gso_segments != 0 {
-            let restore = || self.interface.set_gso_segments(self.config.gso_segments);
+            let restore = || self.interface.restore_gso_segments(self.config.gso_segments);
             match netns::inside(&self.namespace, restore).map_err(LoaderError::Namespace)? {
                 Err(error) if !error.is_absent() => return Err(error.into()),
                 _ => {}
@@ -448,7 +448,7 @@ impl InterfaceDatapath {
             }
             match segments_before(&pins) {
                 0 => {}
-                segments => interface.set_gso_segments(segments)?,
+                segments => interface.restore_gso_segments(segments)?,
             }
             found |= pins.remove()?;
         }

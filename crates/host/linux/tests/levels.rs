@@ -52,6 +52,7 @@ fn levels() -> HostLevels {
             .zip(0..)
             .map(|(sent, id)| (ServiceId(id), ServiceLevels { sent, received: sent.is_some() }))
             .collect(),
+        segments: Some(8),
     }
 }
 

@@ -37,6 +37,7 @@ function drawFacts(place, status) {
     add("enforced by", [status.backend, status.attachment].filter(Boolean).join(", "));
     add("interface", status.interface);
     add("running for", about(status.uptime_ms / 1000));
+    add("latency bounds not in force", (status.level_obstacles ?? []).join("; "));
     for (const level of status.levels ?? []) {
       const bound = level.bound_ns === undefined ? "unbounded" : `worst delay ${about(level.bound_ns / 1e9)}`;
       const { counters } = level;

@@ -23,12 +23,15 @@ function summarise() {
   const sizes = [[net.racks, "rack"], [net.machines, "machine"], [net.services, "service"]];
   const lostBroker = ({ name, lost }) =>
     el("span", { class: "lost", title: lost.why }, ` · fabric broker ${name} is lost`);
+  const broken = now.bounds_not_in_force;
+  const more = broken.count > 1 ? ` and ${broken.count - 1} more` : "";
   const parts = [
     sizes.map(([list, noun]) => count(list.length, noun)).join(", "),
     lost > 0 ? el("span", { class: "lost" }, ` · ${lost} lost`) : "",
     broker ? ` · fabric broker ${broker.name} ${brokerText(broker)}` : "",
     ...now.fabric.filter((one) => one.lost).map(lostBroker),
     now.left_out > 0 ? ` · ${count(now.left_out, "series")} without history` : "",
+    broken.count > 0 ? el("span", { class: "lost" }, ` · latency bounds not in force: ${broken.causes[0]}${more}`) : "",
     ` · policy ${net.policy.slice(0, 8)}`,
   ];
   const text = parts.map((part) => part.textContent ?? part).join("");

@@ -151,8 +151,11 @@ async fn now(State(shared): State<Shared>, Query(parameters): Query<Parameters>)
             (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
         let fabric: Vec<Value> =
             seen.fabric().map(|(liveness, status)| broker_now(seen, liveness, status, direction)).collect();
+        let obstacles: Vec<String> = seen.obstacles_to_bounds().collect();
+        let shown = obstacles.iter().take(OBSTACLES).map(|cause| cause.chars().take(REASON).collect::<String>());
         json!({
             "clock": seen.clock(),
+            "bounds_not_in_force": { "causes": shown.collect::<Vec<_>>(), "count": obstacles.len() },
             "constraints": seen.constraints(),
             "left_out": seen.left_out(),
             "machines": machines,
@@ -185,6 +188,9 @@ fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, d
         "limits_left_out": status.map(|status| status.limits_left_out),
     })
 }
+
+/// The most causes of bounds that are not in force that the page shows.
+const OBSTACLES: usize = 3;
 
 /// The most characters of a machine's reason that the page shows.
 const REASON: usize = 200;

@@ -48,6 +48,8 @@ pub struct Config {
     pub machines: Vec<Liveness>,
     /// The sources of fabric brokers' statuses.
     pub fabric: Vec<Liveness>,
+    /// The sources of switches' statuses (`weir switch watch`).
+    pub switches: Vec<Liveness>,
 }
 
 /// The watched statuses, shared by the page and the watcher.
@@ -70,12 +72,13 @@ impl Shared {
 /// dropped.
 pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
     server::start("dashboard", listener, Limits::default(), move || {
-        let Config { policy, machines, fabric } = config;
+        let Config { policy, machines, fabric, switches } = config;
         let shared = Shared::new(&policy);
         let seen = shared.clone();
         let machines = machines.into_iter().map(|machine| machine.of(Whose::Agent));
         let fabric = fabric.into_iter().map(|broker| broker.of(Whose::FabricBroker));
-        let livenesses: Vec<Liveness> = machines.chain(fabric).collect();
+        let switches = switches.into_iter().map(|switch| switch.of(Whose::Switch));
+        let livenesses: Vec<Liveness> = machines.chain(fabric).chain(switches).collect();
         tokio::spawn(async move { watcher::watch(livenesses, |view| seen.with(|seen| seen.take(view))).await });
         api::router(shared)
     })

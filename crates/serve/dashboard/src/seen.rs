@@ -111,10 +111,15 @@ impl Seen {
     /// The fabric brokers with their statuses.
     pub(crate) fn fabric(&self) -> impl Iterator<Item = (&Liveness, Option<&FabricStatus>)> {
         let machines = self.policy.network().machines().len();
-        self.livenesses.iter().skip(machines).map(|liveness| match liveness.status.as_deref() {
+        let brokers = self.livenesses.iter().skip(machines).filter(|liveness| !liveness.is_switch());
+        brokers.map(|liveness| match liveness.status.as_deref() {
             Some(Status::Fabric(status)) => (liveness, Some(status)),
             _ => (liveness, None),
         })
+    }
+    /// Why the bounds of latency levels are not in force.
+    pub(crate) fn obstacles_to_bounds(&self) -> impl Iterator<Item = String> {
+        self.livenesses.iter().flat_map(Liveness::obstacles_to_bounds)
     }
     /// Whether the policy has both.
     pub(crate) fn has(&self, rack: &str, service: &str) -> bool {

@@ -107,6 +107,7 @@ fn moved(mut browser: Browser) -> Moved {
         policy: Arc::clone(&policy),
         machines: agents.iter().enumerate().map(named).collect(),
         fabric: vec![Liveness::new(source(&fabric), None)],
+        switches: Vec::new(),
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
     browser.open(&format!("http://{}/", dashboard.address()));

@@ -137,6 +137,7 @@ fn source_of_another_kind_is_lost_and_an_address_without_a_place_opens_the_page(
         machines: vec![Liveness::new(agent.clone(), Some("m1".into())), Liveness::new(fabric, Some("m2".into()))],
         // `--fabric` with an agent's status.
         fabric: vec![Liveness::new(agent, None)],
+        switches: Vec::new(),
     };
     let dashboard = weir_dashboard::start(listen(), config).expect("starts");
     for hash in ["", "#%", "#%E0%A4%A", "#m/none"] {

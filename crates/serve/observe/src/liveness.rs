@@ -28,6 +28,8 @@ pub enum Whose {
     Agent,
     /// A fabric broker's.
     FabricBroker,
+    /// A switch's.
+    Switch,
 }
 
 impl Whose {
@@ -35,12 +37,14 @@ impl Whose {
         match status {
             Status::Agent(_) => Self::Agent,
             Status::Fabric(_) => Self::FabricBroker,
+            Status::Switch(_) => Self::Switch,
         }
     }
     const fn words(self) -> &'static str {
         match self {
             Self::Agent => "an agent",
             Self::FabricBroker => "a fabric broker",
+            Self::Switch => "a switch",
         }
     }
 }
@@ -89,6 +93,23 @@ impl Liveness {
     #[must_use]
     pub fn of(self, whose: Whose) -> Self {
         Self { whose: Some(whose), ..self }
+    }
+
+    /// Whether this is the source of a switch's status, as far as that is known.
+    pub fn is_switch(&self) -> bool {
+        self.whose == Some(Whose::Switch) || matches!(self.status.as_deref(), Some(Status::Switch(_)))
+    }
+
+    /// Why latency bounds are not in force on paths by this machine or switch. A lost agent is no cause: its levels
+    /// stay in force. A switch that is not watched may have lost its queues.
+    pub fn obstacles_to_bounds(&self) -> Vec<String> {
+        match (&self.lost, self.status.as_deref()) {
+            (Some(lost), _) if self.is_switch() => {
+                vec![format!("switch {}: its ports are unknown: {}", self.name(), lost.why)]
+            }
+            (None, Some(status)) => status.obstacles_to_bounds(),
+            _ => Vec::new(),
+        }
     }
 
     /// The expected name, else the name in the last status, else the source.

@@ -36,6 +36,12 @@ impl View {
         self.livenesses.iter_mut().for_each(|liveness| liveness.date(start, now));
         Self { at: now, ..self }
     }
+
+    /// Why the bounds of latency levels are not in force, one line for each cause. A sender that does not keep to its
+    /// levels, or a port without their queues, breaks the bounds of all.
+    pub fn obstacles_to_bounds(&self) -> Vec<String> {
+        self.livenesses.iter().flat_map(Liveness::obstacles_to_bounds).collect()
+    }
 }
 
 /// Fetches every source once.

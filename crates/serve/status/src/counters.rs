@@ -115,6 +115,8 @@ counters! {
         beyond_horizon,
         /// Feedback requests beyond the limit of one tick, without feedback.
         requests_limited,
+        /// Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them.
+        long_buffers,
     }
 }
 

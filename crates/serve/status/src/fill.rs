@@ -97,6 +97,7 @@ impl AgentStatus {
             policy_refused: None,
             interface_absent: false,
             not_enforced: None,
+            level_obstacles: Vec::new(),
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

@@ -1,8 +1,8 @@
-//! The status of an agent or a fabric broker.
+//! The status of an agent, a fabric broker or a switch.
 //!
 //! Problem: a status file, `/status`, `/metrics`, `weir top` and the dashboard show the same facts,
 //! and versions of Weir meet in one network. Approach: one model with a version. The agent or
-//! fabric broker fills it; all other programs read it. No decision depends on it.
+//! fabric broker fills it, or `weir switch watch`; all other programs read it. No decision depends on it.
 //!
 //! | module | does |
 //! |---|---|
@@ -51,6 +51,7 @@ mod model;
 mod rate;
 pub mod read;
 mod strangers;
+mod switch;
 
 pub use counters::{
     AgentCounters, Counters, EventCounters, FabricCounters, KernelCounters, SessionCounters, TimerCounters,
@@ -61,6 +62,7 @@ pub use model::{
 };
 pub use read::ReadError;
 pub use strangers::Strangers;
+pub use switch::{SwitchPortStatus, SwitchStatus};
 
 /// The default port of an agent's status: beside that of rack datagrams.
 pub const DEFAULT_PORT: u16 = 30_566;

@@ -136,6 +136,7 @@ impl Collector for Snapshot {
                 status.kernel.as_ref().map_or(Ok(()), |kernel| counted(KERNEL, kernel))
             }
             Status::Fabric(status) => counted(FABRIC, &status.counters),
+            Status::Switch(_) => Ok(()),
         }
     }
 }

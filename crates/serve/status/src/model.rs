@@ -2,6 +2,7 @@
 
 use crate::counters::{AgentCounters, FabricCounters, KernelCounters, SessionCounters};
 use crate::rate;
+use crate::switch::SwitchStatus;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use weir_units::{Bandwidth, Direction, PerDirection};
@@ -19,6 +20,8 @@ pub enum Status {
     Agent(AgentStatus),
     /// A fabric broker.
     Fabric(FabricStatus),
+    /// A switch.
+    Switch(SwitchStatus),
 }
 
 impl Status {
@@ -27,6 +30,7 @@ impl Status {
         match self {
             Self::Agent(status) => status.written_ms,
             Self::Fabric(status) => status.written_ms,
+            Self::Switch(status) => status.written_ms,
         }
     }
     /// How often it is made anew, in milliseconds.
@@ -34,13 +38,15 @@ impl Status {
         match self {
             Self::Agent(status) => status.period_ms,
             Self::Fabric(status) => status.period_ms,
+            Self::Switch(status) => status.period_ms,
         }
     }
-    /// The machine, or the broker's name.
+    /// The name of the machine, the broker or the switch.
     pub fn name(&self) -> &str {
         match self {
             Self::Agent(status) => &status.machine,
             Self::Fabric(status) => &status.name,
+            Self::Switch(status) => &status.name,
         }
     }
     /// As JSON, with a line end.
@@ -131,6 +137,9 @@ pub struct AgentStatus {
     /// removed, and the agent has not restored them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enforced: Option<String>,
+    /// Why the bounds of latency levels do not hold for what this machine sends, one line for each cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub level_obstacles: Vec<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.

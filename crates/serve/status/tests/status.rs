@@ -8,7 +8,8 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
-    Mode, ReadError, SessionCounters, SessionState, Status, TimerCounters, fill, metrics,
+    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchStatus, TimerCounters, fill,
+    metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -345,10 +346,33 @@ fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
     families
 }
 
+/// A switch, of whose two ports one has lost its configuration.
+fn switch() -> SwitchStatus {
+    let port =
+        |port: &str, differs: Vec<String>| SwitchPortStatus { port: port.into(), interface: port.into(), differs };
+    let ports = vec![port("m1", Vec::new()), port("m2", vec!["rate: 20 Mb/s -> line rate".into()])];
+    SwitchStatus { ports, changes_found: 1, ..SwitchStatus::outline("r1".into(), "0123456789abcdef".into(), 10_000) }
+}
+
+#[test]
+fn causes_of_broken_bounds_are_named() {
+    let mut agent = complete();
+    agent.not_enforced = None;
+    agent.level_obstacles = vec!["gso_max_segs of eth0 is 64, and `levels.segments` is 8".into()];
+    let machine = agent.machine.clone();
+    assert_eq!(
+        Status::Agent(agent.clone()).obstacles_to_bounds(),
+        [format!("{machine}: {}", agent.level_obstacles[0])]
+    );
+    agent.levels.clear();
+    assert!(Status::Agent(agent).obstacles_to_bounds().is_empty(), "it sends nothing that has a bound");
+    assert_eq!(Status::Switch(switch()).obstacles_to_bounds(), ["switch r1, port m2: not as the policy needs it"]);
+}
+
 /// The checks of `promtool check metrics`, and the rules of the format.
 #[test]
 fn names_follow_the_conventions() {
-    let status = [Status::Agent(complete()), Status::Fabric(fabric())];
+    let status = [Status::Agent(complete()), Status::Fabric(fabric()), Status::Switch(switch())];
     let mut reported = Vec::new();
     for text in status.iter().map(metrics::text) {
         assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);

@@ -37,7 +37,7 @@ pub(super) struct Levelled {
     /// The set of its machines.
     pub(super) senders: SenderMask,
     pub(super) target: Option<WorstLatency>,
-    /// What it may send at a machine.
+    /// The most that it may send at a machine.
     pub(super) max: Bandwidth,
 }
 
@@ -161,7 +161,7 @@ impl LevelNetwork {
         message.get().checked_add(message.get().div_ceil(payload).checked_mul(overhead)?)
     }
 
-    /// The bytes that a level of this burst lets leave at once, while the last frame of a message that ends them is this.
+    /// The bytes that a level of this burst lets leave at once, if the last of them are the last frame of this message.
     ///
     /// HTB, which regulates on Linux, sends a frame while a bucket of σ − P is not in debt: beside frames smaller than
     /// P it sends less than σ at once.

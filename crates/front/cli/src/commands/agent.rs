@@ -171,8 +171,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let config = config(args, ui)?;
     log_to_stderr();
     // The dashboard ends with the agent.
-    let _dashboard =
-        args.dashboard.map(|listen| dashboard::start(&config.runtime_config.policy, listen, &[], &[])).transpose()?;
+    let _dashboard = args
+        .dashboard
+        .map(|listen| dashboard::start(&config.runtime_config.policy, listen, &[], &[], &[]))
+        .transpose()?;
     weir_agent::run(config).map_err(|error| match &error {
         AgentError::Host(host::HostError::Shaper(ShaperError::Foreign(_))) => {
             CommandError::refused(error.to_string()).hint("--force replaces it; the replaced qdisc is not restored")

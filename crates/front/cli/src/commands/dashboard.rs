@@ -38,32 +38,37 @@ pub(crate) struct Args {
     /// The status of a fabric broker: a URL or a file; may be given again
     #[arg(long, value_name = "URL")]
     fabric: Vec<String>,
+    /// The status of a switch (`weir switch watch`): a URL or a file; may be given again
+    #[arg(long, value_name = "URL")]
+    switch: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, notes) = input::policy(&args.policy)??;
     input::print_notes(&notes, ui)?;
     let interrupt = Interrupt::listen()?;
-    let server = start(&Arc::new(policy), args.listen, &args.agent, &args.fabric)?;
+    let server = start(&Arc::new(policy), args.listen, &args.agent, &args.fabric, &args.switch)?;
     ui.notice(&format!("http://{}/\n", server.address()))?;
     wait(&interrupt);
     Ok(Exit::Done)
 }
 
 /// Starts a dashboard of a policy's machines, at the given or the policy's addresses, and of fabric
-/// brokers.
+/// brokers and switches.
 pub(super) fn start(
     policy: &Arc<Policy>,
     listen: SocketAddr,
     agents: &[String],
     fabric: &[String],
+    switches: &[String],
 ) -> Result<Server, CommandError> {
     let machines = watched::machines(policy, agents)?;
-    let broker = |text: &String| Ok(Liveness::new(watched::source(text)?, None));
-    let fabric = fabric.iter().map(broker).collect::<Result<Vec<_>, CommandError>>()?;
+    let source = |text: &String| Ok(Liveness::new(watched::source(text)?, None));
+    let fabric = fabric.iter().map(source).collect::<Result<Vec<_>, CommandError>>()?;
+    let switches = switches.iter().map(source).collect::<Result<Vec<_>, CommandError>>()?;
     let failed = |error: std::io::Error| CommandError::failed(format!("listen on {listen}: {error}"));
     let listener = server::listen(listen).map_err(failed)?;
-    weir_dashboard::start(listener, Config { policy: Arc::clone(policy), machines, fabric }).map_err(failed)
+    weir_dashboard::start(listener, Config { policy: Arc::clone(policy), machines, fabric, switches }).map_err(failed)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person ends it; no run depends on it")]

@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let of_broker: Vec<String> = of_broker.into_iter().collect();
     // Both end with the broker.
     let _dashboard =
-        args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &of_broker)).transpose()?;
+        args.dashboard.map(|listen| dashboard::start(&config.policy, listen, &[], &of_broker, &[])).transpose()?;
     weir_fabric::run(config).map_err(|error| match &error {
         FabricError::Identity(refused) => identity_refused(refused),
         FabricError::MemberEnded => CommandError::failed(error.to_string())

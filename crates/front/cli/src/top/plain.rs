@@ -76,6 +76,7 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
 fn print_levels(view: &View, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&LEVELS);
     let mut any = false;
+    let obstacles = view.obstacles_to_bounds();
     for machine in machines(view) {
         for level in machine.agent.map_or(&[][..], |agent| &agent.levels) {
             any = true;
@@ -83,11 +84,16 @@ fn print_levels(view: &View, ui: &mut Ui) -> io::Result<()> {
             let seconds = |ns: u64| text::time(ns as f64 / 1e9);
             let of = |cell: fn(&LevelCounters) -> String| level.counters.as_ref().map_or("-".to_owned(), cell);
             let oversize = level.counters.is_some_and(|counters| counters.oversize > 0);
+            let bound = match (level.bound_ns.map(seconds), obstacles.is_empty()) {
+                (None, _) => plain("unbounded".to_owned()),
+                (Some(bound), true) => plain(bound),
+                (Some(bound), false) => (format!("{bound} (not in force)"), Style::Error),
+            };
             table.styled([
                 (clean(&machine.name), Style::Strong),
                 plain(level.level.to_string()),
                 plain(if level.rate > Bandwidth::ZERO { text::rate(level.rate) } else { "sends none".to_owned() }),
-                plain(level.bound_ns.map_or("unbounded".to_owned(), seconds)),
+                bound,
                 plain(of(|counters| text::time(counters.longest_wait_ns as f64 / 1e9))),
                 plain(of(|counters| text::size(counters.backlog_bytes))),
                 plain(of(|counters| text::size(counters.bytes))),
@@ -97,11 +103,14 @@ fn print_levels(view: &View, ui: &mut Ui) -> io::Result<()> {
             ]);
         }
     }
-    if !any {
-        return Ok(());
+    if any {
+        ui.print("\n")?;
+        ui.print_table(&table, 0)?;
     }
-    ui.print("\n")?;
-    ui.print_table(&table, 0)
+    for obstacle in obstacles {
+        ui.print(&format!("  bounds not in force: {}\n", clean(&obstacle)))?;
+    }
+    Ok(())
 }
 
 fn print_services(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use weir_observe::Liveness;
 use weir_observe::watcher::View;
-use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status};
+use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status, SwitchStatus};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
 
 /// The order of services.
@@ -106,12 +106,13 @@ pub(crate) fn services<'a>(view: &'a View, filter: &Filter, order: Order) -> Vec
     rows
 }
 
-/// One source: an agent, a fabric broker, or one without a status yet.
+/// One source: an agent, a fabric broker, a switch, or one without a status yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine<'a> {
     pub(crate) name: String,
     pub(crate) agent: Option<&'a AgentStatus>,
     pub(crate) fabric: Option<&'a FabricStatus>,
+    pub(crate) switch: Option<&'a SwitchStatus>,
     /// The time since its loss, and the reason.
     pub(crate) lost: Option<(Duration, &'a str)>,
 }
@@ -124,6 +125,9 @@ impl Machine<'_> {
     }
     /// The state as a text.
     pub(crate) fn state(&self) -> String {
+        if let Some(switch) = self.switch {
+            return format!("switch, {}/{} ports in force", switch.in_force(), switch.ports.len());
+        }
         match (self.agent, self.fabric) {
             (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),
             (Some(agent), _) if agent.not_enforced.is_some() => {
@@ -150,13 +154,14 @@ pub(crate) fn machines(view: &View) -> Vec<Machine<'_>> {
 }
 
 fn machine(liveness: &Liveness, now: Instant) -> Machine<'_> {
-    let (agent, fabric) = match liveness.status.as_deref() {
-        Some(Status::Agent(agent)) => (Some(agent), None),
-        Some(Status::Fabric(fabric)) => (None, Some(fabric)),
-        None => (None, None),
+    let (agent, fabric, switch) = match liveness.status.as_deref() {
+        Some(Status::Agent(agent)) => (Some(agent), None, None),
+        Some(Status::Fabric(fabric)) => (None, Some(fabric), None),
+        Some(Status::Switch(switch)) => (None, None, Some(switch)),
+        None => (None, None, None),
     };
     let lost = liveness.lost.as_ref().map(|lost| (now.saturating_since(lost.since), lost.why.as_str()));
-    Machine { name: liveness.name(), agent, fabric, lost }
+    Machine { name: liveness.name(), agent, fabric, switch, lost }
 }
 
 #[cfg(test)]

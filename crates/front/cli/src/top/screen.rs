@@ -13,6 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use weir_observe::watcher::View;
+use weir_status::LevelCounters;
 use weir_units::{Bandwidth, Direction};
 
 /// The most columns of a service's bar.
@@ -30,7 +31,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     let area = frame.area();
     let third = (area.height / 3).max(1);
     let shown = (machines.len() as u16).min(third);
-    let levels = level_lines(&machines, usize::from(area.height / 5), paint);
+    let levels = level_lines(&machines, &view.obstacles_to_bounds(), usize::from(area.height / 5), paint);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(shown + 1),
@@ -153,13 +154,15 @@ fn machine_lines(machines: &[Machine<'_>], area: Rect, paint: Paint) -> Vec<Line
     lines
 }
 
-/// At most so many lines about latency levels; none without levels, or without room for one.
-fn level_lines(machines: &[Machine<'_>], most: usize, paint: Paint) -> Vec<Line<'static>> {
+/// At most so many lines about latency levels, those with frames over size or drops first; none without levels, or
+/// without room for one.
+fn level_lines(machines: &[Machine<'_>], obstacles: &[String], most: usize, paint: Paint) -> Vec<Line<'static>> {
     let agents = machines.iter().filter_map(|machine| machine.agent);
-    let levels: Vec<_> = agents.flat_map(|agent| agent.levels.iter().map(move |level| (agent, level))).collect();
-    if levels.is_empty() || most < 2 {
+    let mut levels: Vec<_> = agents.flat_map(|agent| agent.levels.iter().map(move |level| (agent, level))).collect();
+    if (levels.is_empty() && obstacles.is_empty()) || most < 2 {
         return Vec::new();
     }
+    levels.sort_by_key(|(_, level)| level.counters.is_none_or(|of| of.oversize == 0 && of.dropped == 0));
     let name = widest(levels.iter().map(|(agent, _)| agent.machine.as_str()), 7, 16);
     let heading = format!(
         "{} {} {} {} {} {} {} {}",
@@ -173,26 +176,38 @@ fn level_lines(machines: &[Machine<'_>], most: usize, paint: Paint) -> Vec<Line<
         right("RE-MARKED", 9)
     );
     let mut lines = vec![Line::styled(heading, paint.faint())];
-    for (agent, level) in levels.iter().take(most - 1) {
+    if let Some(first) = obstacles.first() {
+        let more = if obstacles.len() > 1 { format!(" (and {} more)", obstacles.len() - 1) } else { String::new() };
+        let first = first.replace(char::is_control, "\u{fffd}");
+        let line = format!("bounds not in force: {first}{more}");
+        lines.insert(0, Line::styled(line, paint.in_colour(Color::Red)));
+    }
+    let room = most - lines.len();
+    let shown = if levels.len() > room { room.saturating_sub(1) } else { room };
+    for (agent, level) in levels.iter().take(shown) {
         let seconds = |ns: u64| text::time(ns as f64 / 1e9);
-        let counters = level.counters.unwrap_or_default();
-        let style = if counters.oversize > 0 { paint.in_colour(Color::Yellow) } else { Style::new() };
+        let of = |cell: fn(&LevelCounters) -> String| level.counters.as_ref().map_or("-".to_owned(), cell);
+        let oversize = level.counters.is_some_and(|counters| counters.oversize > 0);
+        let style = if oversize { paint.in_colour(Color::Yellow) } else { Style::new() };
         lines.push(Line::from(vec![
             Span::styled(fit(&agent.machine, name), paint.strong()),
             Span::raw(format!(
                 " {} {} {} {} ",
                 fit(&level.level.to_string(), 5),
                 right(&level.bound_ns.map_or("unbounded".to_owned(), seconds), 11),
-                right(&seconds(counters.longest_wait_ns), 12),
-                right(&text::size(counters.backlog_bytes), 10),
+                right(&of(|counters| text::time(counters.longest_wait_ns as f64 / 1e9)), 12),
+                right(&of(|counters| text::size(counters.backlog_bytes)), 10),
             )),
-            Span::styled(right(&counters.oversize.to_string(), 8), style),
+            Span::styled(right(&of(|counters| counters.oversize.to_string()), 8), style),
             Span::raw(format!(
                 " {} {}",
-                right(&counters.dropped.to_string(), 8),
-                right(&counters.remarked.to_string(), 9)
+                right(&of(|counters| counters.dropped.to_string()), 8),
+                right(&of(|counters| counters.remarked.to_string()), 9)
             )),
         ]));
+    }
+    if levels.len() > shown {
+        lines.push(Line::styled(format!("and {} more", levels.len() - shown), paint.faint()));
     }
     lines
 }

@@ -105,6 +105,8 @@ pub struct KernelReadings {
     pub reported: Vec<u64>,
     /// By latency level, the most urgent first: its counters.
     pub levels: Vec<LevelReading>,
+    /// The premises of latency bounds that did not hold at the last check of the interface.
+    pub level_obstacles: Vec<String>,
     /// Events on the interface.
     pub counts: Counts,
     /// The timer.
@@ -147,6 +149,7 @@ impl Host {
             drops_unattributed,
             reported,
             levels,
+            level_obstacles: self.thread.last().level_obstacles,
             counts,
             timer,
             late_readings,

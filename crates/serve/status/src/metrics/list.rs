@@ -476,6 +476,56 @@ pub const METRICS: &[Metric] = &[
         "Packets of no level that carried the level's DSCP value and were re-marked to 0",
         Of::Level(|of| of.counters.map(|counters| Value::Count(counters.remarked))),
     ),
+    gauge(
+        "weir_level_bounds_in_force",
+        None,
+        &[],
+        "Whether the bounds of latency levels hold for what the machine sends, as far as it can know",
+        Of::Agent(|status, give| {
+            if !status.levels.is_empty() {
+                let holds = status.level_obstacles.is_empty() && status.not_enforced.is_none();
+                alone(give, flag(holds && !status.interface_absent));
+            }
+        }),
+    ),
+    info(
+        "weir_switch",
+        &["name", "policy"],
+        "A switch's identity, in its labels",
+        Of::Switch(|status, give| give(vec![status.name.clone(), status.policy.clone()], Value::Count(1))),
+    ),
+    gauge(
+        "weir_switch_status_time",
+        SECONDS,
+        &[],
+        "When the switch's ports were last read, in seconds since 1970",
+        Of::Switch(|status, give| alone(give, seconds_of_ms(status.written_ms))),
+    ),
+    gauge(
+        "weir_switch_port_in_force",
+        None,
+        &["port", "interface"],
+        "Whether a port of the switch has the policy's configuration; bounds of latency do not hold through others",
+        Of::Switch(|status, give| {
+            for port in &status.ports {
+                give(vec![port.port.clone(), port.interface.clone()], flag(port.differs.is_empty()));
+            }
+        }),
+    ),
+    counter(
+        "weir_switch_changes_found",
+        None,
+        &[],
+        "Times that a port no longer had the policy's configuration",
+        Of::Switch(|status, give| alone(give, Value::Count(status.changes_found))),
+    ),
+    counter(
+        "weir_switch_repaired",
+        None,
+        &[],
+        "Ports whose configuration was restored",
+        Of::Switch(|status, give| alone(give, Value::Count(status.repaired))),
+    ),
     info(
         "weir_fabric",
         &["name", "leader", "policy"],

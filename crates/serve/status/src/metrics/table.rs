@@ -1,6 +1,7 @@
 //! A metric: its name, its help, and how its series follow from a status.
 
 use crate::model::{AgentStatus, DirectionStatus, FabricStatus, Latency, LevelStatus, Status};
+use crate::switch::SwitchStatus;
 use prometheus_client::metrics::MetricType;
 use weir_units::Direction;
 
@@ -55,6 +56,8 @@ pub(super) enum Of {
     Level(fn(&LevelStatus) -> Option<Value>),
     /// A fabric broker.
     Fabric(fn(&FabricStatus, &mut Give<'_>)),
+    /// A switch.
+    Switch(fn(&SwitchStatus, &mut Give<'_>)),
 }
 
 pub(super) type Give<'a> = dyn FnMut(Vec<String>, Value) + 'a;
@@ -120,6 +123,7 @@ impl Metric {
                 }
             }
             (Status::Fabric(status), Of::Fabric(of)) => of(status, give),
+            (Status::Switch(status), Of::Switch(of)) => of(status, give),
             _ => {}
         }
     }

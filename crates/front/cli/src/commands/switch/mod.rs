@@ -2,6 +2,7 @@
 
 mod print;
 mod select;
+mod watch;
 
 use crate::error::{CommandError, Exit};
 use crate::input;
@@ -19,9 +20,10 @@ Examples:
   weir switch show policy.yaml             # the ports of all switches, as the policy needs them
   weir switch diff policy.yaml --driver tc --switch r1 --bridge br0
   weir switch apply policy.yaml --driver tc --switch r1 --port swp1=m1 --port swp49=spine0
+  weir switch watch policy.yaml --switch r1 --bridge br0 --metrics 10.0.0.30:30566
   weir switch remove --driver tc --bridge br0
 
-Run diff, apply and remove on the switch, as root. docs/switches.md explains the configuration.")]
+Run all but show on the switch, as root. docs/switches.md explains the configuration.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -35,6 +37,8 @@ enum Action {
     Diff(Ports),
     /// Bring this switch's ports to what the policy needs; after an error they are as before
     Apply(Ports),
+    /// Report ports of this switch that lose what the policy needs, until Ctrl-C
+    Watch(watch::Watch),
     /// Remove Weir's configuration from ports
     Remove(Remove),
 }
@@ -147,6 +151,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         Action::Show(args) => show(args, ui),
         Action::Diff(args) => diff(args, ui),
         Action::Apply(args) => apply(args, ui),
+        Action::Watch(args) => watch::run(args, ui),
         Action::Remove(args) => remove(args, ui),
     }
 }

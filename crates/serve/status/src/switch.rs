@@ -1,0 +1,83 @@
+//! The status of a switch's ports, and the bounds that depend on them.
+
+use crate::model::{Status, VERSION};
+use serde::{Deserialize, Serialize};
+
+/// The status of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// [`VERSION`].
+    pub version: u32,
+    /// When this was made, in milliseconds since 1970.
+    pub written_ms: u64,
+    /// How often it is made anew, in milliseconds.
+    pub period_ms: u64,
+    /// How long the watching program has been running, in milliseconds.
+    pub uptime_ms: u64,
+    /// The switch's name in the policy's network.
+    pub name: String,
+    /// The policy's fingerprint, 16 hexadecimal digits.
+    pub policy: String,
+    /// Its ports with interfaces.
+    pub ports: Vec<SwitchPortStatus>,
+    /// Times that a port no longer had the policy's configuration.
+    pub changes_found: u64,
+    /// Ports whose configuration was restored.
+    pub repaired: u64,
+}
+
+/// A port of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchPortStatus {
+    /// Its neighbour in the policy's network.
+    pub port: String,
+    /// The interface.
+    pub interface: String,
+    /// The differences from the policy's configuration, or why it cannot be read; empty if it is in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
+}
+
+impl SwitchStatus {
+    /// The status of a switch before its ports were read.
+    pub fn outline(name: String, policy: String, period_ms: u64) -> Self {
+        Self {
+            version: VERSION,
+            written_ms: 0,
+            period_ms,
+            uptime_ms: 0,
+            name,
+            policy,
+            ports: Vec::new(),
+            changes_found: 0,
+            repaired: 0,
+        }
+    }
+
+    /// The ports with the policy's configuration.
+    pub fn in_force(&self) -> usize {
+        self.ports.iter().filter(|port| port.differs.is_empty()).count()
+    }
+
+    /// Why latency bounds do not hold on paths through this switch.
+    fn obstacles(&self) -> Vec<String> {
+        let differing = self.ports.iter().filter(|port| !port.differs.is_empty());
+        differing.map(|port| format!("switch {}, port {}: not as the policy needs it", self.name, port.port)).collect()
+    }
+}
+
+impl Status {
+    /// Why latency bounds are not in force on paths by this machine or switch, one line for each cause.
+    pub fn obstacles_to_bounds(&self) -> Vec<String> {
+        match self {
+            Self::Agent(status) if status.levels.is_empty() => Vec::new(),
+            Self::Agent(status) => {
+                let gone = status.interface_absent.then(|| format!("{} is gone", status.interface));
+                let causes = gone.iter().chain(&status.not_enforced).chain(&status.level_obstacles);
+                causes.map(|cause| format!("{}: {cause}", status.machine)).collect()
+            }
+            Self::Switch(status) => status.obstacles(),
+            Self::Fabric(_) => Vec::new(),
+        }
+    }
+}
