@@ -78,8 +78,15 @@ impl Pair {
     }
 
     pub(crate) fn running(&self, netns: &Netns, machine: &str) -> Child {
-        let child = self.agent(netns, machine).spawn().expect("starts");
-        wait_for("the agent's first status", 20, || self.status(machine).is_some());
+        let mut child = self.agent(netns, machine).spawn().expect("starts");
+        let mut ended = false;
+        wait_for("the agent's first status", 60, || {
+            ended = child.try_wait().expect("a child").is_some();
+            ended || self.status(machine).is_some()
+        });
+        if ended {
+            panic!("the agent ended: {:?}", end(child));
+        }
         child
     }
 
