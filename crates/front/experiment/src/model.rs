@@ -199,6 +199,13 @@ pub enum Measure {
         /// The part of the run.
         window: PerSetting<Window>,
     },
+    /// The mean slowdown of flows of a flow group, or a percentile.
+    Slowdown {
+        /// The run.
+        run: usize,
+        /// The flows.
+        of: SlowdownOf,
+    },
     /// The mean over a window of the rate R that a receive meter advertises to its senders.
     MeterRate {
         /// The run.
@@ -398,7 +405,7 @@ impl Measure {
             | Self::Mm1Queue { .. }
             | Self::SharingTime { .. }
             | Self::NetworkEpoch { rate: false, .. } => Dimension::Time,
-            Self::Fairness { .. } => Dimension::Number,
+            Self::Fairness { .. } | Self::Slowdown { .. } => Dimension::Number,
             Self::Queue { .. } | Self::Burst { .. } => Dimension::Packets,
             Self::ReportSize { .. } => Dimension::Size,
         }
@@ -409,6 +416,7 @@ impl Measure {
             Self::Bandwidth { run, .. }
             | Self::MeterRate { run, .. }
             | Self::CompletionTime { run, .. }
+            | Self::Slowdown { run, .. }
             | Self::Fairness { run, .. }
             | Self::Queue { run, .. }
             | Self::Settling { run, .. }
@@ -420,6 +428,21 @@ impl Measure {
     pub fn is_wall_clock(&self) -> bool {
         matches!(self, Self::SharingTime { .. })
     }
+}
+
+/// The flows whose slowdown is measured, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowdownOf {
+    /// The flow group.
+    pub group: String,
+    /// Which percentile; `None` for the mean.
+    pub percentile: Option<Percentile>,
+    /// Flows have more bytes than this.
+    pub above: Bytes,
+    /// And at most so many.
+    pub up_to: Bytes,
+    /// The time that is added to completion times and to ideal times; zero for none.
+    pub acknowledgement: Duration,
 }
 
 /// A quantity of a latency level in a run.

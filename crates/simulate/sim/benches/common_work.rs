@@ -236,7 +236,17 @@ fn transport() -> Parameters {
 
 fn source(workload: Spec) -> Source {
     let (transport, index) = (transport(), ServiceIndex(0));
-    Source { workload, transport, index, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
+    Source {
+        workload,
+        transport,
+        index,
+        priority: 0,
+        spread: SimTime::ZERO,
+        service: None,
+        connections: None,
+        by_size: Vec::new(),
+        quotas: None,
+    }
 }
 
 /// Runs until every flow is over, or to the limit.

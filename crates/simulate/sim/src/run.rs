@@ -33,7 +33,7 @@ use crate::levels::LevelReading;
 use crate::observer::{Observer, Silent};
 use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
-use crate::sources::{Source, Sources};
+use crate::sources::{SizeClass, Source, Sources};
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -42,7 +42,7 @@ use weir_datapath::ClassifierError;
 use weir_policy::Policy;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
 use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
-use weir_units::{Duration, SimTime};
+use weir_units::{Bytes, Duration, ServiceId, SimTime};
 use weir_workload::Spec;
 
 /// How far apart the long-lived transfers of a service start.
@@ -343,20 +343,28 @@ impl<'a, O: Observer> Run<'a, O> {
 
 /// The source of a flow group.
 fn source(traffic: &Traffic, indices: Option<&ServiceIndices>) -> Source {
-    let index =
-        traffic.service.zip(indices).and_then(|(service, indices)| indices.of(service)).unwrap_or(ServiceIndex(0));
+    let index_of = |service: Option<ServiceId>| {
+        service.zip(indices).and_then(|(service, indices)| indices.of(service)).unwrap_or(ServiceIndex(0))
+    };
     let spread = match (&traffic.spec, traffic.service) {
         (Spec::Transfers(_), Some(_)) => START_SPREAD,
         _ => SimTime::ZERO,
     };
+    let size_class = |&(largest, service): &(Bytes, ServiceId)| SizeClass {
+        largest: largest.get(),
+        index: index_of(Some(service)),
+        service: Some(service),
+    };
     Source {
         workload: traffic.spec.clone(),
         transport: traffic.transport.clone(),
-        index,
+        index: index_of(traffic.service),
         priority: traffic.priority,
         spread,
         service: traffic.service,
         connections: traffic.connections,
+        by_size: traffic.by_size.iter().map(size_class).collect(),
+        quotas: traffic.quotas.clone(),
     }
 }
 

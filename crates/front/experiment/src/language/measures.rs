@@ -39,6 +39,32 @@ static COMPLETION_TIME: Record = Record {
         WINDOW_KEY,
     ],
 };
+static SLOWDOWN: Record = Record {
+    id: "slowdown",
+    what: "a slowdown",
+    doc: "Completion times over those on an idle network, of a flow group's flows in a range of sizes: their mean, or \
+          a percentile. An unfinished flow counts with its age at the end of the run, and the value is then a lower \
+          bound.",
+    keys: &[
+        RUN_KEY,
+        Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: search"),
+        Key::optional(
+            "percentile",
+            Shape::Scalar(&PERCENTILE),
+            "The percentile; the mean where not written.",
+            "percentile: 99%",
+        ),
+        Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB"),
+        Key::optional("up-to", Shape::Scalar(&SIZE), "Only flows of at most so many bytes.", "up-to: 10kB"),
+        Key::optional(
+            "acknowledgement",
+            Shape::Scalar(&TIME),
+            "The time of an acknowledgement on an idle network, which is added to both times: for sources whose flows \
+             end when the sender has the last acknowledgement.",
+            "acknowledgement: 5880ns",
+        ),
+    ],
+};
 static FAIRNESS: Record = Record {
     id: "fairness",
     what: "a fairness index",
@@ -284,6 +310,7 @@ static MEASURES: &[&Record] = &[
     &BANDWIDTH,
     &METER_RATE,
     &COMPLETION_TIME,
+    &SLOWDOWN,
     &FAIRNESS,
     &QUEUE,
     &SETTLING,
