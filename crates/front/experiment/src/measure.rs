@@ -86,7 +86,9 @@ impl RunData<'_> {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
                 percentile_of(&queues, 0, *percentile).map(Reading::exact)
             }
-            Measure::Level { level, of, .. } => self.level(*level, *of).map(Reading::exact),
+            Measure::Level { level, of, link, .. } => {
+                self.level(*level, *of, link.as_deref().unwrap_or_default()).map(Reading::exact)
+            }
             _ => None,
         }
     }
@@ -121,7 +123,7 @@ impl RunData<'_> {
     }
 
     /// A quantity of a latency level, from the run's counters.
-    fn level(&self, level: u32, of: LevelQuantity) -> Option<f64> {
+    fn level(&self, level: u32, of: LevelQuantity, link: &str) -> Option<f64> {
         let counter = |name: &str| {
             let value = self.results?.counters.get(&format!("level_{level}_{name}"))?;
             Some(*value as f64)
@@ -135,6 +137,10 @@ impl RunData<'_> {
             LevelQuantity::Overfull => counter("overfull"),
             LevelQuantity::Median => seconds("median_ns"),
             LevelQuantity::P99 => seconds("p99_ns"),
+            LevelQuantity::Queue => {
+                let at = |name: &str| counter(&format!("{name}_bytes_at_{link}"));
+                Some(at("backlog")? / at("backlog_bound")?)
+            }
         }
     }
 

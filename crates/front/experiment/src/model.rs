@@ -259,6 +259,8 @@ pub enum Measure {
         level: u32,
         /// The measured quantity.
         of: LevelQuantity,
+        /// For [`LevelQuantity::Queue`]: the link that names a class of ports.
+        link: Option<String>,
     },
     /// The time for a frame of a latency level at a host, or its rate.
     NetworkEpoch {
@@ -462,17 +464,19 @@ pub enum LevelQuantity {
     Median,
     /// Their 99th percentile.
     P99,
+    /// The largest queue at the ports of a class, as a part of its bound.
+    Queue,
 }
 
 impl LevelQuantity {
     /// In the order of the keywords.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull, Self::Median, Self::P99];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull, Self::Median, Self::P99, Self::Queue];
 
     fn dimension(self) -> Dimension {
         match self {
             Self::Worst | Self::Bound | Self::Median | Self::P99 => Dimension::Time,
-            Self::Tightness => Dimension::Number,
+            Self::Tightness | Self::Queue => Dimension::Number,
             Self::Late | Self::Overfull => Dimension::Packets,
         }
     }

@@ -57,7 +57,7 @@ pub use checkers::Checkers;
 pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
 pub use ids::{FlowId, HostId, MeterId, PacketId, PortId, ServiceIndex, SlotId, SwitchId};
-pub use levels::{LevelBounds, LevelParts, LevelReading};
+pub use levels::{LevelBounds, LevelParts, LevelQueueReading, LevelReading};
 pub use observer::{Observer, Silent};
 pub use quotas::FlowQuota;
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};

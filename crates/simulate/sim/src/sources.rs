@@ -25,6 +25,7 @@ use crate::routes::mix;
 use crate::world::World;
 use std::collections::BTreeSet;
 use weir_network::graph::Packets;
+use weir_policy::Protocol;
 use weir_results::{FlowRecord, GroupSample};
 use weir_scenario::FlowQuotas;
 use weir_transport::Parameters;
@@ -71,6 +72,14 @@ pub struct SizeClass {
 }
 
 impl Source {
+    /// The protocol of its flows' headers.
+    fn protocol(&self) -> Protocol {
+        match self.transport {
+            Parameters::Udp(_) => Protocol::UDP,
+            _ => Protocol::TCP,
+        }
+    }
+
     /// The service of a flow of this size.
     fn service_of(&self, bytes: u64) -> (ServiceIndex, Option<ServiceId>) {
         let small = self.by_size.iter().find(|class| bytes <= class.largest);
@@ -223,7 +232,9 @@ impl Sources {
         let drawn = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
         let (index, service) = group.source.service_of(start.bytes);
         let hash = match (&self.headers, service) {
-            (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
+            (Some(headers), Some(service)) => {
+                headers.hash(service, (start.from, start.to), group.source.protocol(), drawn)?
+            }
             _ => drawn,
         };
         // Another number from the same draw: the path is independent of the start.

@@ -247,13 +247,14 @@ static FABRIC_REPORTS: Record = Record {
     ],
 };
 
-pub(crate) const LEVEL_KEYWORDS: &[&str] = &["worst", "bound", "tightness", "late", "overfull", "median", "p99"];
+pub(crate) const LEVEL_KEYWORDS: &[&str] =
+    &["worst", "bound", "tightness", "late", "overfull", "median", "p99", "queue"];
 static LEVEL: Record = Record {
     id: "level",
     what: "a measurement of a latency level",
     doc: "The frames of a latency level in a run: the longest time from a host's regulator to the receiver, its bound, \
-          the first as a part of the second, the number of frames that were late or found a queue above its bound, or \
-          a percentile of the times.",
+          the first as a part of the second, the number of frames that were late or found a queue above its bound, a \
+          percentile of the times, or the largest queue at the ports of a class as a part of its bound.",
     keys: &[
         RUN_KEY,
         Key::required(
@@ -265,8 +266,14 @@ static LEVEL: Record = Record {
         Key::required(
             "of",
             Shape::Scalar(&Scalar::Words { what: "a measurement of a level", words: LEVEL_KEYWORDS }),
-            "`worst`, `bound`, `tightness`, `late`, `overfull`, `median` or `p99`.",
+            "`worst`, `bound`, `tightness`, `late`, `overfull`, `median`, `p99` or `queue`.",
             "of: worst",
+        ),
+        Key::optional(
+            "link",
+            Shape::Scalar(&TEXT),
+            "Of `queue`: the first link of the class of switches' ports.",
+            "link: \"leaf0->spine0\"",
         ),
     ],
 };

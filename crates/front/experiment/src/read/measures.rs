@@ -82,7 +82,20 @@ impl Reader<'_> {
             self.error(node.span, cause, "name a level of `levels.factors`");
             return None;
         }
-        Some(Measure::Level { run, level, of: LevelQuantity::ALL[word(node, "of", LEVEL_KEYWORDS)?] })
+        let of = LevelQuantity::ALL[word(node, "of", LEVEL_KEYWORDS)?];
+        let link = match (node.get("link"), of) {
+            (Some(link), LevelQuantity::Queue) => Some(self.any_link(link, run)?),
+            (None, LevelQuantity::Queue) => {
+                self.error(node.span, "the link of the queue is missing", "for example `link: \"leaf0->h0\"`");
+                return None;
+            }
+            (Some(link), _) => {
+                self.error(link.span, "only a `queue` has a link", "remove it, or write `of: queue`");
+                return None;
+            }
+            (None, _) => None,
+        };
+        Some(Measure::Level { run, level, of, link })
     }
 
     fn slowdown(&mut self, run: usize, node: &Node) -> Option<Measure> {
@@ -363,6 +376,15 @@ impl Reader<'_> {
             scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect()
         };
         self.in_both(node, run, "watched link", names)
+    }
+
+    /// Any link of a run's network.
+    fn any_link(&mut self, node: &Node, run: usize) -> Option<String> {
+        let names = |run: &Run, setting: Setting| -> Vec<String> {
+            let graph = run.scenario.get(setting).graph();
+            graph.links().map(|link| graph.link_name(link)).collect()
+        };
+        self.in_both(node, run, "link", names)
     }
 
     /// A name that a run has in both settings.
