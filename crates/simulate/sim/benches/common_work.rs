@@ -155,14 +155,14 @@ fn levelled(queues: Queues) -> Result<Done> {
         "weir: 1\nnetwork: {{ topology: leaf-spine, racks: 9, hosts: 16, spines: 4, host-link: {{ rate: 10Gb/s, delay: \
          1us }}, fabric-link: {{ rate: 40Gb/s, delay: 1us }}, queue: {{ discipline: {discipline}, buffer: 8MB, mark: \
          97500B }}, packets: {{ payload: 1460B, headers: 40B }}, switches: {{ scheduler: strict }} }}\nlevels: {{ \
-         factors: [28], framing: 0B }}\nservices:\n  short: {{ match: [ {{ port: 1 }} ], level: 1 }}\n  long: {{ match: \
-         [ {{ port: 2 }} ] }}\n"
+         factors: [28], framing: 0B }}\nservices:\n  short: {{ match: [ {{ port: 1 }} ], level: 1 }}\n  long: {{ \
+         match: [ {{ port: 2 }} ] }}\n"
     );
     let enforcement = if matches!(queues, Queues::Levels) { "levels" } else { "none" };
     let scenario = format!(
-        "scenario: 1\nname: levels\npolicy: p.yaml\nduration: 100ms\nenforcement: {enforcement}\nhosts: {{ queue: fair, \
-         flow-limit: 3kB }}\ntransport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [ {{ kind: random, \
-         service: long, from: all, to: all, sizes: websearch, load: 60%, flows: 500, by-size: [ {{ up-to: 10kB, \
+        "scenario: 1\nname: levels\npolicy: p.yaml\nduration: 100ms\nenforcement: {enforcement}\nhosts: {{ queue: \
+         fair, flow-limit: 3kB }}\ntransport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [ {{ kind: \
+         random, service: long, from: all, to: all, sizes: websearch, load: 60%, flows: 500, by-size: [ {{ up-to: 10kB, \
          service: short }} ] }} ]\nmeasure: {{ rack: leaf0, direction: tx, every: 10ms }}\n"
     );
     let source = Text::from_text("levels", scenario);
