@@ -161,9 +161,9 @@ fn levelled(queues: Queues) -> Result<Done> {
     let enforcement = if matches!(queues, Queues::Levels) { "levels" } else { "none" };
     let scenario = format!(
         "scenario: 1\nname: levels\npolicy: p.yaml\nduration: 100ms\nenforcement: {enforcement}\nhosts: {{ queue: \
-         fair, flow-limit: 3kB }}\ntransport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [ {{ kind: \
-         random, service: long, from: all, to: all, sizes: websearch, load: 60%, flows: 500, by-size: [ {{ up-to: 10kB, \
-         service: short }} ] }} ]\nmeasure: {{ rack: leaf0, direction: tx, every: 10ms }}\n"
+         fair, flow-limit: 3kB }}\ntransport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [ {{ \
+         kind: random, service: long, from: all, to: all, sizes: websearch, load: 60%, flows: 500, by-size: [ {{ \
+         up-to: 10kB, service: short }} ] }} ]\nmeasure: {{ rack: leaf0, direction: tx, every: 10ms }}\n"
     );
     let source = Text::from_text("levels", scenario);
     let (scenario, _) = Scenario::from_source(&source, "".as_ref(), |_| Policy::parse("p.yaml", &policy))?;
