@@ -144,6 +144,19 @@ fn measure(experiment: &Experiment, measure: &Measure) {
             flow_group(*run, name);
             within(experiment, *run, window);
         }
+        Measure::Slowdown { run, of } => {
+            flow_group(*run, &of.group);
+            assert!(of.above < of.up_to, "no flow is of the range");
+        }
+        Measure::Level { run, level, .. } => {
+            for scenario in scenarios(experiment, *run) {
+                let levels = scenario.governed().and_then(|governed| governed.policy.levels());
+                assert!(
+                    levels.is_some_and(|levels| levels.all().len() >= *level as usize),
+                    "there is no level {level}"
+                );
+            }
+        }
         Measure::MeterRate { run, service, machine, window } => {
             counted(experiment, *run, &Counted::Received(*service, Some(*machine)));
             within(experiment, *run, window);
@@ -199,6 +212,9 @@ fn figures(experiment: &Experiment) {
                     link(experiment, *run, name);
                     within(experiment, *run, window);
                 }
+            }
+            FigureKind::Groups { categories, series, .. } => {
+                assert!(series.iter().all(|(_, values)| values.len() == categories.len()), "a bar is missing");
             }
             FigureKind::Values { values } => {
                 let units = values.iter().map(|value| experiment.values[*value].unit);

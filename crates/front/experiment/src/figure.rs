@@ -52,6 +52,15 @@ pub enum FigureKind {
         /// Over the samples of it.
         window: PerSetting<Window>,
     },
+    /// Bars of measured values, a colour for each series.
+    Groups {
+        /// The quantity that categories are values of, such as the load.
+        axis: String,
+        /// The groups of bars.
+        categories: Vec<String>,
+        /// A name, and its value in each category; all values have one unit.
+        series: Vec<(String, Vec<usize>)>,
+    },
     /// Bars: published beside measured.
     Values {
         /// The values, all of one unit.

@@ -311,7 +311,23 @@ static BARS: Record = Record {
     doc: "Published beside measured, for values of one unit.",
     keys: &[Key::required("values", Shape::List(&NAMES), "Their metrics.", "values: [A alone, B alone]")],
 };
-static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &BARS];
+static SERIES: Map = Map { what: "series by name", name: &TEXT, value: Shape::List(&NAMES), min: 1 };
+static GROUPED_BARS: Record = Record {
+    id: "grouped-bars",
+    what: "groups of bars",
+    doc: "Measured values of one unit: a group of bars for each category, and in it a bar for each series.",
+    keys: &[
+        Key::required("axis", Shape::Scalar(&TEXT), "The quantity whose values are the categories.", "axis: load"),
+        Key::required("categories", Shape::List(&NAMES), "The names of the groups.", "categories: [20 %, 80 %]"),
+        Key::required(
+            "series",
+            Shape::Map(&SERIES),
+            "By the name of a series its metrics, one for each category.",
+            "series: { TCP: [TCP at 20 %, TCP at 80 %] }",
+        ),
+    ],
+};
+static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &GROUPED_BARS, &BARS];
 /// A drawing.
 pub static FIGURE: Choice = Choice {
     id: "figure",

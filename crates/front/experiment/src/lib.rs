@@ -60,7 +60,8 @@ pub mod unit;
 pub use figure::{Figure, FigureKind};
 pub use measure::{Reading, RunData};
 pub use model::{
-    Counted, Expected, Experiment, Measure, PerSetting, Published, Run, Setting, Share, Value, Which, Window,
+    Counted, Expected, Experiment, Measure, PerSetting, Published, Run, Setting, Share, SlowdownOf, Value, Which,
+    Window,
 };
 pub use outcome::{Outcome, Verdict, outcomes};
 pub use unit::{Dimension, Unit};

@@ -7,7 +7,7 @@
 //! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten
 //! samples that end at 11 to 20 s.
 
-use crate::model::{Counted, LevelQuantity, Measure, Run, Setting, Window};
+use crate::model::{Counted, LevelQuantity, Measure, Run, Setting, SlowdownOf, Window};
 use weir_results::record::rate;
 use weir_results::summary::percentile_of;
 use weir_results::{MeterSample, Results, jain};
@@ -81,17 +81,49 @@ impl RunData<'_> {
                 let index = percentile.index(times.len())?;
                 Some(Reading { value, is_lower_bound: index >= known })
             }
+            Measure::Slowdown { of, .. } => self.slowdown(of),
             Measure::Queue { link, percentile, packet, window, .. } => {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
                 percentile_of(&queues, 0, *percentile).map(Reading::exact)
             }
-            Measure::Level { level, of, .. } => self.level(*level, *of).map(Reading::exact),
+            Measure::Level { level, of, link, .. } => {
+                self.level(*level, *of, link.as_deref().unwrap_or_default()).map(Reading::exact)
+            }
             _ => None,
         }
     }
 
+    /// The mean slowdown of flows, or a percentile.
+    fn slowdown(&self, of: &SlowdownOf) -> Option<Reading> {
+        let results = self.results?;
+        let group = results.groups.iter().position(|known| known.name == of.group)?;
+        let more = SimTime::from(of.acknowledgement);
+        let (mut known, mut ages) = (Vec::new(), Vec::new());
+        for flow in results.flows.iter().filter(|flow| flow.group as usize == group) {
+            if flow.bytes <= of.above.get() || flow.bytes > of.up_to.get() || flow.ideal == SimTime::ZERO {
+                continue;
+            }
+            let over = |took: SimTime| (took + more).picos() as f64 / (flow.ideal + more).picos() as f64;
+            match flow.completion_time() {
+                Some(took) => known.push(over(took)),
+                None => ages.push(over(results.simulated.saturating_sub(flow.start))),
+            }
+        }
+        let all = known.len() + ages.len();
+        let Some(percentile) = of.percentile else {
+            let sum: f64 = known.iter().chain(&ages).sum();
+            return (all > 0).then(|| Reading { value: sum / all as f64, is_lower_bound: !ages.is_empty() });
+        };
+        // Unfinished flows are the slowest: a position among them is a lower bound.
+        known.sort_unstable_by(f64::total_cmp);
+        ages.sort_unstable_by(f64::total_cmp);
+        let is_lower_bound = percentile.index(all)? >= known.len();
+        known.extend(ages);
+        percentile_of(&known, 0, percentile).map(|value| Reading { value, is_lower_bound })
+    }
+
     /// A quantity of a latency level, from the run's counters.
-    fn level(&self, level: u32, of: LevelQuantity) -> Option<f64> {
+    fn level(&self, level: u32, of: LevelQuantity, link: &str) -> Option<f64> {
         let counter = |name: &str| {
             let value = self.results?.counters.get(&format!("level_{level}_{name}"))?;
             Some(*value as f64)
@@ -105,6 +137,10 @@ impl RunData<'_> {
             LevelQuantity::Overfull => counter("overfull"),
             LevelQuantity::Median => seconds("median_ns"),
             LevelQuantity::P99 => seconds("p99_ns"),
+            LevelQuantity::Queue => {
+                let at = |name: &str| counter(&format!("{name}_bytes_at_{link}"));
+                Some(at("backlog")? / at("backlog_bound")?)
+            }
         }
     }
 

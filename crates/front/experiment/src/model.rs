@@ -199,6 +199,13 @@ pub enum Measure {
         /// The part of the run.
         window: PerSetting<Window>,
     },
+    /// The mean slowdown of flows of a flow group, or a percentile.
+    Slowdown {
+        /// The run.
+        run: usize,
+        /// The flows.
+        of: SlowdownOf,
+    },
     /// The mean over a window of the rate R that a receive meter advertises to its senders.
     MeterRate {
         /// The run.
@@ -252,6 +259,8 @@ pub enum Measure {
         level: u32,
         /// The measured quantity.
         of: LevelQuantity,
+        /// For [`LevelQuantity::Queue`]: the link that names a class of ports.
+        link: Option<String>,
     },
     /// The time for a frame of a latency level at a host, or its rate.
     NetworkEpoch {
@@ -398,7 +407,7 @@ impl Measure {
             | Self::Mm1Queue { .. }
             | Self::SharingTime { .. }
             | Self::NetworkEpoch { rate: false, .. } => Dimension::Time,
-            Self::Fairness { .. } => Dimension::Number,
+            Self::Fairness { .. } | Self::Slowdown { .. } => Dimension::Number,
             Self::Queue { .. } | Self::Burst { .. } => Dimension::Packets,
             Self::ReportSize { .. } => Dimension::Size,
         }
@@ -409,6 +418,7 @@ impl Measure {
             Self::Bandwidth { run, .. }
             | Self::MeterRate { run, .. }
             | Self::CompletionTime { run, .. }
+            | Self::Slowdown { run, .. }
             | Self::Fairness { run, .. }
             | Self::Queue { run, .. }
             | Self::Settling { run, .. }
@@ -420,6 +430,21 @@ impl Measure {
     pub fn is_wall_clock(&self) -> bool {
         matches!(self, Self::SharingTime { .. })
     }
+}
+
+/// The flows whose slowdown is measured, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowdownOf {
+    /// The flow group.
+    pub group: String,
+    /// Which percentile; `None` for the mean.
+    pub percentile: Option<Percentile>,
+    /// Flows have more bytes than this.
+    pub above: Bytes,
+    /// And at most so many.
+    pub up_to: Bytes,
+    /// The time that is added to completion times and to ideal times; zero for none.
+    pub acknowledgement: Duration,
 }
 
 /// A quantity of a latency level in a run.
@@ -439,17 +464,19 @@ pub enum LevelQuantity {
     Median,
     /// Their 99th percentile.
     P99,
+    /// The largest queue at the ports of a class, as a part of its bound.
+    Queue,
 }
 
 impl LevelQuantity {
     /// In the order of the keywords.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull, Self::Median, Self::P99];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Worst, Self::Bound, Self::Tightness, Self::Late, Self::Overfull, Self::Median, Self::P99, Self::Queue];
 
     fn dimension(self) -> Dimension {
         match self {
             Self::Worst | Self::Bound | Self::Median | Self::P99 => Dimension::Time,
-            Self::Tightness => Dimension::Number,
+            Self::Tightness | Self::Queue => Dimension::Number,
             Self::Late | Self::Overfull => Dimension::Packets,
         }
     }

@@ -34,7 +34,8 @@ fn results() -> Results {
     let second = SimTime::from_secs;
     let group = |name: &str| Group { name: name.into(), transport: "newreno".into(), flows_per_coflow: None };
     let flow = |id: u64, start: u64, took: Option<u64>| FlowRecord {
-        bytes: 10_000,
+        bytes: 10_000 + id,
+        ideal: SimTime::from_millis(10),
         start: second(start),
         finished: took.map(|millis| second(start) + SimTime::from_millis(millis)),
         ..FlowRecord::new(id, MachineId(1), MachineId(0))
@@ -122,6 +123,35 @@ fn a_flow_that_does_not_finish_is_slower_than_all_others() {
     assert_eq!(measured[0], Some(Reading::exact(0.02)));
     assert_eq!(measured[1], Some(Reading { value: 6.0, is_lower_bound: true }));
     assert_eq!(measured[2], Some(Reading::exact(0.03)));
+}
+
+#[test]
+fn slowdowns_of_a_range_of_sizes() {
+    let slowdown = |name: &str, keys: &str| {
+        format!(
+            "  - {{ metric: {name}, unit: 1, where: x, measure: {{ kind: slowdown, run: r, group: many{keys} }} }}\n"
+        )
+    };
+    let experiment = paper(
+        &[
+            slowdown("mean", ", up-to: 10002B"),
+            slowdown("half", ", percentile: 50%"),
+            slowdown("end", ", percentile: 99%, above: 10000B"),
+            slowdown("all", ", above: 10001B"),
+            slowdown("sent", ", up-to: 10000B, acknowledgement: 10ms"),
+            slowdown("none", ", above: 20kB"),
+        ]
+        .concat(),
+    );
+    let measured = readings(&experiment, END);
+    // 30, 10 and 20 ms over 10 ms; a flow of age 6 s is the slowest of all.
+    assert_eq!(measured[0], Some(Reading::exact(2.0)));
+    assert_eq!(measured[1], Some(Reading::exact(2.0)));
+    assert_eq!(measured[2], Some(Reading { value: 600.0, is_lower_bound: true }));
+    assert_eq!(measured[3], Some(Reading { value: 301.0, is_lower_bound: true }));
+    // 30 + 10 over 10 + 10 ms.
+    assert_eq!(measured[4], Some(Reading::exact(2.0)));
+    assert_eq!(measured[5], None);
 }
 
 #[test]

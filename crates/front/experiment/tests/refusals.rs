@@ -141,5 +141,9 @@ refusals! {
     demands_that_are_not_there: "demands: test.demands.csv" => "demands: other.csv";
     figure_of_nothing: ", services: [a] }" => " }";
     figure_of_two_units: "values: [second, third]" => "values: [first, third]";
+    range_of_no_flow: "completion-time, run: one, group: long, percentile: 99%, window: end" => "slowdown, run: one, \
+        group: long, above: 10kB, up-to: 10kB";
+    series_without_a_value: "values, id: bars, title: Bars, values: [second, third]" => "grouped-bars, id: bars, \
+        title: Bars, axis: load, categories: [20 %, 80 %], series: { a: [second, third], b: [third] }";
     figure_twice: "id: bars" => "id: line";
 }

@@ -13,7 +13,7 @@ use weir_results::policy::{MeasuringPoint, Phase, ServiceSample, TransferRecord}
 use weir_results::{Backend, FlowRecord, LabRecords, PolicyResults, Results};
 use weir_scenario::{Governed, LabScenario, RunResult, Sample, Scenario};
 use weir_sim::RunOutcome;
-use weir_units::{Duration, ServiceId, SimTime};
+use weir_units::{Bytes, Duration, ServiceId, SimTime};
 
 /// The results of a simulated run; `set` has the changed values of the scenario.
 pub fn simulated(scenario: &Scenario, outcome: RunOutcome, set: &[(String, String)]) -> Results {
@@ -85,7 +85,10 @@ fn transfers(
     services: &[String],
     flows: &[FlowRecord],
 ) -> Vec<TransferRecord> {
-    let service = |flow: &FlowRecord| scenario.flow_groups().get(flow.group as usize).and_then(|group| group.service);
+    let service = |flow: &FlowRecord| {
+        let group = scenario.flow_groups().get(flow.group as usize)?;
+        group.service_of(Bytes::new(flow.bytes))
+    };
     let record = |name: &String| {
         let id = governed.policy.services().named(name);
         let flows = flows.iter().filter(|flow| id.is_some() && service(flow) == id);

@@ -53,8 +53,8 @@ pub use governed::{
     ShaperSettings, Stale,
 };
 pub use model::{
-    Application, Change, HostOrder, HostQueues, LabScenario, Measure, Measurement, NetworkEvent, Pattern, Program,
-    Scenario, ServiceTransfers, Traffic, ValueServer, Values,
+    Application, Change, FlowQuotas, HostOrder, HostQueues, LabScenario, Measure, Measurement, NetworkEvent, Pattern,
+    Program, Scenario, ServiceTransfers, Traffic, ValueServer, Values,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

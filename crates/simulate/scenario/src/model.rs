@@ -120,7 +120,7 @@ impl Scenario {
     }
     /// The leaf services that send, in id order.
     pub fn sending(&self) -> Vec<ServiceId> {
-        let sending = self.flow_groups.iter().filter_map(|group| group.service);
+        let sending = self.flow_groups.iter().flat_map(Traffic::services);
         let mut all: Vec<_> = sending.chain(self.applications().iter().map(|own| own.service)).collect();
         all.sort_unstable();
         all.dedup();
@@ -217,13 +217,46 @@ pub struct Traffic {
     /// each other; `None` for a connection of its own for each flow. Only for transports that are
     /// streams, and flows that have a size.
     pub connections: Option<u32>,
+    /// The services of small flows, by the largest size, ascending: the first that holds a flow's size has it.
+    pub by_size: Vec<(Bytes, ServiceId)>,
+    /// The quotas of flows; not with `connections`.
+    pub quotas: Option<FlowQuotas>,
 }
 
 impl Traffic {
+    /// The leaf service of a flow of this size; `None` without a policy.
+    pub fn service_of(&self, size: Bytes) -> Option<ServiceId> {
+        let small = self.by_size.iter().find(|(largest, _)| size <= *largest);
+        small.map(|(_, service)| *service).or(self.service)
+    }
+
+    /// Every leaf service that its flows belong to.
+    pub fn services(&self) -> impl Iterator<Item = ServiceId> {
+        self.service.into_iter().chain(self.by_size.iter().map(|(_, service)| *service))
+    }
+
     /// The shortest retransmission timeout of its flows; `None` for a transport that repairs
     /// nothing.
     pub fn shortest_timeout(&self) -> Option<Duration> {
         self.transport.shortest_timeout().map(|time| time.duration())
+    }
+}
+
+/// The limiter of QJump's published simulation (`qjump.tcl` and `adc/qjump.cc` of github.com/camsas/qjump-ns2): a flow
+/// may send so many bytes of frames in each epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowQuotas {
+    /// The time after which a flow has its whole quota again, counted from its start; more than zero.
+    pub epoch: Duration,
+    /// Bytes of frames in an epoch, ascending; at least one, at most [`PRIORITIES`].
+    pub sizes: Vec<Bytes>,
+}
+
+impl FlowQuotas {
+    /// The index of the smallest quota that holds `frames`, the bytes of all frames of a flow; of the largest quota if
+    /// none does.
+    pub fn class_of(&self, frames: Bytes) -> usize {
+        self.sizes.iter().position(|quota| frames <= *quota).unwrap_or(self.sizes.len() - 1)
     }
 }
 

@@ -140,6 +140,21 @@ fn reads_every_key() {
     assert!(scenario.governed().is_none() && scenario.simulator_only().is_some());
 }
 
+#[test]
+fn flows_have_quotas_by_their_size() {
+    let quotas = "load: 60%, quotas: { epoch: 1050us, sizes: [9kB, 19500B] }";
+    let scenario = read(&GOOD.replace("load: 60%", quotas)).unwrap_or_else(|errors| panic!("{errors}"));
+    let quotas = scenario.flow_groups()[1].quotas.as_ref().expect("quotas");
+    assert_eq!((quotas.epoch, &quotas.sizes[..]), (Duration::from_micros(1050), &[9_000, 19_500].map(Bytes::new)[..]));
+    let classes = [1, 9_000, 9_001, 19_500, 19_501].map(|frames| quotas.class_of(Bytes::new(frames)));
+    assert_eq!(classes, [0, 0, 1, 1, 1]);
+}
+
+/// [`GOOD`] with other keys of random traffic.
+fn random_with(keys: &str) -> String {
+    changed("load: 60%", &format!("load: 60%, {keys}"))
+}
+
 /// A rate is what the same load of the same links would be, and may be more than they carry.
 #[test]
 fn a_rate_is_a_load() {
@@ -329,6 +344,10 @@ macro_rules! refusals {
 }
 
 refusals! {
+    quotas_that_do_not_ascend: random_with("quotas: { epoch: 1ms, sizes: [9kB, 9kB] }");
+    more_quotas_than_classes: random_with("quotas: { epoch: 1ms, sizes: [1B, 2B, 3B, 4B, 5B, 6B, 7B, 8B, 9B] }");
+    quotas_of_messages: random_with("quotas: { epoch: 1ms, sizes: [9kB] }, connections: 2");
+    services_by_size_without_a_policy: random_with("by-size: [ { up-to: 10kB, service: a } ]");
     topology: changed("leaf-spine", "leafspine");
     no_topology: changed("  topology: leaf-spine\n", "");
     key_of_another_topology: changed("spines: 2", "spines: 2\n  k: 4");

@@ -12,9 +12,11 @@
 //! | `scale` | fat-trees from 16 to 9,826 hosts at the same load per host |
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
 //! | `shaped` | Parley's testbed: 1 MB flows into one rack, with and without shapers |
+//! | `levels` | web-search flows under a policy, with its latency level for short flows and without |
 //! | `policy` | reading and starting a scenario under a policy on a fat-tree of 27,648 hosts |
 //! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
-//! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped` | one run without a table, for profilers |
+//! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped`, | one run without a table, |
+//! | `once-fifo`, `once-strict`, `once-levels` | for profilers |
 //!
 //! `leafspine` reads `data/flows/leafspine144-websearch-load60-20k.csv`: 9 racks of 16 hosts at
 //! 10 Gb/s, 4 spines at 40 Gb/s, links of 1 µs, marking at 65 and 260 packets. `shaped` has 9 racks
@@ -90,27 +92,86 @@ fn main() -> Result<()> {
             }
         }
     }
+    if all || case == "levels" {
+        for queues in [Queues::Fifo, Queues::Strict, Queues::Levels] {
+            table(&format!("leaf-spine under a policy, {}", queues.name()), runs, || levelled(queues))?;
+        }
+    }
     if all || case == "policy" {
         under_a_policy(48)?;
     }
     if all || case == "instructions" {
         instructions("once-leafspine")?;
         instructions("once-dumbbell")?;
+        instructions("once-fifo")?;
+        instructions("once-strict")?;
+        instructions("once-levels")?;
     }
     match case.as_str() {
         "once-leafspine" => print_once(&leaf_spine(Silent, 500)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(34)?),
         "once-shaped" => print_once(&testbed(90, true)?),
-        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "policy" | "instructions" => {}
+        "once-fifo" => print_once(&levelled(Queues::Fifo)?),
+        "once-strict" => print_once(&levelled(Queues::Strict)?),
+        "once-levels" => print_once(&levelled(Queues::Levels)?),
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "levels" | "policy" | "instructions" => {}
         other => {
             return Err(format!(
-                "no case `{other}`: leafspine, dumbbell, scale, checked, shaped, policy, instructions"
+                "no case `{other}`: leafspine, dumbbell, scale, checked, shaped, levels, policy, instructions"
             )
             .into());
         }
     }
     Ok(())
+}
+
+/// The switches' queues of [`levelled`].
+#[derive(Debug, Clone, Copy)]
+enum Queues {
+    /// First in, first out; no levels.
+    Fifo,
+    /// Strict priorities; no levels.
+    Strict,
+    /// Strict priorities, and regulators of the level at the hosts.
+    Levels,
+}
+
+impl Queues {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "first in, first out",
+            Self::Strict => "strict priorities",
+            Self::Levels => "a latency level",
+        }
+    }
+}
+
+/// Web-search flows at 60 % of 144 hosts under a policy: those of up to 10 kB belong to a service on a level.
+fn levelled(queues: Queues) -> Result<Done> {
+    let began = user_seconds()?;
+    let discipline = if matches!(queues, Queues::Fifo) { "ecn" } else { "strict-priority" };
+    let policy = format!(
+        "weir: 1\nnetwork: {{ topology: leaf-spine, racks: 9, hosts: 16, spines: 4, host-link: {{ rate: 10Gb/s, delay: \
+         1us }}, fabric-link: {{ rate: 40Gb/s, delay: 1us }}, queue: {{ discipline: {discipline}, buffer: 8MB, mark: \
+         97500B }}, packets: {{ payload: 1460B, headers: 40B }}, switches: {{ scheduler: strict }} }}\nlevels: {{ \
+         factors: [28], framing: 0B }}\nservices:\n  short: {{ match: [ {{ port: 1 }} ], level: 1 }}\n  long: {{ \
+         match: [ {{ port: 2 }} ] }}\n"
+    );
+    let enforcement = if matches!(queues, Queues::Levels) { "levels" } else { "none" };
+    let scenario = format!(
+        "scenario: 1\nname: levels\npolicy: p.yaml\nduration: 100ms\nenforcement: {enforcement}\nhosts: {{ queue: \
+         fair, flow-limit: 3kB }}\ntransport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [ {{ \
+         kind: random, service: long, from: all, to: all, sizes: websearch, load: 60%, flows: 500, by-size: [ {{ \
+         up-to: 10kB, service: short }} ] }} ]\nmeasure: {{ rack: leaf0, direction: tx, every: 10ms }}\n"
+    );
+    let source = Text::from_text("levels", scenario);
+    let (scenario, _) = Scenario::from_source(&source, "".as_ref(), |_| Policy::parse("p.yaml", &policy))?;
+    let built = user_seconds()?;
+    let results = simulate(&scenario, 1, &Options { check: false }, &mut |_| ControlFlow::Continue(()))?.results;
+    let (packet_hops, events) = (results.counters["packet_hops"], results.counters["events"]);
+    let (flows, simulated, ran) = (results.flows.len() as u64, results.simulated, user_seconds()? - built);
+    Ok(Done { packet_hops, events, flows, simulated, built: built - began, ran })
 }
 
 /// Reads a policy on a fat-tree of k-port switches and a scenario under it with machine shapers and brokers, starts it,
@@ -236,7 +297,17 @@ fn transport() -> Parameters {
 
 fn source(workload: Spec) -> Source {
     let (transport, index) = (transport(), ServiceIndex(0));
-    Source { workload, transport, index, priority: 0, spread: SimTime::ZERO, service: None, connections: None }
+    Source {
+        workload,
+        transport,
+        index,
+        priority: 0,
+        spread: SimTime::ZERO,
+        service: None,
+        connections: None,
+        by_size: Vec::new(),
+        quotas: None,
+    }
 }
 
 /// Runs until every flow is over, or to the limit.

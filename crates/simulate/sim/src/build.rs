@@ -17,6 +17,7 @@ use crate::packet::{Arena, Extensions};
 use crate::pages;
 use crate::port::{Port, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
+use crate::quotas::Quotas;
 use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
 use crate::shaper::Shaping;
 use crate::world::{Counters, World};
@@ -59,6 +60,7 @@ impl<O: Observer> World<O> {
             free_flows: Vec::new(),
             shaping: Shaping::default(),
             levels: Levels::default(),
+            quotas: Quotas::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
             inspects: false,

@@ -88,14 +88,17 @@ fn level_bounds<O: Observer>(routes: &Routes, bounds: &Bounds, world: &World<O>)
     let count = bounds.levels.len();
     let path = |level: &LevelBound| level.path.map_or(SimTime::NEVER, SimTime::from);
     let mut backlogs = vec![u64::MAX; world.ports().len() * count];
+    let mut class_of = vec![None; world.ports().len()];
     for (link, class) in &routes.class_of {
         let port = world.port_of(*link);
+        class_of[port.index()] = Some(*class);
         for (level, bound) in bounds.network.ports[*class].iter().enumerate() {
             let bytes = bound.map_or(u64::MAX, |bound| bound.backlog.get());
             backlogs[port.index() * count + level] = bytes;
         }
     }
-    LevelBounds { paths: bounds.levels.iter().map(path).collect(), backlogs }
+    let classes = routes.ports.iter().map(|class| class.example).collect();
+    LevelBounds { paths: bounds.levels.iter().map(path).collect(), backlogs, class_of, classes }
 }
 
 /// The enforcement of a run's policy.

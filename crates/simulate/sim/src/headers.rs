@@ -21,10 +21,12 @@ const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 /// The server's port where a service's filters leave it open: iperf's.
 const DEFAULT_PORT: u16 = 5201;
 
-/// No TCP packet between two machines belongs to a service.
+/// No packet of a flow's protocol between two machines belongs to a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no TCP packet from `{from}` to `{to}` belongs to service `{service}`")]
+#[error("no {protocol} packet from `{from}` to `{to}` belongs to service `{service}`")]
 pub struct Unclassified {
+    /// `TCP` or `UDP`.
+    pub protocol: &'static str,
     /// The service's path.
     pub service: String,
     /// The sending machine's name.
@@ -50,15 +52,24 @@ impl Headers {
         Ok(Self { policy: Arc::clone(policy), classifier })
     }
 
-    /// The ECMP hash of a flow of `service` whose source port is drawn by `drawn`.
+    /// The ECMP hash of a flow of `service` over `protocol`, TCP or UDP, whose source port is drawn by `drawn`. A flow
+    /// over UDP has TCP's headers if the service's filters take only those: a scenario may send any service by UDP.
     ///
     /// # Errors
     /// If no filter of the service takes such a flow's packets.
-    pub fn hash(&self, service: ServiceId, from: MachineId, to: MachineId, drawn: u32) -> Result<u32, Unclassified> {
+    pub fn hash(
+        &self,
+        service: ServiceId,
+        (from, to): (MachineId, MachineId),
+        protocol: Protocol,
+        drawn: u32,
+    ) -> Result<u32, Unclassified> {
         let ports = u32::from(EPHEMERAL_PORTS.end() - EPHEMERAL_PORTS.start()) + 1;
         let port = EPHEMERAL_PORTS.start() + (drawn % ports) as u16;
-        let fields = headers(&self.policy, &self.classifier, service, (from, to), port);
+        let with = |protocol| headers(&self.policy, &self.classifier, service, (from, to), protocol, port);
+        let fields = with(protocol).or_else(|| with(Protocol::TCP));
         fields.as_ref().map(flow_hash).ok_or_else(|| Unclassified {
+            protocol: if protocol == Protocol::UDP { "UDP" } else { "TCP" },
             service: self.policy.services().get(service).path().to_owned(),
             from: self.policy.network().machine(from).name().to_owned(),
             to: self.policy.network().machine(to).name().to_owned(),
@@ -73,13 +84,14 @@ fn headers(
     classifier: &Classifier,
     service: ServiceId,
     (from, to): (MachineId, MachineId),
+    protocol: Protocol,
     source_port: u16,
 ) -> Option<Fields> {
     let with = |filter: &Match| {
         let mut fields = Fields {
             source: address(policy, from),
             destination: address(policy, to),
-            protocol: Protocol::TCP,
+            protocol,
             ports: Some((source_port, filter.ports.map_or(DEFAULT_PORT, |(first, _)| first))),
             dscp: filter.dscp.unwrap_or(0),
             vni: filter.vni,

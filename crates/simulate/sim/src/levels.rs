@@ -26,7 +26,7 @@ use crate::world::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_datapath::{LEVEL_QUEUE, LevelRegulator};
-use weir_network::graph::PRIORITIES;
+use weir_network::graph::{LinkRef, PRIORITIES};
 use weir_shaping::MachinePlan;
 use weir_units::{Instant, SimTime};
 
@@ -51,6 +51,23 @@ pub struct LevelBounds {
     pub paths: Vec<SimTime>,
     /// By port and level; `u64::MAX` without a bound.
     pub backlogs: Vec<u64>,
+    /// By port its class, an index into `classes`; empty without bounds.
+    pub class_of: Vec<Option<usize>>,
+    /// A link of each class of ports with equal bounds.
+    pub classes: Vec<LinkRef>,
+}
+
+/// The largest queue of a level at the ports of a class, beside its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelQueueReading {
+    /// A link of the class.
+    pub link: LinkRef,
+    /// The level, 0 the most urgent.
+    pub level: usize,
+    /// The largest queue at one of its ports, bytes.
+    pub backlog: u64,
+    /// Its bound, bytes.
+    pub bound: u64,
 }
 
 /// The measured delays of a level's frames, from their release by a regulator to their arrival, and its queues.
@@ -107,6 +124,8 @@ pub(crate) struct Levels {
     /// By level.
     delays: Vec<Delays>,
     bounds: LevelBounds,
+    /// By port and level: the largest queue, bytes.
+    peaks: Vec<u64>,
 }
 
 /// Parts of a doubling that delays are counted by: 32 parts differ by at most 3 %.
@@ -204,7 +223,9 @@ impl Levels {
     pub(crate) fn joined(&mut self, port: PortId, priority: u8, bytes: u64) {
         let level = usize::from(priority);
         if level < self.count {
-            let bound = self.bounds.backlogs.get(port.index() * self.count + level).copied().unwrap_or(u64::MAX);
+            let at = port.index() * self.count + level;
+            let bound = self.bounds.backlogs.get(at).copied().unwrap_or(u64::MAX);
+            self.peaks[at] = self.peaks[at].max(bytes);
             let reading = &mut self.readings[level];
             reading.backlog = reading.backlog.max(bytes);
             reading.overfull += u64::from(bytes > bound);
@@ -236,6 +257,7 @@ impl<O: Observer> World<O> {
         levels.readings = (0..count).map(|level| LevelReading { bound: bound(level), ..Default::default() }).collect();
         levels.delays = (0..count).map(|_| Delays::default()).collect();
         levels.bounds = bounds;
+        levels.peaks = vec![0; self.ports.len() * count];
         levels.queues.clear();
         for (host, plan) in plans.iter().enumerate() {
             for (index, leaf) in plan.leaves.iter().enumerate() {
@@ -274,6 +296,24 @@ impl<O: Observer> World<O> {
             reading.oversize += raw.oversize;
         }
         readings
+    }
+
+    /// The largest queue of each level at each class of switches' ports that its frames reached, in the order of
+    /// classes; none without bounds.
+    pub fn level_queues(&self) -> Vec<LevelQueueReading> {
+        let Levels { count, bounds, peaks, .. } = &self.levels;
+        let mut largest: Vec<Option<LevelQueueReading>> = vec![None; bounds.classes.len() * count];
+        for (port, class) in bounds.class_of.iter().enumerate() {
+            let Some(class) = *class else { continue };
+            for level in 0..*count {
+                let (backlog, bound) = (peaks[port * count + level], bounds.backlogs[port * count + level]);
+                let slot = &mut largest[class * count + level];
+                if backlog > slot.map_or(0, |known| known.backlog) && bound != u64::MAX {
+                    *slot = Some(LevelQueueReading { link: bounds.classes[class], level, backlog, bound });
+                }
+            }
+        }
+        largest.into_iter().flatten().collect()
     }
 
     /// A new packet of a host with levels: to its level's regulator, or to its service's queue.

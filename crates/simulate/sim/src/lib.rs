@@ -15,6 +15,7 @@
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
 //! | `levels` | latency levels at the hosts: regulators, worst delays and queues |
+//! | `quotas` | quotas of flows, as in QJump's published simulation |
 //! | [`observer`], [`checkers`] | observation of a run |
 //! | `enforcement`, [`brokers`], [`headers`] | enforcement of a policy, its control plane, its packet headers |
 //! | [`mod@run`], `samples` | a scenario from start to result |
@@ -41,6 +42,7 @@ pub mod packet;
 mod pages;
 pub mod port;
 mod queue;
+mod quotas;
 mod routes;
 pub mod run;
 mod samples;
@@ -55,11 +57,12 @@ pub use checkers::Checkers;
 pub use engine::Stop;
 pub use flow::{Flow, FlowSpec};
 pub use ids::{FlowId, HostId, MeterId, PacketId, PortId, ServiceIndex, SlotId, SwitchId};
-pub use levels::{LevelBounds, LevelParts, LevelReading};
+pub use levels::{LevelBounds, LevelParts, LevelQueueReading, LevelReading};
 pub use observer::{Observer, Silent};
+pub use quotas::FlowQuota;
 pub use run::{Options, Progress, RunError, RunOutcome, simulate};
 pub use shaper::{Policed, ShaperReading};
-pub use sources::{Source, Sources};
+pub use sources::{SizeClass, Source, Sources};
 pub use weir_shaping::{ServiceShaper, ShaperConfig};
 pub use weir_units::SimTime;
 pub use world::{Counters, Delivery, World};

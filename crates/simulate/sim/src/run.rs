@@ -29,20 +29,21 @@ use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{PortId, ServiceIndex};
-use crate::levels::LevelReading;
+use crate::levels::{LevelQueueReading, LevelReading};
 use crate::observer::{Observer, Silent};
 use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
 use crate::serial_clock::SerialClock;
-use crate::sources::{Source, Sources};
+use crate::sources::{SizeClass, Source, Sources};
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::ops::ControlFlow;
 use weir_datapath::ClassifierError;
+use weir_network::Graph;
 use weir_policy::Policy;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
 use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
-use weir_units::{Duration, SimTime};
+use weir_units::{Bytes, Duration, ServiceId, SimTime};
 use weir_workload::Spec;
 
 /// How far apart the long-lived transfers of a service start.
@@ -95,7 +96,7 @@ pub enum RunError {
     /// The policy's filters cannot become a classifier.
     #[error(transparent)]
     Classifier(#[from] ClassifierError),
-    /// No TCP packet between two machines belongs to a service.
+    /// No packet of a flow's protocol between two machines belongs to a service.
     #[error(transparent)]
     Unclassified(#[from] Unclassified),
 }
@@ -324,7 +325,7 @@ impl<'a, O: Observer> Run<'a, O> {
             seed: self.seed,
             complete: !interrupted,
             simulated: self.world.now(),
-            counters: counters(&self.world, brokers),
+            counters: counters(&self.world, graph, brokers),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
             groups: self.scenario.flow_groups().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
             flows,
@@ -343,20 +344,28 @@ impl<'a, O: Observer> Run<'a, O> {
 
 /// The source of a flow group.
 fn source(traffic: &Traffic, indices: Option<&ServiceIndices>) -> Source {
-    let index =
-        traffic.service.zip(indices).and_then(|(service, indices)| indices.of(service)).unwrap_or(ServiceIndex(0));
+    let index_of = |service: Option<ServiceId>| {
+        service.zip(indices).and_then(|(service, indices)| indices.of(service)).unwrap_or(ServiceIndex(0))
+    };
     let spread = match (&traffic.spec, traffic.service) {
         (Spec::Transfers(_), Some(_)) => START_SPREAD,
         _ => SimTime::ZERO,
     };
+    let size_class = |&(largest, service): &(Bytes, ServiceId)| SizeClass {
+        largest: largest.get(),
+        index: index_of(Some(service)),
+        service: Some(service),
+    };
     Source {
         workload: traffic.spec.clone(),
         transport: traffic.transport.clone(),
-        index,
+        index: index_of(traffic.service),
         priority: traffic.priority,
         spread,
         service: traffic.service,
         connections: traffic.connections,
+        by_size: traffic.by_size.iter().map(size_class).collect(),
+        quotas: traffic.quotas.clone(),
     }
 }
 
@@ -366,7 +375,11 @@ fn frame_time<O: Observer>(world: &World<O>, frame: u32) -> SimTime {
     slowest.map_or(SimTime::ZERO, |rate| SerialClock::new(rate).advance(frame))
 }
 
-fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collections::BTreeMap<String, u64> {
+fn counters<O: Observer>(
+    world: &World<O>,
+    graph: &Graph,
+    brokers: Exchange,
+) -> std::collections::BTreeMap<String, u64> {
     let counters = world.counters();
     let mut named = vec![
         ("events", counters.events),
@@ -388,6 +401,7 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
     ];
     named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
     let levels: Vec<(String, u64)> = (1..).zip(world.level_readings()).flat_map(level_counters).collect();
+    let queues = world.level_queues().into_iter().flat_map(|reading| level_queue_counters(graph, &reading));
     if brokers != Exchange::default() {
         named.extend([
             ("broker_datagrams_sent", brokers.sent),
@@ -397,7 +411,14 @@ fn counters<O: Observer>(world: &World<O>, brokers: Exchange) -> std::collection
             ("broker_datagrams_unreceived", brokers.unreceived),
         ]);
     }
-    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).collect()
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).collect()
+}
+
+/// The largest queue of a level at ports of a class, which its first link names, and its bound.
+fn level_queue_counters(graph: &Graph, reading: &LevelQueueReading) -> [(String, u64); 2] {
+    let (number, link) = (reading.level + 1, graph.link_name(reading.link));
+    [("backlog", reading.backlog), ("backlog_bound", reading.bound)]
+        .map(|(name, bytes)| (format!("level_{number}_{name}_bytes_at_{link}"), bytes))
 }
 
 /// The measured worst case of a level, and its bounds.

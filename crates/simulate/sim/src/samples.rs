@@ -176,9 +176,9 @@ impl UplinkSampler {
         let links = scenario.graph().rack_uplinks(measure.rack, measure.direction);
         let ports: Vec<PortId> = links.into_iter().map(|link| world.port_of(link)).collect();
         let meter = world.add_meter(&ports);
-        let sends = |service| scenario.flow_groups().iter().any(|traffic| traffic.service == Some(service));
+        let sending = scenario.sending();
         let services =
-            indices.iter().filter(|&(id, _)| sends(id)).map(|(id, index)| (id, index, Bytes::ZERO)).collect();
+            indices.iter().filter(|(id, _)| sending.contains(id)).map(|(id, index)| (id, index, Bytes::ZERO)).collect();
         Self { meter, last: Duration::ZERO, services, samples: Vec::new() }
     }
 

@@ -55,6 +55,8 @@ impl<O: Observer> World<O> {
         self.observer.sent(self.now, id, size);
         if self.hosts[host.index()].limited == 0 {
             self.enter_interface(host, id);
+        } else if self.quotas.is_on() && self.exceeds_quota(host, id) {
+            // It is gone.
         } else if self.levels.is_on() {
             self.enter_level(host, id);
         } else if self.shaping.on {

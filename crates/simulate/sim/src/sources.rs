@@ -20,12 +20,16 @@ use crate::flow::FlowSpec;
 use crate::headers::{Headers, Unclassified};
 use crate::ids::{FlowId, HostId, ServiceIndex};
 use crate::observer::Observer;
+use crate::quotas::FlowQuota;
 use crate::routes::mix;
 use crate::world::World;
 use std::collections::BTreeSet;
+use weir_network::graph::Packets;
+use weir_policy::Protocol;
 use weir_results::{FlowRecord, GroupSample};
+use weir_scenario::FlowQuotas;
 use weir_transport::Parameters;
-use weir_units::{ServiceId, SimTime};
+use weir_units::{Bytes, ServiceId, SimTime};
 use weir_workload::{FlowStart, Spec, UNTIL_STOPPED, Workload};
 
 /// Separates the draw of a flow's start from the draw of its path.
@@ -50,6 +54,45 @@ pub struct Source {
     /// `None` for a connection of its own for each flow. With connections, flows have a size, and
     /// the transport is a stream; `spread` does not apply.
     pub connections: Option<u32>,
+    /// The services of small flows, ascending by the largest size.
+    pub by_size: Vec<SizeClass>,
+    /// The quotas of flows, which also give them their priority class.
+    pub quotas: Option<FlowQuotas>,
+}
+
+/// The service of a source's flows up to a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeClass {
+    /// The largest flow, bytes.
+    pub largest: u64,
+    /// The index of the service.
+    pub index: ServiceIndex,
+    /// The service, for packets whose headers a policy classifies.
+    pub service: Option<ServiceId>,
+}
+
+impl Source {
+    /// The protocol of its flows' headers.
+    fn protocol(&self) -> Protocol {
+        match self.transport {
+            Parameters::Udp(_) => Protocol::UDP,
+            _ => Protocol::TCP,
+        }
+    }
+
+    /// The service of a flow of this size.
+    fn service_of(&self, bytes: u64) -> (ServiceIndex, Option<ServiceId>) {
+        let small = self.by_size.iter().find(|class| bytes <= class.largest);
+        small.map_or((self.index, self.service), |class| (class.index, class.service))
+    }
+
+    /// The quota of a flow and its priority class, if flows have quotas: the smallest that holds all of its frames.
+    fn quota_of(&self, bytes: u64, start: SimTime, sizes: Packets) -> Option<(FlowQuota, u8)> {
+        let quotas = self.quotas.as_ref()?;
+        let frames = bytes.div_ceil(u64::from(sizes.payload)).saturating_mul(u64::from(sizes.headers));
+        let class = quotas.class_of(Bytes::new(bytes.saturating_add(frames)));
+        Some((FlowQuota::new(quotas.sizes[class].get(), quotas.epoch.into(), start), class as u8))
+    }
 }
 
 /// The data about a flow besides the world's.
@@ -187,8 +230,11 @@ impl Sources {
         }
         let seed = mix(self.seed as u32) ^ mix((self.seed >> 32) as u32 ^ 1) ^ mix(group_index);
         let drawn = mix(mix(seed ^ id as u32) ^ (id >> 32) as u32);
-        let hash = match (&self.headers, group.source.service) {
-            (Some(headers), Some(service)) => headers.hash(service, start.from, start.to, drawn)?,
+        let (index, service) = group.source.service_of(start.bytes);
+        let hash = match (&self.headers, service) {
+            (Some(headers), Some(service)) => {
+                headers.hash(service, (start.from, start.to), group.source.protocol(), drawn)?
+            }
             _ => drawn,
         };
         // Another number from the same draw: the path is independent of the start.
@@ -201,11 +247,12 @@ impl Sources {
         let late = if shared { 0 } else { late };
         let at = start.at.max(world.now()) + SimTime::from_picos(late as u64);
         let size = (start.bytes != UNTIL_STOPPED).then_some(start.bytes);
+        let quota = group.source.quota_of(start.bytes, at, world.sizes);
         let spec = FlowSpec {
             from,
             to,
-            service: group.source.index,
-            priority: group.source.priority,
+            service: index,
+            priority: quota.map_or(group.source.priority, |(_, class)| class),
             start: at,
             stop: start.stop,
             size,
@@ -213,6 +260,9 @@ impl Sources {
             hash,
         };
         let flow = world.add_flow(spec, &group.source.transport);
+        if let Some((quota, _)) = quota {
+            world.set_quota(flow, quota);
+        }
         let ideal = size.map_or(SimTime::ZERO, |bytes| world.ideal(from, to, hash, bytes));
         if self.known.len() <= flow.index() {
             self.known.resize(flow.index() + 1, Slot::Free);

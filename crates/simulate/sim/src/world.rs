@@ -40,6 +40,7 @@ use crate::packet::{Arena, Extensions};
 use crate::pages;
 use crate::port::{Port, PortCounts, PortRecord, Profile};
 use crate::queue::{Queue, SharedBuffer};
+use crate::quotas::Quotas;
 use crate::routes::Routes;
 use crate::shaper::Shaping;
 use std::collections::VecDeque;
@@ -114,6 +115,7 @@ pub struct World<O> {
     pub(crate) free_flows: Vec<FlowId>,
     pub(crate) shaping: Shaping,
     pub(crate) levels: Levels,
+    pub(crate) quotas: Quotas,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per service.
@@ -189,6 +191,7 @@ impl<O: Observer> World<O> {
                 FlowId((self.flows.len() - 1) as u32)
             }
         };
+        self.quotas.forget(id);
         self.observer.began(id);
         self.start();
         self.events.push(connection.start, Event::Start(id));

@@ -25,7 +25,17 @@ fn network(pairs: u32, gbps: u64) -> World<Checkers> {
 
 fn source(workload: Spec, transport: Parameters, connections: u32) -> Source {
     let (index, spread) = (ServiceIndex(0), SimTime::ZERO);
-    Source { workload, transport, index, priority: 0, spread, service: None, connections: Some(connections) }
+    Source {
+        workload,
+        transport,
+        index,
+        priority: 0,
+        spread,
+        service: None,
+        connections: Some(connections),
+        by_size: Vec::new(),
+        quotas: None,
+    }
 }
 
 /// Runs to the end of all messages; gives their records in the order of their ends, and the

@@ -52,6 +52,17 @@ fn worst_delays_are_near_their_bounds_and_below() {
     }
 }
 
+/// Level 1 has one port whose queue its frames fill: the receiver's, which has a bound and keeps it.
+#[test]
+fn largest_queues_are_reported_by_port_with_their_bounds() {
+    let counters = star(12, "", "");
+    let (backlog, bound) =
+        (of(&counters, "backlog_bytes_at_switch->h12"), of(&counters, "backlog_bound_bytes_at_switch->h12"));
+    assert_eq!(backlog, of(&counters, "backlog_bytes"));
+    // Ten or more of the twelve senders' frames of 1500 B meet there.
+    assert!((10 * 1_500..=bound).contains(&backlog), "{backlog} of {bound}");
+}
+
 /// A host without an agent that sends bulk in the class of level 1.
 #[test]
 fn bound_breaks_if_a_host_does_not_obey() {

@@ -11,6 +11,7 @@ mod hosts;
 mod levels;
 mod policer;
 mod queueing;
+mod quotas;
 mod random_policies;
 mod scenario;
 mod shapers;

@@ -144,6 +144,16 @@ fn a_service_that_no_tcp_packet_belongs_to_is_refused() {
     assert_eq!(error.to_string(), "no TCP packet from `l1` to `r2` belongs to service `clock`");
 }
 
+/// Flows have the headers of their transport.
+#[test]
+fn a_service_of_udp_packets_is_sent_by_udp() {
+    let services = "  clock: { match: [ { protocol: udp, port: 123 } ] }\n";
+    let traffic = "  - { service: clock, from: [l1], to: [r2], flows: 1, start: 0s, stop: 4s, transport: { protocol: \
+                   udp, rate: 10Mb/s } }\n";
+    let outcome = run(&small(services, LINKS, "none", traffic), 3, CHECKED());
+    assert!(outcome.results.flows[0].delivered > 4_000_000, "{:?}", outcome.results.flows);
+}
+
 /// A star of five hosts at 10 Gb/s with this traffic; the run ends with the last flow.
 fn star(duration: &str, traffic: &str) -> RunOutcome {
     let text = format!(

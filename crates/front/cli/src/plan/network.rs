@@ -69,7 +69,7 @@ impl PlannedNetwork {
             std::iter::successors(Some(leaf), |&at| policy.services().get(at).parent()).any(|above| above == service)
         };
         let flow_groups = self.scenario.iter().flat_map(Scenario::flow_groups);
-        let own: Vec<_> = flow_groups.filter(|group| group.service.is_some_and(is_within)).collect();
+        let own: Vec<_> = flow_groups.filter(|group| group.services().any(is_within)).collect();
         match own.is_empty() {
             true => Timer { shortest: Some(LINUX_MIN_RTO), from: "Linux's default".to_owned() },
             false => Timer {

@@ -74,6 +74,7 @@ pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Re
         | Measure::Level { .. }
         | Measure::MeterRate { .. }
         | Measure::CompletionTime { .. }
+        | Measure::Slowdown { .. }
         | Measure::Fairness { .. }
         | Measure::Queue { .. }
         | Measure::Settling { .. } => return Err(ComputeError::NeedsRun),

@@ -39,6 +39,32 @@ static COMPLETION_TIME: Record = Record {
         WINDOW_KEY,
     ],
 };
+static SLOWDOWN: Record = Record {
+    id: "slowdown",
+    what: "a slowdown",
+    doc: "Completion times over those on an idle network, of a flow group's flows in a range of sizes: their mean, or \
+          a percentile. An unfinished flow counts with its age at the end of the run, and the value is then a lower \
+          bound.",
+    keys: &[
+        RUN_KEY,
+        Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: search"),
+        Key::optional(
+            "percentile",
+            Shape::Scalar(&PERCENTILE),
+            "The percentile; the mean where not written.",
+            "percentile: 99%",
+        ),
+        Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB"),
+        Key::optional("up-to", Shape::Scalar(&SIZE), "Only flows of at most so many bytes.", "up-to: 10kB"),
+        Key::optional(
+            "acknowledgement",
+            Shape::Scalar(&TIME),
+            "The time of an acknowledgement on an idle network, which is added to both times: for sources whose flows \
+             end when the sender has the last acknowledgement.",
+            "acknowledgement: 5880ns",
+        ),
+    ],
+};
 static FAIRNESS: Record = Record {
     id: "fairness",
     what: "a fairness index",
@@ -221,13 +247,14 @@ static FABRIC_REPORTS: Record = Record {
     ],
 };
 
-pub(crate) const LEVEL_KEYWORDS: &[&str] = &["worst", "bound", "tightness", "late", "overfull", "median", "p99"];
+pub(crate) const LEVEL_KEYWORDS: &[&str] =
+    &["worst", "bound", "tightness", "late", "overfull", "median", "p99", "queue"];
 static LEVEL: Record = Record {
     id: "level",
     what: "a measurement of a latency level",
     doc: "The frames of a latency level in a run: the longest time from a host's regulator to the receiver, its bound, \
-          the first as a part of the second, the number of frames that were late or found a queue above its bound, or \
-          a percentile of the times.",
+          the first as a part of the second, the number of frames that were late or found a queue above its bound, a \
+          percentile of the times, or the largest queue at the ports of a class as a part of its bound.",
     keys: &[
         RUN_KEY,
         Key::required(
@@ -239,8 +266,14 @@ static LEVEL: Record = Record {
         Key::required(
             "of",
             Shape::Scalar(&Scalar::Words { what: "a measurement of a level", words: LEVEL_KEYWORDS }),
-            "`worst`, `bound`, `tightness`, `late`, `overfull`, `median` or `p99`.",
+            "`worst`, `bound`, `tightness`, `late`, `overfull`, `median`, `p99` or `queue`.",
             "of: worst",
+        ),
+        Key::optional(
+            "link",
+            Shape::Scalar(&TEXT),
+            "Of `queue`: the first link of the class of switches' ports.",
+            "link: \"leaf0->spine0\"",
         ),
     ],
 };
@@ -284,6 +317,7 @@ static MEASURES: &[&Record] = &[
     &BANDWIDTH,
     &METER_RATE,
     &COMPLETION_TIME,
+    &SLOWDOWN,
     &FAIRNESS,
     &QUEUE,
     &SETTLING,

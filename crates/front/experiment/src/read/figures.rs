@@ -64,27 +64,61 @@ impl Reader<'_> {
                 let packet = node.field("packet", scalar::size).value()?;
                 FigureKind::Queues { window: self.window_of(node, &runs)?, runs, link: link?, packet }
             }
+            "grouped-bars" => self.grouped_bars(node, metrics)?,
             _ => {
-                let mut values = Vec::new();
-                for item in list(node, "values") {
-                    let Some(place) = metrics.iter().position(|(name, _)| Some(name.as_str()) == item.scalar()) else {
-                        let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
-                        self.unknown(item, "value called", &names);
-                        return None;
-                    };
-                    values.push(place);
-                }
-                if let [first, rest @ ..] = values.as_slice()
-                    && rest.iter().any(|value| metrics[*value].1 != metrics[*first].1)
-                {
-                    let hint = "draw values of one unit, and others in a figure of their own";
-                    self.error(node.span, "these values have different units", hint);
-                    return None;
-                }
+                let values = self.values_of(list(node, "values"), metrics)?;
+                self.have_one_unit(node, values.iter(), metrics)?;
                 FigureKind::Values { values }
             }
         };
         Some(Figure { id: text(node, "id")?, title: text(node, "title")?, kind })
+    }
+
+    fn grouped_bars(&mut self, node: &Node, metrics: &[(String, Unit)]) -> Option<FigureKind> {
+        let category = |item: &Node| item.scalar().map(str::to_owned);
+        let categories: Vec<String> = list(node, "categories").iter().filter_map(category).collect();
+        let mut series: Vec<(String, Vec<usize>)> = Vec::new();
+        for (name, node) in node.get("series")?.entries() {
+            let values = self.values_of(node.items(), metrics)?;
+            if values.len() != categories.len() {
+                let cause = format!("{} has {} values", quote(&name.text), values.len());
+                self.error(node.span, cause, format!("name one for each of {} categories", categories.len()));
+                return None;
+            }
+            series.push((name.text.clone(), values));
+        }
+        self.have_one_unit(node, series.iter().flat_map(|(_, values)| values), metrics)?;
+        Some(FigureKind::Groups { axis: text(node, "axis")?, categories, series })
+    }
+
+    /// The indices of values by their metrics; `None` only if something was reported.
+    fn values_of(&mut self, items: &[Node], metrics: &[(String, Unit)]) -> Option<Vec<usize>> {
+        let mut values = Vec::new();
+        for item in items {
+            let Some(place) = metrics.iter().position(|(name, _)| Some(name.as_str()) == item.scalar()) else {
+                let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+                self.unknown(item, "value called", &names);
+                return None;
+            };
+            values.push(place);
+        }
+        Some(values)
+    }
+
+    /// Refuses values of several units in one figure.
+    fn have_one_unit<'v>(
+        &mut self,
+        node: &Node,
+        mut values: impl Iterator<Item = &'v usize>,
+        metrics: &[(String, Unit)],
+    ) -> Option<()> {
+        let first = values.next()?;
+        if values.any(|value| metrics[*value].1 != metrics[*first].1) {
+            let hint = "draw values of one unit, and others in a figure of their own";
+            self.error(node.span, "these values have different units", hint);
+            return None;
+        }
+        Some(())
     }
 
     fn runs_of(&mut self, node: &Node) -> Option<Vec<usize>> {

@@ -4,7 +4,7 @@ use super::{Reader, both, integer, text};
 use crate::language::{
     self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, EPOCH_KEYWORDS, LEVEL_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS,
 };
-use crate::model::{Counted, LevelQuantity, Measure, PerSetting, Run, Setting, Share, Window};
+use crate::model::{Counted, LevelQuantity, Measure, PerSetting, Run, Setting, Share, SlowdownOf, Window};
 use std::sync::Arc;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
@@ -23,7 +23,8 @@ impl Reader<'_> {
     /// `None` only if something was reported.
     pub(super) fn measure(&mut self, node: &Node) -> Option<Measure> {
         match MEASURE.chosen(node)?.id {
-            kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "fairness" | "queue" | "level") => {
+            kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "slowdown" | "fairness" | "queue"
+            | "level") => {
                 let run = self.run_of(node)?;
                 self.measured_in(run, kind, node)
             }
@@ -58,6 +59,7 @@ impl Reader<'_> {
                 let (group, percentile) = (group?, self.percentile(node)?);
                 Some(Measure::CompletionTime { run, group, percentile, window: window? })
             }
+            "slowdown" => self.slowdown(run, node),
             "fairness" => self.fairness(run, node),
             "level" => self.level(run, node),
             _ => {
@@ -80,7 +82,40 @@ impl Reader<'_> {
             self.error(node.span, cause, "name a level of `levels.factors`");
             return None;
         }
-        Some(Measure::Level { run, level, of: LevelQuantity::ALL[word(node, "of", LEVEL_KEYWORDS)?] })
+        let of = LevelQuantity::ALL[word(node, "of", LEVEL_KEYWORDS)?];
+        let link = match (node.get("link"), of) {
+            (Some(link), LevelQuantity::Queue) => Some(self.any_link(link, run)?),
+            (None, LevelQuantity::Queue) => {
+                self.error(node.span, "the link of the queue is missing", "for example `link: \"leaf0->h0\"`");
+                return None;
+            }
+            (Some(link), _) => {
+                self.error(link.span, "only a `queue` has a link", "remove it, or write `of: queue`");
+                return None;
+            }
+            (None, _) => None,
+        };
+        Some(Measure::Level { run, level, of, link })
+    }
+
+    fn slowdown(&mut self, run: usize, node: &Node) -> Option<Measure> {
+        let group = self.flow_group(node.get("group")?, run)?;
+        let percentile = match node.get("percentile") {
+            Some(_) => Some(self.percentile(node)?),
+            None => None,
+        };
+        let optional = |key: &str, absent: Bytes| node.get(key).map_or(Some(absent), |_| size(node, key));
+        let (above, up_to) = (optional("above", Bytes::ZERO)?, optional("up-to", Bytes::new(u64::MAX))?);
+        if above >= up_to {
+            let cause = format!("no flow has more than {above} and at most {up_to}");
+            self.error(node.span, cause, "write an `up-to` that is larger than `above`");
+            return None;
+        }
+        let acknowledgement = match node.get("acknowledgement") {
+            Some(_) => time(node, "acknowledgement")?,
+            None => Duration::ZERO,
+        };
+        Some(Measure::Slowdown { run, of: SlowdownOf { group, percentile, above, up_to, acknowledgement } })
     }
 
     fn fairness(&mut self, run: usize, node: &Node) -> Option<Measure> {
@@ -341,6 +376,15 @@ impl Reader<'_> {
             scenario.measurement().links.iter().map(|link| scenario.graph().link_name(*link)).collect()
         };
         self.in_both(node, run, "watched link", names)
+    }
+
+    /// Any link of a run's network.
+    fn any_link(&mut self, node: &Node, run: usize) -> Option<String> {
+        let names = |run: &Run, setting: Setting| -> Vec<String> {
+            let graph = run.scenario.get(setting).graph();
+            graph.links().map(|link| graph.link_name(link)).collect()
+        };
+        self.in_both(node, run, "link", names)
     }
 
     /// A name that a run has in both settings.

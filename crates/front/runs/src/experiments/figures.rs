@@ -39,6 +39,7 @@ impl Drawn {
             FigureKind::Queues { runs, .. } => {
                 distributions(experiment, runs, lines, Axis::new("queue", Unit::Plain("packets".to_owned())))
             }
+            FigureKind::Groups { axis, categories, series } => groups(experiment, (axis, categories), series, outcomes),
             FigureKind::Values { values } => bars(experiment, values, outcomes),
         };
         let is_empty = chart.series.iter().all(|series| series.points.iter().all(|(_, y)| !y.is_finite()));
@@ -106,8 +107,28 @@ fn distributions(experiment: &Experiment, runs: &[usize], lines: &[(usize, Vec<L
     chart
 }
 
-fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Chart {
-    let dimension = values.first().map_or(Dimension::Number, |value| experiment.values[*value].unit.dimension);
+/// Measured values: a group of bars for each category, a colour for each series.
+fn groups(
+    experiment: &Experiment,
+    (axis, categories): (&str, &[String]),
+    series: &[(String, Vec<usize>)],
+    outcomes: &[Outcome],
+) -> Chart {
+    let measured = |value: &usize| outcomes[*value].measured.map(|reading| reading.value);
+    let values = series.iter().flat_map(|(_, values)| values);
+    let all: Vec<f64> = values.clone().filter_map(measured).collect();
+    let y = value_axis(experiment, values.copied().next(), &all);
+    let mut chart = Chart::new(Axis::new(axis, Unit::Plain(String::new())), y);
+    chart.categories = categories.to_vec();
+    let bars = series.iter().map(|(name, values)| Series::bars(name, values.iter().map(measured)));
+    chart.series.extend(bars);
+    chart
+}
+
+/// The axis of values in the unit of `first`; logarithmic if `all` have several magnitudes, which only such an axis
+/// distinguishes.
+fn value_axis(experiment: &Experiment, first: Option<usize>, all: &[f64]) -> Axis {
+    let dimension = first.map_or(Dimension::Number, |value| experiment.values[value].unit.dimension);
     let unit = match dimension {
         Dimension::Rate => Unit::Bandwidth,
         Dimension::Time => Unit::Time,
@@ -115,6 +136,12 @@ fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Char
         Dimension::Packets => Unit::Plain("packets".to_owned()),
         Dimension::Number => Unit::Plain(String::new()),
     };
+    let largest = all.iter().copied().fold(0.0, f64::max);
+    let wide = all.iter().any(|value| *value > 0.0 && *value < largest / SPREAD);
+    if wide { Axis::log("value", unit) } else { Axis::new("value", unit) }
+}
+
+fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Chart {
     let all: Vec<f64> = values
         .iter()
         .flat_map(|value| {
@@ -122,10 +149,7 @@ fn bars(experiment: &Experiment, values: &[usize], outcomes: &[Outcome]) -> Char
             published.into_iter().chain(outcomes[*value].measured.map(|reading| reading.value))
         })
         .collect();
-    // Values of several magnitudes are distinguishable on a logarithmic axis only.
-    let largest = all.iter().copied().fold(0.0, f64::max);
-    let wide = all.iter().any(|value| *value > 0.0 && *value < largest / SPREAD);
-    let y = if wide { Axis::log("value", unit) } else { Axis::new("value", unit) };
+    let y = value_axis(experiment, values.first().copied(), &all);
     let mut chart = Chart::new(Axis::new("", Unit::Plain(String::new())), y);
     chart.categories = values.iter().map(|value| experiment.values[*value].metric.clone()).collect();
     let published = values.iter().map(|value| experiment.values[*value].published.map(|published| published.value));

@@ -146,6 +146,54 @@ const CONNECTIONS_KEY: Key = Key::optional(
     "connections: 24",
 );
 
+static SIZE_CLASS: Record = Record {
+    id: "size-class",
+    what: "a service of flows up to a size",
+    doc: "The service of flows that are not larger than a size.",
+    keys: &[
+        Key::required("up-to", Shape::Scalar(&SIZE), "The largest flow.", "up-to: 10kB"),
+        Key::required("service", Shape::Scalar(&SERVICE_NAME), "The leaf service of these flows.", "service: urgent"),
+    ],
+};
+static SIZE_CLASSES: List = List { what: "a list of sizes", item: Shape::Record(&SIZE_CLASS), min: 1 };
+const BY_SIZE: Key = Key::optional(
+    "by-size",
+    Shape::List(&SIZE_CLASSES),
+    "Under a policy: small flows belong to other services, the first of the list that holds the flow's size. Sizes \
+     ascend; larger flows belong to `service`.",
+    "by-size: [ { up-to: 10kB, service: urgent } ]",
+);
+
+static QUOTA_SIZES: List = List { what: "a list of quotas", item: Shape::Scalar(&SIZE), min: 1 };
+static QUOTAS: Record = Record {
+    id: "quotas",
+    what: "quotas of flows",
+    doc: "The limiter of QJump's published simulation: a flow has the smallest quota that holds all of its frames, \
+          or the largest, and the class of that quota in queues that have classes, 0 for the first. Its host drops \
+          what it sends beyond the quota in an epoch. Acknowledgements are not limited and have class 0.",
+    keys: &[
+        Key::required(
+            "epoch",
+            Shape::Scalar(&TIME),
+            "The time after which a flow has its whole quota again, counted from its start.",
+            "epoch: 1050us",
+        ),
+        Key::required(
+            "sizes",
+            Shape::List(&QUOTA_SIZES),
+            "Bytes of frames in an epoch, headers included, ascending; at most eight.",
+            "sizes: [9kB, 19500B, 1312500B]",
+        ),
+    ],
+};
+const QUOTAS_KEY: Key = Key::optional(
+    "quotas",
+    Shape::Record(&QUOTAS),
+    "Quotas of flows by their size, which also give them their class in place of `priority`. Not with `connections`; \
+     for the simulator.",
+    "quotas: { epoch: 1050us, sizes: [9kB, 1312500B] }",
+);
+
 static RANDOM: Record = Record {
     id: "random",
     what: "random traffic",
@@ -183,6 +231,8 @@ static RANDOM: Record = Record {
             "per-sender: on",
         ),
         Key::optional("flows", Shape::Scalar(&MANY_FLOWS), "Ends after so many flows.", "flows: 20000"),
+        BY_SIZE,
+        QUOTAS_KEY,
         CONNECTIONS_KEY,
         START,
         Key::optional("stop", Shape::Scalar(&TIME), "No flow starts from then on; the duration.", "stop: 1s"),

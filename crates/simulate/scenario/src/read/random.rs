@@ -5,9 +5,13 @@ use super::names::Names;
 use super::traffic::Context;
 use super::{Files, Reader};
 use crate::language::{ARRIVALS_KEYWORDS, LOAD_TOO_MUCH, MAX_MANY_FLOWS, SWITCH_KEYWORDS};
+use crate::model::FlowQuotas;
+use std::sync::Arc;
 use weir_document::{Field, Node, Span, scalar};
+use weir_network::graph::PRIORITIES;
+use weir_policy::Policy;
 use weir_units::Load;
-use weir_units::{Bandwidth, Duration, MachineId, SimTime};
+use weir_units::{Bandwidth, Bytes, Duration, MachineId, ServiceId, SimTime};
 use weir_workload::{
     Arrivals, Bursts, Deadlines, Framing, Hosts, MeanGap, Random, SizeDistribution, Spec, mean_gap, mean_gap_of_rate,
 };
@@ -91,6 +95,61 @@ impl<F: Files> Reader<'_, F> {
             }
             _ => None,
         }
+    }
+
+    /// Reads `by-size`; `None` only if something was reported.
+    pub(super) fn by_size(&mut self, item: &Node, policy: Option<&Arc<Policy>>) -> Option<Vec<(Bytes, ServiceId)>> {
+        let Some(node) = item.get("by-size") else { return Some(Vec::new()) };
+        let Some(policy) = policy else {
+            self.error(node.span, "services belong to a policy", "remove it, or write `policy` in place of `network`");
+            return None;
+        };
+        if let Some(connections) = item.get("connections") {
+            let cause = "flows that share connections have one service";
+            self.error(connections.span, cause, "remove `connections` or `by-size`");
+            return None;
+        }
+        let mut classes: Vec<(Bytes, ServiceId)> = Vec::new();
+        for class in node.items() {
+            let largest = class.field("up-to", scalar::size).value();
+            let service = class.get("service").and_then(|node| self.service(node, policy));
+            let (largest, service) = (largest?, service?);
+            self.ascends(class.get("up-to").unwrap_or(class).span, largest, classes.last().map(|(size, _)| *size))?;
+            classes.push((largest, service));
+        }
+        Some(classes)
+    }
+
+    /// Reads `quotas`; the outer `None` only if something was reported.
+    pub(super) fn quotas(&mut self, item: &Node) -> Option<Option<FlowQuotas>> {
+        let Some(node) = item.get("quotas") else { return Some(None) };
+        let epoch = node.field("epoch", |text| scalar::time(text, false)).value();
+        let mut sizes: Vec<Bytes> = Vec::new();
+        for item in node.get("sizes")?.items() {
+            let size = scalar::size(item.scalar()?).ok()?;
+            self.ascends(item.span, size, sizes.last().copied())?;
+            sizes.push(size);
+        }
+        if sizes.len() > PRIORITIES {
+            let cause = format!("{} quotas are more than the {PRIORITIES} classes of a queue", sizes.len());
+            self.error(node.span, cause, format!("write at most {PRIORITIES} sizes"));
+            return None;
+        }
+        if let Some(connections) = item.get("connections") {
+            let cause = "flows that share connections have no quota of their own";
+            self.error(connections.span, cause, "remove `connections` or `quotas`");
+            return None;
+        }
+        Some(Some(FlowQuotas { epoch: epoch?, sizes }))
+    }
+
+    /// Refuses a size that is not above the one before.
+    fn ascends(&mut self, span: Span, size: Bytes, before: Option<Bytes>) -> Option<()> {
+        let before = before.filter(|before| size <= *before);
+        if let Some(before) = before {
+            self.error(span, format!("{size} is not more than {before} before it"), "write ascending sizes");
+        }
+        before.is_none().then_some(())
     }
 
     pub(super) fn bursts(&mut self, item: &Node, context: Context<'_, '_>) -> Option<Spec> {

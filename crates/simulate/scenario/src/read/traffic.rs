@@ -86,6 +86,7 @@ impl<F: Files> Reader<'_, F> {
             };
             let connections =
                 self.connections(item, transport.as_ref(), spec.as_ref().map(|(spec, _)| spec), &mut flows);
+            let (by_size, quotas) = (self.by_size(item, policy), self.quotas(item));
             let service = match service {
                 Some(None) => continue,
                 Some(service) => service,
@@ -105,8 +106,9 @@ impl<F: Files> Reader<'_, F> {
                 }
                 _ => None,
             };
+            let (Some(by_size), Some(quotas)) = (by_size, quotas) else { continue };
             let priority = priority as u8;
-            let traffic = Traffic { name, service, transport, priority, spec, connections };
+            let traffic = Traffic { name, service, transport, priority, spec, connections, by_size, quotas };
             groups.push(Read { traffic, transfers });
         }
         (groups, applications)

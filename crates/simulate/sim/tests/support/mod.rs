@@ -83,6 +83,8 @@ pub(crate) fn complete(
         spread: SimTime::ZERO,
         service: None,
         connections: None,
+        by_size: Vec::new(),
+        quotas: None,
     };
     world.set_short_host_queues();
     let mut sources = Sources::new(vec![source], seed, None);

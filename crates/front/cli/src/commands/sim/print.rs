@@ -152,7 +152,31 @@ fn levels_table(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
         ]);
     }
     ui.print_table(&table, 2)?;
-    Ok(ui.print("  late, overfull: frames that arrived after their bound, or found a queue above its bound\n\n")?)
+    ui.print("  late, overfull: frames that arrived after their bound, or found a queue above its bound\n")?;
+    for level in (1..).take_while(|level| counter(*level, "frames").is_some()) {
+        if let Some(((tight, most), (loose, least))) = queue_ratios(results, level) {
+            ui.print(&format!(
+                "  largest queue of level {level} in its bound: {most:.0} % at {tight}, {least:.0} % at {loose}\n"
+            ))?;
+        }
+    }
+    Ok(ui.print("\n")?)
+}
+
+/// A port, and the largest queue of a level there as a percentage of its bound.
+type QueueRatio<'r> = (&'r str, f64);
+
+/// The ports of switches at which the bound of a level's queue is tightest and most pessimistic; `None` if no bounded
+/// queue had frames.
+fn queue_ratios(results: &Results, level: usize) -> Option<(QueueRatio<'_>, QueueRatio<'_>)> {
+    let backlog = format!("level_{level}_backlog_bytes_at_");
+    let ratios = results.counters.iter().filter_map(|(name, bytes)| {
+        let port = name.strip_prefix(&backlog)?;
+        let bound = results.counters.get(&format!("level_{level}_backlog_bound_bytes_at_{port}"))?;
+        Some((port, *bytes as f64 * 100.0 / *bound as f64))
+    });
+    let by_ratio = |one: &QueueRatio<'_>, other: &QueueRatio<'_>| one.1.total_cmp(&other.1);
+    Some((ratios.clone().max_by(by_ratio)?, ratios.min_by(by_ratio)?))
 }
 
 fn services_counters(results: &Results, ui: &mut Ui) -> Result<(), CommandError> {
