@@ -21,6 +21,7 @@
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
 
+#include "cgroup.h"
 #include "ecn.h"
 #include "map_access.h"
 #include "tick.h"
@@ -30,7 +31,7 @@
  * the table `key`, or WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of
  * the program for each path through the parser.
  */
-__noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet)
+__noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet, u32 direction)
 {
 	struct weir_table *table;
 
@@ -43,6 +44,11 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return WEIR_UNCLASSIFIED;
+	if (table->cgroups)
+		add_cgroup(packet,
+			   direction == WEIR_TX ? bpf_skb_cgroup_id(skb) :
+						  cgroup_of_socket(skb, packet, WEIR_END_DESTINATION),
+			   key);
 	return weir_classify(table->rules, table->count, table->starts, packet);
 }
 

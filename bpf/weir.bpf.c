@@ -68,7 +68,7 @@ int weir_egress(struct __sk_buff *skb)
 		packet.priority = skb->priority;
 		packet.has = WEIR_HAS_PRIORITY;
 	}
-	service = parse_and_classify(skb, config->table, &packet);
+	service = parse_and_classify(skb, config->table, &packet, WEIR_TX);
 	if (config->enforces)
 		origin = origin_of(skb, config, &packet);
 	if (origin == WEIR_ORIGIN_SPOOFED)
@@ -112,7 +112,7 @@ int weir_ingress(struct __sk_buff *skb)
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config)
 		return NEXT;
-	service = parse_and_classify(skb, config->table, &packet);
+	service = parse_and_classify(skb, config->table, &packet, WEIR_RX);
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);

@@ -6,8 +6,9 @@
  * kernel. The classifier is an array of rules in the order of the policy. The first matching rule
  * determines the service. A rule matches if all fields that it specifies match. Ports and addresses
  * match either end of the packet, so the requests and the responses of a service both belong to it.
- * Interface globs are resolved earlier: each interface has its own array. A packet costs at most
- * WEIR_RULES_MAX comparisons, each of constant time.
+ * Interface globs are resolved earlier: each interface has its own array. Globs over control groups
+ * are resolved earlier, too: a packet has the set of globs that include its socket's control group.
+ * A packet costs at most WEIR_RULES_MAX comparisons, each of constant time.
  *
  * Most rules specify ports. The table `starts` skips rules for other ports: for each value of a
  * port's last byte it contains the index of the first rule that a port with this byte can match.
@@ -46,10 +47,15 @@
 #define WEIR_RULE_DSCP 0x08
 #define WEIR_RULE_VNI 0x10
 #define WEIR_RULE_PRIORITY 0x20
+#define WEIR_RULE_CGROUP 0x40
+
+/* Globs over control groups of one classifier: the bits of `cgroups`. */
+#define WEIR_CGROUP_GLOBS_MAX 64
 
 struct weir_rule {
 	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
 	u64 mask[2];    /* network byte order */
+	u64 cgroups;    /* the bit of its glob over control groups */
 	u32 service;
 	u32 vni;
 	u32 priority;
@@ -98,6 +104,8 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	if ((fields & WEIR_RULE_VNI) && rule->vni != packet->vni)
 		return 0;
 	if ((fields & WEIR_RULE_PRIORITY) && rule->priority != packet->priority)
+		return 0;
+	if ((fields & WEIR_RULE_CGROUP) && !(rule->cgroups & packet->cgroups))
 		return 0;
 	return 1;
 }

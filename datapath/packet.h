@@ -43,6 +43,8 @@
 #define WEIR_HAS_VNI 0x04
 /* Set by the caller of the parser, for packets of the host's own sockets. */
 #define WEIR_HAS_PRIORITY 0x08
+/* Set by the caller of the parser, for packets whose socket is known. */
+#define WEIR_HAS_CGROUP 0x10
 
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
@@ -52,6 +54,7 @@
 struct weir_packet {
 	u64 source[2];      /* network byte order; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
 	u64 destination[2]; /* the same. With WEIR_HAS_IP */
+	u64 cgroups;        /* one bit for each glob that includes its socket's control group. With WEIR_HAS_CGROUP */
 	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
 	u32 vni;            /* with WEIR_HAS_VNI */
 	u32 network;        /* offset of the IP header. With WEIR_HAS_IP */

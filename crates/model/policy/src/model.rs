@@ -403,8 +403,8 @@ pub struct Match {
     pub address: Option<ipnet::IpNet>,
     /// A glob (`*`, `?`) over the name of the interface that the packet leaves or enters by.
     pub interface: Option<String>,
-    /// The path of the control group that the packet's socket is in, or of one above that.
-    pub cgroup: Option<String>,
+    /// The control groups that the packet's socket may be in.
+    pub cgroup: Option<crate::CgroupGlob>,
     /// The differentiated-services code point, 0 to 63.
     pub dscp: Option<u8>,
     /// The VXLAN network identifier, 0 to 2^24 − 1.

@@ -9,16 +9,18 @@
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
 
 use crate::abi::{
-    self, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PRIORITY,
-    RULE_PROTOCOL, RULE_VNI, Rule,
+    self, HAS_CGROUP, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP,
+    RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
-use weir_policy::{Match, Protocol};
+use weir_policy::{CgroupGlob, Match, Protocol, glob};
 use weir_units::ServiceId;
 
 /// The most rules of one interface.
 pub const RULES_MAX: usize = abi::RULES_MAX as usize;
+/// The most globs over control groups of one interface.
+pub const CGROUP_GLOBS_MAX: usize = abi::CGROUP_GLOBS_MAX as usize;
 /// Values of a port's last byte.
 pub const STARTS: usize = abi::STARTS as usize;
 
@@ -31,13 +33,11 @@ pub enum ClassifierError {
         /// Number of filters that apply.
         count: usize,
     },
-    /// The filter names a field that no packet has.
-    #[error("filters by `{field}` are not supported by the datapath (service {})", service.0)]
-    Unsupported {
-        /// The service of the filter.
-        service: ServiceId,
-        /// The key in the policy file.
-        field: &'static str,
+    /// More different globs over control groups apply to the interface than [`CGROUP_GLOBS_MAX`].
+    #[error("{count} different globs over control groups apply to this interface, and at most {CGROUP_GLOBS_MAX} can")]
+    TooManyCgroups {
+        /// Number of globs that apply.
+        count: usize,
     },
 }
 
@@ -87,6 +87,7 @@ impl From<&Fields> for Packet {
 pub struct Classifier {
     rules: Vec<Rule>,
     starts: Box<[u16; STARTS]>,
+    cgroups: Vec<CgroupGlob>,
 }
 
 impl Classifier {
@@ -96,26 +97,34 @@ impl Classifier {
         order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
         interface: Option<&str>,
     ) -> Result<Self, ClassifierError> {
-        let mut rules = Vec::new();
+        let (mut rules, mut cgroups) = (Vec::new(), Vec::new());
         for (service, filter) in order {
             let applies = match (&filter.interface, interface) {
                 (None, _) => true,
-                (Some(glob), Some(name)) => glob_matches(glob, name),
+                (Some(glob), Some(name)) => glob::matches(glob, name),
                 (Some(_), None) => false,
             };
             if applies {
-                rules.push(rule(service, filter)?);
+                rules.push(rule(service, filter, &mut cgroups));
             }
         }
         if rules.len() > RULES_MAX {
             return Err(ClassifierError::TooManyRules { count: rules.len() });
         }
-        Ok(Self { starts: Box::new(starts(&rules)), rules })
+        if cgroups.len() > CGROUP_GLOBS_MAX {
+            return Err(ClassifierError::TooManyCgroups { count: cgroups.len() });
+        }
+        Ok(Self { starts: Box::new(starts(&rules)), rules, cgroups })
     }
 
     /// The rules, as the kernel's program reads them.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The globs over control groups, in the order of their bits in [`Packet::cgroups`].
+    pub fn cgroups(&self) -> &[CgroupGlob] {
+        &self.cgroups
     }
 
     /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
@@ -156,13 +165,11 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
     (result != abi::MALFORMED as i32).then_some(packet)
 }
 
-fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
+/// The rule of a filter; a glob over control groups gets its bit by its index in `cgroups`.
+fn rule(service: ServiceId, filter: &Match, cgroups: &mut Vec<CgroupGlob>) -> Rule {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
     let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
-    if cgroup.is_some() {
-        return Err(ClassifierError::Unsupported { service, field: "cgroup" });
-    }
     if let Some(Protocol(number)) = protocol {
         rule.protocol = *number;
         rule.fields |= RULE_PROTOCOL;
@@ -196,7 +203,17 @@ fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
         rule.fields |= RULE_PRIORITY;
         rule.needs |= HAS_PRIORITY;
     }
-    Ok(rule)
+    if let Some(cgroup) = cgroup {
+        let index = cgroups.iter().position(|known| known == cgroup).unwrap_or_else(|| {
+            cgroups.push(cgroup.clone());
+            cgroups.len() - 1
+        });
+        // Too many globs are refused afterwards.
+        rule.cgroups = 1u64.checked_shl(index as u32).unwrap_or(0);
+        rule.fields |= RULE_CGROUP;
+        rule.needs |= HAS_CGROUP;
+    }
+    rule
 }
 
 /// 16 bytes in network order.
@@ -224,51 +241,9 @@ fn family(address: IpAddr) -> u8 {
     if address.is_ipv4() { 4 } else { 6 }
 }
 
-/// Whether `name` is matched by a glob of `*` (any run) and `?` (any one character).
-fn glob_matches(glob: &str, name: &str) -> bool {
-    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
-    let (mut g, mut n) = (0, 0);
-    // The last star and the length it matches: backtracking to it suffices, since a later star only helps.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if g < glob.len() && glob[g] == '*' {
-            star = Some((g, n));
-            g += 1;
-        } else if g < glob.len() && (glob[g] == '?' || glob[g] == name[n]) {
-            (g, n) = (g + 1, n + 1);
-        } else if let Some((at, taken)) = star {
-            star = Some((at, taken + 1));
-            (g, n) = (at + 1, taken + 1);
-        } else {
-            return false;
-        }
-    }
-    glob[g..].iter().all(|c| *c == '*')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn globs() {
-        for (glob, name, matches) in [
-            ("tap*", "tap3", true),
-            ("tap*", "tap", true),
-            ("tap*", "eth0", false),
-            ("*", "", true),
-            ("", "", true),
-            ("", "x", false),
-            ("?", "x", true),
-            ("?", "", false),
-            ("a*b*c", "a1b2b3c", true),
-            ("a*b*c", "a1b2b3", false),
-            ("*0", "eth00", true),
-            ("e?h*", "eth0", true),
-        ] {
-            assert_eq!(glob_matches(glob, name), matches, "{glob} {name}");
-        }
-    }
 
     #[test]
     fn masks() {
@@ -294,15 +269,41 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_and_excess_filters_are_refused() {
-        let group = Match { cgroup: Some("/system.slice".into()), ..Match::default() };
-        assert_eq!(
-            Classifier::new([(ServiceId(7), &group)], None),
-            Err(ClassifierError::Unsupported { service: ServiceId(7), field: "cgroup" })
-        );
+    fn excess_filters_are_refused() {
         let any = Match::default();
         let many = |count| Classifier::new((0..count).map(|i| (ServiceId(i), &any)), None);
         assert!(many(256).is_ok());
         assert_eq!(many(257), Err(ClassifierError::TooManyRules { count: 257 }));
+        let groups: Vec<Match> = (0..65).map(|i| in_cgroup(&format!("/{i}"))).collect();
+        let many = |count| Classifier::new(groups.iter().take(count).map(|group| (ServiceId(0), group)), None);
+        assert!(many(64).is_ok());
+        assert_eq!(many(65), Err(ClassifierError::TooManyCgroups { count: 65 }));
+    }
+
+    fn in_cgroup(glob: &str) -> Match {
+        Match { cgroup: Some(CgroupGlob::new(glob).expect("a glob")), ..Match::default() }
+    }
+
+    /// Two rules with one glob share its bit; a packet without a known socket matches neither.
+    #[test]
+    fn packets_match_by_the_globs_that_include_their_cgroup() {
+        let (a, b) = (in_cgroup("/a"), in_cgroup("/b/*"));
+        let udp_a = Match { protocol: Some(Protocol(17)), ..a.clone() };
+        let order = [(ServiceId(4), &udp_a), (ServiceId(2), &b), (ServiceId(1), &a)];
+        let classifier = Classifier::new(order, None).expect("a classifier");
+        assert_eq!(classifier.cgroups().iter().map(CgroupGlob::as_str).collect::<Vec<_>>(), ["/a", "/b/*"]);
+        let service = |protocol, has, cgroups| {
+            classifier.verdict(&Packet { protocol, has: HAS_IP | has, cgroups, ..Packet::default() }).map(|id| id.0)
+        };
+        for (protocol, has, cgroups, expected) in [
+            (17, HAS_CGROUP, 0b01, Some(4)),
+            (6, HAS_CGROUP, 0b01, Some(1)),
+            (17, HAS_CGROUP, 0b11, Some(4)),
+            (6, HAS_CGROUP, 0b11, Some(2)),
+            (6, HAS_CGROUP, 0, None),
+            (6, 0, 0b11, None),
+        ] {
+            assert_eq!(service(protocol, has, cgroups), expected, "{protocol} {has} {cgroups:b}");
+        }
     }
 }

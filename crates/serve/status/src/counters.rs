@@ -115,6 +115,8 @@ counters! {
         beyond_horizon,
         /// Feedback requests beyond the limit of one tick, without feedback.
         requests_limited,
+        /// Packets without a known socket on this host, while filters name control groups.
+        cgroups_unknown,
     }
 }
 

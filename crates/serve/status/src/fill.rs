@@ -97,6 +97,8 @@ impl AgentStatus {
             policy_refused: None,
             interface_absent: false,
             not_enforced: None,
+            cgroups: None,
+            cgroups_missed: None,
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

@@ -131,6 +131,12 @@ pub struct AgentStatus {
     /// removed, and the agent has not restored them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enforced: Option<String>,
+    /// The number of control groups whose sockets belong to services; absent if no filter names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroups: Option<u64>,
+    /// Why sockets of some control groups do not belong to their service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroups_missed: Option<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.
