@@ -12,6 +12,7 @@
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
 //! | `overlap`, [`glob`], [`cgroup`](CgroupGlob) | packets that would belong to two services |
+//! | `membership` | the control group in which a process is a service's |
 //! | `admission` | minima that do not fit |
 //! | `change` | a policy with one value changed: [`Policy::with`] |
 //! | `write` | a cap written back into the file: [`Policy::write_cap`] |
@@ -53,6 +54,7 @@ pub mod glob;
 pub mod language;
 mod levels;
 mod machine_set;
+mod membership;
 mod model;
 mod overlap;
 mod read;

@@ -39,8 +39,9 @@ impl Hierarchy {
         for mount in mounts {
             match id(&mount) {
                 Ok(ROOT) => return Ok(Self { mount }),
-                // Another mount may cover this one.
-                _ => other = other.or(Some(mount)),
+                Ok(_) => other = other.or(Some(mount)),
+                // Another mount hides this one.
+                Err(_) => {}
             }
         }
         Err(other.map_or(CgroupError::NotMounted, CgroupError::Namespace))
@@ -115,7 +116,9 @@ mod tests {
         assert!(matches!(Hierarchy::among(Vec::new()), Err(CgroupError::NotMounted)));
         // Any other directory stands for the root of a cgroup namespace.
         let other = std::env::temp_dir();
-        let refused = Hierarchy::among(vec![other.clone()]);
+        let hidden = PathBuf::from("/nowhere/cgroup");
+        assert!(matches!(Hierarchy::among(vec![hidden.clone()]), Err(CgroupError::NotMounted)));
+        let refused = Hierarchy::among(vec![hidden, other.clone()]);
         assert!(matches!(&refused, Err(CgroupError::Namespace(mount)) if *mount == other), "{refused:?}");
     }
 

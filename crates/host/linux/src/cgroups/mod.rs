@@ -11,6 +11,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`hierarchy`] | the mount of cgroup2, and paths in it |
+//! | `enter` | a group for a program |
 //! | [`walk`] | globs to groups; inotify |
 //! | [`table`] | groups to entries of the map, without a packet of another service in between |
 //! | [`watcher`] | the thread that repeats both |
@@ -20,6 +21,7 @@
 //!
 //! Source: Documentation/admin-guide/cgroup-v2.rst; inotify(7); fs/kernfs/dir.c (ids).
 
+mod enter;
 pub mod hierarchy;
 pub(crate) mod table;
 pub(crate) mod walk;
@@ -47,7 +49,7 @@ pub const KEPT: Duration = Duration::from_secs(120);
 pub enum CgroupError {
     /// A host without control groups of version 2.
     #[error(
-        "filters by cgroup need control groups of version 2, and no cgroup2 file system is mounted (mount -t cgroup2 \
+        "services by control group need version 2, and no cgroup2 file system is mounted or visible (mount -t cgroup2 \
          none /sys/fs/cgroup/unified, beside version 1)"
     )]
     NotMounted,
@@ -59,8 +61,8 @@ pub enum CgroupError {
     Namespace(PathBuf),
     /// A kernel whose structures programs cannot read.
     #[error(
-        "filters by cgroup need the sockets of received packets, and {0} (CONFIG_DEBUG_INFO_BTF, and no lockdown for \
-         confidentiality)"
+        "services by control group need the sockets of received packets, and {0} (CONFIG_DEBUG_INFO_BTF, and no \
+         lockdown for confidentiality)"
     )]
     Kernel(&'static str),
     /// The list of mounts, a directory or a file of a control group.
