@@ -305,6 +305,41 @@ fn forwarded_packets_belong_to_no_group() {
     }
 }
 
+/// Packets that this host bridges from and to a guest belong to no group: they have lost their socket, and the guest's
+/// sockets are in another network namespace.
+#[test]
+fn bridged_packets_belong_to_no_group() {
+    if skipped() {
+        return;
+    }
+    let (cable, groups) = (Cable::new("g7"), Groups::new("g7"));
+    groups.make("web");
+    let prefix = Prefix::new("wtg7c").expect("a prefix");
+    prefix.cleanup().expect("clean up after an earlier run");
+    let c = prefix.create("c").expect("namespace c");
+    connect((&c, "eth", Some("10.77.0.3/24")), (&cable.a, "down", None)).expect("a cable");
+    cable.a.ip(["link", "add", "br0", "type", "bridge"]).expect("a bridge");
+    for port in ["eth", "down"] {
+        cable.a.ip(["link", "set", "dev", port, "master", "br0"]).expect("a port");
+    }
+    cable.a.ip(["link", "set", "br0", "up"]).expect("up");
+    let datapath = run(&cable.a, || attach(&[groups.path("web"), groups.path("db")]));
+    let guest = groups.within("web", || run(&c, || UdpSocket::bind("10.77.0.3:7000"))).expect("bound");
+    let other = run(&cable.b, || UdpSocket::bind("10.77.0.2:7003")).expect("bound");
+    // The bridge forwards nothing until its ports have a carrier.
+    guest.set_read_timeout(Some(Duration::from_millis(10))).expect("set");
+    let is_through = || other.send_to(b"x", "10.77.0.3:7000").is_ok() && guest.recv(&mut [0; 8]).is_ok();
+    assert!((0..500).any(|_| later(is_through())), "the bridge forwards");
+    common::pause(Duration::from_millis(100));
+    let (before, unknown) = (totals(&datapath), datapath.counts().expect("counts").cgroups_unknown);
+    datagrams(&guest, &other, "10.77.0.2:7003".parse().expect("an address"));
+    datagrams(&other, &guest, "10.77.0.3:7000".parse().expect("an address"));
+    let bytes = since(&datapath, &before);
+    assert!(bytes[..2] == [[0, 0]; 2] && bytes[2].iter().all(|bytes| *bytes >= PAYLOAD), "{bytes:?}");
+    let unknown = datapath.counts().expect("counts").cgroups_unknown - unknown;
+    assert!(unknown >= 2 * PAYLOAD / 1_000, "{unknown}");
+}
+
 /// The next agent takes over the groups; without one they stay as they are.
 #[test]
 fn groups_stay_without_an_agent_and_the_next_one_takes_over() {
