@@ -48,10 +48,10 @@ const volatile u32 weir_reads_sockets = 1;
 #define WEIR_AF_INET 2
 #define WEIR_AF_INET6 10
 
-/* Which end of a packet is the socket's: that of packets which arrive, depart, or are capability messages' subjects. */
+/* The end of a packet that is the socket's: of an arriving packet; of the subject of feedback, which departed. */
 #define WEIR_END_DESTINATION 0
 #define WEIR_END_SOURCE 1
-/* The address of the source and the port of the destination. */
+/* The address of the source and the port of the destination: of the subject of a capability message. */
 #define WEIR_END_CAPABILITY 2
 
 /* Whether the route of an address leads to this host: it is local, or this interface's packets are not forwarded. */
@@ -141,20 +141,26 @@ __noinline u64 cgroup_of_socket(struct __sk_buff *skb, struct weir_packet *packe
 	return bound || is_for_this_host(skb, local, remote, packet->family) ? id : 0;
 }
 
-/* Stores in `packet` which filters of the table `key` include the control group `id`; 0 is an unknown one. */
-static __always_inline void add_cgroup(struct weir_packet *packet, u64 id, u32 key)
+/*
+ * Stores in `packet` the globs of a table that include the control group of its socket at an end
+ * (WEIR_END_*); a packet that departs has its socket. Not inlined: most policies do not need it, and the
+ * caller would save more registers.
+ */
+__noinline int add_cgroup(struct __sk_buff *skb, struct weir_packet *packet, u32 end, u32 table)
 {
 	struct weir_cgroup *cgroup;
+	u64 id;
 
-	if (!id) {
-		if (packet->has & WEIR_HAS_IP)
-			count_event(cgroups_unknown);
-		return;
-	}
+	if (!packet)
+		return 0;
+	id = packet->has & WEIR_HAS_DEPARTED ? bpf_skb_cgroup_id(skb) : cgroup_of_socket(skb, packet, end);
 	packet->has |= WEIR_HAS_CGROUP;
 	cgroup = bpf_map_lookup_elem(&weir_cgroups, &id);
 	if (cgroup)
-		packet->cgroups = cgroup->filters[key & (WEIR_TABLES - 1)];
+		packet->cgroups = cgroup->filters[table & (WEIR_TABLES - 1)];
+	else if (!id && (packet->has & WEIR_HAS_IP))
+		count_event(cgroups_unknown);
+	return 0;
 }
 
 #endif

@@ -27,11 +27,11 @@
 #include "tick.h"
 
 /*
- * Parses a packet into `packet`, which must be all 0 except for its priority, and returns its service by
+ * Parses a packet into `packet`, which must be all 0 except for what callers set, and returns its service by
  * the table `key`, or WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of
  * the program for each path through the parser.
  */
-__noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet, u32 direction)
+__noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_packet *packet)
 {
 	struct weir_table *table;
 
@@ -44,12 +44,11 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return WEIR_UNCLASSIFIED;
-	if (table->cgroups)
-		add_cgroup(packet,
-			   direction == WEIR_TX ? bpf_skb_cgroup_id(skb) :
-						  cgroup_of_socket(skb, packet, WEIR_END_DESTINATION),
-			   key);
-	return weir_classify(table->rules, table->count, table->starts, packet);
+	if (table->cgroups) {
+		add_cgroup(skb, packet, WEIR_END_DESTINATION, key);
+		return classify(table, packet);
+	}
+	return weir_classify_from(table->rules, table->count, weir_start_by_ports(table->starts, packet), packet);
 }
 
 static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)

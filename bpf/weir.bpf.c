@@ -63,12 +63,13 @@ int weir_egress(struct __sk_buff *skb)
 		prioritize_control(skb, config);
 		return NEXT;
 	}
+	packet.has = WEIR_HAS_DEPARTED;
 	/* A forwarded packet's priority is from its type of service, which guests choose. */
 	if (skb->sk) {
 		packet.priority = skb->priority;
-		packet.has = WEIR_HAS_PRIORITY;
+		packet.has = WEIR_HAS_DEPARTED | WEIR_HAS_PRIORITY;
 	}
-	service = parse_and_classify(skb, config->table, &packet, WEIR_TX);
+	service = parse_and_classify(skb, config->table, &packet);
 	if (config->enforces)
 		origin = origin_of(skb, config, &packet);
 	if (origin == WEIR_ORIGIN_SPOOFED)
@@ -112,7 +113,7 @@ int weir_ingress(struct __sk_buff *skb)
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	if (!config)
 		return NEXT;
-	service = parse_and_classify(skb, config->table, &packet, WEIR_RX);
+	service = parse_and_classify(skb, config->table, &packet);
 	headers = skb->gso_size ? headers_of(skb, &packet) : packet.header_bytes;
 	segments = weir_segments(skb->len, headers, skb->gso_size, skb->gso_segs);
 	bytes = weir_wire_bytes(skb->len, headers, segments);

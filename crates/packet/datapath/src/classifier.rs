@@ -21,7 +21,7 @@ use weir_units::ServiceId;
 pub const RULES_MAX: usize = abi::RULES_MAX as usize;
 /// The most globs over control groups of one interface.
 pub const CGROUP_GLOBS_MAX: usize = abi::CGROUP_GLOBS_MAX as usize;
-/// Values of a port's last byte.
+/// Entries of the table of first rules: by a port's last byte, by a glob over control groups, and for no glob.
 pub const STARTS: usize = abi::STARTS as usize;
 
 /// A policy's filters cannot become a classifier.
@@ -145,15 +145,25 @@ impl Classifier {
     }
 }
 
-/// For each value of a port's last byte, the index of the first of `rules` (at most [`RULES_MAX`])
-/// that a packet with such a port may match, or the number of rules if none may
-/// (`datapath/classify.h`).
+/// For each value of a port's last byte, for each glob and for no glob, the index of the first of `rules` (at most
+/// [`RULES_MAX`]) that such a packet may match, or the number of rules if none may (`datapath/classify.h`).
 pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
-    let may_match = |rule: &Rule, byte: u16| {
+    const PORTS: u16 = abi::START_PORTS as u16;
+    let by_port = |rule: &Rule, byte: u16| {
         let ports = rule.port_last.wrapping_sub(rule.port_first);
-        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % STARTS as u16 <= ports
+        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % PORTS <= ports
     };
-    std::array::from_fn(|byte| rules.iter().position(|rule| may_match(rule, byte as u16)).unwrap_or(rules.len()) as u16)
+    let by_glob = |rule: &Rule, glob: u16| {
+        let bit = 1u64.checked_shl(glob.into()).unwrap_or(0);
+        rule.fields & RULE_CGROUP == 0 || rule.cgroups & bit != 0
+    };
+    let may_match = |rule: &Rule, entry: u16| match entry.checked_sub(PORTS) {
+        None => by_port(rule, entry),
+        Some(glob) => by_glob(rule, glob),
+    };
+    std::array::from_fn(|entry| {
+        rules.iter().position(|rule| may_match(rule, entry as u16)).unwrap_or(rules.len()) as u16
+    })
 }
 
 /// The fields of an Ethernet frame; `None` if it is malformed.
@@ -304,6 +314,33 @@ mod tests {
             (6, 0, 0b11, None),
         ] {
             assert_eq!(service(protocol, has, cgroups), expected, "{protocol} {has} {cgroups:b}");
+        }
+    }
+
+    /// The table of first rules skips no rule that matches: the verdict is that of comparing all, for every set of
+    /// globs, where rules of groups, of ports and of both follow each other in any order.
+    #[test]
+    fn first_rules_of_globs_skip_none_that_matches() {
+        let port = |filter: Match| Match { ports: Some((7000, 7000)), ..filter };
+        let (a, b, c) = (in_cgroup("/a"), in_cgroup("/b"), in_cgroup("/c"));
+        let filters = [a.clone(), port(b.clone()), port(Match::default()), c.clone(), b, port(a), c, Match::default()];
+        for first in 0..filters.len() {
+            for step in [1, 3, 5, 7] {
+                let order = (0..filters.len()).map(|i| &filters[(first + i * step) % filters.len()]);
+                let order = (0..).map(ServiceId).zip(order.take(5));
+                let classifier = Classifier::new(order.clone(), None).expect("a classifier");
+                for (cgroups, source_port) in (0..8).flat_map(|set| [(set, 7000), (set, 80)]) {
+                    let has = HAS_IP | HAS_PORTS | HAS_CGROUP;
+                    let packet = Packet { has, cgroups, source_port, family: 4, protocol: 6, ..Packet::default() };
+                    let matches = |filter: &Match| {
+                        let bit = |glob| classifier.cgroups().iter().position(|known| known == glob).expect("known");
+                        filter.cgroup.as_ref().is_none_or(|glob| cgroups & 1 << bit(glob) != 0)
+                            && (filter.ports.is_none() || source_port == 7000)
+                    };
+                    let expected = order.clone().find(|(_, filter)| matches(filter)).map(|(id, _)| id);
+                    assert_eq!(classifier.verdict(&packet), expected, "{first} {step} {cgroups:b} {source_port}");
+                }
+            }
         }
     }
 }
