@@ -33,6 +33,12 @@ impl Hierarchy {
         Self::among(cgroup2_mounts(&mounts))
     }
 
+    /// Any directory in place of the root group.
+    #[cfg(test)]
+    pub(super) fn at(mount: PathBuf) -> Self {
+        Self { mount }
+    }
+
     /// The first of these directories that has the root group.
     fn among(mounts: Vec<PathBuf>) -> Result<Self, CgroupError> {
         let mut other = None;
@@ -124,7 +130,7 @@ mod tests {
 
     #[test]
     fn paths_are_below_the_mount() {
-        let hierarchy = Hierarchy { mount: "/sys/fs/cgroup".into() };
+        let hierarchy = Hierarchy::at("/sys/fs/cgroup".into());
         assert_eq!(hierarchy.directory("/a/b"), Path::new("/sys/fs/cgroup/a/b"));
     }
 }

@@ -117,3 +117,68 @@ impl AsRawFd for Inotify {
         self.0.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Directories that stand for groups, removed at the end.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new() -> Self {
+            let root = std::env::temp_dir().join(format!("weir-walk-{}", std::process::id()));
+            fs::create_dir_all(&root).expect("a directory");
+            Self(root)
+        }
+        fn make(&self, path: &str) -> u64 {
+            let directory = self.0.join(path);
+            fs::create_dir_all(&directory).expect("a directory");
+            id(&directory).expect("it exists")
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Whether events have arrived; takes them.
+    fn events(inotify: &Inotify) -> bool {
+        let mut file = libc::pollfd { fd: inotify.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one file, which is valid during the call.
+        let ready = unsafe { libc::poll(&raw mut file, 1, 0) } == 1;
+        inotify.clear();
+        ready
+    }
+
+    #[test]
+    fn walk_finds_groups_and_reports_those_that_come_and_go() {
+        let tree = Tree::new();
+        let hierarchy = Hierarchy::at(tree.0.clone());
+        let globs = ["/a/web-*", "/a/web-1/x", "/*/db"].map(|text| CgroupGlob::new(text).expect("a glob"));
+        let inotify = Inotify::new().expect("inotify");
+        let mut expected = BTreeMap::new();
+        let mut expect = |id, path: &str, globs| drop(expected.insert(id, Group { path: path.to_owned(), globs }));
+        tree.make("a");
+        fs::write(tree.0.join("a/web-file"), "no group").expect("a file");
+        expect(tree.make("a/web-1"), "/a/web-1", 0b001);
+        expect(tree.make("a/web-1/x"), "/a/web-1/x", 0b011);
+        expect(tree.make("b/db"), "/b/db", 0b100);
+        tree.make("b/other/below");
+        let walk = || walk(&hierarchy, &globs, &inotify).expect("it reads");
+        assert_eq!(walk(), expected);
+        assert!(!events(&inotify));
+        let new = tree.make("c/db");
+        assert!(events(&inotify), "in the root");
+        expected.insert(new, Group { path: "/c/db".to_owned(), globs: 0b100 });
+        assert_eq!(walk(), expected);
+        tree.make("b/other/below/db");
+        assert!(!events(&inotify), "no glob leads there");
+        fs::remove_dir(tree.0.join("a/web-1/x")).expect("removed");
+        assert!(events(&inotify), "in a group");
+        expected.retain(|_, group| group.path != "/a/web-1/x");
+        assert_eq!(walk(), expected);
+    }
+}
