@@ -21,6 +21,7 @@
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
 
+#include "cgroup.h"
 #include "feedback_reply.h"
 #include "map_access.h"
 
@@ -290,7 +291,7 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 	struct weir_feedback_arrival *arrival;
 	struct weir_table *table;
 	u64 now = bpf_ktime_get_ns();
-	u32 key = 0, service;
+	u32 key = 0, service, end;
 	int kind;
 
 	arrival = bpf_map_lookup_elem(&weir_feedback_arrival, &key);
@@ -329,6 +330,11 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 	 * Rules match either end of a packet. So the subject of an ECN capability message, whose
 	 * addresses are those of the opposite direction, gets the same service.
 	 */
+	if (table->cgroups) {
+		/* The subject departed from this host, or arrived here if it is that of a capability message. */
+		end = kind == WEIR_FEEDBACK_ECN_CAPABILITY ? WEIR_END_CAPABILITY : WEIR_END_SOURCE;
+		add_cgroup(skb, &arrival->subject, end, key);
+	}
 	service = classify(table, &arrival->subject);
 	if (kind == WEIR_FEEDBACK_ECN_CAPABILITY)
 		receive_ecn_capability(&arrival->feedback, packet, service, now);

@@ -47,6 +47,8 @@
 #define WEIR_TICK_MIN 50000ULL
 /* Services of one host. */
 #define WEIR_SERVICES_MAX 1024
+/* Control groups of services: some for each container of a large host. */
+#define WEIR_CGROUPS_MAX 16384
 /* One meter for each direction of each service and of unclassified traffic. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
 /* The slot of unclassified traffic among receivers and senders. */
@@ -102,9 +104,14 @@ struct weir_config {
 
 struct weir_table {
 	u32 count;
-	u32 reserved;
+	u32 cgroups; /* globs over control groups; 0: no rule needs the packet's socket */
 	u16 starts[WEIR_STARTS]; /* see classify.h */
 	struct weir_rule rules[WEIR_RULES_MAX];
+};
+
+/* The globs of each classifier that include a control group. */
+struct weir_cgroup {
+	u64 filters[WEIR_TABLES];
 };
 
 /* A shared key of feedback. */
@@ -367,6 +374,7 @@ struct weir_counts {
 	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
 	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, without feedback. */
 	u64 long_buffers;          /* Buffers of no level with more segments than `levels.segments`. */
+	u64 cgroups_unknown;       /* Packets without a known socket on this host, while filters name control groups. */
 };
 
 #endif

@@ -21,12 +21,13 @@
 #ifndef WEIR_TRANSMIT_H
 #define WEIR_TRANSMIT_H
 
+#include "cgroup.h"
 #include "ecn.h"
 #include "map_access.h"
 #include "tick.h"
 
 /*
- * Parses a packet into `packet`, which must be all 0 except for its priority, and returns its service by
+ * Parses a packet into `packet`, which must be all 0 except for what callers set, and returns its service by
  * the table `key`, or WEIR_UNCLASSIFIED. A global function: inlined, the verifier would check the rest of
  * the program for each path through the parser.
  */
@@ -43,7 +44,11 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return WEIR_UNCLASSIFIED;
-	return weir_classify(table->rules, table->count, table->starts, packet);
+	if (table->cgroups) {
+		add_cgroup(skb, packet, WEIR_END_DESTINATION, key);
+		return classify(table, packet);
+	}
+	return weir_classify_from(table->rules, table->count, weir_start_by_ports(table->starts, packet), packet);
 }
 
 static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)

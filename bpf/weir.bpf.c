@@ -63,10 +63,11 @@ int weir_egress(struct __sk_buff *skb)
 		prioritize_control(skb, config);
 		return NEXT;
 	}
+	packet.has = WEIR_HAS_DEPARTED;
 	/* A forwarded packet's priority is from its type of service, which guests choose. */
 	if (skb->sk) {
 		packet.priority = skb->priority;
-		packet.has = WEIR_HAS_PRIORITY;
+		packet.has = WEIR_HAS_DEPARTED | WEIR_HAS_PRIORITY;
 	}
 	service = parse_and_classify(skb, config->table, &packet);
 	if (config->enforces)

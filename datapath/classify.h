@@ -6,15 +6,18 @@
  * kernel. The classifier is an array of rules in the order of the policy. The first matching rule
  * determines the service. A rule matches if all fields that it specifies match. Ports and addresses
  * match either end of the packet, so the requests and the responses of a service both belong to it.
- * Interface globs are resolved earlier: each interface has its own array. A packet costs at most
- * WEIR_RULES_MAX comparisons, each of constant time.
+ * Interface globs are resolved earlier: each interface has its own array. Globs over control groups
+ * are resolved earlier, too: a packet has the set of globs that include its socket's control group.
+ * A packet costs at most WEIR_RULES_MAX comparisons, each of constant time.
  *
  * Most rules specify ports. The table `starts` skips rules for other ports: for each value of a
  * port's last byte it contains the index of the first rule that a port with this byte can match.
  * The component that creates the rules also fills the table. The search begins at the smaller of
  * the entries for the packet's two ports, since no earlier rule can match. With twenty services of
  * one port each, the last rule is found as fast as the first. A rule without ports, or with 256
- * ports or more, bounds all entries: no search begins after it.
+ * ports or more, bounds all entries: no search begins after it. For a packet with a set of globs the
+ * table also has the first rule that the lowest glob of the set, or no glob, allows. Globs are
+ * numbered by the first rule that names each, so that no other glob of the set allows an earlier one.
  *
  * Worked example: rules [protocol 6, ports 7000-7099 -> 1], [address 10.1.0.0/16 -> 2]. A TCP
  * packet from 10.1.0.5:40000 to 10.2.0.1:7001 belongs to service 1. A TCP packet from
@@ -36,8 +39,13 @@
  */
 #define WEIR_RULES_PART 8
 #define WEIR_UNCLASSIFIED WEIR_U32_MAX
-/* Number of values of a port's last byte. */
-#define WEIR_STARTS 256
+/* Globs over control groups of one classifier: the bits of `cgroups`. */
+#define WEIR_CGROUP_GLOBS_MAX 64
+/* Entries of `starts`: by a port's last byte; from WEIR_START_GLOBS on by a glob; for no glob. */
+#define WEIR_START_PORTS 256
+#define WEIR_START_GLOBS WEIR_START_PORTS
+#define WEIR_START_NO_GLOB (WEIR_START_GLOBS + WEIR_CGROUP_GLOBS_MAX)
+#define WEIR_STARTS (WEIR_START_NO_GLOB + 4)
 
 /* Fields that a rule specifies. */
 #define WEIR_RULE_PROTOCOL 0x01
@@ -46,10 +54,12 @@
 #define WEIR_RULE_DSCP 0x08
 #define WEIR_RULE_VNI 0x10
 #define WEIR_RULE_PRIORITY 0x20
+#define WEIR_RULE_CGROUP 0x40
 
 struct weir_rule {
 	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
 	u64 mask[2];    /* network byte order */
+	u64 cgroups;    /* the bit of its glob over control groups */
 	u32 service;
 	u32 vni;
 	u32 priority;
@@ -93,25 +103,59 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	    (rule->family != packet->family ||
 	     (!weir_in_prefix(rule, packet->source) && !weir_in_prefix(rule, packet->destination))))
 		return 0;
+	/* Few rules specify one of these. */
+	if (!(fields & (WEIR_RULE_DSCP | WEIR_RULE_VNI | WEIR_RULE_PRIORITY | WEIR_RULE_CGROUP)))
+		return 1;
 	if ((fields & WEIR_RULE_DSCP) && rule->dscp != packet->dscp)
 		return 0;
 	if ((fields & WEIR_RULE_VNI) && rule->vni != packet->vni)
 		return 0;
 	if ((fields & WEIR_RULE_PRIORITY) && rule->priority != packet->priority)
 		return 0;
+	if ((fields & WEIR_RULE_CGROUP) && !(rule->cgroups & packet->cgroups))
+		return 0;
 	return 1;
 }
 
-/* Returns the index of the first rule that can match. All earlier rules specify other ports. */
-WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet *packet)
+/*
+ * Returns the index of the lowest bit of a set, or WEIR_CGROUP_GLOBS_MAX for the empty set: the number
+ * of bits below it, counted in parallel (BPF has no instruction for it).
+ */
+WEIR_INLINE u32 weir_lowest_glob(u64 set)
+{
+	u64 below = (set & -set) - 1;
+
+	below -= below >> 1 & 0x5555555555555555ULL;
+	/* Otherwise clang 14 recognises the count and fails to compile it for BPF. */
+	WEIR_OPAQUE(below);
+	below = (below & 0x3333333333333333ULL) + (below >> 2 & 0x3333333333333333ULL);
+	below = (below + (below >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (u32)(below * 0x0101010101010101ULL >> 56);
+}
+
+/* Returns the index of the first rule that a packet with these ports can match. */
+WEIR_INLINE u32 weir_start_by_ports(const u16 *starts, const struct weir_packet *packet)
 {
 	u16 source, destination;
 
 	if (!(packet->has & WEIR_HAS_PORTS))
 		return 0;
-	source = starts[packet->source_port & (WEIR_STARTS - 1)];
-	destination = starts[packet->destination_port & (WEIR_STARTS - 1)];
+	source = starts[packet->source_port & (WEIR_START_PORTS - 1)];
+	destination = starts[packet->destination_port & (WEIR_START_PORTS - 1)];
 	return source < destination ? source : destination;
+}
+
+/* Returns the index of the first rule that can match. All earlier rules specify other ports or globs. */
+WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet *packet)
+{
+	u32 start = weir_start_by_ports(starts, packet), glob;
+
+	if (!(packet->has & WEIR_HAS_CGROUP))
+		return start;
+	glob = weir_lowest_glob(packet->cgroups);
+	if (glob <= WEIR_CGROUP_GLOBS_MAX && starts[WEIR_START_GLOBS + glob] > start)
+		start = starts[WEIR_START_GLOBS + glob];
+	return start;
 }
 
 /*
@@ -143,15 +187,11 @@ WEIR_ONCE u32 weir_classify_more(const struct weir_rule_array *array, u32 count,
 	return array && packet ? weir_classify_part(array->rules, count, start, packet) : WEIR_RULES_MAX;
 }
 
-/*
- * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
- * `starts` has WEIR_STARTS entries.
- */
-WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
-			      const struct weir_packet *packet)
+/* Returns the service of the first of `count` rules from `start` on that matches, or WEIR_UNCLASSIFIED. */
+WEIR_INLINE u32 weir_classify_from(const struct weir_rule *rules, u32 count, u32 start,
+				   const struct weir_packet *packet)
 {
 	const struct weir_rule_array *array = (const struct weir_rule_array *)rules;
-	u32 start = weir_classify_start(starts, packet);
 	u32 at = weir_classify_part(rules, count, start, packet), i;
 
 	for (i = 1; i < WEIR_RULES_MAX / WEIR_RULES_PART; i++) {
@@ -162,6 +202,16 @@ WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u1
 	}
 	WEIR_OPAQUE(at);
 	return at < count && at < WEIR_RULES_MAX ? rules[at].service : WEIR_UNCLASSIFIED;
+}
+
+/*
+ * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
+ * `starts` has WEIR_STARTS entries.
+ */
+WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
+			      const struct weir_packet *packet)
+{
+	return weir_classify_from(rules, count, weir_classify_start(starts, packet), packet);
 }
 
 #endif

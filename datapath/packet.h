@@ -43,6 +43,10 @@
 #define WEIR_HAS_VNI 0x04
 /* Set by the caller of the parser, for packets of the host's own sockets. */
 #define WEIR_HAS_PRIORITY 0x08
+/* Set by the caller of the parser, where a rule names a glob. */
+#define WEIR_HAS_CGROUP 0x10
+/* Set by the caller of the parser: the packet departs, and has its socket. Otherwise it arrives. */
+#define WEIR_HAS_DEPARTED 0x20
 
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
@@ -52,6 +56,8 @@
 struct weir_packet {
 	u64 source[2];      /* network byte order; IPv4 is ::ffff:a.b.c.d. With WEIR_HAS_IP */
 	u64 destination[2]; /* the same. With WEIR_HAS_IP */
+	u64 cgroups;        /* one bit for each glob that includes its socket's control group; 0 without a known socket.
+			     * With WEIR_HAS_CGROUP */
 	u32 header_bytes;   /* all headers up to the payload of TCP, UDP or SCTP, else of IP */
 	u32 vni;            /* with WEIR_HAS_VNI */
 	u32 network;        /* offset of the IP header. With WEIR_HAS_IP */
@@ -185,7 +191,7 @@ WEIR_INLINE int weir_parse_ipv6(weir_frame *frame, u32 offset, struct weir_packe
 	return weir_parse_transport(frame, offset, packet);
 }
 
-/* Does the same as weir_parse(), for a `packet` that is all 0, except for its priority. */
+/* Does the same as weir_parse(), for a `packet` that is all 0, except for what its caller sets. */
 WEIR_INLINE int weir_parse_headers(weir_frame *frame, struct weir_packet *packet)
 {
 	u8 ethernet[14] WEIR_ALIGNED;

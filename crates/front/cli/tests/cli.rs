@@ -28,6 +28,7 @@ fn reference() {
         "lab",
         "reproduce",
         "agent",
+        "exec",
         "switch",
         "switch show",
         "switch apply",

@@ -142,6 +142,8 @@ struct Daemon {
     look: Instant,
     /// Why limits are not enforced although the interface is there.
     not_enforced: Option<String>,
+    /// Why some control groups are not matched, as it was logged.
+    cgroups_missed: Option<String>,
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
     /// Whether the warning about a destination thread without real-time priority was logged.
@@ -206,6 +208,7 @@ impl Daemon {
             started: tokio::time::Instant::now(),
             look: Instant::ZERO,
             not_enforced: None,
+            cgroups_missed: None,
             releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
@@ -408,8 +411,16 @@ impl Daemon {
     fn report_status(&mut self) {
         let uptime = self.now().saturating_since(Instant::ZERO);
         let kernel = self.host.as_mut().map(Host::kernel_readings);
-        if let Some(Err(error)) = &kernel {
-            debug!("read the kernel's counters: {error}");
+        match &kernel {
+            Some(Err(error)) => debug!("read the kernel's counters: {error}"),
+            Some(Ok(kernel)) => {
+                let missed = kernel.cgroups.as_ref().and_then(|cgroups| cgroups.missed.clone());
+                if let (Some(reason), true) = (&missed, missed != self.cgroups_missed) {
+                    warn!("packets of some control groups do not belong to their service: {reason}");
+                }
+                self.cgroups_missed = missed;
+            }
+            None => {}
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
         self.reporter.report(&Period {

@@ -32,6 +32,7 @@ use weir_control::{LimitRule, RuntimeLimit, static_limits};
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
+use weir_linux::cgroups;
 use weir_linux::class::Sending;
 use weir_linux::destinations::Destinations;
 use weir_linux::edt_shaper::{EdtShaper, Egress};
@@ -168,6 +169,9 @@ fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<Servi
     let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
     if leaves.len() > SERVICES_MAX as usize {
         return Err(LoaderError::TooManyServices.into());
+    }
+    if !classifier.cgroups().is_empty() {
+        cgroups::check()?;
     }
     Ok((classifier, leaves))
 }

@@ -222,6 +222,8 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
         });
     }
     status.drops_unattributed = kernel.drops_unattributed;
+    status.cgroups = kernel.cgroups.as_ref().map(|cgroups| cgroups.groups as u64);
+    status.cgroups_missed = kernel.cgroups.as_ref().and_then(|cgroups| cgroups.missed.clone());
     status.kernel = Some(KernelCounters {
         events: events(&kernel.counts),
         timer: TimerCounters { ticks_late: kernel.timer.late, fallbacks: kernel.timer.fallbacks },
@@ -246,6 +248,7 @@ fn events(counts: &Counts) -> EventCounters {
         beyond_horizon,
         requests_limited,
         long_buffers,
+        cgroups_unknown,
     } = counts;
     EventCounters {
         feedback_failed,
@@ -263,6 +266,7 @@ fn events(counts: &Counts) -> EventCounters {
         beyond_horizon,
         requests_limited,
         long_buffers,
+        cgroups_unknown,
     }
 }
 

@@ -14,7 +14,8 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::frames::{KEY, Message, address, control, control_at, ethernet, tcp, with_marker};
+use common::frames::{KEY, Message, address, control, control_at, ethernet, tcp, udp, with_marker};
+use common::groups::Groups;
 use common::{Cable, interface, pause, skipped};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{Backend, ServiceRate};
-use weir_policy::{Level, Policy};
+use weir_policy::{CgroupGlob, Level, Match, Policy};
 use weir_shaping::{LevelLimits, ShaperConfig};
 use weir_units::{Bandwidth, Bytes, Direction, MachineId, ServiceId, Weight};
 
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
                 _ => {
                     bench.classes();
                     bench.levels(&policy);
+                    bench.cgroups(&policy);
                 }
             }
             above = bench.above;
@@ -296,6 +298,38 @@ impl Bench {
             least(self, &format!("IPv4 leaves {what}, {name}"), frame, Some(plain + more));
         }
         self.datapath.set_levels(&HostLevels::default(), Classes::Htb).expect("none");
+    }
+
+    /// Filters by control group: the socket of each packet, of a group that the last filter includes. A run that
+    /// departs has a socket of this process; one that arrives has the sockets that are bound here.
+    fn cgroups(&mut self, policy: &Policy) {
+        if common::groups::skipped() {
+            return;
+        }
+        let groups = Groups::new("cost");
+        groups.make("last");
+        let glob = |name: &str| Some(CgroupGlob::new(&groups.path(name)).expect("a glob"));
+        let filter = |i: u16| if i + 1 < SERVICES { glob(&i.to_string()) } else { glob("*") };
+        let filters: Vec<Match> = (0..SERVICES).map(|i| Match { cgroup: filter(i), ..Match::default() }).collect();
+        let order = policy.services().leaves().map(|(id, _)| id).zip(&filters);
+        let classifier = Classifier::new(order, Some("eth")).expect("supported");
+        self.datapath.set_rules(&classifier, Classes::Htb).expect("rules");
+        let leaves = self.own(false, 3, 7000);
+        let cost = |datapath: &mut InterfaceDatapath, direction, frame: &[u8]| {
+            groups.within("last", || datapath.cost(direction, frame, REPEAT))
+        };
+        let mut row = |name: &str, direction, frame: &[u8], most| {
+            self.row_of(name, most, |datapath| cost(datapath, direction, frame));
+        };
+        row("IPv4 leaves, last of 20 filters by cgroup", Direction::Tx, &leaves, Some(LEAVING));
+        let bind = |at: &str| groups.within("last", || UdpSocket::bind(at)).expect("bound");
+        let (_any, connected) = (bind("0.0.0.0:7000"), bind("10.77.0.1:7001"));
+        connected.connect("10.77.0.2:40000").expect("connected");
+        for (name, port) in [("of a connected socket", 7001), ("of a server", 7000), ("without a socket", 7002)] {
+            let frame = udp(ethernet(false, true), address(2, false), address(1, false), (40_000, port));
+            row(&format!("IPv4 arrives, last of 20 filters by cgroup, {name}"), Direction::Rx, &frame, None);
+        }
+        rules(policy, &mut self.datapath, Classes::Htb);
     }
 
     /// Departure times of three kinds of packets: small ones that leave together, each buffer by

@@ -19,6 +19,7 @@
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
+//! | [`cgroups`] | control groups of filters, followed while they come and go |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
 //! | [`requirements`] | missing requirements of the host and their remedies |
@@ -32,6 +33,7 @@
 pub mod attachment;
 #[cfg(test)]
 mod backlogged;
+pub mod cgroups;
 pub mod class;
 pub mod destinations;
 pub mod dropped;

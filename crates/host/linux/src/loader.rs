@@ -15,8 +15,9 @@
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
+use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
 use crate::interface::{Interface, InterfaceError};
-use crate::maps::{DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
+use crate::maps::{CgroupMaps, DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
@@ -97,6 +98,9 @@ pub enum LoaderError {
     /// The limit of segments.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// The control groups of filters.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
     /// The BPF file system.
     #[error(transparent)]
     Pins(#[from] PinError),
@@ -129,6 +133,7 @@ pub struct InterfaceDatapath {
     pub(crate) maps: Maps,
     pub(crate) config: Config,
     pub(crate) slots: Slots,
+    pub(crate) cgroups: CgroupFilters,
     /// The namespace of the interface.
     namespace: File,
     interface: Interface,
@@ -211,7 +216,9 @@ impl InterfaceDatapath {
         let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
         let known = services.iter().filter(|(_, entry)| entry.known != 0);
         let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
+        let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
         let mut datapath = Self {
+            cgroups,
             object,
             paces,
             pins,
@@ -475,8 +482,9 @@ impl Drop for InterfaceDatapath {
 /// Loads the object with the pinned maps, and creates and pins those that are missing.
 fn load(pins: &Pins, paces: bool) -> Result<Ebpf, LoaderError> {
     let mut loader = EbpfLoader::new();
-    let paces = u32::from(paces);
+    let (paces, reads_sockets) = (u32::from(paces), u32::from(sockets_are_readable().is_ok()));
     loader.override_global("weir_paces", &paces, true);
+    loader.override_global("weir_reads_sockets", &reads_sockets, true);
     for name in MAPS {
         loader.map_pin_path(name, pins.path(name));
     }

@@ -11,8 +11,8 @@ use bytemuck::Pod;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
-    Address, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress, Key,
-    LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table,
+    Address, Cgroup, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress,
+    Key, LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table,
     VERSION,
 };
 
@@ -83,6 +83,10 @@ pub(crate) struct Entries<K: Pod, T: Pod>(HashMap<MapData, Value<K>, Value<T>>);
 impl<K: Pod, T: Pod> Entries<K, T> {
     pub(crate) fn keys(&self) -> Result<Vec<K>, MapError> {
         self.0.keys().map(|key| Ok(key?.0)).collect()
+    }
+
+    pub(crate) fn get(&self, key: K) -> Result<T, MapError> {
+        Ok(self.0.get(&Value(key), 0)?.0)
     }
 
     pub(crate) fn insert(&mut self, key: K, value: T) -> Result<(), MapError> {
@@ -168,6 +172,10 @@ maps! {
         receivers: Values<Receiver> = "weir_receivers",
         states: Values<State> = "weir_states",
         peers: Entries<Address, Peer> = "weir_peers",
+    }
+    /// Control groups, which a thread of their own writes.
+    CgroupMaps {
+        cgroups: Entries<u64, Cgroup> = "weir_cgroups",
     }
     /// Departure times: configuration and state of the senders.
     PacingMaps {

@@ -99,7 +99,8 @@ impl InterfaceDatapath {
     }
 
     /// Replaces the classifier (built for this interface's name, of services that have slots) and
-    /// the kind of metadata from the next packet on. Meters are not reset.
+    /// the kind of metadata from the next packet on. Meters are not reset. The control groups of its
+    /// globs are known from then on, and followed.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
         if classes == Classes::Edt && !self.paces {
             return Err(LoaderError::WithoutEdt);
@@ -107,7 +108,8 @@ impl InterfaceDatapath {
         let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
         let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
         let next = 1 - self.config.table;
-        self.maps.tables.set(next, table(&rules))?;
+        self.prepare_cgroups(classifier.cgroups(), next)?;
+        self.maps.tables.set(next, table(&rules, classifier.cgroups().len()))?;
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
             Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
@@ -117,7 +119,8 @@ impl InterfaceDatapath {
         self.config.class_first = u32::from(htb::OTHERS_FIRST);
         self.config.class_default = u32::from(htb::DEFAULT_MINOR);
         self.config.class_control = u32::from(htb::CONTROL_MINOR);
-        self.write_config()
+        self.write_config()?;
+        Ok(self.follow_cgroups()?)
     }
 
     /// Configures receive meters and feedback by the policy for this machine, whose interface sends
@@ -301,9 +304,10 @@ fn tick(shortest: Duration) -> u64 {
     shortest.nanos().max(abi::TICK_MIN.into())
 }
 
-/// The classifier of these rules, at most RULES_MAX.
-fn table(rules: &[Rule]) -> Table {
-    let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
+/// The classifier of these rules, at most RULES_MAX, with so many globs over control groups.
+fn table(rules: &[Rule], cgroups: usize) -> Table {
+    let mut table =
+        Table { count: rules.len() as u32, cgroups: cgroups as u32, starts: starts(rules), ..Table::default() };
     table.rules[..rules.len()].copy_from_slice(rules);
     table
 }

@@ -6,11 +6,12 @@
 //! | `port` | `80`, `7000-7099` | reversed ranges, ports above 65535 or 0 |
 //! | `address` | `10.0.0.0/8`, `10.0.0.1`, `fd00::/8` | bits set behind the prefix |
 //! | `interface` | a glob over at most 15 characters | `/`, blanks |
-//! | `cgroup` | an absolute path | empty parts, `.` and `..` |
+//! | `cgroup` | a glob over the paths of control groups | empty parts, `.` and `..`, `**` |
 //!
 //! Worked example: `10.0.0.1/8` is refused with the hint to write `10.0.0.0/8` or `10.0.0.1/32`,
 //! since it may be meant either way.
 
+use crate::cgroup::CgroupGlob;
 use crate::model::Protocol;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -97,22 +98,9 @@ pub(crate) fn interface(text: &str) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
 
-/// Reads the path of a control group.
-pub(crate) fn cgroup(text: &str) -> Result<String, Refusal> {
-    let refuse = |cause: &str| {
-        Err(Refusal::new(
-            format!("{} {cause}", quote(text)),
-            "write a path from the root of the hierarchy, for example `/system.slice/web.service`",
-        ))
-    };
-    let Some(path) = text.strip_prefix('/') else { return refuse("does not start with `/`") };
-    if text.len() > 4096 || text.contains(|c: char| c.is_control()) {
-        return refuse("is not a path");
-    }
-    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return refuse("has an empty part, `.` or `..` in it");
-    }
-    Ok(text.to_owned())
+/// Reads a glob over the paths of control groups.
+pub(crate) fn cgroup(text: &str) -> Result<CgroupGlob, Refusal> {
+    CgroupGlob::new(text)
 }
 
 macro_rules! checks {
@@ -136,7 +124,7 @@ mod tests {
         assert_eq!(protocol("tcp"), Ok(Protocol::TCP));
         assert_eq!(protocol("47"), Ok(Protocol(47)));
         assert_eq!(prefix("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
-        assert!(interface("tap*").is_ok() && cgroup("/a/b").is_ok());
+        assert!(interface("tap*").is_ok() && cgroup("/a/b").is_ok() && cgroup("a/*").is_ok());
     }
 
     #[test]
@@ -153,7 +141,8 @@ mod tests {
             (check_prefix("10.0.0.0/33"), "`10.0.0.0/33` is not an address prefix"),
             (check_interface("a b"), "the interface `a b` has ` ` in it"),
             (check_interface("0123456789abcdef"), "the interface `0123456789abcdef` is longer than 15 characters"),
-            (check_cgroup("a"), "`a` does not start with `/`"),
+            (check_cgroup("/a/**"), "`/a/**` has `**` in it"),
+            (check_cgroup(""), "`` has an empty part, `.` or `..` in it"),
             (check_cgroup("/a/../b"), "`/a/../b` has an empty part, `.` or `..` in it"),
             (check_cgroup("/"), "`/` has an empty part, `.` or `..` in it"),
         ] {

@@ -1,4 +1,4 @@
-//! Globs over interface names: whether one matches, and whether two can match the same name.
+//! Globs over names of interfaces and control groups: whether one matches, and whether two can match the same name.
 //!
 //! `*` stands for any characters, also none; `?` for one character; everything else for itself.
 //!
@@ -8,47 +8,62 @@
 //! Otherwise one of them matches names of one length only, and its letters are walked along the
 //! other glob.
 
-/// Whether `glob` matches `name`.
-#[cfg(test)]
-fn matches(glob: &str, name: &str) -> bool {
-    // A name without wildcards is a glob that matches itself only.
-    overlap(glob, name)
+/// Whether `name` is matched by a glob.
+pub fn matches(glob: &str, name: &str) -> bool {
+    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
+    let (mut g, mut n) = (0, 0);
+    // The last star and the length it matches: backtracking to it suffices, since a later star only helps.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if g < glob.len() && glob[g] == '*' {
+            star = Some((g, n));
+            g += 1;
+        } else if g < glob.len() && (glob[g] == '?' || glob[g] == name[n]) {
+            (g, n) = (g + 1, n + 1);
+        } else if let Some((at, taken)) = star {
+            star = Some((at, taken + 1));
+            (g, n) = (at + 1, taken + 1);
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|c| *c == '*')
 }
 
 /// Whether some name matches both globs. At most (length + 1)² steps.
 pub(crate) fn overlap(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    match (a.contains(&b'*'), b.contains(&b'*')) {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    match (a.contains(&'*'), b.contains(&'*')) {
         (true, true) => {
             agree(until_star(a.iter()), until_star(b.iter()))
                 && agree(until_star(a.iter().rev()), until_star(b.iter().rev()))
         }
-        (true, false) => fits(a, b),
-        (false, _) => fits(b, a),
+        (true, false) => fits(&a, &b),
+        (false, _) => fits(&b, &a),
     }
 }
 
 /// Whether two letters of globs, stars aside, have a letter in common.
-fn letters_agree(a: u8, b: u8) -> bool {
-    a == b || a == b'?' || b == b'?'
+fn letters_agree(a: char, b: char) -> bool {
+    a == b || a == '?' || b == '?'
 }
 
-fn until_star<'a>(letters: impl Iterator<Item = &'a u8>) -> impl Iterator<Item = u8> {
-    letters.copied().take_while(|letter| *letter != b'*')
+fn until_star<'a>(letters: impl Iterator<Item = &'a char>) -> impl Iterator<Item = char> {
+    letters.copied().take_while(|letter| *letter != '*')
 }
 
 /// Whether two texts agree as far as both go.
-fn agree(a: impl Iterator<Item = u8>, b: impl Iterator<Item = u8>) -> bool {
+fn agree(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> bool {
     a.zip(b).all(|(a, b)| letters_agree(a, b))
 }
 
 /// Whether `glob` matches some name of `letters`, which has no star.
-fn fits(glob: &[u8], letters: &[u8]) -> bool {
+fn fits(glob: &[char], letters: &[char]) -> bool {
     // reachable[j]: the part of `glob` so far matches letters[..j].
     let mut reachable = vec![false; letters.len() + 1];
     reachable[0] = true;
     for &part in glob {
-        if part == b'*' {
+        if part == '*' {
             if let Some(first) = reachable.iter().position(|reachable| *reachable) {
                 reachable[first..].fill(true);
             }
@@ -66,6 +81,27 @@ fn fits(glob: &[u8], letters: &[u8]) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn names_match() {
+        for (glob, name, expected) in [
+            ("tap*", "tap3", true),
+            ("tap*", "tap", true),
+            ("tap*", "eth0", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+            ("?", "x", true),
+            ("?", "", false),
+            ("a*b*c", "a1b2b3c", true),
+            ("a*b*c", "a1b2b3", false),
+            ("*0", "eth00", true),
+            ("e?h*", "eth0", true),
+            ("a", "*", false),
+        ] {
+            assert_eq!(matches(glob, name), expected, "{glob} {name}");
+        }
+    }
 
     #[test]
     fn globs() {

@@ -310,12 +310,13 @@ static FILTER: Record = Record {
         Key::optional(
             "cgroup",
             Shape::Scalar(&Scalar::Checked {
-                what: "the path of a control group",
+                what: "a glob over the paths of control groups",
                 check: syntax::check_cgroup,
-                pattern: r"^(/[^/]+)+$",
+                pattern: r"^/?[^/]+(/[^/]+)*$",
                 example: "/system.slice/web.service",
             }),
-            "The control group that the packet's socket is in, or one above it.",
+            "A glob (`*`, `?` within a part of the path) over the path of the control group that the packet's socket \
+             is in, or of one above it.",
             "cgroup: /system.slice/web.service",
         ),
         Key::optional("dscp", Shape::Scalar(&DSCP), "The differentiated-services code point.", "dscp: 46"),

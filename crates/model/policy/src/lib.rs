@@ -11,7 +11,8 @@
 //! | [`levels`](Levels) | the latency levels, their senders and rates |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
-//! | `overlap`, `glob` | packets that would belong to two services |
+//! | `overlap`, [`glob`], [`cgroup`](CgroupGlob) | packets that would belong to two services |
+//! | `membership` | the control group in which a process is a service's |
 //! | `admission` | minima that do not fit |
 //! | `change` | a policy with one value changed: [`Policy::with`] |
 //! | `write` | a cap written back into the file: [`Policy::write_cap`] |
@@ -44,14 +45,16 @@
 //! Source: Parley §3.1 (services, contention points, shares, admission control).
 
 mod admission;
+mod cgroup;
 mod change;
 mod demands;
 mod digest;
 mod filter_syntax;
-mod glob;
+pub mod glob;
 pub mod language;
 mod levels;
 mod machine_set;
+mod membership;
 mod model;
 mod overlap;
 mod read;
@@ -59,6 +62,7 @@ mod sweep;
 mod write;
 
 pub use admission::beside_levels;
+pub use cgroup::CgroupGlob;
 pub use demands::Demands;
 pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Levels, WorstLatency};
 pub use machine_set::MachineSet;

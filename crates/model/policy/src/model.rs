@@ -403,8 +403,8 @@ pub struct Match {
     pub address: Option<ipnet::IpNet>,
     /// A glob (`*`, `?`) over the name of the interface that the packet leaves or enters by.
     pub interface: Option<String>,
-    /// The path of the control group that the packet's socket is in, or of one above that.
-    pub cgroup: Option<String>,
+    /// The control groups that the packet's socket may be in.
+    pub cgroup: Option<crate::CgroupGlob>,
     /// The differentiated-services code point, 0 to 63.
     pub dscp: Option<u8>,
     /// The VXLAN network identifier, 0 to 2^24 − 1.
@@ -418,6 +418,12 @@ impl Match {
     /// headers. Endpoint filters are tried first: a tenant's traffic is the tenant's on every port.
     pub fn is_endpoint(&self) -> bool {
         self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some() || self.priority.is_some()
+    }
+    /// Whether packets that a host receives can match. The priority of a sender's socket does not travel in packets,
+    /// and the receiving socket, which has a control group, is looked up for TCP and UDP outside of tunnels.
+    pub fn is_known_on_receipt(&self) -> bool {
+        let has_socket = self.protocol.is_none_or(|protocol| [Protocol::TCP, Protocol::UDP].contains(&protocol));
+        self.priority.is_none() && (self.cgroup.is_none() || (has_socket && self.vni.is_none()))
     }
     /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and
     /// messages.

@@ -20,6 +20,7 @@
 //! Worked example: `{ protocol: tcp, port: 7000-7099 }` and `{ port: 7050 }` overlap in "tcp port
 //! 7050"; `{ protocol: udp, port: 7050 }` does not overlap the first.
 
+use crate::cgroup::CgroupGlob;
 use crate::glob;
 use crate::model::{Match, Protocol};
 use crate::read::ReadService;
@@ -104,7 +105,7 @@ fn report(services: &[ReadService], first: &Entry<'_>, second: &Entry<'_>, probl
 /// Compares pairs of entries of one group.
 struct Sweep<'a, V> {
     entries: &'a [Entry<'a>],
-    /// How many bytes all paths of control groups have in common at their start.
+    /// How many bytes all paths of control groups have in common before their first wildcards.
     common: usize,
     /// Work that may still be done, in comparisons.
     budget: u64,
@@ -197,8 +198,8 @@ fn pairs(sorted: &[(Interval, usize)]) -> u64 {
     (0..sorted.len()).map(later).sum()
 }
 
-/// The fields to sort along. The number is the length of the common prefix of all paths of control
-/// groups.
+/// The fields to sort along. The number is the length of the common literal prefix of all paths of
+/// control groups.
 const FIELDS: [fn(&Match, usize) -> Interval; 8] = [
     |filter, _| filter.ports.map_or(ANY, |(first, last)| ((0, first.into()), (0, last.into()))),
     |filter, _| filter.address.map_or(ANY, |net| address_interval(&net)),
@@ -218,7 +219,10 @@ const FIELDS: [fn(&Match, usize) -> Interval; 8] = [
             text_interval(&literal, literal.len() < glob.len())
         })
     },
-    |filter, common| filter.cgroup.as_ref().map_or(ANY, |path| text_interval(path.get(common..).unwrap_or(""), true)),
+    |filter, common| {
+        let rest = |glob: &CgroupGlob| text_interval(glob.literal_start().get(common..).unwrap_or(""), true);
+        filter.cgroup.as_ref().map_or(ANY, rest)
+    },
 ];
 
 fn address_interval(net: &IpNet) -> Interval {
@@ -241,9 +245,9 @@ fn text_interval(start: &str, open: bool) -> Interval {
     ((0, u128::from_be_bytes(low)), (0, u128::from_be_bytes(high)))
 }
 
-/// How many bytes all paths of control groups have in common at their start.
+/// How many bytes all paths of control groups have in common before their first wildcards.
 fn common_cgroup(entries: &[Entry<'_>]) -> usize {
-    let mut paths = entries.iter().filter_map(|entry| entry.filter.cgroup.as_deref());
+    let mut paths = entries.iter().filter_map(|entry| entry.filter.cgroup.as_ref().map(CgroupGlob::literal_start));
     let Some(first) = paths.next() else { return 0 };
     let common = paths.fold(first.len(), |common, path| {
         first.bytes().zip(path.bytes()).take(common).take_while(|(a, b)| a == b).count()
@@ -260,7 +264,7 @@ pub(crate) fn overlaps(a: &Match, b: &Match) -> bool {
         && both(a.vni, b.vni, |x, y| x == y)
         && both(a.priority, b.priority, |x, y| x == y)
         && both(a.interface.as_deref(), b.interface.as_deref(), glob::overlap)
-        && both(a.cgroup.as_deref(), b.cgroup.as_deref(), |x, y| is_at_or_below(x, y) || is_at_or_below(y, x))
+        && both(a.cgroup.as_ref(), b.cgroup.as_ref(), CgroupGlob::overlaps)
 }
 
 /// A field that one of them lacks has every value in common.
@@ -281,10 +285,6 @@ fn protocols_overlap(a: &Match, b: &Match) -> bool {
         (None, Some(protocol)) => accepts(a, protocol),
         (None, None) => true,
     }
-}
-
-fn is_at_or_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The common part of two overlapping filters, for a message.
@@ -310,7 +310,10 @@ fn common(a: &Match, b: &Match) -> String {
         // Two globs have no shortest name in common that would be worth computing: name one of
         // them.
         interface: text(&a.interface, &b.interface),
-        cgroup: text(&a.cgroup, &b.cgroup),
+        cgroup: match (&a.cgroup, &b.cgroup) {
+            (Some(x), Some(y)) => Some(x.common(y)),
+            (x, y) => x.clone().or_else(|| y.clone()),
+        },
     };
     format!("`{}`", meet.canonical_text())
 }

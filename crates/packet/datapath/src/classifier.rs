@@ -9,17 +9,19 @@
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
 
 use crate::abi::{
-    self, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_DSCP, RULE_PORTS, RULE_PRIORITY,
-    RULE_PROTOCOL, RULE_VNI, Rule,
+    self, HAS_CGROUP, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP,
+    RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule,
 };
 use ipnet::IpNet;
 use std::net::IpAddr;
-use weir_policy::{Match, Protocol};
+use weir_policy::{CgroupGlob, Match, Protocol, glob};
 use weir_units::ServiceId;
 
 /// The most rules of one interface.
 pub const RULES_MAX: usize = abi::RULES_MAX as usize;
-/// Values of a port's last byte.
+/// The most globs over control groups of one interface.
+pub const CGROUP_GLOBS_MAX: usize = abi::CGROUP_GLOBS_MAX as usize;
+/// Entries of the table of first rules: by a port's last byte, by a glob over control groups, and for no glob.
 pub const STARTS: usize = abi::STARTS as usize;
 
 /// A policy's filters cannot become a classifier.
@@ -31,13 +33,11 @@ pub enum ClassifierError {
         /// Number of filters that apply.
         count: usize,
     },
-    /// The filter names a field that no packet has.
-    #[error("filters by `{field}` are not supported by the datapath (service {})", service.0)]
-    Unsupported {
-        /// The service of the filter.
-        service: ServiceId,
-        /// The key in the policy file.
-        field: &'static str,
+    /// More different globs over control groups apply to the interface than [`CGROUP_GLOBS_MAX`].
+    #[error("{count} different globs over control groups apply to this interface, and at most {CGROUP_GLOBS_MAX} can")]
+    TooManyCgroups {
+        /// Number of globs that apply.
+        count: usize,
     },
 }
 
@@ -87,6 +87,7 @@ impl From<&Fields> for Packet {
 pub struct Classifier {
     rules: Vec<Rule>,
     starts: Box<[u16; STARTS]>,
+    cgroups: Vec<CgroupGlob>,
 }
 
 impl Classifier {
@@ -96,26 +97,34 @@ impl Classifier {
         order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
         interface: Option<&str>,
     ) -> Result<Self, ClassifierError> {
-        let mut rules = Vec::new();
+        let (mut rules, mut cgroups) = (Vec::new(), Vec::new());
         for (service, filter) in order {
             let applies = match (&filter.interface, interface) {
                 (None, _) => true,
-                (Some(glob), Some(name)) => glob_matches(glob, name),
+                (Some(glob), Some(name)) => glob::matches(glob, name),
                 (Some(_), None) => false,
             };
             if applies {
-                rules.push(rule(service, filter)?);
+                rules.push(rule(service, filter, &mut cgroups));
             }
         }
         if rules.len() > RULES_MAX {
             return Err(ClassifierError::TooManyRules { count: rules.len() });
         }
-        Ok(Self { starts: Box::new(starts(&rules)), rules })
+        if cgroups.len() > CGROUP_GLOBS_MAX {
+            return Err(ClassifierError::TooManyCgroups { count: cgroups.len() });
+        }
+        Ok(Self { starts: Box::new(starts(&rules)), rules, cgroups })
     }
 
     /// The rules, as the kernel's program reads them.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The globs over control groups, in the order of their bits in [`Packet::cgroups`].
+    pub fn cgroups(&self) -> &[CgroupGlob] {
+        &self.cgroups
     }
 
     /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
@@ -136,15 +145,25 @@ impl Classifier {
     }
 }
 
-/// For each value of a port's last byte, the index of the first of `rules` (at most [`RULES_MAX`])
-/// that a packet with such a port may match, or the number of rules if none may
-/// (`datapath/classify.h`).
+/// For each value of a port's last byte, for each glob and for no glob, the index of the first of `rules` (at most
+/// [`RULES_MAX`]) that such a packet may match, or the number of rules if none may (`datapath/classify.h`).
 pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
-    let may_match = |rule: &Rule, byte: u16| {
+    const PORTS: u16 = abi::START_PORTS as u16;
+    let by_port = |rule: &Rule, byte: u16| {
         let ports = rule.port_last.wrapping_sub(rule.port_first);
-        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % STARTS as u16 <= ports
+        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % PORTS <= ports
     };
-    std::array::from_fn(|byte| rules.iter().position(|rule| may_match(rule, byte as u16)).unwrap_or(rules.len()) as u16)
+    let by_glob = |rule: &Rule, glob: u16| {
+        let bit = 1u64.checked_shl(glob.into()).unwrap_or(0);
+        rule.fields & RULE_CGROUP == 0 || rule.cgroups & bit != 0
+    };
+    let may_match = |rule: &Rule, entry: u16| match entry.checked_sub(PORTS) {
+        None => by_port(rule, entry),
+        Some(glob) => by_glob(rule, glob),
+    };
+    std::array::from_fn(|entry| {
+        rules.iter().position(|rule| may_match(rule, entry as u16)).unwrap_or(rules.len()) as u16
+    })
 }
 
 /// The fields of an Ethernet frame; `None` if it is malformed.
@@ -156,13 +175,11 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
     (result != abi::MALFORMED as i32).then_some(packet)
 }
 
-fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
+/// The rule of a filter; a glob over control groups gets its bit by its index in `cgroups`.
+fn rule(service: ServiceId, filter: &Match, cgroups: &mut Vec<CgroupGlob>) -> Rule {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
     let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
-    if cgroup.is_some() {
-        return Err(ClassifierError::Unsupported { service, field: "cgroup" });
-    }
     if let Some(Protocol(number)) = protocol {
         rule.protocol = *number;
         rule.fields |= RULE_PROTOCOL;
@@ -196,7 +213,17 @@ fn rule(service: ServiceId, filter: &Match) -> Result<Rule, ClassifierError> {
         rule.fields |= RULE_PRIORITY;
         rule.needs |= HAS_PRIORITY;
     }
-    Ok(rule)
+    if let Some(cgroup) = cgroup {
+        let index = cgroups.iter().position(|known| known == cgroup).unwrap_or_else(|| {
+            cgroups.push(cgroup.clone());
+            cgroups.len() - 1
+        });
+        // Too many globs are refused afterwards.
+        rule.cgroups = 1u64.checked_shl(index as u32).unwrap_or(0);
+        rule.fields |= RULE_CGROUP;
+        rule.needs |= HAS_CGROUP;
+    }
+    rule
 }
 
 /// 16 bytes in network order.
@@ -224,51 +251,9 @@ fn family(address: IpAddr) -> u8 {
     if address.is_ipv4() { 4 } else { 6 }
 }
 
-/// Whether `name` is matched by a glob of `*` (any run) and `?` (any one character).
-fn glob_matches(glob: &str, name: &str) -> bool {
-    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
-    let (mut g, mut n) = (0, 0);
-    // The last star and the length it matches: backtracking to it suffices, since a later star only helps.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if g < glob.len() && glob[g] == '*' {
-            star = Some((g, n));
-            g += 1;
-        } else if g < glob.len() && (glob[g] == '?' || glob[g] == name[n]) {
-            (g, n) = (g + 1, n + 1);
-        } else if let Some((at, taken)) = star {
-            star = Some((at, taken + 1));
-            (g, n) = (at + 1, taken + 1);
-        } else {
-            return false;
-        }
-    }
-    glob[g..].iter().all(|c| *c == '*')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn globs() {
-        for (glob, name, matches) in [
-            ("tap*", "tap3", true),
-            ("tap*", "tap", true),
-            ("tap*", "eth0", false),
-            ("*", "", true),
-            ("", "", true),
-            ("", "x", false),
-            ("?", "x", true),
-            ("?", "", false),
-            ("a*b*c", "a1b2b3c", true),
-            ("a*b*c", "a1b2b3", false),
-            ("*0", "eth00", true),
-            ("e?h*", "eth0", true),
-        ] {
-            assert_eq!(glob_matches(glob, name), matches, "{glob} {name}");
-        }
-    }
 
     #[test]
     fn masks() {
@@ -294,15 +279,68 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_and_excess_filters_are_refused() {
-        let group = Match { cgroup: Some("/system.slice".into()), ..Match::default() };
-        assert_eq!(
-            Classifier::new([(ServiceId(7), &group)], None),
-            Err(ClassifierError::Unsupported { service: ServiceId(7), field: "cgroup" })
-        );
+    fn excess_filters_are_refused() {
         let any = Match::default();
         let many = |count| Classifier::new((0..count).map(|i| (ServiceId(i), &any)), None);
         assert!(many(256).is_ok());
         assert_eq!(many(257), Err(ClassifierError::TooManyRules { count: 257 }));
+        let groups: Vec<Match> = (0..65).map(|i| in_cgroup(&format!("/{i}"))).collect();
+        let many = |count| Classifier::new(groups.iter().take(count).map(|group| (ServiceId(0), group)), None);
+        assert!(many(64).is_ok());
+        assert_eq!(many(65), Err(ClassifierError::TooManyCgroups { count: 65 }));
+    }
+
+    fn in_cgroup(glob: &str) -> Match {
+        Match { cgroup: Some(CgroupGlob::new(glob).expect("a glob")), ..Match::default() }
+    }
+
+    /// Two rules with one glob share its bit; a packet without a known socket matches neither.
+    #[test]
+    fn packets_match_by_the_globs_that_include_their_cgroup() {
+        let (a, b) = (in_cgroup("/a"), in_cgroup("/b/*"));
+        let udp_a = Match { protocol: Some(Protocol(17)), ..a.clone() };
+        let order = [(ServiceId(4), &udp_a), (ServiceId(2), &b), (ServiceId(1), &a)];
+        let classifier = Classifier::new(order, None).expect("a classifier");
+        assert_eq!(classifier.cgroups().iter().map(CgroupGlob::as_str).collect::<Vec<_>>(), ["/a", "/b/*"]);
+        let service = |protocol, has, cgroups| {
+            classifier.verdict(&Packet { protocol, has: HAS_IP | has, cgroups, ..Packet::default() }).map(|id| id.0)
+        };
+        for (protocol, has, cgroups, expected) in [
+            (17, HAS_CGROUP, 0b01, Some(4)),
+            (6, HAS_CGROUP, 0b01, Some(1)),
+            (17, HAS_CGROUP, 0b11, Some(4)),
+            (6, HAS_CGROUP, 0b11, Some(2)),
+            (6, HAS_CGROUP, 0, None),
+            (6, 0, 0b11, None),
+        ] {
+            assert_eq!(service(protocol, has, cgroups), expected, "{protocol} {has} {cgroups:b}");
+        }
+    }
+
+    /// The table of first rules skips no rule that matches: the verdict is that of comparing all, for every set of
+    /// globs, where rules of groups, of ports and of both follow each other in any order.
+    #[test]
+    fn first_rules_of_globs_skip_none_that_matches() {
+        let port = |filter: Match| Match { ports: Some((7000, 7000)), ..filter };
+        let (a, b, c) = (in_cgroup("/a"), in_cgroup("/b"), in_cgroup("/c"));
+        let filters = [a.clone(), port(b.clone()), port(Match::default()), c.clone(), b, port(a), c, Match::default()];
+        for first in 0..filters.len() {
+            for step in [1, 3, 5, 7] {
+                let order = (0..filters.len()).map(|i| &filters[(first + i * step) % filters.len()]);
+                let order = (0..).map(ServiceId).zip(order.take(5));
+                let classifier = Classifier::new(order.clone(), None).expect("a classifier");
+                for (cgroups, source_port) in (0..8).flat_map(|set| [(set, 7000), (set, 80)]) {
+                    let has = HAS_IP | HAS_PORTS | HAS_CGROUP;
+                    let packet = Packet { has, cgroups, source_port, family: 4, protocol: 6, ..Packet::default() };
+                    let matches = |filter: &Match| {
+                        let bit = |glob| classifier.cgroups().iter().position(|known| known == glob).expect("known");
+                        filter.cgroup.as_ref().is_none_or(|glob| cgroups & 1 << bit(glob) != 0)
+                            && (filter.ports.is_none() || source_port == 7000)
+                    };
+                    let expected = order.clone().find(|(_, filter)| matches(filter)).map(|(id, _)| id);
+                    assert_eq!(classifier.verdict(&packet), expected, "{first} {step} {cgroups:b} {source_port}");
+                }
+            }
+        }
     }
 }

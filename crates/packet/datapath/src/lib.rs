@@ -46,7 +46,7 @@ mod rate_law;
 mod receive_meter;
 
 pub use abi::CONTROL_PORT;
-pub use classifier::{Classifier, ClassifierError, Fields, RULES_MAX, STARTS, parse, starts};
+pub use classifier::{CGROUP_GLOBS_MAX, Classifier, ClassifierError, Fields, RULES_MAX, STARTS, parse, starts};
 pub use departure::{CpuBatch, Lease, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};

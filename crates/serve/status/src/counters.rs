@@ -117,6 +117,8 @@ counters! {
         requests_limited,
         /// Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them.
         long_buffers,
+        /// Packets without a known socket on this host, while filters name control groups.
+        cgroups_unknown,
     }
 }
 

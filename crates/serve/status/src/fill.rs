@@ -98,6 +98,8 @@ impl AgentStatus {
             interface_absent: false,
             not_enforced: None,
             level_obstacles: Vec::new(),
+            cgroups: None,
+            cgroups_missed: None,
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

@@ -140,6 +140,12 @@ pub struct AgentStatus {
     /// Why the bounds of latency levels do not hold for what this machine sends, one line for each cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub level_obstacles: Vec<String>,
+    /// The number of control groups whose sockets belong to services; absent if no filter names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroups: Option<u64>,
+    /// Why sockets of some control groups do not belong to their service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroups_missed: Option<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.

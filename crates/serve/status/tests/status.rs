@@ -271,6 +271,7 @@ fn complete() -> AgentStatus {
         counters,
     };
     status.drops_unattributed = Some(4);
+    status.cgroups = Some(7);
     status.fabric = Some(FabricLink { leads: false, receives: true, session: Some(session) });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);

@@ -5,6 +5,7 @@ mod allocate;
 mod certificate;
 mod check;
 mod dashboard;
+mod exec;
 mod explain;
 mod fabric;
 mod key;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Enforce the policy on this host
     Agent(agent::Args),
+    /// Run a program in the control group of a service
+    Exec(exec::Args),
     /// Configure switches' ports as the policy needs them
     Switch(switch::Args),
     /// Make the key that agents share
@@ -71,6 +74,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Lab(args) => lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
         Command::Agent(args) => agent::run(args, ui),
+        Command::Exec(args) => exec::run(args),
         Command::Switch(args) => switch::run(args, ui),
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),

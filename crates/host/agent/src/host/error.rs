@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use weir_datapath::ClassifierError;
+use weir_linux::cgroups::CgroupError;
 use weir_linux::interface::InterfaceError;
 use weir_linux::loader::LoaderError;
 use weir_linux::shaper::{NoBackend, ShaperError};
@@ -33,6 +34,9 @@ pub enum HostError {
     /// The policy's filters.
     #[error(transparent)]
     Classifier(#[from] ClassifierError),
+    /// The control groups of the policy's filters.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
     /// The BPF programs.
     #[error(transparent)]
     Loader(#[from] LoaderError),
@@ -59,6 +63,6 @@ pub enum HostError {
 impl HostError {
     /// Whether the policy was refused before anything was changed.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Classifier(_) | Self::Loader(LoaderError::TooManyServices))
+        matches!(self, Self::Classifier(_) | Self::Cgroups(_) | Self::Loader(LoaderError::TooManyServices))
     }
 }

@@ -4,8 +4,9 @@ use super::{Host, HostError};
 use crate::shaper_thread::Reading;
 use std::collections::HashMap;
 use weir_control::{MeterReading, NetworkReading};
+use weir_linux::cgroups::CgroupReading;
 use weir_linux::levels::LevelReading;
-use weir_linux::loader::InterfaceDatapath;
+use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
 use weir_linux::sent::Offered;
 use weir_linux::shaper::{Backend, ServiceQueue, ServiceRate};
@@ -107,6 +108,8 @@ pub struct KernelReadings {
     pub levels: Vec<LevelReading>,
     /// The premises of latency bounds that did not hold at the last check of the interface.
     pub level_obstacles: Vec<String>,
+    /// The control groups of filters, if there are any.
+    pub cgroups: Option<CgroupReading>,
     /// Events on the interface.
     pub counts: Counts,
     /// The timer.
@@ -142,6 +145,7 @@ impl Host {
         }
         let (counts, timer) = (self.datapath.counts()?, self.datapath.timer()?);
         let (levels, late_readings) = (self.datapath.level_readings()?, self.thread.late());
+        let cgroups = self.datapath.cgroup_reading().map_err(LoaderError::from)?;
         Ok(KernelReadings {
             meters,
             traffic,
@@ -150,6 +154,7 @@ impl Host {
             reported,
             levels,
             level_obstacles: self.thread.last().level_obstacles,
+            cgroups,
             counts,
             timer,
             late_readings,
@@ -169,6 +174,7 @@ impl Host {
     pub async fn read_meters(&mut self, queues: bool) -> Result<Vec<MeterReading>, HostError> {
         self.destinations.check()?;
         self.thread.check()?;
+        self.datapath.check_cgroups().map_err(LoaderError::from)?;
         self.datapath.heartbeat()?;
         let counted = Counted::read(&self.datapath, &self.leaves)?;
         let check = std::mem::take(&mut self.is_to_check);

@@ -53,6 +53,13 @@ pub(crate) fn tcp(ethernet: Vec<u8>, from: IpAddr, to: IpAddr, port: u16, payloa
     [ethernet, ip, tcp, vec![0; payload]].concat()
 }
 
+/// An empty UDP datagram of IPv4 between two ports.
+pub(crate) fn udp(ethernet: Vec<u8>, from: IpAddr, to: IpAddr, (source, destination): (u16, u16)) -> Vec<u8> {
+    let ip = [&[0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0][..], &octets(from), &octets(to)].concat();
+    let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    [ethernet, ip, ports, vec![0, 8, 0, 0]].concat()
+}
+
 /// The ECN bits of a frame.
 pub(crate) fn ecn(frame: &[u8]) -> u8 {
     if frame[14] >> 4 == 6 { frame[15] >> 4 & 3 } else { frame[15] & 3 }

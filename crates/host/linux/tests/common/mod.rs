@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod frames;
+pub(crate) mod groups;
 
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};

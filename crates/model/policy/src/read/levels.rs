@@ -11,7 +11,7 @@ use super::ReadService;
 use crate::language::{EPOCH_KEYWORDS, MAX_FACTOR, MAX_LEVELS, MAX_SEGMENTS, YES_NO, size_or_zero};
 use crate::levels::{EpochForm, Level, LevelChoice, LevelSettings, Levels, WorstLatency};
 use crate::machine_set::MachineSet;
-use crate::model::{Latency, LatencyTarget};
+use crate::model::{Latency, LatencyTarget, Match};
 use weir_document::{Field, Node, Problems, Span, scalar};
 use weir_network::Graph;
 use weir_network::read::ReadNetwork;
@@ -140,22 +140,25 @@ fn worst_without_a_level(services: &[ReadService], problems: &mut Problems) {
     }
 }
 
-/// Filters by socket priority: they are unknown of received packets, and applications choose them.
-pub(super) fn priority_filters(services: &[ReadService], problems: &mut Problems) {
+/// Filters by socket priority, which applications choose, and those that no received packet matches.
+pub(super) fn socket_filters(services: &[ReadService], problems: &mut Problems) {
     for read in services {
         let matches = &read.service.matches;
         let by_priority = matches.iter().position(|filter| filter.priority.is_some());
-        let Some(first) = by_priority else { continue };
-        if read.service.level.is_some() {
+        if let (Some(first), Some(_)) = (by_priority, read.service.level) {
             problems.note(
                 read.match_spans[first],
                 format!("applications choose to be service `{}` by their sockets' priority", read.service.path()),
                 "any process may set priorities from 0 to 6: match a cgroup or a port where that matters",
             );
         }
-        if !matches.iter().all(|filter| filter.priority.is_some()) {
+        if matches.is_empty() || matches.iter().any(Match::is_known_on_receipt) {
             continue;
         }
+        let hint = match by_priority {
+            Some(_) => "match a port as well: a socket's priority does not travel in packets",
+            None => "match TCP or UDP outside of tunnels: the sockets of other received packets are not known",
+        };
         for point in ContentionPoint::ALL {
             let share = &read.shares[point][Direction::Rx];
             let Some(span) = share.min.span().or(share.max.span()) else { continue };
@@ -165,7 +168,7 @@ pub(super) fn priority_filters(services: &[ReadService], problems: &mut Problems
                     "service `{}` has a receive share at the {point}, and its packets are not known on receipt",
                     read.service.path()
                 ),
-                "write the share under `tx`, or match a port as well: a socket's priority does not travel in packets",
+                format!("write the share under `tx`, or {hint}"),
             );
         }
     }

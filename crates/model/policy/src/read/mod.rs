@@ -73,7 +73,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let services = services::read(root.get("services"), sharing, &network, problems);
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
-    levels::priority_filters(&services, problems);
+    levels::socket_filters(&services, problems);
     let levels = levels::read(root.get("levels"), &network, &services, problems);
     let reserved = levels.as_ref().and_then(|levels| levels.reserved);
     admission::check(&network, &services, &read_caps, reserved, problems);

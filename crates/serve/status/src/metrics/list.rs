@@ -111,6 +111,24 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, flag(status.not_enforced.is_some()))),
     ),
     gauge(
+        "weir_agent_cgroups",
+        None,
+        &[],
+        "The number of control groups whose sockets belong to services, if filters name any",
+        Of::Agent(|status, give| {
+            if let Some(cgroups) = status.cgroups {
+                alone(give, Value::Count(cgroups));
+            }
+        }),
+    ),
+    gauge(
+        "weir_agent_cgroups_missed",
+        None,
+        &[],
+        "Whether sockets of some control groups do not belong to their service",
+        Of::Agent(|status, give| alone(give, flag(status.cgroups_missed.is_some()))),
+    ),
+    gauge(
         "weir_agent_mode",
         None,
         &["mode"],
