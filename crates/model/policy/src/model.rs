@@ -420,10 +420,11 @@ impl Match {
         self.interface.is_some() || self.cgroup.is_some() || self.vni.is_some() || self.priority.is_some()
     }
     /// Whether packets that a host receives can match. The priority of a sender's socket does not travel in packets,
-    /// and the receiving socket, which has a control group, is looked up for TCP and UDP outside of tunnels.
+    /// and the receiving socket, which has a control group, is looked up for TCP and UDP. The socket of a packet in a
+    /// tunnel is the tunnel's.
     pub fn is_known_on_receipt(&self) -> bool {
         let has_socket = self.protocol.is_none_or(|protocol| [Protocol::TCP, Protocol::UDP].contains(&protocol));
-        self.priority.is_none() && (self.cgroup.is_none() || (has_socket && self.vni.is_none()))
+        self.priority.is_none() && (self.cgroup.is_none() || has_socket)
     }
     /// The filter in one spelling, the same for all equal filters: for sorting, fingerprints and
     /// messages.

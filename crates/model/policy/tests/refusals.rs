@@ -213,9 +213,9 @@ refusals! {
     latency_with_keys_of_the_other_kind: levels("", "  a: { match: [ { port: 1 } ], latency: { message: 1kB, p99: 1ms, \
                                                      rate: 1Mb/s, round-trip: true } }\n");
     receive_share_by_socket_priority: services("  a: { match: [ { priority: 5 } ], machine: { max: 1Gb/s } }\n");
-    receive_share_by_an_unknown_socket: services("  a: { match: [ { cgroup: /a, protocol: icmp }, { cgroup: /a, vni: 3 \
-                                                  } ], machine: { max: 1Gb/s } }\n  b: { match: [ { cgroup: /b } ], \
-                                                  machine: { max: 1Gb/s } }\n");
+    receive_share_by_an_unknown_socket: services("  a: { match: [ { cgroup: /a, protocol: icmp } ], machine: { max: \
+                                                  1Gb/s } }\n  b: { match: [ { cgroup: /b } ], machine: { max: 1Gb/s \
+                                                  } }\n");
     cgroup: services("  a: { match: [ { cgroup: /a/** } ] }\n  b: { match: [ { cgroup: b/../c } ] }\n");
     overlap_of_cgroups: services("  a: { match: [ { cgroup: \"/a/*\" } ] }\n  b: { match: [ { cgroup: a/b, port: 80 } \
                                   ] }\n");

@@ -153,11 +153,12 @@ pub(super) fn socket_filters(services: &[ReadService], problems: &mut Problems) 
             );
         }
         if matches.is_empty() || matches.iter().any(Match::is_known_on_receipt) {
+            in_tunnels(read, problems);
             continue;
         }
         let hint = match by_priority {
             Some(_) => "match a port as well: a socket's priority does not travel in packets",
-            None => "match TCP or UDP outside of tunnels: the sockets of other received packets are not known",
+            None => "match TCP or UDP: the sockets of other received packets are not known",
         };
         for point in ContentionPoint::ALL {
             let share = &read.shares[point][Direction::Rx];
@@ -171,6 +172,19 @@ pub(super) fn socket_filters(services: &[ReadService], problems: &mut Problems) 
                 format!("write the share under `tx`, or {hint}"),
             );
         }
+    }
+}
+
+/// A remark on control groups in tunnels, whose received packets have the socket of the tunnel.
+fn in_tunnels(read: &ReadService, problems: &mut Problems) {
+    let matches = &read.service.matches;
+    let is_in_tunnel = |filter: &Match| filter.cgroup.is_some() && filter.vni.is_some();
+    if let (Some(span), true) = (read.match_spans.first(), matches.iter().all(is_in_tunnel)) {
+        problems.note(
+            *span,
+            format!("received packets of service `{}` match only by the tunnel's control group", read.service.path()),
+            "match the network or the group alone: the sockets of packets in a tunnel are not known on receipt",
+        );
     }
 }
 
