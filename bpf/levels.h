@@ -36,6 +36,17 @@ static __always_inline u32 levels_of(const struct weir_config *config, u32 servi
 	return level ? *level : 0;
 }
 
+/*
+ * Returns 1 for a received packet on a level: of a service whose senders have a level, and with a level's DSCP value.
+ * Replies of hosts on which the service does not run have none.
+ */
+static __always_inline int arrives_on_level(const struct weir_config *config, const struct weir_packet *packet,
+					    u32 service)
+{
+	return (levels_of(config, service) & WEIR_LEVEL_RECEIVED) && (packet->has & WEIR_HAS_IP) &&
+	       (config->level_dscps >> (packet->dscp & 0x3f) & 1);
+}
+
 /* Counts packets of no level that carried a level's DSCP value, at the level with that value. */
 static __always_inline void count_remarked(u32 dscp, u32 segments)
 {

@@ -262,7 +262,7 @@ struct weir_service_egress {
 /* Latency levels at most: the priorities of HTB and of most switches less those of control and of other traffic. */
 #define WEIR_LEVELS_MAX 6
 
-/* Of the levels of a service: the level of what it sends, from 1 on, or 0; whether packets to it are on a level. */
+/* Of the levels of a service: the level of its sent packets, from 1 on, or 0; whether other hosts send on a level. */
 #define WEIR_LEVEL_SENT 0xff
 #define WEIR_LEVEL_RECEIVED 0x100
 

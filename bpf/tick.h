@@ -308,15 +308,15 @@ static __always_inline void check_heartbeat(struct weir_config *config, struct w
 }
 
 /*
- * edt: charges what has left on latency levels since the last tick to the interface. After a pause of ticks, in which
- * another backend can have sent it, only the counters are brought up to date.
+ * edt: charges the bytes that have left on latency levels since the last tick, with their framing, to the interface.
+ * After a pause of ticks, in which another backend can have been in force, only the counters are brought up to date.
  */
 static __always_inline void charge_levels(const struct weir_config *config, struct weir_state *state,
 					  struct weir_interface_egress *egress, u64 now)
 {
 	u32 key = 0, index, charges = now < state->charged_at + WEIR_TICK_PAUSE;
 	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
-	u64 bytes = 0, departed;
+	u64 bytes = 0, departed, most, elapsed = now > state->charged_at ? now - state->charged_at : 0;
 
 	state->charged_at = now;
 	if (!pacing)
@@ -340,6 +340,10 @@ static __always_inline void charge_levels(const struct weir_config *config, stru
 	}
 	if (!bytes || !charges)
 		return;
+	/* Unbounded levels may let more leave than the interface carries, which waits behind this limiter. */
+	most = pacing->rate / 8000 * (elapsed / 1000) / 1000;
+	if (pacing->rate && bytes > most)
+		bytes = most;
 	bpf_spin_lock(&egress->lock);
 	weir_machine_egress_levels(&egress->machine, pacing, now, bytes);
 	bpf_spin_unlock(&egress->lock);

@@ -144,8 +144,7 @@ int weir_ingress(struct __sk_buff *skb)
 	 * is received like unclassified traffic: its senders' levels limit it, and feedback would not.
 	 */
 	if (receive(skb, config, &packet,
-		    levels_of(config, service) & WEIR_LEVEL_RECEIVED ? WEIR_UNCLASSIFIED : service, bytes,
-		    segments) == DROP)
+		    arrives_on_level(config, &packet, service) ? WEIR_UNCLASSIFIED : service, bytes, segments) == DROP)
 		return DROP;
 	meter_packet(service, WEIR_RX, bytes, segments);
 	return NEXT;

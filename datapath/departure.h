@@ -348,8 +348,8 @@ WEIR_INLINE void weir_machine_egress_departure(struct weir_machine_egress *machi
 }
 
 /*
- * Charges `bytes` that have left on latency levels since the last tick: they leave before all others, so they
- * count as committed, and excess packets wait for them.
+ * Charges `bytes` that have left on latency levels since the last tick, with the framing of links: they leave before
+ * all others, so they count as committed, and excess packets wait for them.
  */
 WEIR_INLINE void weir_machine_egress_levels(struct weir_machine_egress *machine, const struct weir_pacing *pacing,
 					    u64 now, u64 bytes)

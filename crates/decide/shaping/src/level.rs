@@ -6,6 +6,26 @@
 use weir_policy::{EpochForm, Level, Place, Policy};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId};
 
+/// Bytes of the smallest Ethernet frame without its check sequence (IEEE 802.3), to which shorter ones are padded.
+pub const SMALLEST_FRAME: Bytes = Bytes::new(60);
+/// The unit of HTB's buckets: a psched tick (PSCHED_SHIFT 6).
+const TICK: Duration = Duration::from_nanos(64);
+
+/// The rate, a whole number of bytes per second, of HTB's class for a level of `rate`: HTB rounds the time of a frame
+/// down by less than 1 ns, so each frame is given one more.
+pub fn htb_rate(rate: Bandwidth, framing: Bytes) -> Bandwidth {
+    let frame = u128::from((SMALLEST_FRAME + framing).get()) * 1_000_000_000;
+    let bytes = (rate.bps() / 8).max(1);
+    let rounded = u64::try_from(frame / (frame.div_ceil(u128::from(bytes)) + 1)).unwrap_or(bytes).min(bytes).max(1);
+    Bandwidth::from_bps(rounded * 8)
+}
+
+/// The bytes that HTB's class lets leave at once before the last frame: a frame leaves while the bucket of σ − P, a whole
+/// number of ticks, is not in debt.
+pub fn htb_burst(burst: Bytes, packet: Bytes, rate: Bandwidth) -> Bytes {
+    burst.saturating_sub(packet).saturating_sub(rate.bytes_in(TICK) + Bytes::new(1))
+}
+
 /// The limits of a latency level at a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelLimits {

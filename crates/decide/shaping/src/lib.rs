@@ -18,6 +18,6 @@ mod machine;
 mod parameters;
 
 pub use config::{ServiceShaper, ShaperConfig};
-pub use level::LevelLimits;
+pub use level::{LevelLimits, SMALLEST_FRAME, htb_burst, htb_rate};
 pub use machine::{LeafPlan, LeafShare, MachinePlan};
 pub use parameters::{ALPHA_ONE, Alpha, DestinationParameters, InterfaceParameters, Marks, ShaperParameters, Silence};

@@ -30,7 +30,7 @@ pub struct LeafShare {
     pub committed: Bandwidth,
     /// The guarantee with which a flat list of leaves shares as the tree does; at least `share.min`.
     pub flat_min: Bandwidth,
-    /// Whether its traffic is on a latency level, which has its own part of the interface: it has no share.
+    /// Whether what is sent is on a latency level, which has its own part of the interface: it has no share.
     pub on_level: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct LeafPlan {
     pub shares: PerDirection<LeafShare>,
     /// The latency level of what it sends; `None` for a service without one, and where it does not run.
     pub level: Option<Level>,
-    /// Whether other machines send its packets on a level: no receive meter limits them.
+    /// Whether other machines send its packets on a level: no receive meter limits those.
     pub receives_on_level: bool,
 }
 
@@ -150,7 +150,7 @@ fn side(
     let own: Vec<Share> = leaves.iter().map(|&leaf| share(leaf)).collect();
     let on_level = |index: usize| {
         let leaf = leaves[index];
-        policy.level_of(leaf).is_some() && (direction == Direction::Rx || policy.runs_at(leaf, place))
+        direction == Direction::Tx && policy.level_of(leaf).is_some() && policy.runs_at(leaf, place)
     };
     let demand = |index: usize| if on_level(index) { Bandwidth::ZERO } else { Bandwidth::UNLIMITED };
     let committed = match shape {
@@ -292,8 +292,8 @@ services:
             plan.leaves.iter().map(|leaf| leaf.shares[direction].committed.bps() / 1_000_000).collect::<Vec<u64>>()
         };
         assert_eq!(of("m1", Direction::Tx), [0, 7_750, 2_250]);
-        // Where the service does not run its replies have no level, but packets to it have one.
+        // Where the service does not run its replies have no level, and such replies share what a host receives.
         assert_eq!(of("m2", Direction::Tx), [1_800, 6_400, 1_800]);
-        assert_eq!(of("m2", Direction::Rx), [0, 7_375, 2_125]);
+        assert_eq!(of("m1", Direction::Rx), [1_700, 6_100, 1_700]);
     }
 }

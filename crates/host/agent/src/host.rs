@@ -313,7 +313,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Replaces policy, keys and peers without an unlimited packet: services of both policies keep
+    /// Replaces policy, keys and peers without an unlimited packet, except where `edt` gets its first levels or loses its
+    /// last ones ([`weir_linux::fq`]): services of both policies keep
     /// their slots, meters and limits, classes of new services exist before packets are sent to
     /// them, and the filters change at once between two packets. `anew` means that a new broker
     /// reads the meters.
@@ -321,6 +322,9 @@ impl Host {
     /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, the
     /// old policy can be put in force again.
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
+        if let (Some(_), Some(obstacle)) = (host_context.policy.levels(), shaper::obstacle_to_levels(self.backend)) {
+            return Err(HostError::Levels { backend: self.backend, obstacle });
+        }
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
         configure(&mut self.datapath, host_context, &plan)?;
         let rates = rates(&self.datapath, host_context, &plan)?;

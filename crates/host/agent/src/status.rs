@@ -59,12 +59,17 @@ pub(crate) struct StatusReporter {
     levels: LevelCounts,
 }
 
-/// Counters of what breaks latency bounds, at the last report.
+/// How long a packet that breaks latency bounds is shown: several scrapes of metrics.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// Counters of packets that break latency bounds, at the last report.
 #[derive(Debug, Clone, Default)]
 struct LevelCounts {
     long_buffers: u64,
     /// By level.
     oversize: Vec<u64>,
+    /// The uptime at which each cause was last seen.
+    recent: Vec<(Duration, String)>,
 }
 
 /// A count of the kernel or of a host, which may start anew or be unreadable: this total never
@@ -144,7 +149,7 @@ impl StatusReporter {
         if let Some(kernel) = period.kernel {
             report_kernel(status, kernel);
             report_traffic(status, &mut self.traffic, &kernel.traffic, period.uptime);
-            status.level_obstacles = level_obstacles(kernel, &mut self.levels);
+            status.level_obstacles = level_obstacles(kernel, period.uptime, &mut self.levels);
             self.dropped[0].take(kernel.counts.foreign);
             self.dropped[1].take(kernel.counts.other_version);
             self.late.take(kernel.late_readings);
@@ -270,24 +275,30 @@ fn events(counts: &Counts) -> EventCounters {
     }
 }
 
-/// Why latency bounds do not hold: the interface's premises, and what broke them in this period.
-fn level_obstacles(kernel: &KernelReadings, before: &mut LevelCounts) -> Vec<String> {
+/// The causes for which latency bounds do not hold: of the interface, and of packets since [`RECENT`].
+fn level_obstacles(kernel: &KernelReadings, uptime: Duration, before: &mut LevelCounts) -> Vec<String> {
+    let mut recent = std::mem::take(&mut before.recent);
+    recent.retain(|(at, _)| uptime.saturating_sub(*at) < RECENT);
     let now = LevelCounts {
         long_buffers: kernel.counts.long_buffers,
         oversize: kernel.levels.iter().map(|level| level.oversize).collect(),
+        recent: Vec::new(),
     };
-    let mut obstacles = kernel.level_obstacles.clone();
+    let mut add = |text: &str| {
+        recent.retain(|(_, known)| known != text);
+        recent.push((uptime, text.to_owned()));
+    };
     for (number, (level, now)) in (1..).zip(before.oversize.iter().zip(&now.oversize)) {
         if now > level {
-            obstacles.push(format!("{} frames of level {number} were larger than `levels.packet`", now - level));
+            add(&format!("frames of level {number} were larger than `levels.packet`"));
         }
     }
     // A first period has nothing to compare with.
     if !before.oversize.is_empty() && now.long_buffers > before.long_buffers {
-        let more = now.long_buffers - before.long_buffers;
-        obstacles.push(format!("{more} buffers of other traffic had more segments than `levels.segments`"));
+        add("buffers of other traffic had more segments than `levels.segments`");
     }
-    *before = now;
+    let obstacles = kernel.level_obstacles.iter().chain(recent.iter().map(|(_, text)| text)).cloned().collect();
+    *before = LevelCounts { recent, ..now };
     obstacles
 }
 

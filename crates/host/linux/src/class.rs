@@ -43,7 +43,7 @@ use crate::interface::{Interface, InterfaceError, SEGMENT_MAX};
 use crate::netlink::{Message, attribute, read_u32, read_u64};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
 use weir_datapath::{LEVEL_QUEUE, abi};
-use weir_shaping::LevelLimits;
+use weir_shaping::{LevelLimits, SMALLEST_FRAME, htb_rate};
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
 
 /// The smallest rate that a service is given: a maximum of 100 kb/s over 40 machines. HTB's 60 s memory of
@@ -82,8 +82,6 @@ const TCA_TBF_BURST: u16 = 6;
 const TBF_RATE: u64 = 1 << 44;
 /// Two VLAN tags (IEEE 802.1Q), by which a frame may exceed the interface's largest.
 const VLAN_TAGS: u32 = 8;
-/// The smallest Ethernet frame without its check sequence (IEEE 802.3).
-pub(crate) const SMALLEST_FRAME: u64 = 60;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -218,19 +216,12 @@ impl Class {
         self.priority
     }
 
-    /// The rate of a latency level's class, in bytes per second: below the level's, since HTB rounds the time of a
-    /// frame down by less than 1 ns, and each frame is given one more.
-    pub(crate) fn rate_of_level(limits: &LevelLimits) -> u64 {
-        let frame = u128::from(SMALLEST_FRAME + limits.framing.get()) * 1_000_000_000;
-        let rate = (limits.rate.bps() / 8).max(1);
-        u64::try_from(frame / (frame.div_ceil(u128::from(rate)) + 1)).unwrap_or(rate).min(rate).max(1)
-    }
-
     /// The class of a latency level with this index, the most urgent first.
     pub(crate) fn of_level(limits: &LevelLimits, index: usize, sending: Sending) -> Self {
         let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let rate = Self::rate_of_level(limits);
-        let burst = ticks(limits.burst.saturating_sub(limits.packet), limits.rate);
+        let rounded = htb_rate(limits.rate, limits.framing);
+        let rate = rounded.bps() / 8;
+        let burst = ticks(limits.burst.saturating_sub(limits.packet), rounded);
         Self {
             rate,
             ceil: rate,
@@ -241,7 +232,7 @@ impl Class {
             queue: narrow(LEVEL_QUEUE.get() + SEGMENT_MAX.get()),
             priority: index as u32,
             overhead: u16::try_from(limits.framing.get()).unwrap_or(u16::MAX),
-            smallest: u16::try_from(SMALLEST_FRAME + limits.framing.get()).unwrap_or(u16::MAX),
+            smallest: u16::try_from((SMALLEST_FRAME + limits.framing).get()).unwrap_or(u16::MAX),
             cut_above: Some(narrow(sending.frame.get()).saturating_add(VLAN_TAGS)),
         }
     }

@@ -80,6 +80,9 @@ impl Fq {
         fq.kept = fq.found == Found::Leftover;
         if fq.found == Found::OtherBackend {
             tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
+        }
+        if fq.found != Found::Leftover {
+            // What is there goes with the root.
             qdiscs.clear();
         }
         let messages = match fq.levels.is_empty() {

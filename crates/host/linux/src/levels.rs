@@ -13,7 +13,6 @@
 //!
 //! Source: `datapath/level.h`, `bpf/levels.h`.
 
-use crate::class::{Class, SMALLEST_FRAME};
 use crate::htb;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::priority_bands;
@@ -21,7 +20,7 @@ use crate::settings::{Classes, kernel_time};
 use weir_datapath::abi::{LEVEL_RECEIVED, LEVEL_SENT, LEVELS_MAX, LevelRules, REST};
 use weir_datapath::{LEVEL_QUEUE, LevelRegulator, level_rules};
 use weir_policy::Level;
-use weir_shaping::LevelLimits;
+use weir_shaping::{LevelLimits, SMALLEST_FRAME, htb_rate};
 use weir_units::{Bytes, Duration, Instant, ServiceId};
 
 /// The latency levels of a policy at a host.
@@ -40,7 +39,7 @@ pub struct HostLevels {
 pub struct ServiceLevels {
     /// The level of what it sends.
     pub sent: Option<Level>,
-    /// Whether other hosts send packets to it on a level. No receive limit applies to them, since their senders' levels
+    /// Whether other hosts send packets to it on a level. No receive limit applies to those, since their senders' levels
     /// limit them.
     pub received: bool,
 }
@@ -139,7 +138,7 @@ impl InterfaceDatapath {
 
 /// The rules of a level with these limits, whose class has no windows, cuts super-packets, and has a rounded rate.
 fn rules(limits: &LevelLimits) -> LevelRules {
-    let (rate, smallest) = (Class::rate_of_level(limits) * 8, SMALLEST_FRAME as u32);
+    let (rate, smallest) = (htb_rate(limits.rate, limits.framing).bps(), SMALLEST_FRAME.get() as u32);
     LevelRules { rate, epoch: 0, cuts: 1, smallest, ..level_rules(limits, LEVEL_QUEUE) }
 }
 

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The programs set a packet's band (`bpf/levels.h`). The number of bands is fixed, so that fq and its packets stay
-//! when a level is added. A level that this host does not send on has the kernel's own queue, which stays empty.
+//! when a level is added. A level that this host does not send on has the kernel's own queue, or that of an earlier
+//! policy, which stays empty.
 //!
 //! Source: net/sched/sch_prio.c (a priority that names a class of the qdisc selects its band).
 
@@ -55,7 +56,7 @@ pub(crate) fn messages(
         let handle = level_handle(index);
         let minor = LEVEL_FIRST + index as u16;
         if !qdiscs.iter().any(|qdisc| qdisc.handle == handle) {
-            let htb = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE, &tcmsg(interface, handle, band(index)));
+            let htb = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, handle, band(index)));
             messages.push(with_default(htb.text(TCA_KIND, "htb"), minor));
         }
         let class = Class::of_level(limits, index as usize, sending);

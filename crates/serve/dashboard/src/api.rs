@@ -151,7 +151,7 @@ async fn now(State(shared): State<Shared>, Query(parameters): Query<Parameters>)
             (0..seen.policy.network().machines().len()).map(|machine| machine_now(seen, machine, direction)).collect();
         let fabric: Vec<Value> =
             seen.fabric().map(|(liveness, status)| broker_now(seen, liveness, status, direction)).collect();
-        let obstacles: Vec<String> = seen.obstacles_to_bounds().collect();
+        let obstacles = seen.obstacles_to_bounds();
         let shown = obstacles.iter().take(OBSTACLES).map(|cause| cause.chars().take(REASON).collect::<String>());
         json!({
             "clock": seen.clock(),

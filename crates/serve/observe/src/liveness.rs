@@ -100,15 +100,16 @@ impl Liveness {
         self.whose == Some(Whose::Switch) || matches!(self.status.as_deref(), Some(Status::Switch(_)))
     }
 
-    /// Why latency bounds are not in force on paths by this machine or switch. A lost agent is no cause: its levels
-    /// stay in force. A switch that is not watched may have lost its queues.
+    /// The causes for which latency bounds are not in force on paths by this machine or switch. The levels of a lost agent
+    /// stay in force, and so do the causes in its last status. A switch that is not watched may have lost its queues.
     pub fn obstacles_to_bounds(&self) -> Vec<String> {
         match (&self.lost, self.status.as_deref()) {
             (Some(lost), _) if self.is_switch() => {
                 vec![format!("switch {}: its ports are unknown: {}", self.name(), lost.why)]
             }
-            (None, Some(status)) => status.obstacles_to_bounds(),
-            _ => Vec::new(),
+            (Some(lost), None) => vec![format!("{}: its levels are unknown: {}", self.name(), lost.why)],
+            (_, Some(status)) => status.obstacles_to_bounds(),
+            (None, None) => Vec::new(),
         }
     }
 

@@ -137,7 +137,8 @@ pub struct AgentStatus {
     /// removed, and the agent has not restored them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enforced: Option<String>,
-    /// Why the bounds of latency levels do not hold for what this machine sends, one line for each cause.
+    /// The causes for which the bounds of latency levels do not hold beside this machine's packets, one line for each:
+    /// of the last check, and of packets in the last minute.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub level_obstacles: Vec<String>,
     /// The number of control groups whose sockets belong to services; absent if no filter names one.

@@ -1,6 +1,6 @@
 //! The status of a switch's ports, and the bounds that depend on them.
 
-use crate::model::{Status, VERSION};
+use crate::model::{AgentStatus, Status, VERSION};
 use serde::{Deserialize, Serialize};
 
 /// The status of a switch.
@@ -20,7 +20,7 @@ pub struct SwitchStatus {
     pub policy: String,
     /// Its ports with interfaces.
     pub ports: Vec<SwitchPortStatus>,
-    /// Times that a port no longer had the policy's configuration.
+    /// Times that a port was found without the policy's configuration.
     pub changes_found: u64,
     /// Ports whose configuration was restored.
     pub repaired: u64,
@@ -59,23 +59,30 @@ impl SwitchStatus {
         self.ports.iter().filter(|port| port.differs.is_empty()).count()
     }
 
-    /// Why latency bounds do not hold on paths through this switch.
+    /// The causes for which latency bounds do not hold on paths through this switch.
     fn obstacles(&self) -> Vec<String> {
         let differing = self.ports.iter().filter(|port| !port.differs.is_empty());
         differing.map(|port| format!("switch {}, port {}: not as the policy needs it", self.name, port.port)).collect()
     }
 }
 
+impl AgentStatus {
+    /// The causes for which latency bounds are not in force beside this machine's packets; none without levels.
+    pub(crate) fn obstacles_to_bounds(&self) -> Vec<String> {
+        if self.levels.is_empty() {
+            return Vec::new();
+        }
+        let gone = self.interface_absent.then(|| format!("{} is gone", self.interface));
+        let causes = gone.iter().chain(&self.not_enforced).chain(&self.level_obstacles);
+        causes.map(|cause| format!("{}: {cause}", self.machine)).collect()
+    }
+}
+
 impl Status {
-    /// Why latency bounds are not in force on paths by this machine or switch, one line for each cause.
+    /// The causes for which latency bounds are not in force on paths by this machine or switch, one line for each.
     pub fn obstacles_to_bounds(&self) -> Vec<String> {
         match self {
-            Self::Agent(status) if status.levels.is_empty() => Vec::new(),
-            Self::Agent(status) => {
-                let gone = status.interface_absent.then(|| format!("{} is gone", status.interface));
-                let causes = gone.iter().chain(&status.not_enforced).chain(&status.level_obstacles);
-                causes.map(|cause| format!("{}: {cause}", status.machine)).collect()
-            }
+            Self::Agent(status) => status.obstacles_to_bounds(),
             Self::Switch(status) => status.obstacles(),
             Self::Fabric(_) => Vec::new(),
         }

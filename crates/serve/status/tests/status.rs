@@ -366,7 +366,7 @@ fn causes_of_broken_bounds_are_named() {
         [format!("{machine}: {}", agent.level_obstacles[0])]
     );
     agent.levels.clear();
-    assert!(Status::Agent(agent).obstacles_to_bounds().is_empty(), "it sends nothing that has a bound");
+    assert!(Status::Agent(agent).obstacles_to_bounds().is_empty(), "the policy has no levels");
     assert_eq!(Status::Switch(switch()).obstacles_to_bounds(), ["switch r1, port m2: not as the policy needs it"]);
 }
 

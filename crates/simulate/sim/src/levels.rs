@@ -197,6 +197,12 @@ impl Levels {
     }
 
     /// A packet has arrived.
+    /// Whether a priority class is that of a level.
+    #[inline]
+    pub(crate) fn has(&self, priority: u8) -> bool {
+        usize::from(priority) < self.count
+    }
+
     pub(crate) fn delivered(&mut self, now: SimTime, id: PacketId, priority: u8) {
         let Some(released) = self.released.get_mut(id.0 as usize) else { return };
         let at = std::mem::replace(released, SimTime::NEVER);

@@ -150,14 +150,16 @@ fn of_service<'a, I: Iterator<Item = &'a Levelled>>(
     let mut premise = None;
     let mut excess = None;
     let message = service.target.map_or(Bytes::ZERO, |target| target.message);
-    let at_once = network.at_once(settings, sizes, rates.burst, message);
     // Of the hosts of the service, the one where messages wait longest decides.
     let hosts = network.hosts.iter().filter(|(host, _)| host & service.senders != 0);
     for &(host, _) in hosts {
         let (mut here, mut rate) = (0u64, 0u64);
         let mut maxima = Bandwidth::ZERO;
         for other in others().filter(|other: &&Levelled| other.senders & host != 0) {
-            maxima += other.max;
+            // A maximum of a service that may not run here would shorten waits.
+            if !other.is_merged() || other.id == service.id {
+                maxima += other.max;
+            }
             let Some(target) = other.target else {
                 premise = premise.or(Some(Premise::Unknown(other.id)));
                 continue;
@@ -167,7 +169,7 @@ fn of_service<'a, I: Iterator<Item = &'a Levelled>>(
                 _ => premise = Some(Premise::Frame),
             }
         }
-        let most = rates.rate.min(maxima);
+        let (at_once, most) = network.release((settings, sizes), (rates.burst, rates.rate.min(maxima)), message);
         if rate > most.bps() {
             excess = excess.or(Some(Premise::Rate { needed: Bandwidth::from_bps(rate), most }));
         }

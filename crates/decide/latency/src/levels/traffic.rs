@@ -10,12 +10,11 @@ use std::sync::Arc;
 use weir_network::graph::Packets;
 use weir_network::{Graph, Wiring};
 use weir_policy::{LevelSettings, MachineSet, Policy, WorstLatency};
+use weir_shaping::{SMALLEST_FRAME, htb_burst, htb_rate};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, ServiceId};
 
 /// The largest super-packet of Linux (`GSO_LEGACY_MAX_SIZE`, 64 KiB), without the headers of its segments.
 const SUPER_PACKET: u64 = 65_536;
-/// The smallest Ethernet frame without its check sequence (IEEE 802.3).
-const SMALLEST_FRAME: u64 = 60;
 /// Sets of senders that are distinguished; all others count as one.
 const SETS_MAX: usize = 63;
 
@@ -39,6 +38,13 @@ pub(super) struct Levelled {
     pub(super) target: Option<WorstLatency>,
     /// The most that it may send at a machine.
     pub(super) max: Bandwidth,
+}
+
+impl Levelled {
+    /// Whether its set stands for several sets, so that it may not run at all their machines.
+    pub(super) fn is_merged(&self) -> bool {
+        self.senders == 1 << SETS_MAX
+    }
 }
 
 /// A policy's network with the senders of its levels.
@@ -147,7 +153,7 @@ impl LevelNetwork {
             levels: levels.to_vec(),
             behind_interface: behind(interface),
             behind_port: behind(frame),
-            smallest: Bytes::new(SMALLEST_FRAME.min(self.graph.packets.headers.into())),
+            smallest: Bytes::new(SMALLEST_FRAME.get().min(self.graph.packets.headers.into())),
             jitter: self.graph.jitter,
             processing: settings.processing,
         };
@@ -156,23 +162,31 @@ impl LevelNetwork {
 
     /// The bytes of a message on the wire, in frames of at most P; `None` if a frame of P carries no payload.
     pub fn wire_bytes(&self, settings: &LevelSettings, message: Bytes) -> Option<u64> {
-        let overhead = u64::from(self.graph.packets.headers) + settings.framing.get();
-        let payload = self.payload(settings)?;
-        message.get().checked_add(message.get().div_ceil(payload).checked_mul(overhead)?)
+        let full = self.payload(settings)? + u64::from(self.graph.packets.headers) + settings.framing.get();
+        let others = message.get().div_ceil(self.payload(settings)?).saturating_sub(1);
+        others.checked_mul(full)?.checked_add(self.last_frame(settings, message)?)
     }
 
-    /// The bytes that a level of this burst lets leave at once, if the last of them are the last frame of this message.
-    ///
-    /// HTB, which regulates on Linux, sends a frame while a bucket of σ − P is not in debt: beside frames smaller than
-    /// P it sends less than σ at once.
-    pub(super) fn at_once(&self, settings: &LevelSettings, sizes: Sizes, burst: Bytes, message: Bytes) -> Bytes {
-        let Sizes::Segments(_) = sizes else { return burst };
-        let Some(wire) = self.wire_bytes(settings, message) else { return Bytes::ZERO };
-        let frames = message.get().div_ceil(self.payload(settings).unwrap_or(1));
-        let overhead = u64::from(self.graph.packets.headers) + settings.framing.get();
-        let full = self.payload(settings).unwrap_or(0) + overhead;
-        let last = wire.saturating_sub(frames.saturating_sub(1).saturating_mul(full));
-        burst.saturating_sub(settings.packet) + Bytes::new(last)
+    /// The bytes that a level of this burst lets leave at once, if the last of them are the last frame of this message,
+    /// and the rate at which others follow: on Linux by HTB, which sends less at once beside frames smaller than P.
+    pub(super) fn release(
+        &self,
+        (settings, sizes): (&LevelSettings, Sizes),
+        (burst, rate): (Bytes, Bandwidth),
+        message: Bytes,
+    ) -> (Bytes, Bandwidth) {
+        let Sizes::Segments(_) = sizes else { return (burst, rate) };
+        let rate = htb_rate(rate, settings.framing);
+        let last = self.last_frame(settings, message).unwrap_or(0);
+        (htb_burst(burst, settings.packet, rate) + Bytes::new(last), rate)
+    }
+
+    /// The bytes of a message's last frame on the wire; `None` if a frame of P carries no payload.
+    fn last_frame(&self, settings: &LevelSettings, message: Bytes) -> Option<u64> {
+        let full = self.payload(settings)?;
+        let payload = message.get().saturating_sub(message.get().div_ceil(full).saturating_sub(1) * full);
+        let headers = u64::from(self.graph.packets.headers);
+        Some((payload + headers).max(SMALLEST_FRAME.get().min(headers + full)) + settings.framing.get())
     }
 
     /// The payload of a full frame of levels; `None` if a frame of P carries none.

@@ -6,7 +6,7 @@ use weir_datapath::ClassifierError;
 use weir_linux::cgroups::CgroupError;
 use weir_linux::interface::InterfaceError;
 use weir_linux::loader::LoaderError;
-use weir_linux::shaper::{NoBackend, ShaperError};
+use weir_linux::shaper::{Backend, NoBackend, ShaperError};
 
 /// Why a host cannot be brought under a policy.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,14 @@ pub enum HostError {
     /// No backend can enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
+    /// The kernel lacks a qdisc that levels need with this backend.
+    #[error("{backend}: {obstacle}; --backend selects another, or load the kernel's module")]
+    Levels {
+        /// The backend.
+        backend: Backend,
+        /// The reason.
+        obstacle: String,
+    },
     /// Waiting failed, or a thread could not be started.
     #[error("wait for events of destinations: {0}")]
     Wait(#[source] io::Error),
@@ -63,6 +71,9 @@ pub enum HostError {
 impl HostError {
     /// Whether the policy was refused before anything was changed.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Classifier(_) | Self::Cgroups(_) | Self::Loader(LoaderError::TooManyServices))
+        matches!(
+            self,
+            Self::Classifier(_) | Self::Cgroups(_) | Self::Levels { .. } | Self::Loader(LoaderError::TooManyServices)
+        )
     }
 }

@@ -498,11 +498,11 @@ pub const METRICS: &[Metric] = &[
         "weir_level_bounds_in_force",
         None,
         &[],
-        "Whether the bounds of latency levels hold for what the machine sends, as far as it can know",
+        "Whether the bounds of latency levels hold beside the machine's packets, by the agent's last check and the \
+         packets of the last minute",
         Of::Agent(|status, give| {
             if !status.levels.is_empty() {
-                let holds = status.level_obstacles.is_empty() && status.not_enforced.is_none();
-                alone(give, flag(holds && !status.interface_absent));
+                alone(give, flag(status.obstacles_to_bounds().is_empty()));
             }
         }),
     ),
@@ -534,7 +534,7 @@ pub const METRICS: &[Metric] = &[
         "weir_switch_changes_found",
         None,
         &[],
-        "Times that a port no longer had the policy's configuration",
+        "Times that a port was found without the policy's configuration",
         Of::Switch(|status, give| alone(give, Value::Count(status.changes_found))),
     ),
     counter(

@@ -17,7 +17,8 @@ impl<O: Observer> World<O> {
     pub(crate) fn meter(&mut self, host: HostId, id: PacketId) -> bool {
         let packet = self.packets.get_mut(id);
         let service = packet.service;
-        if service.index() + 1 == self.service_count {
+        // As on Linux, senders' levels limit what arrives on a level.
+        if service.index() + 1 == self.service_count || self.levels.has(packet.priority) {
             return false;
         }
         let policed = if self.shaping.strangers.is_empty() { None } else { self.police(host, id) };
