@@ -341,12 +341,21 @@ fn a_watch_reports_ports_that_lose_their_configuration() {
     assert!(removed.expect("tc").success());
     let seen = watched(&status, "the port is reported", |status| in_force(status) == [false, true]);
     assert_eq!((&seen["ports"][0]["port"], &seen["changes_found"]), (&"m2".into(), &1.into()), "{seen}");
-    let top = shown(&["top", "--once", &status]);
+    let top = shown(&["top", "--once", "--switch", &status]);
     assert!(top.contains("switch, 1/2 ports in force"), "{top}");
     assert!(top.contains("bounds not in force: switch r1, port m2: not as the policy needs it"), "{top}");
     drop(watching);
+    assert!(!std::path::Path::new(&status).exists(), "a status without its writer");
     let repairing = watch(&["--repair"]);
     watched(&status, "the port is restored", |status| status["repaired"] == 1 && in_force(status) == [true, true]);
+    // A port that is gone keeps no other from being restored.
+    network.switch.ip(["link", "set", "m2", "name", "m2gone"]).expect("renamed");
+    let removed = network.switch.command("tc").expect("tc").args(["qdisc", "del", "dev", "swp1", "root"]).status();
+    assert!(removed.expect("tc").success());
+    watched(&status, "the other port is restored", |status| {
+        status["repaired"] == 2 && in_force(status) == [false, true]
+    });
+    network.switch.ip(["link", "set", "m2gone", "name", "m2"]).expect("renamed");
     drop(repairing);
     assert_eq!(network.on_bridge("diff", &[]), "nothing to change on 2 ports\n");
 }

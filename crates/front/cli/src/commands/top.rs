@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_observe::watcher::View;
-use weir_observe::{Liveness, Watcher};
+use weir_observe::{Liveness, Watcher, Whose};
 use weir_report::json;
 use weir_units::{Direction, Instant};
 
@@ -41,7 +41,7 @@ With --json: [{\"name\", \"source\", \"lost\": {\"for_s\", \"why\"} or null, \"s
 null}]. Exit code 1 with --once and --json: no source has a status.")]
 pub(crate) struct Args {
     /// Status URLs (`/status` may be left out) or status files
-    #[arg(required_unless_present = "policy")]
+    #[arg(required_unless_present_any = ["policy", "switch"])]
     sources: Vec<String>,
     /// Also the machines of this policy, at their addresses, port 30566
     #[arg(long, value_name = "FILE")]
@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// The status of a machine, if not at the policy's address
     #[arg(long, value_name = "MACHINE=URL", requires = "policy")]
     agent: Vec<String>,
+    /// The status of a switch (`weir switch watch`): a URL or a file; may be given again
+    #[arg(long, value_name = "URL")]
+    switch: Vec<String>,
     /// Print it once
     #[arg(long)]
     once: bool,
@@ -84,6 +87,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     for text in &args.sources {
         livenesses.push(Liveness::new(watched::source(text)?, None));
+    }
+    for text in &args.switch {
+        livenesses.push(Liveness::new(watched::source(text)?, None).of(Whose::Switch));
     }
     let once = args.once || args.json;
     if !once && !io::stdout().is_terminal() {

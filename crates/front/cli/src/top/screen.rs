@@ -182,7 +182,7 @@ fn level_lines(machines: &[Machine<'_>], obstacles: &[String], most: usize, pain
         let line = format!("bounds not in force: {first}{more}");
         lines.insert(0, Line::styled(line, paint.in_colour(Color::Red)));
     }
-    let room = most - lines.len();
+    let room = most.saturating_sub(lines.len());
     let shown = if levels.len() > room { room.saturating_sub(1) } else { room };
     for (agent, level) in levels.iter().take(shown) {
         let seconds = |ns: u64| text::time(ns as f64 / 1e9);
@@ -206,7 +206,7 @@ fn level_lines(machines: &[Machine<'_>], obstacles: &[String], most: usize, pain
             )),
         ]));
     }
-    if levels.len() > shown {
+    if levels.len() > shown && room > 0 {
         lines.push(Line::styled(format!("and {} more", levels.len() - shown), paint.faint()));
     }
     lines

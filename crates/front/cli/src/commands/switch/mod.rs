@@ -37,7 +37,7 @@ enum Action {
     Diff(Ports),
     /// Bring this switch's ports to what the policy needs; after an error they are as before
     Apply(Ports),
-    /// Report ports of this switch that lose what the policy needs, until Ctrl-C
+    /// Report ports of this switch that lose the policy's configuration, until Ctrl-C
     Watch(watch::Watch),
     /// Remove Weir's configuration from ports
     Remove(Remove),

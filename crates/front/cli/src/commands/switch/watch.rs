@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_fabric::state::replace;
 use weir_linux::port::TcSwitch;
@@ -20,9 +20,10 @@ Examples:
   weir switch watch policy.yaml --switch r1 --bridge br0 --metrics 10.0.0.30:30566
   weir switch watch policy.yaml --switch r1 --bridge br0 --repair --status /run/weir/switch.json
 
-Reads the ports every period and prints each change. `weir top` and the dashboard read what it serves
-or writes: while a port does not have its configuration, they show latency bounds as not in force.
-Ctrl-C ends it; the configuration stays.
+Reads the policy's file and the ports every period, and prints each change. `weir top --switch` and the
+dashboard read its status: while a port does not have its configuration, they show latency bounds as
+not in force. To change the policy beside --repair, replace the file. Ctrl-C ends the watch; the
+configuration stays.
 
 Exit code 0: ended by Ctrl-C. 2: refused.";
 
@@ -62,30 +63,29 @@ struct Watched<'a> {
     desired: BTreeMap<String, PortConfig>,
     driver: TcSwitch,
     status: SwitchStatus,
+    /// Why the policy's file cannot be taken, ports cannot be restored, and the status cannot be written.
+    refused: Trouble,
+    unrestored: Trouble,
+    unwritten: Trouble,
 }
 
 pub(super) fn run(args: &Watch, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let policy = super::input::policy(&args.ports.policy)??.0;
-    let selected = needed(&args.ports, ui)?;
-    let (desired, driver) = (desired(&selected), driver(&args.ports.mapping.driver, &selected));
-    weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
+    let mut watched = Watched::new(args, ui)?;
     let interrupt = Interrupt::listen()?;
     let publisher = args.metrics.is_some().then(Publisher::new);
     let _server = args.metrics.zip(publisher.as_ref()).map(|(at, publisher)| serve(at, publisher)).transpose()?;
-    let millis = args.every.nanos() / 1_000_000;
-    let status = SwitchStatus::outline(selected.switch.clone(), fill::fingerprint(&policy), millis);
-    let mut watched = Watched { args, selected, desired, driver, status };
+    let file = args.status.as_deref().map(StatusFile);
     let start = now();
     while !interrupt.is_requested() {
         let begun = now();
+        watched.renew(ui)?;
         watched.look(ui)?;
         watched.status.uptime_ms = millis_of(start.elapsed());
         watched.status.written_ms = since_1970();
         let status = Status::Switch(watched.status.clone());
-        if let Some(path) = &args.status {
-            let failed = |error| CommandError::failed(format!("write {}: {error}", path.display()));
-            replace::write(path, status.to_json().as_bytes()).map_err(failed)?;
-        }
+        let written = file.as_ref().map_or(Ok(()), |file| replace::write(file.0, status.to_json().as_bytes()));
+        let trouble = written.err().map(|error| format!("the status is not written: {error}"));
+        watched.unwritten.report(trouble, ui)?;
         if let Some(publisher) = &publisher {
             publisher.publish(status);
         }
@@ -93,28 +93,79 @@ pub(super) fn run(args: &Watch, ui: &mut Ui) -> Result<Exit, CommandError> {
             wait(Duration::from_millis(50));
         }
     }
-    if let Some(path) = &args.status {
-        // A status that outlives its writer would be wrong.
-        let _ = std::fs::remove_file(path);
-    }
     Ok(Exit::Done)
 }
 
-impl Watched<'_> {
+/// The status file, which goes with the watch: a status that outlives its writer would be wrong.
+struct StatusFile<'a>(&'a Path);
+
+impl Drop for StatusFile<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+/// A lasting trouble, which is printed once.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn report(&mut self, now: Option<String>, ui: &mut Ui) -> Result<(), CommandError> {
+        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
+            ui.notice(&format!("{text}\n"))?;
+        }
+        self.0 = now;
+        Ok(())
+    }
+}
+
+impl<'a> Watched<'a> {
+    fn new(args: &'a Watch, ui: &mut Ui) -> Result<Self, CommandError> {
+        let policy = super::input::policy(&args.ports.policy)??.0;
+        let selected = needed(&args.ports, ui)?;
+        let (desired, driver) = (desired(&selected), driver(&args.ports.mapping.driver, &selected));
+        weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
+        let millis = args.every.nanos() / 1_000_000;
+        let status = SwitchStatus::outline(selected.switch.clone(), fill::fingerprint(&policy), millis);
+        let (refused, unrestored, unwritten) = (Trouble::default(), Trouble::default(), Trouble::default());
+        Ok(Self { args, selected, desired, driver, status, refused, unrestored, unwritten })
+    }
+
+    /// Takes the policy's file again, which may have changed. A file that is refused changes nothing.
+    fn renew(&mut self, ui: &mut Ui) -> Result<(), CommandError> {
+        let read = match super::input::policy(&self.args.ports.policy) {
+            Ok(Ok((policy, _))) => Some(fill::fingerprint(&policy)),
+            _ => None,
+        };
+        if read.as_ref() == Some(&self.status.policy) {
+            return self.refused.report(None, ui);
+        }
+        match Self::new(self.args, ui) {
+            Ok(new) => {
+                ui.notice("the policy has changed\n")?;
+                (self.selected, self.desired, self.status.policy) = (new.selected, new.desired, new.status.policy);
+                self.refused.report(None, ui)
+            }
+            Err(_) => self.refused.report(Some("the policy's file is refused; the last one stays".to_owned()), ui),
+        }
+    }
+
     /// Reads the ports, reports changes, and restores them if wanted.
     fn look(&mut self, ui: &mut Ui) -> Result<(), CommandError> {
         let mut ports = self.read();
         if self.args.repair && ports.iter().any(|port| !port.differs.is_empty()) {
             self.report(&ports, ui)?;
-            match weir_switch::apply(&mut self.driver, &self.desired) {
-                Ok(_) => {
-                    let differing = ports.iter().filter(|port| !port.differs.is_empty()).count();
-                    ports = self.read();
-                    let left = ports.iter().filter(|port| !port.differs.is_empty()).count();
-                    self.status.repaired += differing.saturating_sub(left) as u64;
+            let mut trouble = Vec::new();
+            for port in ports.iter().filter(|port| !port.differs.is_empty()) {
+                // Each by itself: one that is gone keeps no other from being restored.
+                let own = self.desired.get(&port.interface).map(|config| (port.interface.clone(), config.clone()));
+                match weir_switch::apply(&mut self.driver, &own.into_iter().collect()) {
+                    Ok(_) => self.status.repaired += 1,
+                    Err(error) => trouble.push(format!("not restored: {error}")),
                 }
-                Err(error) => ui.notice(&format!("{}: not restored: {error}\n", self.selected.switch))?,
             }
+            ports = self.read();
+            self.unrestored.report((!trouble.is_empty()).then(|| trouble.join("\n")), ui)?;
         }
         self.report(&ports, ui)
     }
@@ -142,9 +193,10 @@ impl Watched<'_> {
         for port in ports {
             let before = self.status.ports.iter().find(|of| of.interface == port.interface);
             let (was, is) = (before.is_none_or(|of| of.differs.is_empty()), port.differs.is_empty());
+            let other = before.is_none_or(|of| of.differs != port.differs);
             let place = format!("{}, port {} ({})", self.selected.switch, port.port, port.interface);
-            if was && !is {
-                self.status.changes_found += 1;
+            if !is && other {
+                self.status.changes_found += u64::from(was);
                 let differs = port.differs.join("; ");
                 ui.notice(&format!("{place}: not as the policy needs it, bounds are not in force: {differs}\n"))?;
             } else if !was && is {
