@@ -20,8 +20,8 @@ pub fn htb_rate(rate: Bandwidth, framing: Bytes) -> Bandwidth {
     Bandwidth::from_bps(rounded * 8)
 }
 
-/// The bytes that HTB's class lets leave at once before the last frame: a frame leaves while the bucket of σ − P, a whole
-/// number of ticks, is not in debt.
+/// The bytes that HTB's class lets leave at once before the last frame: a frame leaves while the bucket of σ − P, a
+/// whole number of ticks, is not in debt.
 pub fn htb_burst(burst: Bytes, packet: Bytes, rate: Bandwidth) -> Bytes {
     burst.saturating_sub(packet).saturating_sub(rate.bytes_in(TICK) + Bytes::new(1))
 }

@@ -39,8 +39,8 @@ pub struct HostLevels {
 pub struct ServiceLevels {
     /// The level of what it sends.
     pub sent: Option<Level>,
-    /// Whether other hosts send packets to it on a level. No receive limit applies to those, since their senders' levels
-    /// limit them.
+    /// Whether other hosts send packets to it on a level. No receive limit applies to those, since their senders'
+    /// levels limit them.
     pub received: bool,
 }
 

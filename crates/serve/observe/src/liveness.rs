@@ -100,8 +100,9 @@ impl Liveness {
         self.whose == Some(Whose::Switch) || matches!(self.status.as_deref(), Some(Status::Switch(_)))
     }
 
-    /// The causes for which latency bounds are not in force on paths by this machine or switch. The levels of a lost agent
-    /// stay in force, and so do the causes in its last status. A switch that is not watched may have lost its queues.
+    /// The causes for which latency bounds are not in force on paths by this machine or switch. The levels of a lost
+    /// agent stay in force, and so do the causes in its last status. A switch that is not watched may have lost its
+    /// queues.
     pub fn obstacles_to_bounds(&self) -> Vec<String> {
         match (&self.lost, self.status.as_deref()) {
             (Some(lost), _) if self.is_switch() => {
