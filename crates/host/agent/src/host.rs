@@ -315,8 +315,8 @@ impl Host {
 
     /// Replaces policy, keys and peers without an unlimited packet: services of both policies keep their slots, meters
     /// and limits, classes of new services exist before packets are sent to them, and the filters change at once
-    /// between two packets. An exception is `edt` that gets its first levels or loses its last ones ([`weir_linux::fq`]).
-    /// `anew` means that a new broker reads the meters.
+    /// between two packets. An exception is `edt` that gets its first levels or loses its last ones
+    /// ([`weir_linux::fq`]). `anew` means that a new broker reads the meters.
     ///
     /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, the
     /// old policy can be put in force again.
