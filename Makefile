@@ -114,13 +114,14 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, dashboard
+pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, dashboard
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
 	./tools/parley-pictures.sh
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
+	./tools/level-pictures.sh
 	./tools/dashboard-picture.sh
 
 bench:         ## Water-filling, the fabric broker's period, levels, simulator, packets on Linux (docs/performance.md)
