@@ -93,7 +93,8 @@ fn print_services(admitted: &Admitted, ui: &mut Ui) -> io::Result<()> {
             &service.level.to_string(),
             &target.map_or_else(String::new, |target| format!("{}{trip}", text::size(target.message.get()))),
             &text::time(service.wait.as_secs_f64()),
-            &time(service.worst.and_then(Result::ok)),
+            // Without a target there is no message to bound.
+            &service.worst.map_or_else(|| "-".to_owned(), |worst| time(worst.ok())),
             &target.map_or_else(String::new, |target| text::time(target.worst.as_secs_f64())),
             &verdict(service),
         ]);

@@ -9,7 +9,7 @@ use crate::input;
 use crate::output::Ui;
 use select::Selected;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_linux::port::TcSwitch;
 use weir_switch::{ApplyError, PortConfig, Step, SwitchState};
 
@@ -173,7 +173,7 @@ fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let selected = needed(args, ui)?;
+    let selected = needed(&args.policy, &args.mapping, ui)?;
     let (desired, mut driver) = (desired(&selected), driver(&args.mapping.driver, &selected));
     weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
     let states = read(&mut driver, &desired)?;
@@ -183,7 +183,7 @@ fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 fn apply(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let selected = needed(args, ui)?;
+    let selected = needed(&args.policy, &args.mapping, ui)?;
     let mut driver = driver(&args.mapping.driver, &selected);
     let steps = weir_switch::apply(&mut driver, &desired(&selected)).map_err(refusal)?;
     print::steps(&selected, &steps, args.json, ui)?;
@@ -206,10 +206,10 @@ fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-fn needed(args: &Ports, ui: &mut Ui) -> Result<Selected, CommandError> {
-    let (policy, notes) = input::policy(&args.policy)??;
+fn needed(policy: &Path, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
+    let (policy, notes) = input::policy(policy)??;
     input::print_notes(&notes, ui)?;
-    select::Needed::of(&policy, &args.mapping.without_agent)?.select(&args.mapping, ui)
+    select::Needed::of(&policy, &mapping.without_agent)?.select(mapping, ui)
 }
 
 /// The driver of this host's ports.

@@ -1,7 +1,7 @@
 //! `weir switch watch`: reports ports that lose the policy's configuration, and restores them if wanted.
 
 use super::select::Selected;
-use super::{Ports, desired, driver, needed, refusal};
+use super::{Mapping, desired, driver, needed, refusal};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
@@ -20,18 +20,20 @@ Examples:
   weir switch watch policy.yaml --switch r1 --bridge br0 --metrics 10.0.0.30:30566
   weir switch watch policy.yaml --switch r1 --bridge br0 --repair --status /run/weir/switch.json
 
-Reads the policy's file and the ports every period, and prints each change. `weir top --switch` and the
-dashboard read its status: while a port does not have its configuration, they show latency bounds as
-not in force. To change the policy beside --repair, replace the file. Ctrl-C ends the watch; the
-configuration stays.
+Reads the policy's file and the ports every period, and prints each change. `weir top --switch` and
+the dashboard read its status: while a port does not have its configuration, they show latency
+bounds as not in force. To change the policy beside --repair, replace the file. Ctrl-C ends the
+watch; the configuration stays.
 
 Exit code 0: ended by Ctrl-C. 2: refused.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{}\n\n{WATCH}", super::MAPPING))]
 pub(super) struct Watch {
+    /// The policy file
+    policy: PathBuf,
     #[command(flatten)]
-    ports: Ports,
+    mapping: Mapping,
     /// The time between two readings
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
     every: weir_units::Duration,
@@ -121,9 +123,9 @@ impl Trouble {
 
 impl<'a> Watched<'a> {
     fn new(args: &'a Watch, ui: &mut Ui) -> Result<Self, CommandError> {
-        let policy = super::input::policy(&args.ports.policy)??.0;
-        let selected = needed(&args.ports, ui)?;
-        let (desired, driver) = (desired(&selected), driver(&args.ports.mapping.driver, &selected));
+        let policy = super::input::policy(&args.policy)??.0;
+        let selected = needed(&args.policy, &args.mapping, ui)?;
+        let (desired, driver) = (desired(&selected), driver(&args.mapping.driver, &selected));
         weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
         let millis = args.every.nanos() / 1_000_000;
         let status = SwitchStatus::outline(selected.switch.clone(), fill::fingerprint(&policy), millis);
@@ -133,7 +135,7 @@ impl<'a> Watched<'a> {
 
     /// Takes the policy's file again, which may have changed. A file that is refused changes nothing.
     fn renew(&mut self, ui: &mut Ui) -> Result<(), CommandError> {
-        let read = match super::input::policy(&self.args.ports.policy) {
+        let read = match super::input::policy(&self.args.policy) {
             Ok(Ok((policy, _))) => Some(fill::fingerprint(&policy)),
             _ => None,
         };
