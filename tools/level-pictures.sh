@@ -17,5 +17,4 @@ figure() {
 
 figure parts     parts parts
 figure star      bound star
-figure tradeoff  worst tradeoff
 figure fig9-search short-mean fig9-search
