@@ -373,7 +373,8 @@ struct weir_counts {
 	u64 spoofed;               /* Tenants' packets in the form of control traffic, dropped. */
 	u64 beyond_horizon;        /* Packets dropped because their departure was beyond the horizon (`edt`). */
 	u64 requests_limited;      /* Feedback requests beyond the limit of one tick, without feedback. */
-	u64 long_buffers;          /* Buffers of no level with more segments than `levels.segments`. */
+	/* Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them. */
+	u64 long_buffers;
 	u64 cgroups_unknown;       /* Packets without a known socket on this host, while filters name control groups. */
 };
 

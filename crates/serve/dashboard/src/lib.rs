@@ -21,7 +21,7 @@
 //! let source = |address| Liveness::new(Source::at(std::net::SocketAddr::new(address, 30566)), None);
 //! let machines = policy.network().machines().iter();
 //! let machines = machines.map(|machine| source(machine.address().expect("has one"))).collect();
-//! let config = weir_dashboard::Config { policy, machines, fabric: Vec::new() };
+//! let config = weir_dashboard::Config { policy, machines, fabric: Vec::new(), switches: Vec::new() };
 //! let server = weir_dashboard::start(server::listen("127.0.0.1:8080".parse()?)?, config)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
