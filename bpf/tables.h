@@ -183,6 +183,7 @@ struct weir_state {
 	u64 taken;      /* committed bytes that `sending` has counted */
 	u64 newcomers;  /* newcomers that `sending` has counted */
 	u64 charged_at; /* ns: when levels were last charged to the interface */
+	u64 uncharged;  /* bytes of levels beyond what the interface carries between ticks, still to charge */
 	u64 due;        /* ns: time of the next tick */
 	u64 alarm;      /* ns: expiry of the timer */
 	u64 ticks;

@@ -42,6 +42,8 @@
 #define WEIR_TIMER_INTERVAL 10000000ULL
 /* ns without ticks after which another backend may have been in force: a hundred intervals. */
 #define WEIR_TICK_PAUSE (100 * WEIR_TIMER_INTERVAL)
+/* Bytes of levels that may wait in front of the interface: about the queue of a level. */
+#define WEIR_UNCHARGED_MAX (1ULL << 20)
 /*
  * Bytes after which a CPU reads the clock again: reading it takes 40 ns, and a complete packet 60
  * ns.
@@ -338,12 +340,19 @@ static __always_inline void charge_levels(const struct weir_config *config, stru
 			level->charged = departed;
 		}
 	}
-	if (!bytes || !charges)
+	if (!charges) {
+		state->uncharged = 0;
 		return;
-	/* Unbounded levels may let more leave than the interface carries, which waits behind this limiter. */
+	}
+	bytes += state->uncharged;
+	if (!bytes)
+		return;
+	/* Unbounded levels may let more leave than the interface carries: the rest waits in front of it. */
 	most = pacing->rate / 8000 * (elapsed / 1000) / 1000;
-	if (pacing->rate && bytes > most)
-		bytes = most;
+	state->uncharged = pacing->rate && bytes > most ? bytes - most : 0;
+	bytes -= state->uncharged;
+	if (state->uncharged > WEIR_UNCHARGED_MAX)
+		state->uncharged = WEIR_UNCHARGED_MAX;
 	bpf_spin_lock(&egress->lock);
 	weir_machine_egress_levels(&egress->machine, pacing, now, bytes);
 	bpf_spin_unlock(&egress->lock);
