@@ -320,9 +320,13 @@ static __always_inline void charge_levels(const struct weir_config *config, stru
 	struct weir_pacing *pacing = bpf_map_lookup_elem(&weir_pacings, &key);
 	u64 bytes = 0, departed, most, elapsed = now > state->charged_at ? now - state->charged_at : 0;
 
-	state->charged_at = now;
 	if (!pacing)
 		return;
+	/* Unbounded levels may let more leave than the interface carries: the rest waits in front of it. */
+	most = charges ? pacing->rate / 8000 * elapsed / 1000000 : 0;
+	if (charges && pacing->rate && !most)
+		return;
+	state->charged_at = now;
 	for (index = 0; index < WEIR_LEVELS_MAX; index++) {
 		struct weir_level_rules *rules;
 		struct weir_level_state *level;
@@ -347,8 +351,6 @@ static __always_inline void charge_levels(const struct weir_config *config, stru
 	bytes += state->uncharged;
 	if (!bytes)
 		return;
-	/* Unbounded levels may let more leave than the interface carries: the rest waits in front of it. */
-	most = pacing->rate / 8000 * (elapsed / 1000) / 1000;
 	state->uncharged = pacing->rate && bytes > most ? bytes - most : 0;
 	bytes -= state->uncharged;
 	if (state->uncharged > WEIR_UNCHARGED_MAX)

@@ -128,7 +128,8 @@ fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDa
             Box::new(HtbShaper::install(&interface, nic, &rates, &[], &limits, sending, false).expect("htb"))
         }
         Backend::Edt => {
-            let egress = Egress { nic, shared: nic, sharing: Sharing::Fill, levels: &limits, levelled: &[0, 1] };
+            let shared = nic.saturating_sub(limits.iter().flatten().map(|limits| limits.rate).sum());
+            let egress = Egress { nic, shared, sharing: Sharing::Fill, levels: &limits, levelled: &[0, 1] };
             Box::new(EdtShaper::install(&interface, &datapath, &egress, &rates, sending, false).expect("edt"))
         }
     };
