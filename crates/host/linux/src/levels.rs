@@ -37,7 +37,7 @@ pub struct HostLevels {
 /// The levels of a service at a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceLevels {
-    /// The level of what it sends.
+    /// The level of its sent packets.
     pub sent: Option<Level>,
     /// Whether other hosts send packets to it on a level. No receive limit applies to those, since their senders'
     /// levels limit them.

@@ -200,7 +200,7 @@ impl<'a> Watched<'a> {
             if !is && other {
                 self.status.changes_found += u64::from(was);
                 let differs = port.differs.join("; ");
-                ui.notice(&format!("{place}: not as the policy needs it, bounds are not in force: {differs}\n"))?;
+                ui.notice(&format!("{place}: not as the policy needs it: {differs}\n"))?;
             } else if !was && is {
                 ui.notice(&format!("{place}: in force again\n"))?;
             }
