@@ -145,8 +145,32 @@ impl<O: Observer> World<O> {
         match self.ports[port.index()].service {
             Service::Fifo => self.enqueue_in_order(port, id),
             Service::Watched => self.enqueue_watched(port, id),
-            Service::Scheduled | Service::Down => self.enqueue_scheduled(port, id),
+            Service::Scheduled => {
+                let out = &self.ports[port.index()];
+                if !out.waking && out.free_at <= self.now && out.owner().is_none() && !out.watched {
+                    return self.enqueue_idle(port, id);
+                }
+                self.enqueue_scheduled(port, id);
+            }
+            Service::Down => self.enqueue_scheduled(port, id),
         }
+    }
+
+    /// A switch's port that chooses among frames has none, so it sends this one: what [`World::enqueue_scheduled`]
+    /// comes to then, without the tests for room and marks.
+    #[inline]
+    fn enqueue_idle(&mut self, port: PortId, id: PacketId) {
+        let out = &mut self.ports[port.index()];
+        let packet = self.packets.get(id);
+        let (size, priority) = (packet.size, packet.priority);
+        out.peak_bytes = out.peak_bytes.max(size.into());
+        self.queues[out.queue as usize].sends(priority);
+        self.count(port, priority, size);
+        self.observer.accepted(self.now, port, size);
+        if self.levels.is_on() {
+            self.levels.joined(port, priority, size.into());
+        }
+        self.transmit(self.now, port, id);
     }
 
     /// A first-in first-out port with agents takes or drops a packet.
