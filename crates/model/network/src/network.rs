@@ -51,6 +51,11 @@ impl Network {
         self.machines.iter_mut().zip(addresses).for_each(|(machine, address)| machine.address = address);
         self
     }
+    /// The same network with the slots of its machines, one number for each.
+    pub(crate) fn with_slots(mut self, slots: &[u32]) -> Self {
+        self.machines.iter_mut().zip(slots).for_each(|(machine, slots)| machine.slots = *slots);
+        self
+    }
     /// The same network with the queues that its switches have.
     pub(crate) fn with_offer(mut self, offer: Option<Offer>) -> Self {
         self.offer = offer;
@@ -143,12 +148,13 @@ pub struct Machine {
     rack: RackId,
     nic: PerDirection<Bandwidth>,
     address: Option<IpAddr>,
+    slots: u32,
 }
 
 impl Machine {
     /// A machine of a rack. `address` is that of its agent.
     pub fn new(name: String, rack: RackId, nic: PerDirection<Bandwidth>, address: Option<IpAddr>) -> Self {
-        Self { name, rack, nic, address }
+        Self { name, rack, nic, address, slots: 0 }
     }
     /// The name, unique over all racks.
     pub fn name(&self) -> &str {
@@ -161,6 +167,10 @@ impl Machine {
     /// The speed of its network interface.
     pub fn nic(&self) -> PerDirection<Bandwidth> {
         self.nic
+    }
+    /// The virtual machines of tenants that it has room for.
+    pub fn slots(&self) -> u32 {
+        self.slots
     }
     /// The address at which its agent receives rack datagrams, if one is written.
     pub fn address(&self) -> Option<IpAddr> {

@@ -4,10 +4,10 @@
 //! the platform, the compiler or the order of the file, and must cover names, capacities, services,
 //! filters, shares, machines, caps and the weights of senders, by which a receiver's share is divided:
 //! senders that disagree on those would divide it against the policy. It leaves out content that
-//! changes neither ids nor shares: comments, addresses, switches' buffers, tenants, latency targets, levels, and the
-//! intervals and bursts of shapers. Those decide how soon and how smoothly a host reaches its
-//! shares, and no other host needs them, so they can be changed host by host while the rack
-//! continues sharing. It guards against mistakes, not against attackers (authentication keeps those
+//! changes neither ids nor shares: comments, addresses, switches' buffers, the virtual machines of
+//! tenants, latency targets, levels, and the intervals and bursts of shapers. Those decide how soon
+//! and how smoothly a host reaches its shares, and no other host needs them, so they can be changed
+//! host by host while the rack continues sharing. It guards against mistakes, not against attackers (authentication keeps those
 //! out), so 64 bits of FNV-1a are enough.
 //!
 //! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names

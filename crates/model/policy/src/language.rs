@@ -15,6 +15,10 @@ use weir_units::{Bytes, Duration};
 pub const MAX_FILE: u64 = 16 << 20;
 /// Services of a policy, leaves and inner ones.
 pub const MAX_SERVICES: usize = 100_000;
+/// Tenants of a policy.
+pub const MAX_TENANTS: usize = 100_000;
+/// Virtual machines of a tenant.
+pub const MAX_TENANT_VMS: u32 = 1_000_000;
 /// Filters of one service.
 pub const MAX_FILTERS: usize = 1_000;
 /// Filters of a policy.
@@ -69,7 +73,7 @@ pub(crate) const YES_NO: &[&str] = &["false", "true"];
 static BOOLEAN: Scalar = Scalar::Words { what: "a yes or no", words: YES_NO };
 static DSCP: Scalar = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
 static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
-static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: 1_000_000 };
+static VMS: Scalar = Scalar::Integer { what: "a number of virtual machines", min: 1, max: MAX_TENANT_VMS as i128 };
 
 /// The whole file.
 pub static POLICY: Record = Record {
@@ -91,7 +95,7 @@ pub static POLICY: Record = Record {
             "The network: racks and machines, or a topology.",
             "network: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } } }",
         ),
-        Key::required(
+        Key::optional(
             "services",
             Shape::Map(&SERVICES),
             "The services that share the network, by name.",
@@ -112,8 +116,8 @@ pub static POLICY: Record = Record {
         Key::optional(
             "tenants",
             Shape::Map(&TENANTS),
-            "Requests for virtual machines that each get the same bandwidth (hose model).",
-            "tenants: { red: { vms: 10, bandwidth: 100Mb/s } }",
+            "The tenants, by name: virtual machines with a guaranteed bandwidth each (hose model).",
+            "tenants: { red: { vms: 10, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] } }",
         ),
     ],
 };
@@ -456,12 +460,36 @@ static TENANTS: Map = Map { what: "a mapping of tenants by name", name: &NAME, v
 static TENANT: Record = Record {
     id: "tenant",
     what: "a tenant",
-    doc: "Virtual machines that each get the same bandwidth.",
+    doc: "Virtual machines with a bandwidth for each, whatever they send to each other.",
     keys: &[
-        Key::required("vms", Shape::Scalar(&VMS), "The number of virtual machines.", "vms: 10"),
-        Key::required("bandwidth", Shape::Scalar(&RATE), "The bandwidth of each one's hose.", "bandwidth: 100Mb/s"),
+        Key::required(
+            "vms",
+            Shape::OneOf(&[Shape::Scalar(&VMS), Shape::Map(&VM_GROUPS)]),
+            "The number of virtual machines, or the number in each group.",
+            "vms: 10",
+        ),
+        Key::required(
+            "bandwidth",
+            Shape::OneOf(&[Shape::Scalar(&RATE), Shape::Map(&GROUP_RATES)]),
+            "The bandwidth of each one's hose, or that of each group.",
+            "bandwidth: 100Mb/s",
+        ),
+        Key::optional(
+            "match",
+            Shape::List(&FILTERS),
+            "The packets that belong to it: any of these filters. Without it, hosts do not know its packets.",
+            "match: [ { vni: 5001 } ]",
+        ),
+        Key::optional(
+            "order",
+            Shape::Scalar(&ORDER),
+            "The rank among services and tenants whose filters overlap: the lowest order is tried first.",
+            "order: 1",
+        ),
     ],
 };
+static VM_GROUPS: Map = Map { what: "a mapping of numbers by group", name: &NAME, value: Shape::Scalar(&VMS), min: 1 };
+static GROUP_RATES: Map = Map { what: "a mapping of rates by group", name: &NAME, value: Shape::Scalar(&RATE), min: 1 };
 
 /// Reads a size, zero included.
 pub(crate) fn size_or_zero(text: &str) -> Result<Bytes, Refusal> {

@@ -8,6 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`model`](Policy) | the valid policy |
+//! | [`tenants`](Tenant) | virtual machines with the bandwidth of their hoses |
 //! | [`levels`](Levels) | the latency levels, their senders and rates |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
@@ -59,6 +60,7 @@ mod model;
 mod overlap;
 mod read;
 mod sweep;
+mod tenants;
 mod write;
 
 pub use admission::beside_levels;
@@ -68,7 +70,7 @@ pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Level
 pub use machine_set::MachineSet;
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
-    Tenant,
 };
+pub use tenants::{Tenant, VmGroup};
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

@@ -15,6 +15,7 @@ use crate::change::Written;
 use crate::levels::{Level, LevelChoice, Levels, WorstLatency};
 use crate::machine_set::{MachineSet, ids_of};
 use crate::sweep;
+use crate::tenants::Tenant;
 use std::fmt;
 use std::sync::Arc;
 use weir_document::{Source, Span};
@@ -77,7 +78,7 @@ impl Policy {
             LevelChoice::Auto => None,
         }
     }
-    /// Hose-model requests for placement, in name order.
+    /// The tenants, in name order; a [`weir_units::TenantId`] is the index into this list.
     pub fn tenants(&self) -> &[Tenant] {
         &self.tenants
     }
@@ -492,15 +493,4 @@ pub(crate) enum Latency {
     Percentile(LatencyTarget),
     /// A worst case, kept by a latency level.
     Worst(WorstLatency),
-}
-
-/// A hose-model request: virtual machines that each get the same bandwidth (QShare §III).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tenant {
-    /// The name in the policy file.
-    pub name: String,
-    /// How many virtual machines, at least 1.
-    pub vms: u32,
-    /// The bandwidth of each one's hose.
-    pub bandwidth: Bandwidth,
 }

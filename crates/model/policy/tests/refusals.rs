@@ -160,6 +160,17 @@ refusals! {
     not_an_address: network("  nic: 10Gb/s\n  racks: { r1: { uplink: 10Gb/s, machines: [m1] } }\n  machines: { m1: \
                              { address: m1.example.org } }");
     tenants: changed("caps:", "tenants: { t: { vms: 0, bandwidth: 0b/s } }\ncaps:");
+    tenant_and_service: changed("caps:", "tenants: { vm: { vms: 1, bandwidth: 1Gb/s } }\ncaps:");
+    tenant_groups: changed("caps:", "tenants: { a: { vms: { web: 1, db: 2 }, bandwidth: { web: 1Gb/s, dp: 1Gb/s } }, \
+                            b: { vms: 3, bandwidth: { web: 1Gb/s } }, c: { vms: { web: 0 }, bandwidth: 1b/s } \
+                            }\ncaps:");
+    tenants_match_overlaps: changed("caps:", "tenants: { a: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
+                                     10.0.0.0/8 } ] }, b: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
+                                     10.1.0.0/16 } ] } }\ncaps:");
+    neither_services_nor_tenants: refused("weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: \
+                                           [m1] } } }\n");
+    slots_twice: network("  nic: 10Gb/s\n  slots: 4\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  \
+                          machines: { \"m[1-2]\": { slots: 2 }, m2: { slots: 3 } }");
     latency: changed("    machine: { max: 1Gb/s }", "    latency: { message: 0B, p99: 20 }\n    level: 9");
     shaper_interval_too_short: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 9us }");
     shaper_interval_too_long: changed("    machine: { max: 1Gb/s }", "    shaper: { interval: 2s }");

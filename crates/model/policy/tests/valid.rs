@@ -189,6 +189,7 @@ fn the_fingerprint() {
         ("machines: [m1, m2]", "machines: [m1, m3]"),
         ("7000-7099", "7000-7098"),
         ("  vm:", "  wm:"),
+        ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
         ("caps:", "sharing: fill\ncaps:"),
         ("machine: { max: 1Gb/s }", "machine: { tx: { max: 1Gb/s } }"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    order: 1"),
@@ -205,7 +206,6 @@ fn the_fingerprint() {
         ("machines: [m1, m2]", "machines: [m2, m1]"),
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  machines: { m1: { address: 10.0.0.1 } }"),
         ("  nic: 10Gb/s", "  nic: 10Gb/s\n  switches: { buffer: 256kB }"),
-        ("services:", "tenants: { t: { vms: 1, bandwidth: 1Gb/s } }\nservices:"),
         (
             "    rack:    { max: 1Gb/s }",
             "    rack:    { max: 1Gb/s }\n    level: auto\n    latency: { message: 1kB, worst: 1ms, rate: 1Mb/s }\n\

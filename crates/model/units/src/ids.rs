@@ -28,6 +28,10 @@ id!(
     MachineId
 );
 id!(
+    /// A tenant: its index in the policy's order of tenants (by name; numbers in names by value).
+    TenantId
+);
+id!(
     /// A rack: its index in canonical order (by name; numbers in names by value).
     RackId
 );

@@ -28,7 +28,7 @@ pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use decimal::QuantityError;
 pub use fraction::{BILLION, FractionError, Load, Quantile};
-pub use ids::{ContentionPoint, Direction, MachineId, PerDirection, PerPoint, RackId, ServiceId};
+pub use ids::{ContentionPoint, Direction, MachineId, PerDirection, PerPoint, RackId, ServiceId, TenantId};
 pub use sim_time::SimTime;
 pub use time::{Duration, Instant};
 pub use weight::Weight;

@@ -5,7 +5,7 @@
 mod racks;
 
 pub use racks::{
-    LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
+    LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
     SCHEDULER_KEYWORDS,
 };
 
@@ -65,6 +65,7 @@ static HOSTS: Scalar = count("a number of hosts", 1, MAX_HOSTS_OF_ONE);
 static STAR_HOSTS: Scalar = count("a number of hosts", 2, MAX_HOSTS_OF_ONE);
 static RACKS: Scalar = count("a number of racks", 1, MAX_RACKS);
 static CHAIN: Scalar = count("a number of switches", 2, MAX_RACKS);
+static CORES: Scalar = count("a number of core switches", 1, (MAX_K / 2) * (MAX_K / 2));
 static SPINES: Scalar = count("a number of spine switches", 1, MAX_SPINES);
 static PORTS: Scalar = count("a number of ports", 2, MAX_K);
 static WEIGHT: Scalar = count("the weight of a class", 1, MAX_WEIGHT);
@@ -295,6 +296,12 @@ static FAT_TREE: Record = Record {
             "The links between switches; like the hosts' where not written.",
             "fabric-link: { rate: 10Gb/s, delay: 1us }",
         ),
+        Key::optional(
+            "cores",
+            Shape::Scalar(&CORES),
+            "Core switches, each with a link to every pod; (k/2)² where not written.",
+            "cores: 2",
+        ),
         OVERSUBSCRIPTION,
         ROUTING_KEY,
         NETWORK_QUEUE,
@@ -443,12 +450,21 @@ pub static NETWORK: Choice = Choice {
     tag_what: "a topology",
     tag_doc: "The connections between switches.",
     default: None,
-    common: &[Key::optional(
-        "machines",
-        Shape::Map(&racks::MACHINES),
-        "Properties of single machines or ranges of them.",
-        "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
-    )],
+    common: &[
+        Key::optional(
+            "machines",
+            Shape::Map(&racks::MACHINES),
+            "Properties of single machines or ranges of them.",
+            "machines: { m1: { nic: 25Gb/s, address: 10.0.0.1 } }",
+        ),
+        Key::optional(
+            "slots",
+            Shape::Scalar(&racks::SLOTS),
+            "The virtual machines of tenants that each machine has room for, unless `machines` gives another number; \
+             none where not written.",
+            "slots: 10",
+        ),
+    ],
     elsewhere: &[],
     variants: || FORMS,
 };

@@ -177,8 +177,13 @@ static MACHINE: Record = Record {
             "The address at which its agent receives reports of the rack's other machines.",
             "address: 10.0.0.1",
         ),
+        Key::optional("slots", Shape::Scalar(&SLOTS), "The virtual machines that it has room for.", "slots: 10"),
     ],
 };
+/// Virtual machines of one machine.
+pub const MAX_SLOTS: u32 = 100_000;
+pub(super) static SLOTS: Scalar =
+    Scalar::Integer { what: "a number of virtual machines", min: 0, max: MAX_SLOTS as i128 };
 
 /// Links and ports between racks.
 pub static LINKS_OF_RACKS: Record = Record {

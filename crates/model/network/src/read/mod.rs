@@ -103,7 +103,9 @@ impl<'a> NetworkReader<'a> {
 
     /// The contention points of a topology whose hosts are in order.
     fn stated(&mut self, node: &Node, mut graph: Graph) -> Option<ReadNetwork> {
-        let Properties { nics, addresses } = self.properties(node, &mut graph)?;
+        let properties = self.properties(node, &mut graph)?;
+        let slots = properties.slots(node);
+        let Properties { nics, addresses, .. } = properties;
         let written = |key: &str| node.get(key).map(|link| link.get("rate").map_or(link.span, |rate| rate.span));
         let topology = node.get("topology").or(node.get("links")).map_or(node.span, |node| node.span);
         let [host, fabric] = ["host-link", "fabric-link"].map(|key| written(key).unwrap_or(topology));
@@ -112,7 +114,7 @@ impl<'a> NetworkReader<'a> {
             "parking-lot" | "links" => None,
             _ => racks::offer(node.get("switches"), self.problems),
         };
-        let network = graph.network().with_addresses(addresses).with_offer(offer);
+        let network = graph.network().with_addresses(addresses).with_offer(offer).with_slots(&slots);
         let nics = network.machines().iter().zip(nics).map(|(machine, nic)| {
             let field = |direction: Direction| nic[direction].or(Field::Value(machine.nic()[direction], host));
             PerDirection { tx: field(Direction::Tx), rx: field(Direction::Rx) }
@@ -135,6 +137,7 @@ impl<'a> NetworkReader<'a> {
         let mut properties = racks::properties(special, &found, self.problems);
         properties.nics.resize(graph.hosts.len(), PerDirection::both(Field::Absent));
         properties.addresses.resize(graph.hosts.len(), None);
+        properties.slots.resize(graph.hosts.len(), None);
         for (host, nic) in graph.hosts.iter_mut().zip(&properties.nics) {
             for (link, written) in [(&mut host.up, nic.tx), (&mut host.down, nic.rx)] {
                 let Field::Value(rate, span) = written else { continue };

@@ -8,8 +8,8 @@ use super::queue::{can_be_simulated, links_have};
 use super::{NetworkReader, ReadNetwork, rates};
 use crate::graph::Packets;
 use crate::language::{
-    MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS,
-    ip,
+    MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
+    SCHEDULER_KEYWORDS, ip,
 };
 use crate::names::{NameRange, natural_order};
 use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
@@ -69,7 +69,9 @@ impl NetworkReader<'_> {
         let network_racks = racks.iter().zip(&uplinks).map(|((key, _), uplink)| (key.text.clone(), speed(uplink)));
         let port_buffers = port_buffers(node.get("switches"), problems);
         let offer = offer(node.get("switches"), problems);
-        let network = network(network_racks.collect(), found, &properties, port_buffers).with_offer(offer);
+        let slots = properties.slots(node);
+        let network = network(network_racks.collect(), found, &properties, port_buffers);
+        let network = network.with_offer(offer).with_slots(&slots);
         let wiring = Wiring::Racks(self.links_of_racks(node.get("links")));
         ReadNetwork { network, wiring, nics: properties.nics, uplinks, complete }
     }
@@ -294,12 +296,26 @@ pub(super) struct Properties {
     /// The speeds; [`Field::Absent`] where none is written.
     pub(super) nics: Vec<PerDirection<Field<Bandwidth>>>,
     pub(super) addresses: Vec<Option<IpAddr>>,
+    /// The room for virtual machines, where it is written for the machine.
+    pub(super) slots: Vec<Option<u32>>,
+}
+
+impl Properties {
+    /// The slots of every machine of a network: its own, or `slots` of the network.
+    pub(super) fn slots(&self, network: &Node) -> Vec<u32> {
+        let all = slots_of(network).value().unwrap_or(0);
+        self.slots.iter().map(|own| own.unwrap_or(all)).collect()
+    }
+}
+
+fn slots_of(node: &Node) -> Field<u32> {
+    node.field("slots", |text| scalar::integer(text, "", 0, MAX_SLOTS.into()).map(|slots| slots as u32))
 }
 
 /// Reads `network.machines`.
 pub(super) fn properties(node: Option<&Node>, found: &[Found], problems: &mut Problems) -> Properties {
     let (nics, addresses) = (vec![PerDirection::both(Field::Absent); found.len()], vec![None; found.len()]);
-    let mut properties = Properties { nics, addresses };
+    let mut properties = Properties { nics, addresses, slots: vec![None; found.len()] };
     let Some(node) = node else { return properties };
     let mut overrides = Overrides::new(found);
     // Names are resolved for one range after the other; all ranges together may not name more.
@@ -316,6 +332,7 @@ pub(super) fn properties(node: Option<&Node>, found: &[Found], problems: &mut Pr
         }
         left -= range.count();
         overrides.speed(key, &range, special.get("nic"), &mut properties.nics, problems);
+        overrides.slots(&range, special, &mut properties.slots, problems);
         if let Some(written) = special.get("address") {
             overrides.address(key, &range, written, &mut properties.addresses, problems);
         }
@@ -329,6 +346,7 @@ struct Overrides<'a> {
     by_name: HashMap<&'a str, usize>,
     suggester: Suggester,
     speeds: HashMap<usize, Span>,
+    slots: HashMap<usize, Span>,
     addresses: BTreeMap<IpAddr, (usize, Span)>,
 }
 
@@ -339,6 +357,7 @@ impl<'a> Overrides<'a> {
             by_name: found.iter().enumerate().map(|(i, machine)| (machine.name.as_str(), i)).collect(),
             suggester: Suggester::default(),
             speeds: HashMap::new(),
+            slots: HashMap::new(),
             addresses: BTreeMap::new(),
         }
     }
@@ -373,6 +392,19 @@ impl<'a> Overrides<'a> {
                 break;
             }
             nics[machine] = rates(Some(written));
+        }
+    }
+
+    /// The slots of a range's machines; each machine may have one number. Unknown names have been reported.
+    fn slots(&mut self, range: &NameRange, special: &Node, slots: &mut [Option<u32>], problems: &mut Problems) {
+        let Field::Value(written, span) = slots_of(special) else { return };
+        for name in range.names() {
+            let Some(&machine) = self.by_name.get(name.as_str()) else { continue };
+            if let Some(first) = self.slots.insert(machine, span) {
+                let cause = format!("the slots of machine `{name}` are written twice");
+                return problems.error_with(span, cause, "keep one of them", (first, "first here"));
+            }
+            slots[machine] = Some(written);
         }
     }
 

@@ -230,6 +230,11 @@ impl NetworkReader<'_> {
         let half = k.map(|k| k / 2);
         let otherwise = host_link.map(|link| LinkSpec { queue: inherited.queue, ..link });
         let fabric_link = self.fabric_link(node, inherited, (half, half), host_link, otherwise);
-        Some(Topology::FatTree(FatTree { k: k?, host_link: host_link?, fabric_link: fabric_link? }))
+        let all = FatTree::all_cores(k?);
+        let cores = match node.get("cores") {
+            Some(_) => self.number(node, "cores", 1, all)?,
+            None => all,
+        };
+        Some(Topology::FatTree(FatTree { k: k?, cores, host_link: host_link?, fabric_link: fabric_link? }))
     }
 }

@@ -5,6 +5,9 @@
 //! core switches i·k/2 … (i+1)·k/2 − 1. With equal links everywhere it carries any traffic that the
 //! hosts can send (rearrangeably non-blocking).
 //!
+//! With fewer core switches than (k/2)² a pod has as many links upward as there are core switches. They are spread over
+//! its aggregation switches in turn, so that no two aggregation switches differ by more than one of them.
+//!
 //! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has
 //! 1,024,000 hosts.
 //!
@@ -19,6 +22,8 @@ use crate::graph::{Graph, LinkSpec};
 pub struct FatTree {
     /// Ports of a switch: even, at least 2.
     pub k: u32,
+    /// Core switches: 1 to (k/2)².
+    pub cores: u32,
     /// The hosts' links.
     pub host_link: LinkSpec,
     /// The links between switches.
@@ -26,12 +31,17 @@ pub struct FatTree {
 }
 
 impl FatTree {
+    /// The core switches of a complete fat-tree with k-port switches.
+    pub const fn all_cores(k: u32) -> u32 {
+        (k / 2) * (k / 2)
+    }
     /// How large the graph will be.
     pub fn size(&self) -> Size {
         let (k, half) = (u64::from(self.k), u64::from(self.k / 2));
-        // Each of the two layers of cables has as many as there are hosts.
-        let hosts = k * half * half;
-        Size::new(hosts, 2 * k * half + half * half, k * half, 2 * hosts)
+        let (hosts, cores) = (k * half * half, u64::from(self.cores));
+        // Below the aggregation switches there are as many cables as hosts, above them one of each pod for each core.
+        let size = Size::new(hosts, 2 * k * half + cores, k * half, hosts + k * cores);
+        if cores % half == 0 { size } else { size.unlike() }
     }
     /// The graph: hosts and switches numbered pod by pod.
     pub fn build(&self, common: Common) -> Graph {
@@ -39,7 +49,7 @@ impl FatTree {
         let mut builder = Builder::default();
         let edges = builder.switches("edge", self.k * half);
         let aggregations = builder.switches("agg", self.k * half);
-        let cores = builder.switches("core", half * half);
+        let cores = builder.switches("core", self.cores);
         let mut number = 0;
         for pod in 0..self.k {
             for e in 0..half {
@@ -55,10 +65,11 @@ impl FatTree {
                     builder.cable(edges + edge as usize, aggregation, self.fabric_link);
                 }
             }
+            let mut core = cores;
             for a in 0..half {
-                for c in 0..half {
-                    let aggregation = aggregations + (pod * half + a) as usize;
-                    builder.cable(aggregation, cores + (a * half + c) as usize, self.fabric_link);
+                for _ in 0..self.cores / half + u32::from(a < self.cores % half) {
+                    builder.cable(aggregations + (pod * half + a) as usize, core, self.fabric_link);
+                    core += 1;
                 }
             }
         }

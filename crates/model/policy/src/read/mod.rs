@@ -14,19 +14,19 @@ mod machines;
 mod services;
 mod shaper;
 mod share;
+mod tenants;
 
 pub(crate) use services::ReadService;
 pub(crate) use share::{direction_names, same_in_directions};
 
 use crate::change::Written;
 use crate::language::{MAX_FILE, POLICY, SHARING_KEYWORDS};
-use crate::model::{Caps, Policy, Services, Sharing, Tenant};
+use crate::model::{Caps, Policy, Services, Sharing};
 use crate::{admission, digest, overlap};
 use std::path::Path;
 use std::sync::Arc;
 use weir_document::shape::Shape;
 use weir_document::{Diagnostic, Diagnostics, Field, Node, Problems, Source, check, scalar, tree};
-use weir_network::names::natural_order;
 use weir_network::read::{NetworkReader, ReadNetwork, rates};
 use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, PerPoint};
 
@@ -70,7 +70,13 @@ pub(crate) type ReadCaps = PerPoint<PerDirection<Field<Bandwidth>>>;
 fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let sharing = sharing(root).value().unwrap_or_default();
     let network = NetworkReader::new(problems, None).contention_points(root.get("network"));
-    let services = services::read(root.get("services"), sharing, &network, problems);
+    let bundles = (root.get("services"), root.get("tenants"));
+    let (services, tenants) = services::read(bundles, sharing, &network, problems);
+    if services.is_empty() && problems.count() == 0 {
+        let hint =
+            "name the traffic that shares the network, for example `services: { web: { match: [ { port: 80 } ] } }`";
+        problems.error(root.span, "the policy has no services and no tenants", hint);
+    }
     let read_caps = caps(root.get("caps"));
     overlap::check(&services, problems);
     levels::socket_filters(&services, problems);
@@ -88,7 +94,6 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let receive_minimum = admission::largest_receive_minimum(&services).map(|span| problems.place(span));
     let written = Written { receive_minimum, ..written.clone() };
     let services = Services::new(services.into_iter().map(|read| read.service).collect());
-    let tenants = tenants(root.get("tenants"));
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
     let levels = levels.map(|levels| levels.levels);
@@ -107,20 +112,6 @@ fn caps(node: Option<&Node>) -> ReadCaps {
         rack: cap(ContentionPoint::Rack),
         fabric: cap(ContentionPoint::Fabric),
     }
-}
-
-fn tenants(node: Option<&Node>) -> Vec<Tenant> {
-    let mut tenants: Vec<_> = node
-        .map_or(&[][..], Node::entries)
-        .iter()
-        .filter_map(|(key, node)| {
-            let vms = node.field("vms", |text| scalar::integer(text, "", 1, 1_000_000)).value()?;
-            let bandwidth = node.field("bandwidth", |text| scalar::rate(text, false, false)).value()?;
-            Some(Tenant { name: key.text.clone(), vms: u32::try_from(vms).ok()?, bandwidth })
-        })
-        .collect();
-    tenants.sort_by(|a, b| natural_order(&a.name, &b.name));
-    tenants
 }
 
 /// One note for each kind of key that is read but has no effect in this version.

@@ -11,6 +11,7 @@ use crate::levels::{Level, LevelChoice};
 use crate::machine_set::MachineSet;
 use crate::model::{Match, Protocol, Service, Shaper, Sharing};
 use crate::read::{levels, machines, shaper};
+use crate::tenants::Tenant;
 use std::sync::Arc;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
@@ -32,28 +33,29 @@ pub(crate) struct ReadService {
     pub(crate) machines_span: Option<Span>,
 }
 
-/// Reads all services. A [`ServiceId`] is the index into the result.
+/// Reads all services, those of tenants last. A [`ServiceId`] is the index into the result.
 pub(crate) fn read(
-    node: Option<&Node>,
+    (services, tenants): (Option<&Node>, Option<&Node>),
     sharing: Sharing,
     network: &ReadNetwork,
     problems: &mut Problems,
-) -> Vec<ReadService> {
+) -> (Vec<ReadService>, Vec<Tenant>) {
     let (senders, machines) = (shaper::Senders::new(network), machines::Machines::new(network));
     let mut reader = Reader { services: Vec::new(), filters: 0, full: false, senders, machines, problems };
-    if let Some(node) = node {
+    if let Some(node) = services {
         reader.siblings(node, None, sharing);
     }
-    reader.services
+    let tenants = tenants.map(|node| reader.tenants(node)).unwrap_or_default();
+    (reader.services, tenants)
 }
 
-struct Reader<'a> {
-    services: Vec<ReadService>,
+pub(super) struct Reader<'a> {
+    pub(super) services: Vec<ReadService>,
     filters: usize,
     full: bool,
     senders: shaper::Senders<'a>,
     machines: machines::Machines<'a>,
-    problems: &'a mut Problems,
+    pub(super) problems: &'a mut Problems,
 }
 
 impl Reader<'_> {
@@ -233,7 +235,7 @@ impl Reader<'_> {
     }
 
     /// Reads the filters into `service`, sorted and each once, and returns their positions.
-    fn filters(&mut self, node: &Node, service: &mut Service) -> Vec<Span> {
+    pub(super) fn filters(&mut self, node: &Node, service: &mut Service) -> Vec<Span> {
         let Some(list) = node.get("match") else { return Vec::new() };
         self.filters += list.items().len();
         if list.items().len() > MAX_FILTERS || self.filters > MAX_ALL_FILTERS {
@@ -313,7 +315,7 @@ impl Reader<'_> {
     }
 }
 
-fn order(text: &str) -> Result<i32, scalar::Refusal> {
+pub(super) fn order(text: &str) -> Result<i32, scalar::Refusal> {
     scalar::integer(text, "an order", i32::MIN.into(), i32::MAX.into()).map(|order| order as i32)
 }
 

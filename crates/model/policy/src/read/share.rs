@@ -18,10 +18,12 @@ pub(crate) struct ReadShare {
 }
 
 impl ReadShare {
+    /// A share of which nothing is written.
+    pub(crate) fn none() -> Self {
+        Self { min: Field::Absent, max: Field::Absent, weight: Field::Absent }
+    }
     fn of(node: Option<&Node>) -> Self {
-        let Some(node) = node else {
-            return Self { min: Field::Absent, max: Field::Absent, weight: Field::Absent };
-        };
+        let Some(node) = node else { return Self::none() };
         Self {
             min: node.field("min", |text| scalar::rate(text, false, false)),
             max: node.field("max", |text| scalar::rate(text, true, false)),

@@ -73,8 +73,8 @@ levels:
   processing: 2us
   segments: 8
 tenants:
-  red: { vms: 10, bandwidth: 100Mb/s }
-  blue: { vms: 1, bandwidth: 1Gb/s }
+  red: { vms: 10, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] }
+  blue: { vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, db: 1Gb/s } }
 "#;
 
 /// Parley Fig 5: a guarantee of 30 Gb/s of 50 holds virtual machines (at most 10) and HBase (at

@@ -1,0 +1,119 @@
+//! Tenants with their positions.
+
+use super::services::{ReadService, Reader, order};
+use super::share::ReadShare;
+use crate::language::{MAX_TENANT_VMS, MAX_TENANTS};
+use crate::model::{Service, Shaper, Sharing};
+use crate::tenants::{Tenant, VmGroup};
+use weir_document::{Field, Key, Node, Span, scalar};
+use weir_network::names::natural_order;
+use weir_units::{Bandwidth, PerDirection, PerPoint, ServiceId};
+
+impl Reader<'_> {
+    /// Reads the tenants, each with its service behind all services so far, by name.
+    pub(super) fn tenants(&mut self, node: &Node) -> Vec<Tenant> {
+        let mut entries: Vec<_> = node.entries().iter().collect();
+        entries.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
+        if let Some((key, _)) = entries.get(MAX_TENANTS) {
+            self.problems.error(key.span, format!("the policy has more than {MAX_TENANTS} tenants"), "remove some");
+            entries.truncate(MAX_TENANTS);
+        }
+        entries.into_iter().filter_map(|(key, node)| self.tenant(key, node)).collect()
+    }
+
+    fn tenant(&mut self, key: &Key, node: &Node) -> Option<Tenant> {
+        let same = |read: &&ReadService| read.service.path == key.text;
+        if let Some(service) = self.services.iter().find(same) {
+            self.problems.error_with(
+                key.span,
+                format!("`{}` is a tenant and a service", key.text),
+                "give one of them another name: results and counters name both alike",
+                (service.name, "the service"),
+            );
+            return None;
+        }
+        let groups = self.groups(node)?;
+        let id = ServiceId(self.services.len() as u32);
+        let mut service = Service {
+            path: key.text.clone(),
+            parent: None,
+            children: Vec::new(),
+            sharing: Sharing::default(),
+            matches: Vec::new(),
+            order: node.field("order", order).value().unwrap_or(0),
+            shares: PerPoint::default(),
+            latency: None,
+            level: None,
+            shaper: Shaper::default(),
+            senders: Vec::new(),
+            machines: None,
+        };
+        let match_spans = self.filters(node, &mut service);
+        let no_share = PerDirection::both(ReadShare::none());
+        self.services.push(ReadService {
+            name: key.span,
+            shares: PerPoint { machine: no_share, rack: no_share, fabric: no_share },
+            match_spans,
+            level_span: None,
+            latency_span: None,
+            machines_span: None,
+            service,
+        });
+        let tenant = Tenant { name: key.text.clone(), service: id, groups };
+        let vms: u64 = tenant.groups.iter().map(|group| u64::from(group.vms)).sum();
+        if vms > u64::from(MAX_TENANT_VMS) {
+            let cause = format!("tenant `{}` has {vms} virtual machines", tenant.name);
+            self.problems.error(key.span, cause, format!("a tenant has at most {MAX_TENANT_VMS}"));
+            return None;
+        }
+        Some(tenant)
+    }
+
+    /// `vms: 20` with `bandwidth: 100Mb/s`, or both by group.
+    fn groups(&mut self, node: &Node) -> Option<Vec<VmGroup>> {
+        let (vms, bandwidth) = (node.get("vms")?, node.get("bandwidth")?);
+        let by_group = |node: &Node| !node.entries().is_empty();
+        if !by_group(vms) && !by_group(bandwidth) {
+            let vms = vms.read(count).value()?;
+            return Some(vec![VmGroup { name: None, vms, bandwidth: bandwidth.read(rate).value()? }]);
+        }
+        if !by_group(vms) {
+            self.mismatch(bandwidth.span, "`bandwidth` is by group, `vms` is not", vms.span);
+            return None;
+        }
+        let mut entries: Vec<_> = vms.entries().iter().collect();
+        entries.sort_by(|(a, _), (b, _)| natural_order(&a.text, &b.text));
+        let mut groups = Vec::new();
+        for (key, vms) in entries {
+            let bandwidth = match by_group(bandwidth) {
+                true => bandwidth.field(&key.text, rate),
+                false => bandwidth.read(rate),
+            };
+            if matches!(bandwidth, Field::Absent) {
+                self.mismatch(key.span, &format!("group `{}` has no bandwidth", key.text), node.span);
+            }
+            let (Some(vms), Some(bandwidth)) = (vms.read(count).value(), bandwidth.value()) else { continue };
+            groups.push(VmGroup { name: Some(key.text.clone()), vms, bandwidth });
+        }
+        for (key, _) in bandwidth.entries() {
+            if vms.get(&key.text).is_none() {
+                self.mismatch(key.span, &format!("group `{}` has no virtual machines", key.text), vms.span);
+            }
+        }
+        Some(groups)
+    }
+
+    fn mismatch(&mut self, at: Span, cause: &str, other: Span) {
+        let hint = "name the same groups in both, for example `vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, \
+                    db: 1Gb/s }`";
+        self.problems.error_with(at, cause, hint, (other, "beside this"));
+    }
+}
+
+fn count(text: &str) -> Result<u32, scalar::Refusal> {
+    scalar::integer(text, "", 1, MAX_TENANT_VMS.into()).map(|vms| vms as u32)
+}
+
+fn rate(text: &str) -> Result<Bandwidth, scalar::Refusal> {
+    scalar::rate(text, false, false)
+}
