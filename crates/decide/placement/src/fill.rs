@@ -1,0 +1,161 @@
+//! The virtual machines of one tenant onto the machines of one tree.
+//!
+//! Approach (QShare §IV-B): take the machine with the most usable slots, put as many virtual machines there as it
+//! takes, and repeat until all are placed or no machine takes another. Only machines below the same child of the root
+//! share links, so a step computes the usable slots of that branch again and keeps those of the others.
+//!
+//! Source: QShare Algorithm 1, `get_optimal_allocation`; usable slots are not defined there, see [`Walk::usable`].
+
+use crate::fabric::{CableId, Fabric, Root};
+use crate::hose::{Hose, Remaining};
+use crate::ledger::Ledger;
+use crate::tree::Walk;
+use weir_units::{Bandwidth, MachineId};
+
+/// A part of a tenant on one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The machine.
+    pub machine: MachineId,
+    /// How many virtual machines of each group of [`Hose::groups`].
+    pub vms: Vec<u32>,
+}
+
+/// A tenant in a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fit {
+    /// The tree.
+    pub root: Root,
+    /// The machines with the tenant's virtual machines, ascending.
+    pub parts: Vec<Part>,
+    /// The cables with virtual machines on both sides, ascending, and what each needs in both directions.
+    pub reservations: Vec<(CableId, Bandwidth)>,
+}
+
+impl Fit {
+    /// The sum of the reservations (QShare's c_b), bit/s.
+    pub fn bandwidth(&self) -> u128 {
+        self.reservations.iter().map(|(_, bandwidth)| u128::from(bandwidth.bps())).sum()
+    }
+    /// The most tenants of any of its cables, with this one (QShare's c_q).
+    pub fn tenants(&self, ledger: &Ledger) -> u32 {
+        self.reservations.iter().map(|(cable, _)| ledger.tenants(*cable) + 1).max().unwrap_or(0)
+    }
+}
+
+/// The reason that a tree cannot have a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stuck {
+    /// Virtual machines that found no place.
+    pub(crate) left: u32,
+    /// The cable that lacks the least for one more, and what it lacks; `None` where slots are lacking.
+    pub(crate) cable: Option<(CableId, Bandwidth)>,
+}
+
+/// The machine of a branch with the most usable slots.
+#[derive(Debug, Clone, Copy)]
+struct Best {
+    leaf: usize,
+    usable: u32,
+}
+
+/// Places tenants in trees; keeps its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Fill {
+    pub(crate) walk: Walk,
+    best: Vec<Best>,
+}
+
+impl Fill {
+    /// The tenant in a tree below a switch.
+    pub(crate) fn in_tree(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &Hose) -> Result<Fit, Stuck> {
+        let mut remaining = self.begin(fabric, ledger, root, hose);
+        self.best.clear();
+        for branch in 0..self.walk.branches() {
+            let best = self.best_of(branch, &remaining, hose);
+            self.best.push(best);
+        }
+        let mut parts = Vec::new();
+        while remaining.vms() > 0 {
+            let Some(best) = self.next(&remaining, hose) else { return Err(self.stuck(&remaining, hose)) };
+            self.put(best.leaf, best.usable, &mut remaining, &mut parts);
+            let branch = self.walk.branch_of(best.leaf);
+            self.best[branch] = self.best_of(branch, &remaining, hose);
+        }
+        Ok(self.fit(root, parts, hose))
+    }
+
+    /// The tenant in a tree below a switch, machines filled in order.
+    pub(crate) fn in_order(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &Hose) -> Result<Fit, Stuck> {
+        let mut remaining = self.begin(fabric, ledger, root, hose);
+        let mut parts = Vec::new();
+        for leaf in 0..self.walk.leaves.len() {
+            let usable = self.walk.usable(leaf, &remaining, hose.bandwidth());
+            if usable > 0 {
+                self.put(leaf, usable, &mut remaining, &mut parts);
+            }
+        }
+        if remaining.vms() > 0 { Err(self.stuck(&remaining, hose)) } else { Ok(self.fit(root, parts, hose)) }
+    }
+
+    fn begin<'a>(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &'a Hose) -> Remaining<'a> {
+        self.walk.start(fabric, ledger, root);
+        Remaining::new(hose)
+    }
+
+    fn put(&mut self, leaf: usize, count: u32, remaining: &mut Remaining, parts: &mut Vec<Part>) {
+        let added = remaining.sum(count);
+        self.walk.put(leaf, count, added);
+        let (machine, vms) = (self.walk.leaves[leaf].machine, remaining.take(count));
+        match parts.iter_mut().find(|part| part.machine == machine) {
+            Some(part) => part.vms.iter_mut().zip(vms).for_each(|(sum, more)| *sum += more),
+            None => parts.push(Part { machine, vms }),
+        }
+    }
+
+    /// The virtual machines that are in the tree now.
+    pub(crate) fn fit(&self, root: Root, mut parts: Vec<Part>, hose: &Hose) -> Fit {
+        parts.sort_by_key(|part| part.machine);
+        Fit { root, parts, reservations: self.reservations(hose) }
+    }
+
+    /// The machine with the most usable slots, the first of equals.
+    fn next(&mut self, remaining: &Remaining, hose: &Hose) -> Option<Best> {
+        for branch in 0..self.best.len() {
+            // Usable slots of more than what is left say nothing about what is left: links take few or nearly all.
+            if self.best[branch].usable > remaining.vms() {
+                self.best[branch] = self.best_of(branch, remaining, hose);
+            }
+        }
+        let best =
+            self.best.iter().copied().reduce(|one, other| if other.usable > one.usable { other } else { one })?;
+        (best.usable > 0).then_some(best)
+    }
+
+    fn best_of(&self, branch: usize, remaining: &Remaining, hose: &Hose) -> Best {
+        let mut best = Best { leaf: 0, usable: 0 };
+        for leaf in self.walk.leaves_of(branch) {
+            if self.walk.leaves[leaf].free.min(remaining.vms()) > best.usable {
+                let usable = self.walk.usable(leaf, remaining, hose.bandwidth());
+                if usable > best.usable {
+                    best = Best { leaf, usable };
+                }
+            }
+        }
+        best
+    }
+
+    fn reservations(&self, hose: &Hose) -> Vec<(CableId, Bandwidth)> {
+        let needs = self.walk.links.iter().map(|link| (link.cable, hose.reservation(Bandwidth::from_bps(link.below))));
+        let mut needs: Vec<_> = needs.filter(|(_, bandwidth)| *bandwidth > Bandwidth::ZERO).collect();
+        needs.sort_unstable();
+        needs
+    }
+
+    fn stuck(&self, remaining: &Remaining, hose: &Hose) -> Stuck {
+        let (left, added) = (remaining.vms(), remaining.sum(1));
+        let with_slots = (0..self.walk.leaves.len()).filter(|leaf| self.walk.leaves[*leaf].free > 0);
+        let shortages = with_slots.filter_map(|leaf| self.walk.shortage(leaf, added, hose.bandwidth()));
+        Stuck { left, cable: shortages.min_by_key(|(cable, missing)| (*missing, *cable)) }
+    }
+}

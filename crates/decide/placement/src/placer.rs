@@ -1,0 +1,184 @@
+//! [`Placer`]: tenants that arrive and depart.
+
+use crate::fabric::{CableId, Fabric};
+use crate::fill::{Fill, Fit, Stuck};
+use crate::hose::Hose;
+use crate::ledger::Ledger;
+use crate::search::Weighing;
+use crate::{first_fit, oktopus, search};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use weir_units::Bandwidth;
+
+/// A search for the place of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// The cheapest tree of the lowest layer (QShare §IV).
+    QShare(Weighing),
+    /// The first tree that can have it, its machines filled in order.
+    FirstFit,
+    /// The first subtree that can have it, filled child by child (Oktopus).
+    Oktopus,
+}
+
+impl Default for Strategy {
+    fn default() -> Self {
+        Self::QShare(Weighing::default())
+    }
+}
+
+/// The resource that a tenant lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// So many slots are missing.
+    Slots {
+        /// How many.
+        missing: u64,
+    },
+    /// The tree with room for most of it lacks bandwidth of a cable.
+    Bandwidth {
+        /// The cable that lacks the least.
+        cable: CableId,
+        /// Its missing bandwidth for one more virtual machine.
+        missing: Bandwidth,
+        /// Virtual machines that found no place in that tree.
+        left: u32,
+    },
+    /// Its virtual machines have different bandwidths, which the strategy does not know.
+    Groups,
+}
+
+impl Shortage {
+    pub(crate) fn of(ledger: &Ledger, hose: &Hose, nearest: Option<Stuck>) -> Self {
+        let missing = u64::from(hose.vms()).saturating_sub(ledger.slots().0);
+        match nearest {
+            _ if missing > 0 => Self::Slots { missing },
+            Some(Stuck { left, cable: Some((cable, missing)) }) => Self::Bandwidth { cable, missing, left },
+            Some(Stuck { left, cable: None }) => Self::Slots { missing: left.into() },
+            // No tree has enough slots, though all machines together do.
+            None => Self::Slots { missing: hose.vms().into() },
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slots { missing } => write!(f, "{missing} slots are missing"),
+            Self::Bandwidth { missing, left, .. } => {
+                write!(f, "{left} virtual machines find no place; the nearest link lacks {missing} for the next one")
+            }
+            Self::Groups => f.write_str("its virtual machines have different bandwidths"),
+        }
+    }
+}
+
+impl std::error::Error for Shortage {}
+
+/// A tenant and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Its request.
+    pub hose: Hose,
+    /// Its place.
+    pub fit: Fit,
+}
+
+/// Tenants in a network.
+#[derive(Debug)]
+pub struct Placer {
+    fabric: Arc<Fabric>,
+    ledger: Ledger,
+    strategy: Strategy,
+    /// Queues of a port, for [`Weighing::Load`].
+    queues: u32,
+    fill: Fill,
+    placed: BTreeMap<String, Placed>,
+}
+
+impl Placer {
+    /// A network without tenants, whose ports have `queues` queues.
+    pub fn new(fabric: Arc<Fabric>, ledger: Ledger, strategy: Strategy, queues: u32) -> Self {
+        Self { fabric, ledger, strategy, queues, fill: Fill::default(), placed: BTreeMap::new() }
+    }
+
+    /// The trees.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+    /// Free bandwidth and slots.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+    /// The tenants by name.
+    pub fn placed(&self) -> &BTreeMap<String, Placed> {
+        &self.placed
+    }
+
+    /// Places a tenant.
+    ///
+    /// # Errors
+    /// The resource that it lacks; nothing has changed then.
+    ///
+    /// # Panics
+    /// If a tenant of this name is placed already.
+    pub fn arrive(&mut self, name: &str, hose: Hose) -> Result<&Placed, Shortage> {
+        let (fill, fabric, ledger) = (&mut self.fill, &self.fabric, &self.ledger);
+        let fit = match self.strategy {
+            Strategy::QShare(weighing) => search::place(fill, fabric, ledger, &hose, (weighing, self.queues)),
+            Strategy::FirstFit => first_fit::place(fill, fabric, ledger, &hose),
+            Strategy::Oktopus => oktopus::place(fill, fabric, ledger, &hose),
+        }?;
+        Ok(self.settle(name, Placed { hose, fit }))
+    }
+
+    /// Takes over a tenant that was placed earlier.
+    ///
+    /// # Errors
+    /// The cable whose reservations would exceed its capacity, or the slots that a machine lacks; nothing has changed
+    /// then.
+    ///
+    /// # Panics
+    /// If a tenant of this name is placed already.
+    pub fn adopt(&mut self, name: &str, placed: Placed) -> Result<&Placed, Shortage> {
+        for part in &placed.fit.parts {
+            let missing = part.vms.iter().sum::<u32>().saturating_sub(self.ledger.free(part.machine));
+            if missing > 0 {
+                return Err(Shortage::Slots { missing: missing.into() });
+            }
+        }
+        for (cable, bandwidth) in &placed.fit.reservations {
+            let free = Bandwidth::from_bps(self.ledger.available(*cable));
+            let missing = bandwidth.saturating_sub(free);
+            if missing > Bandwidth::ZERO {
+                return Err(Shortage::Bandwidth { cable: *cable, missing, left: 0 });
+            }
+        }
+        Ok(self.settle(name, placed))
+    }
+
+    fn settle(&mut self, name: &str, placed: Placed) -> &Placed {
+        for part in &placed.fit.parts {
+            self.ledger.take_slots(&self.fabric, part.machine, part.vms.iter().sum());
+        }
+        for (cable, bandwidth) in &placed.fit.reservations {
+            self.ledger.reserve(*cable, *bandwidth);
+        }
+        let before = self.placed.insert(name.to_owned(), placed);
+        assert!(before.is_none(), "the tenant {name} is placed twice");
+        &self.placed[name]
+    }
+
+    /// Frees the place of a tenant; `None` if there is none of this name.
+    pub fn depart(&mut self, name: &str) -> Option<Placed> {
+        let placed = self.placed.remove(name)?;
+        for part in &placed.fit.parts {
+            self.ledger.return_slots(&self.fabric, part.machine, part.vms.iter().sum());
+        }
+        for (cable, bandwidth) in &placed.fit.reservations {
+            self.ledger.release(*cable, *bandwidth);
+        }
+        Some(placed)
+    }
+}

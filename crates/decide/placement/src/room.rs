@@ -1,0 +1,117 @@
+//! The bandwidth and the slots that a policy leaves to tenants.
+//!
+//! Problem: tenants reserve bandwidth of cables, and services have guarantees at machines and racks. Approach: services
+//! come first. A machine's minima are of its own cable; a rack's minima are spread over its uplinks by their rates, and
+//! above them over all cables that lead upward from the switches with the same machines below; bounded latency levels
+//! have their part of every port. Tenants can reserve the rest, of each cable as much as its narrower direction has.
+//!
+//! Example: a rack `min` of 10 Gb/s over four uplinks of 40 Gb/s leaves 37.5 Gb/s of each to tenants.
+
+use crate::fabric::{CableId, Fabric, Node, Root, SwitchId};
+use crate::ledger::Ledger;
+use weir_network::graph::Graph;
+use weir_policy::{Place, Policy, beside_levels};
+use weir_units::{Bandwidth, ContentionPoint, Direction, Load, MachineId, RackId};
+
+impl Ledger {
+    /// The bandwidth and slots that a policy leaves to tenants; `graph` is that of the policy.
+    pub fn of_policy(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Self {
+        let mut room = Room::new(policy, graph, fabric);
+        room.machines();
+        let guarantees = room.racks();
+        room.above_racks(&guarantees);
+        let capacity: Vec<Bandwidth> = room.free.iter().map(|bps| Bandwidth::from_bps(*bps)).collect();
+        let slots = policy.network().machines().iter().map(|machine| machine.slots()).collect();
+        Self::new(fabric, &capacity, slots)
+    }
+}
+
+struct Room<'a> {
+    policy: &'a Policy,
+    graph: &'a Graph,
+    fabric: &'a Fabric,
+    reserved: Option<Load>,
+    /// By cable, bit/s.
+    free: Vec<u64>,
+}
+
+impl<'a> Room<'a> {
+    fn new(policy: &'a Policy, graph: &'a Graph, fabric: &'a Fabric) -> Self {
+        let reserved = policy.levels().and_then(|levels| levels.reserved());
+        let rates = fabric.rates(graph);
+        let free = rates.into_iter().map(|rate| beside_levels(rate, reserved).bps()).collect();
+        Self { policy, graph, fabric, reserved, free }
+    }
+
+    /// The sum of the services' minima at a place; tenants have none.
+    fn minima(&self, place: Place, direction: Direction) -> u64 {
+        let roots = self.policy.services().roots().iter();
+        roots.map(|id| self.policy.share_at(*id, place, direction).min.bps()).sum()
+    }
+
+    fn at_most(&mut self, cable: CableId, bps: u64) {
+        let free = &mut self.free[cable.index()];
+        *free = (*free).min(bps);
+    }
+
+    fn machines(&mut self) {
+        let caps = self.policy.caps()[ContentionPoint::Machine];
+        for machine in (0..self.fabric.machines() as u32).map(MachineId) {
+            for direction in Direction::ALL {
+                let speed = self.policy.network().machine(machine).nic()[direction].min(caps[direction]);
+                let rest = beside_levels(speed, self.reserved).bps();
+                let rest = rest.saturating_sub(self.minima(Place::Machine(machine), direction));
+                self.at_most(CableId(machine.0), rest);
+            }
+        }
+    }
+
+    /// Returns the larger direction of the minima of each rack.
+    fn racks(&mut self) -> Vec<u64> {
+        let racks = (0..self.policy.network().racks().len() as u32).map(RackId);
+        racks
+            .map(|rack| Direction::ALL.map(|direction| self.rack(rack, direction)).into_iter().max().unwrap_or(0))
+            .collect()
+    }
+
+    fn rack(&mut self, rack: RackId, direction: Direction) -> u64 {
+        let minima = self.minima(Place::Rack(rack), direction);
+        let capacity = beside_levels(self.policy.rack_capacity(rack, direction), self.reserved).bps();
+        let links = self.graph.rack_uplinks(rack, direction);
+        let all: u128 = links.iter().map(|link| u128::from(self.graph.link(*link).rate.bps())).sum();
+        for link in links {
+            let rate = u128::from(self.graph.link(link).rate.bps());
+            let part = u128::from(capacity.saturating_sub(minima)) * rate / all;
+            self.at_most(self.fabric.cable(link), u64::try_from(part).unwrap_or(u64::MAX));
+        }
+        minima
+    }
+
+    /// Cables from switches that have no machines of their own.
+    fn above_racks(&mut self, guarantees: &[u64]) {
+        let switches = (0..self.fabric.switches() as u32).map(SwitchId);
+        let mut upward = vec![0u64; self.fabric.sets()];
+        let mut cables = Vec::new();
+        for parent in switches {
+            for down in self.fabric.below(Root::Switch(parent), parent) {
+                let Node::Switch(child) = down.to else { continue };
+                if self.fabric.has_machines(child) {
+                    continue;
+                }
+                let set = self.fabric.set_of(child);
+                upward[set] += 1;
+                cables.push((down.cable, set));
+            }
+        }
+        let mut below = vec![0u64; self.fabric.sets()];
+        for (rack, guarantee) in self.policy.network().racks().iter().zip(guarantees) {
+            // The machines of a rack are in the same sets, but for that of the rack itself.
+            let Some(machine) = rack.machines().first() else { continue };
+            self.fabric.sets_of(*machine).iter().for_each(|set| below[*set as usize] += guarantee);
+        }
+        for (cable, set) in cables {
+            let rate = self.free[cable.index()];
+            self.at_most(cable, rate.saturating_sub(below[set].div_ceil(upward[set])));
+        }
+    }
+}

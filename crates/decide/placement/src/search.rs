@@ -1,0 +1,104 @@
+//! QShare's search: the cheapest tree of the lowest layer that has one.
+//!
+//! Approach: layer by layer, from single machines to the trees that reach all of them; a layer with a feasible tree
+//! ends the search, and its tree of the least cost is chosen. Trees whose roots have the same children, and equally
+//! much room on the links to them, are equal: only the first of them is evaluated.
+//!
+//! Cost. c_b is what the tenant reserves on all links together, c_q the most tenants of any of its links. QShare weighs
+//! c_q more in an empty datacenter and c_b more in a full one, without a formula. Here with λ, the reserved part of all
+//! links: λ · c_b / Σ capacity + (1 − λ) · c_q / queues of a port ([`Weighing::Load`]); its evaluation weighs c_q
+//! more ([`Weighing::Queues`]). Equal costs: the lowest root.
+//!
+//! Source: QShare §IV, Algorithm 1, §VII-C1.
+
+use crate::Shortage;
+use crate::fabric::{Fabric, Root};
+use crate::fill::{Fill, Fit, Part, Stuck};
+use crate::hose::Hose;
+use crate::ledger::Ledger;
+use std::collections::HashSet;
+use weir_units::MachineId;
+
+/// The cost of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Weighing {
+    /// Tenants per link in an empty datacenter, reserved bandwidth in a full one.
+    #[default]
+    Load,
+    /// Tenants per link, then bandwidth.
+    Queues,
+    /// Bandwidth, then tenants per link.
+    Bandwidth,
+}
+
+/// Parts of λ.
+const WHOLE: u128 = 1_000_000_000;
+
+impl Weighing {
+    fn cost(self, fit: &Fit, ledger: &Ledger, queues: u32) -> (u128, u128) {
+        let (bandwidth, tenants) = (fit.bandwidth(), u128::from(fit.tenants(ledger)));
+        match self {
+            Self::Queues => (tenants, bandwidth),
+            Self::Bandwidth => (bandwidth, tenants),
+            Self::Load => {
+                let (reserved, capacity) = ledger.reserved_of_all();
+                let load = (reserved * WHOLE).checked_div(capacity).unwrap_or(WHOLE);
+                (load * bandwidth * u128::from(queues) + (WHOLE - load) * tenants * capacity, 0)
+            }
+        }
+    }
+}
+
+/// The place of a tenant, or what it lacks.
+pub(crate) fn place(
+    fill: &mut Fill,
+    fabric: &Fabric,
+    ledger: &Ledger,
+    hose: &Hose,
+    (weighing, queues): (Weighing, u32),
+) -> Result<Fit, Shortage> {
+    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines()) {
+        return Ok(fit);
+    }
+    let mut nearest: Option<Stuck> = None;
+    for roots in fabric.layers() {
+        let mut evaluated = HashSet::new();
+        let mut best: Option<((u128, u128), Fit)> = None;
+        for &root in roots {
+            if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) || !is_new(&mut evaluated, fabric, ledger, root)
+            {
+                continue;
+            }
+            match fill.in_tree(fabric, ledger, root, hose) {
+                Ok(fit) => {
+                    let cost = weighing.cost(&fit, ledger, queues);
+                    if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                        best = Some((cost, fit));
+                    }
+                }
+                Err(stuck) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
+                Err(_) => {}
+            }
+        }
+        if let Some((_, fit)) = best {
+            return Ok(fit);
+        }
+    }
+    Err(Shortage::of(ledger, hose, nearest))
+}
+
+/// The first machine that has slots for all: nothing crosses a link.
+pub(crate) fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize) -> Option<Fit> {
+    let mut ids = (0..machines as u32).map(MachineId);
+    let machine = ids.find(|machine| ledger.free(*machine) >= hose.vms())?;
+    let vms = hose.groups().iter().map(|group| group.vms).collect();
+    Some(Fit { root: Root::Machine(machine), parts: vec![Part { machine, vms }], reservations: Vec::new() })
+}
+
+/// Whether no equal tree has been evaluated.
+fn is_new(evaluated: &mut HashSet<(u32, Vec<(u64, u32)>)>, fabric: &Fabric, ledger: &Ledger, root: Root) -> bool {
+    let Root::Switch(switch) = root else { return true };
+    let links = fabric.below(root, switch).iter();
+    let room = links.map(|down| (ledger.available(down.cable), ledger.tenants(down.cable))).collect();
+    evaluated.insert((fabric.twins(switch), room))
+}

@@ -1,0 +1,198 @@
+//! Properties of placement: capacities hold, reservations are exact after any arrivals and departures, names do not
+//! matter, and on one switch no placement is cheaper.
+
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Values;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_network::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing};
+use weir_network::topology::{Common, Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
+use weir_placement::{CableId, Fabric, Group, Hose, Ledger, Placed, Placer, Strategy, Weighing};
+use weir_units::{Bandwidth, Duration, MachineId};
+
+const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
+
+fn link(mbps: u64) -> LinkSpec {
+    LinkSpec { rate: MBPS(mbps), delay: Duration::ZERO, queue: QueueSpec::default() }
+}
+
+fn built(topology: Topology) -> Graph {
+    let common =
+        Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
+    topology.build(common)
+}
+
+fn placer(graph: &Graph, slots: u32, strategy: Strategy) -> Placer {
+    let fabric = Arc::new(Fabric::new(graph));
+    let ledger = Ledger::new(&fabric, &fabric.rates(graph), vec![slots; graph.hosts.len()]);
+    Placer::new(fabric, ledger, strategy, 8)
+}
+
+fn topologies() -> impl Values<Value = Topology> {
+    let mbps = 100u64..2000;
+    prop_oneof![
+        (1u32..6, mbps.clone()).prop_map(|(hosts, rate)| Topology::Star(Star { hosts, host_link: link(rate) })),
+        (1u32..4, 1u32..4, 1u32..4, mbps.clone(), mbps.clone()).prop_map(|(racks, hosts, spines, host, fabric)| {
+            Topology::LeafSpine(LeafSpine { racks, hosts, spines, host_link: link(host), fabric_link: link(fabric) })
+        }),
+        (mbps.clone(), mbps.clone()).prop_map(|(host, fabric)| {
+            Topology::FatTree(FatTree { k: 4, cores: 4, host_link: link(host), fabric_link: link(fabric) })
+        }),
+        (1u32..4, mbps.clone(), mbps.clone()).prop_map(|(pairs, host, fabric)| {
+            Topology::Dumbbell(Dumbbell { pairs, host_link: link(host), fabric_link: link(fabric) })
+        }),
+        (2u32..5, 1u32..3, mbps.clone(), mbps).prop_map(|(switches, hosts, host, fabric)| {
+            Topology::ParkingLot(ParkingLot { switches, hosts, host_link: link(host), fabric_link: link(fabric) })
+        }),
+    ]
+}
+
+fn hoses() -> impl Values<Value = Hose> {
+    prop::collection::vec((1u32..6, 0u64..400), 1..3).prop_map(|groups| {
+        Hose::new(groups.into_iter().map(|(vms, mbps)| Group { vms, bandwidth: MBPS(mbps) }).collect())
+    })
+}
+
+fn strategies() -> impl Values<Value = Strategy> {
+    prop_oneof![
+        Just(Strategy::QShare(Weighing::Load)),
+        Just(Strategy::QShare(Weighing::Queues)),
+        Just(Strategy::QShare(Weighing::Bandwidth)),
+        Just(Strategy::FirstFit),
+        Just(Strategy::Oktopus),
+    ]
+}
+
+/// The sum of the bandwidths of a tenant's virtual machines on each machine.
+fn sums(placed: &Placed) -> BTreeMap<MachineId, u64> {
+    let groups = placed.hose.groups();
+    let sum = |vms: &[u32]| vms.iter().zip(groups).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps()).sum();
+    placed.fit.parts.iter().map(|part| (part.machine, sum(&part.vms))).collect()
+}
+
+/// Removing a cable on which a tenant has a reservation divides its tree in two. The reservation is the smaller side,
+/// and the reservations connect all of its machines that have bandwidth.
+fn reservations_are_exact(graph: &Graph, fabric: &Fabric, placed: &Placed) {
+    let sums = sums(placed);
+    let used: BTreeMap<CableId, Bandwidth> = placed.fit.reservations.iter().copied().collect();
+    let hosts = graph.hosts.len();
+    let ends = |cable: CableId| match cable.index().checked_sub(hosts) {
+        None => (cable.index(), hosts + graph.hosts[cable.index()].switch),
+        Some(at) => (hosts + graph.cables[at].a, hosts + graph.cables[at].b),
+    };
+    let side = |removed: CableId| {
+        let mut seen = vec![false; hosts + graph.switches.len()];
+        let mut open = vec![ends(removed).0];
+        let mut sum = 0;
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            sum += sums.get(&MachineId(at as u32)).copied().filter(|_| at < hosts).unwrap_or(0);
+            for (cable, (a, b)) in used.keys().filter(|cable| **cable != removed).map(|cable| (cable, ends(*cable))) {
+                assert!(cable.index() < fabric.cables());
+                open.extend([(a == at).then_some(b), (b == at).then_some(a)].into_iter().flatten());
+            }
+        }
+        assert!(!seen[ends(removed).1], "a tenant's links form a circle");
+        sum
+    };
+    for (cable, bandwidth) in &used {
+        let side = Bandwidth::from_bps(side(*cable));
+        assert_eq!(*bandwidth, placed.hose.reservation(side));
+    }
+    let with_bandwidth = sums.iter().filter(|(_, sum)| **sum > 0).count();
+    if with_bandwidth > 1 && used.len() < hosts {
+        assert!(sums.iter().filter(|(_, sum)| **sum > 0).all(|(machine, _)| used.contains_key(&CableId(machine.0))));
+    }
+}
+
+proptest! {
+    #[test]
+    fn reservations_are_those_of_the_tenants_after_any_arrivals_and_departures(
+        topology in topologies(),
+        strategy in strategies(),
+        slots in 1u32..8,
+        events in prop::collection::vec((0u8..6, hoses()), 1..30),
+    ) {
+        let graph = built(topology);
+        let mut placer = placer(&graph, slots, strategy);
+        for (name, hose) in events {
+            let name = name.to_string();
+            if placer.depart(&name).is_none() {
+                let before = format!("{:?}", placer.ledger());
+                if placer.arrive(&name, hose).is_err() {
+                    prop_assert_eq!(before, format!("{:?}", placer.ledger()));
+                }
+            }
+            let mut free = vec![slots; graph.hosts.len()];
+            let mut cables: BTreeMap<CableId, (Bandwidth, u32)> = BTreeMap::new();
+            for placed in placer.placed().values() {
+                prop_assert_eq!(placed.fit.parts.iter().flat_map(|part| &part.vms).sum::<u32>(), placed.hose.vms());
+                for part in &placed.fit.parts {
+                    free[part.machine.index()] -= part.vms.iter().sum::<u32>();
+                }
+                for (cable, bandwidth) in &placed.fit.reservations {
+                    let (sum, tenants) = cables.entry(*cable).or_default();
+                    *sum = Bandwidth::from_bps(sum.bps() + bandwidth.bps());
+                    *tenants += 1;
+                }
+                reservations_are_exact(&graph, placer.fabric(), placed);
+            }
+            for cable in (0..placer.fabric().cables() as u32).map(CableId) {
+                let (reserved, tenants) = cables.get(&cable).copied().unwrap_or_default();
+                prop_assert_eq!((placer.ledger().reserved(cable), placer.ledger().tenants(cable)), (reserved, tenants));
+                prop_assert!(reserved <= placer.ledger().capacity(cable));
+            }
+            for machine in (0..graph.hosts.len() as u32).map(MachineId) {
+                prop_assert_eq!(placer.ledger().free(machine), free[machine.index()]);
+            }
+        }
+    }
+
+    /// The names of tenants, and those of machines in another file, have no part in a placement.
+    #[test]
+    fn names_do_not_matter(topology in topologies(), hoses in prop::collection::vec(hoses(), 1..10), seed: u64) {
+        let graph = built(topology);
+        let (mut one, mut other) = (placer(&graph, 4, Strategy::default()), placer(&graph, 4, Strategy::default()));
+        for (at, hose) in hoses.into_iter().enumerate() {
+            let renamed = format!("{}-{at}", (seed >> (at % 60)) % 7);
+            let (one, other) = (one.arrive(&at.to_string(), hose.clone()), other.arrive(&renamed, hose));
+            prop_assert_eq!(one.map(|placed| placed.fit.clone()), other.map(|placed| placed.fit.clone()));
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// On one switch, QShare's placement costs as much bandwidth as the best of all placements, and finds one whenever
+    /// there is one.
+    #[test]
+    fn on_one_switch_no_placement_is_cheaper(
+        machines in prop::collection::vec((0u32..6, 0u64..1200), 1..5),
+        vms in 1u32..10,
+        mbps in 1u64..400,
+    ) {
+        let graph = built(Topology::Star(Star { hosts: machines.len() as u32, host_link: link(1000) }));
+        let fabric = Arc::new(Fabric::new(&graph));
+        let rates: Vec<Bandwidth> = machines.iter().map(|(_, rate)| MBPS(*rate)).collect();
+        let ledger = Ledger::new(&fabric, &rates, machines.iter().map(|(slots, _)| *slots).collect());
+        let mut placer = Placer::new(fabric, ledger, Strategy::default(), 8);
+        let placed = placer.arrive("t", Hose::uniform(vms, MBPS(mbps))).ok().map(|placed| placed.fit.bandwidth());
+        let least = cheapest(&machines, vms, vms, mbps).map(|sum| u128::from(sum) * 1_000_000);
+        prop_assert_eq!(placed, least);
+    }
+}
+
+/// The least sum of reservations, Mb/s, of all ways to put `left` of `vms` virtual machines on machines with these
+/// slots and links.
+fn cheapest(machines: &[(u32, u64)], left: u32, vms: u32, mbps: u64) -> Option<u64> {
+    let Some(((slots, rate), rest)) = machines.split_first() else { return (left == 0).then_some(0) };
+    let costs = (0..=left.min(*slots)).filter_map(|here| {
+        let need = u64::from(here.min(vms - here)) * mbps;
+        (need <= *rate).then(|| Some(cheapest(rest, left - here, vms, mbps)? + need)).flatten()
+    });
+    costs.min()
+}
