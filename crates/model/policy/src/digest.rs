@@ -7,8 +7,8 @@
 //! changes neither ids nor shares: comments, addresses, switches' buffers, the virtual machines of
 //! tenants, latency targets, levels, and the intervals and bursts of shapers. Those decide how soon
 //! and how smoothly a host reaches its shares, and no other host needs them, so they can be changed
-//! host by host while the rack continues sharing. It guards against mistakes, not against attackers (authentication keeps those
-//! out), so 64 bits of FNV-1a are enough.
+//! host by host while the rack continues sharing. It guards against mistakes, not against
+//! attackers (authentication keeps those out), so 64 bits of FNV-1a are enough.
 //!
 //! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names
 //! hold no blanks and no line ends, so no two policies have the same text.
