@@ -4,6 +4,8 @@
 //! machines with 100 slots at 10 Gb/s, links of 40 Gb/s between switches; tenants of an exponential(49) number of
 //! virtual machines, each tenant with one of 10, 50, 100, 200, 300 Mb/s, until 100 in a row find no place.
 
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::io::{IsTerminal, Write};
@@ -69,7 +71,7 @@ fn main() {
 
 /// The filled part, on a terminal.
 fn progress(placer: &Placer, arrivals: u32) {
-    if arrivals % 100 == 0 && std::io::stderr().is_terminal() {
+    if arrivals.is_multiple_of(100) && std::io::stderr().is_terminal() {
         let (free, slots) = placer.ledger().slots();
         eprint!("\r{:3} %", 100 - 100 * free / slots);
         std::io::stderr().flush().ok();
