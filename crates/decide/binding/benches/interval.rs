@@ -49,8 +49,8 @@ fn main() {
             times.iter_mut().zip(parts).for_each(|(most, part)| *most = most.max(part.as_secs_f64() * 1e3));
         }
         println!(
-            "{map:?}: {} of {TENANTS} tenants with queues; slowest of {INTERVALS} intervals: scores {:.1} ms, queues {:.1} \
-             ms, weights {:.1} ms",
+            "{map:?}: {} of {TENANTS} tenants with queues; slowest of {INTERVALS} intervals: scores {:.1} ms, queues \
+             {:.1} ms, weights {:.1} ms",
             queues.dedicated().count(),
             times[0],
             times[1],

@@ -1,8 +1,8 @@
 //! DSCP values of tenants with queues of their own.
 //!
-//! Problem: switches know a tenant's packets by their DSCP value, and there are 64. Approach: tenants that pass a common
-//! port have different values; a tenant has the least value of the pool that none of those has. One that has a value
-//! keeps it. Where the pool has none left, the tenant has none, and no queue.
+//! Problem: switches know a tenant's packets by their DSCP value, and there are 64. Approach: tenants that pass a
+//! common port have different values; a tenant has the least value of the pool that none of those has. One that has a
+//! value keeps it. Where the pool has none left, the tenant has none, and no queue.
 //!
 //! Source: QShare §V-D (the fewest values would be a colouring of a graph; the paper's greedy choice needs less than 64
 //! in a fully reserved datacenter, §VII-C1).

@@ -2,12 +2,13 @@
 //!
 //! Problem: a switch guarantees a tenant its part of a link, and lets it use what others leave, if the tenant has a
 //! weighted queue of its own; a port has eight queues and may have more tenants. Approach: tenants that use their
-//! guarantees in full have queues of their own, all others share one ([`Queues`], by [`score()`]); each queue's weight is
-//! what is reserved in it ([`weights()`]); packets are known by their DSCP value ([`Values`]).
+//! guarantees in full have queues of their own, all others share one ([`Queues`], by [`score()`]); each queue's
+//! weight is what is reserved in it ([`weights()`]); packets are known by their DSCP value ([`Values`]).
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`site`](Sites) | the ports and machines of tenants |
+//! | [`placed`](Ports) | the same, of a placement |
 //! | [`score()`] | the need for a queue, by usage and payment |
 //! | [`queues`](Queues) | the tenants of queues |
 //! | [`weights()`] | weights as integers of a switch's range |
@@ -16,12 +17,14 @@
 //! Source: QShare §V.
 
 mod dscp;
+mod placed;
 mod queues;
 mod score;
 mod site;
 mod weights;
 
 pub use dscp::{Values, pool};
+pub use placed::Ports;
 pub use queues::{Map, QueueIndex, Queues};
 pub use score::{Score, score};
 pub use site::{Port, PortId, Site, Sites, SwitchId};

@@ -1,10 +1,10 @@
 //! [`Queues`]: the queues of ports and their tenants, and the choice of the tenants that have one.
 //!
-//! Problem: a port has queues for few of the tenants that pass it. A tenant gains from a queue of its own only if it has
-//! one at each of its ports, and taking queues away from others moves their packets. Approach, once in each control
-//! interval: tenants by falling score; one with queues keeps them; another takes free queues, and where there are none
-//! those of the tenant with the least score, if that is below its own. It takes all or nothing, and a tenant that loses
-//! one queue loses all. Tenants of equal scores take nothing from each other.
+//! Problem: a port has queues for few of the tenants that pass it. A tenant gains from a queue of its own only if it
+//! has one at each of its ports, and taking queues away from others moves their packets. Approach, once in each
+//! control interval: tenants by falling score; one with queues keeps them; another takes free queues, and where there
+//! are none those of the tenant with the least score, if that is below its own. It takes all or nothing, and a tenant
+//! that loses one queue loses all. Tenants of equal scores take nothing from each other.
 //!
 //! Two kinds of switches: where each port maps packets to queues by itself ([`Map::PerPort`]: Linux), a tenant needs
 //! any queue of each port; where a switch maps packets on arrival ([`Map::PerSwitch`]: most hardware), it has the same
@@ -13,8 +13,8 @@
 //! Example: one port with two queues and tenants of scores 3, 2, 1. The first two have queues. If the last one's score
 //! rises to 4, it takes the queue of the one with 2; if it rises to 2, it takes none.
 //!
-//! Source: QShare §V-C, Algorithm 2. There the effects of a tenant that finds queues at some of its ports only are open;
-//! here it changes nothing. One that lost its queues may take others later in the same interval.
+//! Source: QShare §V-C, Algorithm 2. There the effects of a tenant that finds queues at some of its ports only are
+//! open; here it changes nothing. One that lost its queues may take others later in the same interval.
 
 use crate::score::Score;
 use crate::site::{PortId, Sites};

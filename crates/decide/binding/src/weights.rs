@@ -1,18 +1,18 @@
 //! Weights of queues: integers that divide a link as the reservations in its queues do.
 //!
-//! Problem: a queue's part of a link is its weight over the sum of all weights, and switches have weights of few values
-//! (1 to 100, whole percents). Approach. With weights w of sum W and reservations r of sum R, queue i falls short of its
-//! part by 1 − (wᵢ / W) / (rᵢ / R). The weights with the least largest shortfall s are sought. A link of rate C covers
-//! all reservations if R ≤ (1 − s) · C, so no other weights cover them if these do not. For each sum W, from the number
-//! of queues to the largest that the range allows, every queue has the weight that it needs, ⌈rᵢ · W / R⌉; where their
-//! sum exceeds W, those that miss a unit the least have one less. Weights of no more than half of the range can be
-//! doubled, so half of the sums need not be tried.
+//! Problem: a queue's part of a link is its weight over the sum of all weights, and switches have weights of few
+//! values (1 to 100, whole percents). Approach. With weights w of sum W and reservations r of sum R, queue i falls
+//! short of its part by 1 − (wᵢ / W) / (rᵢ / R). The weights with the least largest shortfall s are sought. A link of
+//! rate C covers all reservations if R ≤ (1 − s) · C, so no other weights cover them if these do not. For each sum W,
+//! from the number of queues to the largest that the range allows, every queue has the weight that it needs, ⌈rᵢ · W
+//! / R⌉; where their sum exceeds W, those that miss a unit the least have one less. Weights of no more than half of
+//! the range can be doubled, so half of the sums need not be tried.
 //!
 //! A queue without a reservation has weight 1: a switch has no weight 0, and nothing else bounds the time for which it
 //! would starve.
 //!
-//! Example: reservations of 2, 4 and 6 Gb/s have the weights 1, 2, 3. Reservations of 1 and 150 Gb/s with weights to 100
-//! have 1 and 100: the second falls short by 0.3 %, which a link of at least 151.5 Gb/s covers.
+//! Example: reservations of 2, 4 and 6 Gb/s have the weights 1, 2, 3. Reservations of 1 and 150 Gb/s with weights to
+//! 100 have 1 and 100: the second falls short by 0.3 %, which a link of at least 151.5 Gb/s covers.
 //!
 //! Source: QShare §V-C (the weight of a queue is the bandwidth reserved in it over that reserved on the link).
 

@@ -105,7 +105,7 @@ proptest! {
                 let score = scores[tenant.index()];
                 prop_assert!(sites.all().any(|(other, _)| is_new(other) && scores[other.index()] > score));
             }
-            // Nobody has queues that are due to another: one in the shared queue finds no queue at some port that is
+            // No tenant has queues that are due to another: one in the shared queue finds no queue at some port that is
             // free or has a tenant of a lower score, if each port maps packets by itself.
             for (tenant, site) in sites.all().filter(|(tenant, _)| queues.of(*tenant).is_none()) {
                 let barred = |port: PortId| {
@@ -139,7 +139,8 @@ proptest! {
                 let shares = |other: &TenantId| {
                     other != tenant && sites.site(*other).ports.iter().any(|port| ports.contains(port))
                 };
-                let others: Vec<u8> = all.iter().filter(|other| shares(other)).filter_map(|other| values.get(*other)).collect();
+                let others = all.iter().filter(|other| shares(other));
+                let others: Vec<u8> = others.filter_map(|other| values.get(*other)).collect();
                 match value {
                     Some(value) => prop_assert!(!others.contains(&value)),
                     None => prop_assert!(pool.iter().all(|value| others.contains(value))),

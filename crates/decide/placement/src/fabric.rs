@@ -53,6 +53,16 @@ pub enum Root {
     Spanning(SwitchId),
 }
 
+impl Root {
+    /// Its name in a placement's file: the machine's, or the switch's.
+    pub fn name(self, graph: &Graph) -> &str {
+        match self {
+            Self::Machine(machine) => &graph.hosts[machine.index()].name,
+            Self::Switch(switch) | Self::Spanning(switch) => &graph.switches[switch.index()],
+        }
+    }
+}
+
 /// The far end of a downward link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Node {

@@ -43,6 +43,26 @@ impl Fit {
     }
 }
 
+impl Fit {
+    /// A tenant whose virtual machines are on these machines, ascending, in a tree; `None` if the tree does not have
+    /// them all.
+    pub fn in_place(fabric: &Fabric, root: Root, parts: Vec<Part>, hose: &Hose) -> Option<Self> {
+        if let Root::Machine(machine) = root {
+            let alone = matches!(parts.as_slice(), [part] if part.machine == machine);
+            return alone.then_some(Self { root, parts, reservations: Vec::new() });
+        }
+        let mut fill = Fill::default();
+        fill.walk.start(fabric, None, root);
+        for part in &parts {
+            let leaf = fill.walk.leaves.iter().position(|leaf| leaf.machine == part.machine)?;
+            let bandwidths =
+                part.vms.iter().zip(hose.groups()).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps());
+            fill.walk.put(leaf, part.vms.iter().sum(), bandwidths.sum());
+        }
+        Some(fill.fit(root, parts, hose))
+    }
+}
+
 /// The reason that a tree cannot have a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stuck {
@@ -99,7 +119,7 @@ impl Fill {
     }
 
     fn begin<'a>(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &'a Hose) -> Remaining<'a> {
-        self.walk.start(fabric, ledger, root);
+        self.walk.start(fabric, Some(ledger), root);
         Remaining::new(hose)
     }
 

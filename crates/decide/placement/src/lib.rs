@@ -15,6 +15,7 @@
 //! | `fill` | a tenant's virtual machines onto the machines of a tree |
 //! | `room` | what a policy leaves to tenants |
 //! | [`search`](Weighing) | QShare: the cheapest tree of the lowest layer |
+//! | [`file`] | places that are kept |
 //! | `first_fit`, `oktopus` | the baselines |
 //!
 //! Example: two machines with four slots each on one switch, links of 1 Gb/s. A tenant of five virtual machines of 300
@@ -45,6 +46,7 @@
 //! Source: QShare §IV.
 
 mod fabric;
+pub mod file;
 mod fill;
 mod first_fit;
 mod hose;

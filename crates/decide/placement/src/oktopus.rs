@@ -28,7 +28,7 @@ pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Ho
         if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) {
             continue;
         }
-        fill.walk.start(fabric, ledger, root);
+        fill.walk.start(fabric, Some(ledger), root);
         if let Some(given) = Subtrees::new(&fill.walk, hose.vms(), group.bandwidth.bps()).give() {
             return Ok(settle(fill, &given, root, hose));
         }

@@ -44,8 +44,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Walks a tree, nearest links first; what has no free slots is left out.
-    pub(crate) fn start(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root) {
+    /// Walks a tree, nearest links first. With a ledger, machines and switches without free slots are left out.
+    pub(crate) fn start(&mut self, fabric: &Fabric, ledger: Option<&Ledger>, root: Root) {
         self.links.clear();
         self.leaves.clear();
         self.branches.clear();
@@ -66,20 +66,28 @@ impl Walk {
         self.find_branches();
     }
 
-    fn visit(&mut self, fabric: &Fabric, ledger: &Ledger, down: Down, (up, branch): (u32, u32), spanning: bool) {
+    fn visit(
+        &mut self,
+        fabric: &Fabric,
+        ledger: Option<&Ledger>,
+        down: Down,
+        (up, branch): (u32, u32),
+        spanning: bool,
+    ) {
         let link = self.links.len() as u32;
         // A child of the root begins a branch of its own.
         let branch = if up == NONE { link } else { branch };
         match down.to {
             Node::Machine(machine) => {
-                if ledger.free(machine) == 0 {
+                let free = ledger.map_or(u32::MAX, |ledger| ledger.free(machine));
+                if free == 0 {
                     return;
                 }
-                self.leaves.push(Leaf { machine, free: ledger.free(machine), link, branch });
+                self.leaves.push(Leaf { machine, free, link, branch });
             }
             Node::Switch(switch) => {
                 // Only downward trees: on a path that spans all, what is behind a switch is not below it.
-                if !spanning && ledger.free_in(Some(fabric.set_of(switch))) == 0 {
+                if !spanning && ledger.is_some_and(|ledger| ledger.free_in(Some(fabric.set_of(switch))) == 0) {
                     return;
                 }
                 if std::mem::replace(&mut self.seen[switch.index()], self.stamp) == self.stamp {
@@ -88,7 +96,12 @@ impl Walk {
                 self.open.push((switch, link, branch));
             }
         }
-        self.links.push(Link { cable: down.cable, up, available: ledger.available(down.cable), below: 0 });
+        self.links.push(Link {
+            cable: down.cable,
+            up,
+            available: ledger.map_or(0, |ledger| ledger.available(down.cable)),
+            below: 0,
+        });
     }
 
     fn find_branches(&mut self) {

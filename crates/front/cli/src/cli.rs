@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 
 /// The groups of `weir --help`, in this order. A command without a group is listed at the end.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Policies", &["check", "allocate", "explain", "plan", "schema"]),
+    ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
     ("Experiments", &["sim", "report", "lab", "reproduce"]),
     ("Running", &["agent", "exec", "fabric", "switch", "key", "certificate", "top", "dashboard"]),
 ];

@@ -22,6 +22,7 @@ fn reference() {
         "allocate",
         "explain",
         "plan",
+        "place",
         "schema",
         "sim",
         "report",
@@ -82,6 +83,43 @@ fn keys_without_enforcement_are_noted() {
     assert!(text(&allocated.stderr).starts_with("note: "), "{}", text(&allocated.stderr));
     let json: Value = serde_json::from_slice(&allocated.stdout).expect("only JSON on standard output");
     assert_eq!(json["allocations"][0]["demand_bps"], Value::Null);
+}
+
+/// Tenants are placed, stay where they are when others come and go, and are refused when they change.
+#[test]
+fn placement_of_tenants() {
+    const POLICY: &str = "scenarios/tenants.policy.yaml";
+    insta::assert_snapshot!("place", shown(&["place", POLICY]));
+    let directory = directory();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+    let written = std::fs::read_to_string(Path::new(root).join(POLICY)).expect("the policy");
+    let state = directory.path().join("placed.json").display().to_string();
+    let place = |written: &str, more: &[&str]| {
+        let policy = file(directory.path(), "policy.yaml", written);
+        let output = run(&[&["place", &policy, "--placed", &state, "--json"], more].concat());
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).ok(), text(&output.stderr))
+    };
+    let (code, first, _) = place(&written, &[]);
+    let first = first.expect("JSON");
+    assert_eq!((code, &first["rejected"]), (Some(0), &Value::Array(Vec::new())));
+    assert_eq!(serde_json::from_slice::<Value>(&std::fs::read(&state).expect("the file")).ok(), Some(first.clone()));
+    // `green` departs, `amber` is too large.
+    let changed = written.replace("green: { vms: 9,", "amber: { vms: 30,");
+    let (code, second, _) = place(&changed, &[]);
+    let second = second.expect("JSON");
+    assert_eq!((code, &second["rejected"][0]["reason"]), (Some(1), &Value::from("slots")));
+    assert_eq!(second["rejected"][0]["missing"], 19);
+    let vms =
+        |placed: &Value, at: usize| (placed["tenants"][at]["tenant"].clone(), placed["tenants"][at]["vms"].clone());
+    assert_eq!((vms(&second, 0), vms(&second, 1)), (vms(&first, 0), vms(&first, 2)));
+    // A tenant that changed leaves the file as it was.
+    let before = std::fs::read(&state).expect("the file");
+    let changed = changed.replace("red: { vms: 6,", "red: { vms: 7,");
+    let (code, _, refused) = place(&changed, &[]);
+    assert_eq!(code, Some(2));
+    assert!(refused.contains("such as `red-6`"), "{refused}");
+    assert_eq!(std::fs::read(&state).expect("the file"), before);
+    assert_eq!(place(&changed, &["--rebalance"]).0, Some(1));
 }
 
 /// The levels that the planner chooses, as a check shows them; written into the file, they are the same.

@@ -11,6 +11,7 @@ mod fabric;
 mod key;
 mod lab;
 mod limit_rule;
+mod place;
 mod plan;
 mod report;
 mod reproduce;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Explain(explain::Args),
     /// Find the capacity or cap that keeps a latency target
     Plan(plan::Args),
+    /// Place tenants' virtual machines onto machines
+    Place(place::Args),
     /// Print the JSON Schema of a file format, for editors
     Schema(schema::Args),
     /// Run a scenario in the packet-level simulator
@@ -68,6 +71,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Allocate(args) => allocate::run(args, ui),
         Command::Explain(args) => explain::run(args, ui),
         Command::Plan(args) => plan::run(args, ui),
+        Command::Place(args) => place::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
         Command::Sim(args) => sim::run(args, ui),
         Command::Report(args) => report::run(args, ui),

@@ -1,0 +1,76 @@
+//! The ports and machines of placed tenants.
+
+use crate::site::{Port, PortId, Site, Sites, SwitchId};
+use std::collections::BTreeMap;
+use weir_network::graph::{Graph, LinkRef};
+use weir_placement::{Fabric, Placed};
+use weir_units::{Bandwidth, MachineId};
+
+/// The ports of a network's switches: those towards machines, then both ends of every cable between switches.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    links: Vec<LinkRef>,
+}
+
+impl Ports {
+    /// The ports of a graph; a [`PortId`] is the index of its link.
+    pub fn new(graph: &Graph) -> Self {
+        Self { links: graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).collect() }
+    }
+    /// The link behind a port.
+    pub fn link(&self, port: PortId) -> LinkRef {
+        self.links[port.index()]
+    }
+    /// The port in front of a link; `None` for a machine's own interface.
+    pub fn port(&self, link: LinkRef) -> Option<PortId> {
+        let machines = self.links.iter().take_while(|link| matches!(link, LinkRef::Down(_))).count() as u32;
+        match link {
+            LinkRef::Up(_) => None,
+            LinkRef::Down(machine) => Some(PortId(machine.0)),
+            LinkRef::Forward(cable) => Some(PortId(machines + 2 * cable as u32)),
+            LinkRef::Backward(cable) => Some(PortId(machines + 2 * cable as u32 + 1)),
+        }
+    }
+    /// All links, by port.
+    pub fn links(&self) -> &[LinkRef] {
+        &self.links
+    }
+}
+
+impl Sites {
+    /// The tenants of a placement, in the order of `placed`, on ports with `queues` queues beside the shared one. A
+    /// tenant without a place has no ports.
+    pub fn of_placement<'a>(
+        placed: impl IntoIterator<Item = Option<&'a Placed>>,
+        fabric: &Fabric,
+        graph: &Graph,
+        queues: u8,
+    ) -> Self {
+        let all = Ports::new(graph);
+        let switch = |link: LinkRef| match link {
+            LinkRef::Up(machine) | LinkRef::Down(machine) => graph.hosts[machine.index()].switch,
+            LinkRef::Forward(cable) => graph.cables[cable].a,
+            LinkRef::Backward(cable) => graph.cables[cable].b,
+        };
+        let port =
+            |link: &LinkRef| Port { switch: SwitchId(switch(*link) as u32), rate: graph.link(*link).rate, queues };
+        let tenants =
+            placed.into_iter().map(|placed| placed.map_or_else(Site::default, |placed| site(placed, fabric, &all)));
+        Self { ports: all.links().iter().map(port).collect(), tenants: tenants.collect() }
+    }
+}
+
+fn site(placed: &Placed, fabric: &Fabric, all: &Ports) -> Site {
+    let mut ports: Vec<(PortId, Bandwidth)> = Vec::new();
+    for (cable, reserved) in &placed.fit.reservations {
+        let (one, other) = fabric.links(*cable);
+        ports.extend([one, other].into_iter().filter_map(|link| Some((all.port(link)?, *reserved))));
+    }
+    ports.sort_unstable();
+    // A machine's own cable has the machine's number.
+    let reserved: BTreeMap<u32, Bandwidth> =
+        placed.fit.reservations.iter().map(|(cable, reserved)| (cable.0, *reserved)).collect();
+    let machines = placed.fit.parts.iter().map(|part| part.machine);
+    let machines = machines.map(|MachineId(id)| (MachineId(id), reserved.get(&id).copied().unwrap_or_default()));
+    Site { payment: placed.hose.bandwidth(), ports, machines: machines.collect() }
+}

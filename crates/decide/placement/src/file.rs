@@ -1,0 +1,207 @@
+//! The file of a placement: the tenants of a policy and the machines of their virtual machines.
+//!
+//! Problem: tenants arrive and depart over months, and those that stay must stay where they are. Approach: a file
+//! has the places; what follows from them (reservations) is computed anew, so that a file and a policy cannot
+//! disagree about it. A tenant that the policy does not have any more has departed. One whose virtual machines are
+//! others now is refused: nothing moves by itself.
+//!
+//! Example: `{ "placement": 1, "tenants": [ { "tenant": "red", "tree": "leaf1", "vms": [ { "vm": "red-0", "machine":
+//! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`) are for readers.
+
+use crate::fabric::{Fabric, Root, SwitchId};
+use crate::fill::{Fit, Part};
+use crate::hose::{Group, Hose};
+use crate::placer::Placed;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use weir_document::scalar::Scalar;
+use weir_document::shape::{Key, List, Record, Shape};
+use weir_document::{Diagnostics, Node, Problems, Source, Span, check, tree};
+use weir_network::graph::Graph;
+use weir_policy::{Policy, Tenant};
+use weir_units::MachineId;
+
+/// Bytes of a file: a line for each of a million virtual machines.
+pub const MAX_FILE: u64 = 100_000_000;
+
+static NAME: Scalar = Scalar::Text { what: "a name" };
+static VERSION: Scalar = Scalar::Words { what: "a version", words: &["1"] };
+static VMS: List = List { what: "a list of virtual machines", item: Shape::Record(&VM), min: 0 };
+static VM: Record = Record {
+    id: "placed-vm",
+    what: "a virtual machine",
+    doc: "A virtual machine and its machine.",
+    keys: &[
+        Key::required("vm", Shape::Scalar(&NAME), "The virtual machine.", "vm: red-0"),
+        Key::required("machine", Shape::Scalar(&NAME), "The machine that it is on.", "machine: m1"),
+    ],
+};
+static TENANTS: List = List { what: "a list of tenants", item: Shape::Record(&TENANT), min: 0 };
+static TENANT: Record = Record {
+    id: "placed-tenant",
+    what: "a tenant",
+    doc: "A tenant and its place.",
+    keys: &[
+        Key::required("tenant", Shape::Scalar(&NAME), "The tenant.", "tenant: red"),
+        Key::required(
+            "tree",
+            Shape::Scalar(&NAME),
+            "The switch at the root of its tree, or its machine.",
+            "tree: leaf1",
+        ),
+        Key::required("vms", Shape::List(&VMS), "Its virtual machines.", "vms: [ { vm: red-0, machine: m1 } ]"),
+        Key::optional("dscp", Shape::Scalar(&DSCP), "Its DSCP value while it has queues.", "dscp: 10"),
+        Key::optional(
+            "links",
+            Shape::List(&LINKS),
+            "Its reservations.",
+            "links: [ { link: m1->leaf1, reserved_bps: 100000000 } ]",
+        ),
+    ],
+};
+static DSCP: Scalar = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
+static BPS: Scalar = Scalar::Integer { what: "a number of bits per second", min: 0, max: i64::MAX as i128 };
+static LINKS: List = List { what: "a list of links", item: Shape::Record(&LINK), min: 0 };
+static LINK: Record = Record {
+    id: "placed-link",
+    what: "a link",
+    doc: "A link with a reservation.",
+    keys: &[
+        Key::required("link", Shape::Scalar(&NAME), "The link.", "link: m1->leaf1"),
+        Key::required("reserved_bps", Shape::Scalar(&BPS), "The reservation.", "reserved_bps: 100000000"),
+    ],
+};
+static REJECTED: List = List { what: "a list of tenants", item: Shape::Record(&REFUSAL), min: 0 };
+static REFUSAL: Record = Record {
+    id: "rejected-tenant",
+    what: "a tenant without a place",
+    doc: "A tenant that found no place, and the resource that it lacks.",
+    keys: &[
+        Key::required("tenant", Shape::Scalar(&NAME), "The tenant.", "tenant: blue"),
+        Key::required("reason", Shape::Scalar(&NAME), "The resource.", "reason: slots"),
+        Key::optional("missing", Shape::Scalar(&BPS), "The lack: slots, or bit/s.", "missing: 3"),
+        Key::optional("link", Shape::Scalar(&NAME), "The link.", "link: m1->leaf1"),
+        Key::optional("left", Shape::Scalar(&BPS), "Virtual machines that found no place.", "left: 2"),
+    ],
+};
+/// The whole file.
+pub static PLACEMENT: Record = Record {
+    id: "placement",
+    what: "a placement",
+    doc: "The machines of tenants' virtual machines.",
+    keys: &[
+        Key::required("placement", Shape::Scalar(&VERSION), "The version of this format.", "placement: 1"),
+        Key::required("tenants", Shape::List(&TENANTS), "The tenants.", "tenants: []"),
+        Key::optional("rejected", Shape::List(&REJECTED), "Tenants without a place.", "rejected: []"),
+    ],
+};
+
+/// The hose of a tenant of a policy.
+pub fn hose(tenant: &Tenant) -> Hose {
+    Hose::new(tenant.groups.iter().map(|group| Group { vms: group.vms, bandwidth: group.bandwidth }).collect())
+}
+
+/// The places of those tenants of a policy that a file has, in the file's order. `graph` and `fabric` are the policy's.
+///
+/// # Errors
+/// Texts that are no placement; machines and trees that the network does not have; a tenant whose virtual machines are
+/// not those of the policy.
+pub fn read(
+    source: &Arc<Source>,
+    policy: &Policy,
+    graph: &Graph,
+    fabric: &Fabric,
+) -> Result<Vec<(String, Placed)>, Diagnostics> {
+    let mut problems = Problems::new(source);
+    let places = tree::parse(source, &mut problems).map(|root| {
+        check::check(&root, &Shape::Record(&PLACEMENT), &mut problems);
+        let mut reader = Reader::new(policy, graph, fabric, &mut problems);
+        let tenants = root.get("tenants").map_or(&[][..], Node::items);
+        tenants.iter().filter_map(|node| reader.tenant(node)).collect::<Vec<_>>()
+    });
+    Ok(problems.finish(places)?.0.unwrap_or_default())
+}
+
+struct Reader<'a> {
+    tenants: HashMap<&'a str, &'a Tenant>,
+    machines: HashMap<&'a str, MachineId>,
+    switches: HashMap<&'a str, SwitchId>,
+    fabric: &'a Fabric,
+    seen: BTreeMap<String, Span>,
+    problems: &'a mut Problems,
+}
+
+impl<'a> Reader<'a> {
+    fn new(policy: &'a Policy, graph: &'a Graph, fabric: &'a Fabric, problems: &'a mut Problems) -> Self {
+        let machines = (0..).map(MachineId).zip(&graph.hosts).map(|(id, host)| (host.name.as_str(), id));
+        let switches = (0..).map(SwitchId).zip(&graph.switches).map(|(id, name)| (name.as_str(), id));
+        Self {
+            tenants: policy.tenants().iter().map(|tenant| (tenant.name.as_str(), tenant)).collect(),
+            machines: machines.collect(),
+            switches: switches.collect(),
+            fabric,
+            seen: BTreeMap::new(),
+            problems,
+        }
+    }
+
+    /// A tenant's place; `None` if the policy does not have the tenant, or something was reported.
+    fn tenant(&mut self, node: &Node) -> Option<(String, Placed)> {
+        let name = node.get("tenant")?;
+        let text = name.scalar()?;
+        if let Some(first) = self.seen.insert(text.to_owned(), name.span) {
+            let cause = format!("tenant `{text}` is listed twice");
+            self.problems.error_with(name.span, cause, "keep one of them", (first, "first here"));
+            return None;
+        }
+        let tenant = *self.tenants.get(text)?;
+        let hose = hose(tenant);
+        let parts = self.parts(node, tenant)?;
+        let tree = node.get("tree")?;
+        let roots = match (self.machines.get(tree.scalar()?), self.switches.get(tree.scalar()?)) {
+            (Some(machine), _) => vec![Root::Machine(*machine)],
+            (None, Some(switch)) => vec![Root::Switch(*switch), Root::Spanning(*switch)],
+            (None, None) => Vec::new(),
+        };
+        let fits = roots.into_iter().find_map(|root| Fit::in_place(self.fabric, root, parts.clone(), &hose));
+        if fits.is_none() {
+            self.problems.error(
+                tree.span,
+                format!("the tree of `{text}` does not have all of its machines"),
+                "name the switch above them all, or remove the tenant from the file to place it anew",
+            );
+        }
+        Some((text.to_owned(), Placed { fit: fits?, hose }))
+    }
+
+    /// The machines of a tenant's virtual machines, which are those of the policy.
+    fn parts(&mut self, node: &Node, tenant: &Tenant) -> Option<Vec<Part>> {
+        let mut expected: HashMap<String, usize> = HashMap::new();
+        for (group, of) in tenant.groups.iter().enumerate() {
+            expected.extend((0..of.vms).map(|number| (tenant.vm_name(group, number), group)));
+        }
+        let mut parts: BTreeMap<MachineId, Vec<u32>> = BTreeMap::new();
+        let hint = "a tenant that changes is another: give it a new name, or remove it from the file to place it anew";
+        for item in node.get("vms").map_or(&[][..], Node::items) {
+            let (vm, machine) = (item.get("vm")?, item.get("machine")?);
+            let Some(group) = expected.remove(vm.scalar()?) else {
+                let cause = format!("`{}` is not a virtual machine of tenant `{}`", vm.scalar()?, tenant.name);
+                self.problems.error(vm.span, cause, hint);
+                return None;
+            };
+            let Some(id) = self.machines.get(machine.scalar()?) else {
+                let cause = format!("the network has no machine `{}`", machine.scalar()?);
+                self.problems.error(machine.span, cause, "remove the tenant from the file to place it anew");
+                return None;
+            };
+            parts.entry(*id).or_insert_with(|| vec![0; tenant.groups.len()])[group] += 1;
+        }
+        if !expected.is_empty() {
+            let first = expected.keys().min()?;
+            let cause = format!("tenant `{}` has virtual machines without a machine, such as `{first}`", tenant.name);
+            self.problems.error(node.get("vms")?.span, cause, hint);
+            return None;
+        }
+        Some(parts.into_iter().map(|(machine, vms)| Part { machine, vms }).collect())
+    }
+}

@@ -1,0 +1,98 @@
+//! The tables of `weir place`.
+
+use super::percent;
+use super::tenants::Placement;
+use crate::error::CommandError;
+use crate::output::{Style, Table, Ui};
+use crate::text;
+use std::collections::BTreeMap;
+use weir_network::Graph;
+use weir_placement::{CableId, Placer, Shortage};
+use weir_policy::Policy;
+use weir_units::Bandwidth;
+
+/// Links of the table of the fullest ones.
+const LINKS: usize = 10;
+
+pub(super) fn print(
+    policy: &Policy,
+    graph: &Graph,
+    placer: &Placer,
+    placement: &Placement,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
+    ui.print_table(&tenants(policy, placement), 0)?;
+    for rejected in &placement.rejected {
+        let title = ui.on_out(Style::Error, "no place:");
+        let at = rejected.link.as_ref().map_or(String::new(), |link| format!(" ({link})"));
+        ui.print(&format!("{title} {}: {}{at}\n", rejected.name, rejected.shortage))?;
+    }
+    if placement.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
+        ui.print("  Oktopus has one bandwidth for all virtual machines of a tenant; use another strategy\n")?;
+    }
+    let (free, slots) = placer.ledger().slots();
+    let (reserved, capacity) = placer.ledger().reserved_of_all();
+    ui.print(&format!(
+        "\n{} of {} placed, {} before; {} of {slots} slots used ({}), {} of all links reserved\n\n",
+        placement.placed.len(),
+        policy.tenants().len(),
+        placement.kept,
+        slots - free,
+        percent((slots - free).into(), slots.into()),
+        percent(reserved, capacity),
+    ))?;
+    if reserved > 0 {
+        ui.print_table(&links(graph, placer), 0)?;
+    }
+    Ok(())
+}
+
+fn tenants(policy: &Policy, placement: &Placement) -> Table {
+    let mut table = Table::new(&["tenant", ">VMs", ">bandwidth", "tree", "machines", ">links", ">DSCP", ""]);
+    let known: BTreeMap<&str, Bandwidth> =
+        policy.tenants().iter().map(|tenant| (tenant.name.as_str(), tenant.bandwidth())).collect();
+    for tenant in &placement.placed {
+        let mut machines: Vec<(&str, u32)> = Vec::new();
+        for (_, machine) in &tenant.vms {
+            match machines.iter_mut().find(|(name, _)| name == machine) {
+                Some((_, count)) => *count += 1,
+                None => machines.push((machine, 1)),
+            }
+        }
+        let shown: Vec<String> = machines.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        table.row([
+            tenant.name.clone(),
+            tenant.vms.len().to_string(),
+            text::rate(known[tenant.name.as_str()]),
+            tenant.tree.clone(),
+            text::list(&shown, 3),
+            tenant.links.len().to_string(),
+            tenant.dscp.map_or("–".to_owned(), |dscp| dscp.to_string()),
+            if tenant.is_new { "new" } else { "" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+/// The links with the most tenants, then with the largest part reserved.
+fn links(graph: &Graph, placer: &Placer) -> Table {
+    let ledger = placer.ledger();
+    let part = |cable: CableId| {
+        let (reserved, capacity) = (ledger.reserved(cable).bps(), ledger.capacity(cable).bps());
+        if capacity == 0 { 0 } else { u128::from(reserved) * 1_000_000 / u128::from(capacity) }
+    };
+    let mut cables: Vec<CableId> = (0..placer.fabric().cables() as u32).map(CableId).collect();
+    cables.retain(|cable| ledger.tenants(*cable) > 0);
+    cables.sort_by_key(|cable| std::cmp::Reverse((ledger.tenants(*cable), part(*cable), std::cmp::Reverse(*cable))));
+    let mut table = Table::new(&["fullest links", ">tenants", ">reserved", ">for tenants", ">part"]);
+    for cable in cables.into_iter().take(LINKS) {
+        table.row([
+            graph.link_name(placer.fabric().links(cable).0),
+            ledger.tenants(cable).to_string(),
+            text::rate(ledger.reserved(cable)),
+            text::rate(ledger.capacity(cable)),
+            percent(part(cable), 1_000_000),
+        ]);
+    }
+    table
+}
