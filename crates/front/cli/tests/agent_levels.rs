@@ -90,8 +90,9 @@ fn longer_super_packets_without_a_limit_of_segments_are_reported() {
     let pair = Pair::new("wals");
     let levels = LEVELS.replace(", segments: 8", "");
     fs::write(&pair.policy, agent_pair::POLICY.replace("services:\n", &levels)).expect("written");
-    let agent = pair.running(&pair.m1, "m1");
-    wait_for("no premise is broken", 30, || obstacles(&pair).is_some_and(|list| list.is_empty()));
+    let agent = pair.agent(&pair.m1, "m1").arg("--keep").spawn().expect("starts");
+    wait_for("no premise is broken", 60, || obstacles(&pair).is_some_and(|list| list.is_empty()));
+    assert_eq!(pair.status("m1").expect("a status")["keeps"], true, "its levels outlive it");
     pair.m1.ip(["link", "set", "eth0", "gso_max_size", "131072"]).expect("set");
     let expected = "gso_max_size of eth0 is 131072 B, and without `levels.segments`";
     let reported = |list: Vec<String>| matches!(&list[..], [line] if line.contains(expected));
@@ -100,6 +101,9 @@ fn longer_super_packets_without_a_limit_of_segments_are_reported() {
     wait_for("it is no longer reported", 30, || obstacles(&pair).is_some_and(|list| list.is_empty()));
     common::signal(&agent, libc::SIGTERM);
     assert_eq!(end(agent).0, Some(0));
+    let mut remove = pair.m1.command(WEIR).expect("a command");
+    let removed = remove.args(["agent", "--remove", "--interface", "eth0"]).output().expect("runs");
+    assert!(removed.status.success(), "{removed:?}");
 }
 
 /// Another program's change of a level's class is taken back within a period.

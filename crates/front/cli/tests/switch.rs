@@ -274,7 +274,7 @@ fn an_apply_that_fails_in_the_middle_leaves_the_ports_as_they_were() {
 
 /// A part of a configuration that another program damaged is removed and counted.
 #[test]
-fn remove_sweeps_what_remains_of_a_configuration() {
+fn remains_of_a_damaged_configuration_are_removed() {
     if skipped("remains of a configuration") {
         return;
     }

@@ -83,7 +83,10 @@ impl Reference {
 pub fn obstacles_to_bounds(livenesses: &[Liveness]) -> Vec<String> {
     let reference = Reference::of(livenesses);
     // A switch of an earlier version may have levels.
-    let unknown = |liveness: &Liveness| matches!(liveness.status.as_deref(), Some(Status::Switch(switch)) if !switch.is_without_levels());
+    let unknown = |liveness: &Liveness| match liveness.status.as_deref() {
+        Some(Status::Switch(switch)) => !switch.is_without_levels(),
+        _ => false,
+    };
     if reference.is_none() && !livenesses.iter().any(unknown) {
         return Vec::new();
     }

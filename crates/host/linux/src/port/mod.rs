@@ -118,8 +118,8 @@ fn with_causes(error: &EbpfError) -> String {
 /// The interfaces of a Linux switch.
 pub struct TcSwitch {
     name: String,
-    /// By the port's name: the id of its program, and the program, since a search over all programs of the host for each
-    /// reading takes long. A port that is made again, or whose program is, has another id.
+    /// By the port's name: the id of its program, and the program, since a search over all programs of the host for
+    /// each reading takes long. A port that is made again, or whose program is, has another id.
     programs: BTreeMap<String, (u32, PortProgram)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a watched switch's ports shall have: by the policy's file and the interfaces of this period.
+//! The desired configurations of a watched switch's ports, by the policy's file and the interfaces of this period.
 //!
 //! Each period lists the bridge again, and reads the file again; it is parsed only if its text has changed. A port of
 //! the policy without an interface, and a port of the bridge that the policy does not have, differ from the policy.
