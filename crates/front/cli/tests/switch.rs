@@ -88,6 +88,13 @@ impl Network {
         assert!(status.expect("tc").success(), "tc {arguments}");
     }
 
+    /// Replaces the policy's file: a watch reads either of both.
+    fn take_policy(&self, text: &str) {
+        let new = format!("{}.new", self.policy);
+        std::fs::write(&new, text).expect("written");
+        std::fs::rename(new, &self.policy).expect("renamed");
+    }
+
     /// `weir switch watch` of the ports of the bridge, ten times a second.
     fn watch(&self, status: &str, more: &[&str]) -> Watch {
         let mut command = self.switch.command(WEIR).expect("weir");
@@ -216,7 +223,7 @@ fn levels_have_strict_queues_and_their_senders_alone_may_claim_them() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     let original = network.configuration();
     let mapping = ["--switch", "r1", "--port", "swp1=m1", "--outside", "m2"];
     let apply = |mapping: &[&str]| network.weir(&[&["apply", &network.policy], mapping].concat());
@@ -260,7 +267,7 @@ fn an_apply_that_fails_in_the_middle_leaves_the_ports_as_they_were() {
         (LEVELS, &["--bridge", "br0"]),
         (LEVELS, &["--port", "m2", "--outside", "swp1"]),
     ] {
-        std::fs::write(&network.policy, policy).expect("the policy");
+        network.take_policy(policy);
         let mut command = network.switch.command("setpriv").expect("setpriv");
         command.args(["--bounding-set=-all,+net_admin", "--inh-caps=-all", WEIR, "switch", "apply", &network.policy]);
         let output = command.args(["--switch", "r1"]).args(mapping).env("NO_COLOR", "1").output().expect("runs");
@@ -378,6 +385,8 @@ struct Watch(std::process::Child);
 impl Drop for Watch {
     fn drop(&mut self) {
         common::signal(&self.0, libc::SIGTERM);
+        // A test that failed may have stopped it.
+        common::signal(&self.0, libc::SIGCONT);
         let _ = self.0.wait();
     }
 }
@@ -415,7 +424,7 @@ fn a_watch_reports_ports_that_lose_their_configuration() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     network.on_bridge("apply", &[]);
     let directory = directory();
     let status = status_path(&directory);
@@ -452,7 +461,7 @@ fn a_watch_takes_changes_of_levels_and_of_interfaces() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     network.on_bridge("apply", &[]);
     let directory = directory();
     let status = status_path(&directory);
@@ -460,17 +469,17 @@ fn a_watch_takes_changes_of_levels_and_of_interfaces() {
     // Its re-marking differs from what was applied.
     let first = watched(&status, "the ports are read", |status| are(status, &[("m1", false), ("m2", true)]));
     assert_eq!(first["without_agent"], serde_json::json!(["m1"]));
-    std::fs::write(&network.policy, LEVELS.replace("[1] }", "[1], dscp: [40] }")).expect("the policy");
+    network.take_policy(&LEVELS.replace("[1] }", "[1], dscp: [40] }"));
     let other = watched(&status, "both ports differ", |status| are(status, &[("m1", false), ("m2", false)]));
     assert_eq!((&other["levels"], &other["policy"]), (&serde_json::json!([40]), &first["policy"]));
-    std::fs::write(&network.policy, LEVELS.replace("level: 1", "level: 7")).expect("the policy");
+    network.take_policy(&LEVELS.replace("level: 1", "level: 7"));
     let refused = watched(&status, "the file is refused", |status| status["policy_refused"].is_string());
     let why = refused["policy_refused"].as_str().expect("a text");
     assert!(why.starts_with("the policy's file is refused: ") && why.contains("level"), "{why}");
     assert_eq!(refused["levels"], serde_json::json!([40]), "the last policy stays");
     let top = shown(&["top", "--once", "--switch", &status]);
     assert!(top.contains("switch, 0/2 ports in force, policy refused"), "{top}");
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     watched(&status, "the first policy is back", |status| {
         status["policy_refused"].is_null() && are(status, &[("m1", false), ("m2", true)])
     });
@@ -502,20 +511,22 @@ fn a_repairing_watch_takes_a_policy_on_all_ports_or_none() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     let directory = directory();
     let status = status_path(&directory);
-    let _repairing = network.watch(&status, &["--repair"]);
+    let repairing = network.watch(&status, &["--repair"]);
     watched(&status, "both ports are configured", |status| are(status, &BOTH));
     let before = network.configuration_of("swp1");
-    // Every priority of the program's filter has a filter of another protocol: it cannot be attached again. At once,
-    // before the watch puts its own back.
+    // Every priority of the program's filter has a filter of another protocol: it cannot be attached again. The watch
+    // finds all at once.
+    common::signal(&repairing.0, libc::SIGSTOP);
     let add = |priority| format!("filter add dev m2 egress prio {priority} protocol ip bpf bytecode \"1,6 0 0 0\"\n");
     let commands = (11..18).map(add).chain(["filter del dev m2 egress prio 10\n".to_owned(), add(10)]);
     let batch = file(directory.path(), "batch", &commands.collect::<String>());
     network.tc(&format!("-batch {batch}"));
     let other = LEVELS.replace("[1] }", "[1], dscp: [40] }");
-    std::fs::write(&network.policy, &other).expect("the policy");
+    network.take_policy(&other);
+    common::signal(&repairing.0, libc::SIGCONT);
     let refused = watched(&status, "the change is refused", |status| status["policy_refused"].is_string());
     let why = refused["policy_refused"].as_str().expect("a text");
     assert!(why.contains("all ports are as they were; it is not tried again"), "{why}");
@@ -525,7 +536,7 @@ fn a_repairing_watch_takes_a_policy_on_all_ports_or_none() {
     watched(&status, "the last policy is complete", |status| {
         status["policy_refused"].is_string() && are(status, &BOTH)
     });
-    std::fs::write(&network.policy, format!("{other}# again\n")).expect("the policy");
+    network.take_policy(&format!("{other}# again\n"));
     watched(&status, "both ports have the new policy", |status| {
         status["policy_refused"].is_null() && are(status, &BOTH) && status["levels"] == serde_json::json!([40])
     });
