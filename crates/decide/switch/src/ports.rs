@@ -55,6 +55,31 @@ pub fn ports_of(graph: &Graph, switch: usize) -> Vec<SwitchPort> {
     ports
 }
 
+/// Whether a machine is behind a port: packets between machines may cross it. The network of a single rack has a switch
+/// above it, behind which is none.
+pub fn leads_to_machines(graph: &Graph, switch: usize, port: &SwitchPort) -> bool {
+    let first = match port.link {
+        LinkRef::Up(_) | LinkRef::Down(_) => return true,
+        LinkRef::Forward(cable) => graph.cables[cable].b,
+        LinkRef::Backward(cable) => graph.cables[cable].a,
+    };
+    let mut reached = vec![first];
+    let mut next = 0;
+    while let Some(&at) = reached.get(next) {
+        next += 1;
+        for cable in &graph.cables {
+            let other = [(cable.a, cable.b), (cable.b, cable.a)].into_iter().find(|(from, _)| *from == at);
+            if let Some((_, to)) = other
+                && to != switch
+                && !reached.contains(&to)
+            {
+                reached.push(to);
+            }
+        }
+    }
+    graph.hosts.iter().any(|host| reached.contains(&host.switch))
+}
+
 /// The needs of one port beside those of all ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnNeeds {
@@ -110,13 +135,38 @@ pub enum AssignError {
     Twice(String),
 }
 
+impl AssignError {
+    /// The interface that is no port.
+    pub fn interface(&self) -> &str {
+        match self {
+            Self::Unknown { interface, .. } | Self::Taken { interface, .. } | Self::Twice(interface) => interface,
+        }
+    }
+
+    /// The name of its neighbour, as far as that is known.
+    pub fn neighbour(&self) -> &str {
+        match self {
+            Self::Unknown { neighbour, .. } | Self::Taken { neighbour, .. } => neighbour,
+            Self::Twice(interface) => interface,
+        }
+    }
+}
+
 /// The port of each interface, given the name of its neighbour. A neighbour's name without a number is its first port
 /// that no interface has.
 pub fn assign(ports: &[SwitchPort], wanted: &[(String, String)]) -> Result<Vec<(String, SwitchPort)>, AssignError> {
+    let (assigned, errors) = assign_each(ports, wanted);
+    errors.into_iter().next().map_or(Ok(assigned), Err)
+}
+
+/// The same, with the interfaces that are no port beside those that are.
+pub fn assign_each(ports: &[SwitchPort], wanted: &[(String, String)]) -> (Vec<(String, SwitchPort)>, Vec<AssignError>) {
     let mut assigned: Vec<(String, SwitchPort)> = Vec::new();
+    let mut errors = Vec::new();
     for (interface, neighbour) in wanted {
         if assigned.iter().any(|(other, _)| other == interface) {
-            return Err(AssignError::Twice(interface.clone()));
+            errors.push(AssignError::Twice(interface.clone()));
+            continue;
         }
         let fits = |port: &&SwitchPort| port.neighbour == *neighbour || port.name() == *neighbour;
         let owner = |port: &SwitchPort| assigned.iter().find(|(_, taken)| taken == port).map(|(other, _)| other);
@@ -124,14 +174,15 @@ pub fn assign(ports: &[SwitchPort], wanted: &[(String, String)]) -> Result<Vec<(
         let Some(port) = port else {
             let other = ports.iter().find(fits).and_then(owner).cloned();
             let (interface, neighbour) = (interface.clone(), neighbour.clone());
-            return Err(match other {
+            errors.push(match other {
                 Some(other) => AssignError::Taken { interface, other, neighbour },
                 None => AssignError::Unknown { interface, neighbour },
             });
+            continue;
         };
         assigned.push((interface.clone(), port.clone()));
     }
-    Ok(assigned)
+    (assigned, errors)
 }
 
 #[cfg(test)]
@@ -171,6 +222,18 @@ mod tests {
         assert_eq!(shown(&graph, "r1"), own(&[("m1", 10), ("m2", 20), ("core", 40), ("core#2", 60)]));
         assert_eq!(shown(&graph, "core"), own(&[("m3", 30), ("r1", 50), ("r1#2", 70)]));
         assert_eq!(switch_named(&graph, "r2"), None);
+    }
+
+    #[test]
+    fn ports_behind_which_no_machine_is_are_known() {
+        let mut graph = graph();
+        let leads = |graph: &Graph, switch: usize| {
+            ports_of(graph, switch).iter().map(|port| leads_to_machines(graph, switch, port)).collect::<Vec<_>>()
+        };
+        assert_eq!((leads(&graph, 0), leads(&graph, 1)), (vec![true; 4], vec![true; 3]));
+        // m3 moves to r1: nothing is behind the links to `core` that is not at r1.
+        graph.hosts[2].switch = 0;
+        assert_eq!((leads(&graph, 0), leads(&graph, 1)), (vec![true, true, true, false, false], vec![true; 2]));
     }
 
     #[test]
@@ -218,5 +281,9 @@ mod tests {
         assert_eq!(refused(&[("e1", "m3")]), "e1: the switch has no port to `m3`");
         assert_eq!(refused(&[("e1", "m1"), ("e2", "m1")]), "e2: `e1` is the port to `m1` already");
         assert_eq!(refused(&[("e1", "m1"), ("e1", "m2")]), "e1: is named twice");
+        let wanted = [("e1", "m3"), ("e2", "m1"), ("e3", "m1")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let (assigned, errors) = assign_each(&ports, &wanted);
+        assert_eq!(assigned.iter().map(|(interface, _)| interface.as_str()).collect::<Vec<_>>(), ["e2"]);
+        assert_eq!(errors.iter().map(AssignError::interface).collect::<Vec<_>>(), ["e1", "e3"]);
     }
 }

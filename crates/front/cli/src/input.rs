@@ -31,6 +31,12 @@ pub(crate) fn policy(path: &Path) -> Result<ReadPolicy, CommandError> {
     Ok(read.map(|(policy, notes, admitted)| (admitted.map_or(policy, |admitted| admitted.policy), notes)))
 }
 
+/// The same of a text that is read already.
+pub(crate) fn policy_of(source: &Arc<Source>) -> ReadPolicy {
+    let (policy, notes, admitted) = Policy::from_source(source).and_then(with_bounds)?;
+    Ok((admitted.map_or(policy, |admitted| admitted.policy), notes))
+}
+
 /// A policy as it is written, with its notes and, if it has latency levels, the admitted policy with their bounds.
 pub(crate) type AdmittedPolicy = Result<(Policy, Vec<Diagnostic>, Option<Admitted>), Diagnostics>;
 
@@ -40,10 +46,12 @@ pub(crate) fn admitted_policy(path: &Path) -> Result<AdmittedPolicy, CommandErro
         false => Policy::read(path),
         true => Policy::from_source(&source(path, language::MAX_FILE)?),
     };
-    Ok(read.and_then(|(policy, notes)| {
-        let admitted = admit(&policy)?;
-        Ok((policy, notes, admitted))
-    }))
+    Ok(read.and_then(with_bounds))
+}
+
+fn with_bounds((policy, notes): (Policy, Vec<Diagnostic>)) -> AdmittedPolicy {
+    let admitted = admit(&policy)?;
+    Ok((policy, notes, admitted))
 }
 
 /// A scenario with its notes, or its errors. One from standard input names files relative to the

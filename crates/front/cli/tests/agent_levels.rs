@@ -80,6 +80,64 @@ fn changes_at_the_interface_that_break_bounds_are_reported() {
     assert_eq!(end(agent).0, Some(0));
 }
 
+/// Without `segments` bounds assume Linux's 64 KiB.
+#[test]
+fn longer_super_packets_without_a_limit_of_segments_are_reported() {
+    if skipped("super-packets without a limit") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("wals");
+    let levels = LEVELS.replace(", segments: 8", "");
+    fs::write(&pair.policy, agent_pair::POLICY.replace("services:\n", &levels)).expect("written");
+    let agent = pair.agent(&pair.m1, "m1").arg("--keep").spawn().expect("starts");
+    wait_for("no premise is broken", 60, || obstacles(&pair).is_some_and(|list| list.is_empty()));
+    assert_eq!(pair.status("m1").expect("a status")["keeps"], true, "its levels outlive it");
+    pair.m1.ip(["link", "set", "eth0", "gso_max_size", "131072"]).expect("set");
+    let expected = "gso_max_size of eth0 is 131072 B, and without `levels.segments`";
+    let reported = |list: Vec<String>| matches!(&list[..], [line] if line.contains(expected));
+    wait_for(expected, 30, || obstacles(&pair).is_some_and(reported));
+    pair.m1.ip(["link", "set", "eth0", "gso_max_size", "65536"]).expect("set");
+    wait_for("it is no longer reported", 30, || obstacles(&pair).is_some_and(|list| list.is_empty()));
+    common::signal(&agent, libc::SIGTERM);
+    assert_eq!(end(agent).0, Some(0));
+    let mut remove = pair.m1.command(WEIR).expect("a command");
+    let removed = remove.args(["agent", "--remove", "--interface", "eth0"]).output().expect("runs");
+    assert!(removed.status.success(), "{removed:?}");
+}
+
+/// Another program's change of a level's class is taken back within a period.
+#[test]
+fn changed_class_of_a_level_is_restored() {
+    if skipped("a changed class of a level") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let pair = Pair::new("walc");
+    policy(&pair);
+    let mut command = pair.agent(&pair.m1, "m1");
+    let agent = command.args(["--backend", "htb"]).spawn().expect("starts");
+    let status = |key: &str| pair.status("m1").is_some_and(|status| status[key].as_bool() == Some(true));
+    wait_for("the agent's status", 60, || pair.status("m1").is_some());
+    assert!(!status("keeps"), "it takes its levels with it");
+    let class = || {
+        let mut tc = pair.m1.command("tc").expect("a command");
+        let output = tc.args(["class", "show", "dev", "eth0"]).output().expect("runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().find(|line| line.starts_with("class htb 7765:4 ")).map(str::to_owned)
+    };
+    let made = class().expect("the level's class");
+    let change = "class change dev eth0 parent 7765:1 classid 7765:4 htb rate 90mbit ceil 90mbit";
+    let changed = pair.m1.command("tc").expect("a command").args(change.split(' ')).status();
+    assert!(changed.expect("runs").success());
+    assert_ne!(class().as_ref(), Some(&made));
+    wait_for("the class is as it was", 30, || class().as_ref() == Some(&made));
+    common::signal(&agent, libc::SIGTERM);
+    let (code, output) = end(agent);
+    assert_eq!(code, Some(0));
+    assert!(output.contains("Weir's qdisc is on eth0 again"), "{output}");
+}
+
 #[test]
 fn levels_outlive_a_killed_agent_and_go_with_the_next() {
     if skipped("levels of a killed agent") {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Output;
 use weir_linux::netns::{Netns, Prefix, connect};
-use weir_linux::port::TcSwitch;
+use weir_linux::port::{SwitchLock, TcSwitch};
 use weir_switch::{Group, Needs, Offer, Scheduler, apply};
 use weir_units::{Bandwidth, Bytes};
 
@@ -83,17 +83,39 @@ impl Network {
         serde_json::from_str(&self.on_bridge(action, &["--json"])).expect("JSON")
     }
 
+    fn tc(&self, arguments: &str) {
+        let status = self.switch.command("tc").expect("tc").args(arguments.split(' ')).status();
+        assert!(status.expect("tc").success(), "tc {arguments}");
+    }
+
+    /// Replaces the policy's file: a watch reads either of both.
+    fn take_policy(&self, text: &str) {
+        let new = format!("{}.new", self.policy);
+        std::fs::write(&new, text).expect("written");
+        std::fs::rename(new, &self.policy).expect("renamed");
+    }
+
+    /// `weir switch watch` of the ports of the bridge, ten times a second.
+    fn watch(&self, status: &str, more: &[&str]) -> Watch {
+        let mut command = self.switch.command(WEIR).expect("weir");
+        command.args(["switch", "watch", &self.policy, "--switch", "r1", "--bridge", "br0", "--every", "100ms"]);
+        command.args(["--status", status]).args(more).env("NO_COLOR", "1");
+        Watch(command.spawn().expect("runs"))
+    }
+
     /// All that tc shows of both ports.
     fn configuration(&self) -> String {
+        ["swp1", "m2"].map(|port| self.configuration_of(port)).concat()
+    }
+
+    fn configuration_of(&self, port: &str) -> String {
         let mut all = String::new();
-        for port in ["swp1", "m2"] {
-            for what in ["qdisc", "class"] {
-                let mut command = self.switch.command("tc").expect("tc");
-                let output = command.args([what, "show", "dev", port]).output().expect("tc");
-                let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
-                lines.sort();
-                all.push_str(&lines.join("\n"));
-            }
+        for what in ["qdisc", "class"] {
+            let mut command = self.switch.command("tc").expect("tc");
+            let output = command.args([what, "show", "dev", port]).output().expect("tc");
+            let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+            lines.sort();
+            all.push_str(&lines.join("\n"));
         }
         all
     }
@@ -201,7 +223,7 @@ fn levels_have_strict_queues_and_their_senders_alone_may_claim_them() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
-    std::fs::write(&network.policy, LEVELS).expect("the policy");
+    network.take_policy(LEVELS);
     let original = network.configuration();
     let mapping = ["--switch", "r1", "--port", "swp1=m1", "--outside", "m2"];
     let apply = |mapping: &[&str]| network.weir(&[&["apply", &network.policy], mapping].concat());
@@ -230,7 +252,8 @@ fn levels_have_strict_queues_and_their_senders_alone_may_claim_them() {
     assert_eq!(network.configuration(), original);
 }
 
-/// Without CAP_BPF the classes are made, and the program is not loaded.
+/// Without CAP_BPF the classes are made, and the program is not loaded, however often that is tried: neither is it for
+/// the steps back.
 #[test]
 fn an_apply_that_fails_in_the_middle_leaves_the_ports_as_they_were() {
     if skipped("an apply that fails") {
@@ -239,14 +262,67 @@ fn an_apply_that_fails_in_the_middle_leaves_the_ports_as_they_were() {
     let _turn = one_at_a_time();
     let network = Network::new();
     let original = network.configuration();
-    let mut command = network.switch.command("setpriv").expect("setpriv");
-    command.args(["--bounding-set=-all,+net_admin", "--inh-caps=-all", WEIR, "switch", "apply", &network.policy]);
-    let output = command.args(["--switch", "r1", "--bridge", "br0"]).env("NO_COLOR", "1").output().expect("runs");
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("switch r1, port m2, rate: ") && errors.contains("BPF"), "{errors}");
-    assert!(errors.contains("all ports are as they were") && errors.contains("hint: run it as root"), "{errors}");
+    for (policy, mapping) in [
+        (POLICY, &["--bridge", "br0"][..]),
+        (LEVELS, &["--bridge", "br0"]),
+        (LEVELS, &["--port", "m2", "--outside", "swp1"]),
+    ] {
+        network.take_policy(policy);
+        let mut command = network.switch.command("setpriv").expect("setpriv");
+        command.args(["--bounding-set=-all,+net_admin", "--inh-caps=-all", WEIR, "switch", "apply", &network.policy]);
+        let output = command.args(["--switch", "r1"]).args(mapping).env("NO_COLOR", "1").output().expect("runs");
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("switch r1, port m2, rate: ") && errors.contains("BPF"), "{errors}");
+        assert!(errors.contains("all ports are as they were") && errors.contains("hint: run it as root"), "{errors}");
+        assert_eq!(network.configuration(), original);
+    }
+}
+
+/// A part of a configuration that another program damaged is removed and counted.
+#[test]
+fn remains_of_a_damaged_configuration_are_removed() {
+    if skipped("remains of a configuration") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    let original = network.configuration();
+    network.on_bridge("apply", &[]);
+    let tc = |arguments: &str| network.tc(arguments);
+    tc("qdisc del dev m2 root");
+    tc("filter del dev m2 egress");
+    let remove = || {
+        let output = network.weir(&["remove", "--bridge", "br0"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert_eq!(remove(), "removed from 2 of 2 ports\n");
     assert_eq!(network.configuration(), original);
+    tc("qdisc add dev swp1 root handle 7773: htb");
+    assert_eq!(remove(), "removed from 1 of 2 ports\n");
+    assert_eq!(network.configuration(), original);
+    assert_eq!(remove(), "removed from 0 of 2 ports\n");
+}
+
+/// Commands that change ports do so one after the other.
+#[test]
+fn apply_waits_for_the_lock_of_the_switch() {
+    if skipped("the lock of a switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    let lock = network.switch.run(|| SwitchLock::take().expect("locked")).expect("enter");
+    let mut command = network.switch.command(WEIR).expect("weir");
+    command.args(["switch", "apply", &network.policy, "--switch", "r1", "--bridge", "br0"]);
+    let mut applying = command.stdout(std::process::Stdio::null()).spawn().expect("runs");
+    pause(500);
+    assert!(applying.try_wait().expect("a child").is_none(), "it waits");
+    assert_eq!(network.json("diff")["steps"].as_array().map(Vec::len), Some(6), "nothing has changed");
+    drop(lock);
+    assert!(applying.wait().expect("a child").success());
+    assert_eq!(network.json("diff")["steps"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]
@@ -309,9 +385,35 @@ struct Watch(std::process::Child);
 impl Drop for Watch {
     fn drop(&mut self) {
         common::signal(&self.0, libc::SIGTERM);
+        // A test that failed may have stopped it.
+        common::signal(&self.0, libc::SIGCONT);
         let _ = self.0.wait();
     }
 }
+
+#[expect(clippy::disallowed_methods, reason = "a test of real processes waits in real time")]
+fn pause(milliseconds: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+}
+
+fn status_path(directory: &tempfile::TempDir) -> String {
+    directory.path().join("switch.json").to_str().expect("UTF-8").to_owned()
+}
+
+/// By port: whether it is in force.
+fn in_force(status: &Value) -> BTreeMap<String, bool> {
+    let ports = status["ports"].as_array().expect("a list").iter();
+    let one = |port: &Value| {
+        (port["port"].as_str().expect("a name").to_owned(), port["differs"].as_array().is_none_or(Vec::is_empty))
+    };
+    ports.map(one).collect()
+}
+
+fn are(status: &Value, expected: &[(&str, bool)]) -> bool {
+    in_force(status) == expected.iter().map(|(port, is)| ((*port).to_owned(), *is)).collect()
+}
+
+const BOTH: [(&str, bool); 2] = [("m1", true), ("m2", true)];
 
 /// A port that loses its queues is reported within a period, `weir top` then shows no bound as in force, and a watch
 /// that repairs restores it.
@@ -322,40 +424,121 @@ fn a_watch_reports_ports_that_lose_their_configuration() {
     }
     let _turn = one_at_a_time();
     let network = Network::new();
+    network.take_policy(LEVELS);
     network.on_bridge("apply", &[]);
     let directory = directory();
-    let status = directory.path().join("switch.json").to_str().expect("UTF-8").to_owned();
-    let watch = |more: &[&str]| {
-        let mut command = network.switch.command(WEIR).expect("weir");
-        command.args(["switch", "watch", &network.policy, "--switch", "r1", "--bridge", "br0", "--every", "200ms"]);
-        command.args(["--status", &status]).args(more).env("NO_COLOR", "1");
-        Watch(command.spawn().expect("runs"))
-    };
-    let in_force = |status: &Value| -> Vec<bool> {
-        let ports = status["ports"].as_array().expect("a list").iter();
-        ports.map(|port| port["differs"].as_array().is_none_or(Vec::is_empty)).collect()
-    };
-    let watching = watch(&[]);
-    watched(&status, "both ports are in force", |status| in_force(status) == [true, true]);
-    let removed = network.switch.command("tc").expect("tc").args(["qdisc", "del", "dev", "m2", "root"]).status();
-    assert!(removed.expect("tc").success());
-    let seen = watched(&status, "the port is reported", |status| in_force(status) == [false, true]);
-    assert_eq!((&seen["ports"][0]["port"], &seen["changes_found"]), (&"m2".into(), &1.into()), "{seen}");
+    let status = status_path(&directory);
+    let watching = network.watch(&status, &[]);
+    watched(&status, "both ports are in force", |status| are(status, &BOTH));
+    network.tc("qdisc del dev m2 root");
+    let seen = watched(&status, "the port is reported", |status| are(status, &[("m1", true), ("m2", false)]));
+    assert_eq!((&seen["changes_found"], &seen["levels"]), (&1.into(), &serde_json::json!([46])), "{seen}");
     let top = shown(&["top", "--once", "--switch", &status]);
     assert!(top.contains("switch, 1/2 ports in force"), "{top}");
     assert!(top.contains("bounds not in force: switch r1, port m2: not as the policy needs it"), "{top}");
     drop(watching);
     assert!(!std::path::Path::new(&status).exists(), "a status without its writer");
-    let repairing = watch(&["--repair"]);
-    watched(&status, "the port is restored", |status| status["repaired"] == 1 && in_force(status) == [true, true]);
+    let repairing = network.watch(&status, &["--repair"]);
+    watched(&status, "the port is restored", |status| status["repaired"] == 1 && are(status, &BOTH));
     // A port that is gone keeps no other from being restored.
-    network.switch.ip(["link", "set", "m2", "name", "m2gone"]).expect("renamed");
-    let removed = network.switch.command("tc").expect("tc").args(["qdisc", "del", "dev", "swp1", "root"]).status();
-    assert!(removed.expect("tc").success());
+    network.switch.ip(["link", "set", "m2", "nomaster"]).expect("out of the bridge");
+    network.tc("qdisc del dev swp1 root");
     watched(&status, "the other port is restored", |status| {
-        status["repaired"] == 2 && in_force(status) == [false, true]
+        status["repaired"] == 2 && are(status, &[("m1", true), ("m2", false)])
     });
-    network.switch.ip(["link", "set", "m2gone", "name", "m2"]).expect("renamed");
+    network.switch.ip(["link", "set", "m2", "master", "br0"]).expect("in the bridge");
+    watched(&status, "the port is there again", |status| are(status, &BOTH));
     drop(repairing);
+    assert_eq!(network.on_bridge("diff", &[]), "nothing to change on 2 ports\n");
+}
+
+/// The policy's file and the interfaces of the bridge are taken each period; the file's levels are no part of the
+/// policy's fingerprint.
+#[test]
+fn a_watch_takes_changes_of_levels_and_of_interfaces() {
+    if skipped("a watched policy") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    network.take_policy(LEVELS);
+    network.on_bridge("apply", &[]);
+    let directory = directory();
+    let status = status_path(&directory);
+    let _watching = network.watch(&status, &["--without-agent", "m1"]);
+    // Its re-marking differs from what was applied.
+    let first = watched(&status, "the ports are read", |status| are(status, &[("m1", false), ("m2", true)]));
+    assert_eq!(first["without_agent"], serde_json::json!(["m1"]));
+    network.take_policy(&LEVELS.replace("[1] }", "[1], dscp: [40] }"));
+    let other = watched(&status, "both ports differ", |status| are(status, &[("m1", false), ("m2", false)]));
+    assert_eq!((&other["levels"], &other["policy"]), (&serde_json::json!([40]), &first["policy"]));
+    network.take_policy(&LEVELS.replace("level: 1", "level: 7"));
+    let refused = watched(&status, "the file is refused", |status| status["policy_refused"].is_string());
+    let why = refused["policy_refused"].as_str().expect("a text");
+    assert!(why.starts_with("the policy's file is refused: ") && why.contains("level"), "{why}");
+    assert_eq!(refused["levels"], serde_json::json!([40]), "the last policy stays");
+    let top = shown(&["top", "--once", "--switch", &status]);
+    assert!(top.contains("switch, 0/2 ports in force, policy refused"), "{top}");
+    network.take_policy(LEVELS);
+    watched(&status, "the first policy is back", |status| {
+        status["policy_refused"].is_null() && are(status, &[("m1", false), ("m2", true)])
+    });
+    // Another cable: the bridge has a port to a machine that the policy does not have, and none to m1.
+    network.switch.ip(["link", "set", "swp1", "alias", "m9"]).expect("an alias");
+    let seen =
+        watched(&status, "a port is missing", |status| are(status, &[("m1", false), ("m2", true), ("m9", false)]));
+    let of = |name: &str| {
+        let ports = seen["ports"].as_array().expect("a list");
+        ports.iter().find(|port| port["port"] == name).expect("there")["differs"][0].clone()
+    };
+    assert_eq!(
+        (of("m1"), of("m9")),
+        ("no interface is this port".into(), "swp1: the switch has no port to `m9`".into())
+    );
+    // As after a reset of the switch.
+    network.switch.ip(["link", "del", "br0"]).expect("deleted");
+    watched(&status, "no port is there", |status| {
+        are(status, &[("m1", false), ("m2", false)])
+            && status["ports"].as_array().is_some_and(|ports| ports.iter().all(|port| port["interface"] == ""))
+    });
+}
+
+/// A watch that repairs puts a new policy on all ports or on none.
+#[test]
+fn a_repairing_watch_takes_a_policy_on_all_ports_or_none() {
+    if skipped("a changed policy on all ports") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    network.take_policy(LEVELS);
+    let directory = directory();
+    let status = status_path(&directory);
+    let repairing = network.watch(&status, &["--repair"]);
+    watched(&status, "both ports are configured", |status| are(status, &BOTH));
+    let before = network.configuration_of("swp1");
+    // Every priority of the program's filter has a filter of another protocol: it cannot be attached again. The watch
+    // finds all at once.
+    common::signal(&repairing.0, libc::SIGSTOP);
+    let add = |priority| format!("filter add dev m2 egress prio {priority} protocol ip bpf bytecode \"1,6 0 0 0\"\n");
+    let commands = (11..18).map(add).chain(["filter del dev m2 egress prio 10\n".to_owned(), add(10)]);
+    let batch = file(directory.path(), "batch", &commands.collect::<String>());
+    network.tc(&format!("-batch {batch}"));
+    let other = LEVELS.replace("[1] }", "[1], dscp: [40] }");
+    network.take_policy(&other);
+    common::signal(&repairing.0, libc::SIGCONT);
+    let refused = watched(&status, "the change is refused", |status| status["policy_refused"].is_string());
+    let why = refused["policy_refused"].as_str().expect("a text");
+    assert!(why.contains("all ports are as they were; it is not tried again"), "{why}");
+    assert_eq!(refused["levels"], serde_json::json!([46]));
+    assert_eq!(network.configuration_of("swp1"), before);
+    network.tc("filter del dev m2 egress");
+    watched(&status, "the last policy is complete", |status| {
+        status["policy_refused"].is_string() && are(status, &BOTH)
+    });
+    network.take_policy(&format!("{other}# again\n"));
+    watched(&status, "both ports have the new policy", |status| {
+        status["policy_refused"].is_null() && are(status, &BOTH) && status["levels"] == serde_json::json!([40])
+    });
     assert_eq!(network.on_bridge("diff", &[]), "nothing to change on 2 ports\n");
 }

@@ -85,7 +85,7 @@ impl HostContext<'_> {
 pub enum Missing {
     /// The programs, one or both.
     Programs,
-    /// The qdisc at the root.
+    /// The qdisc at the root, or classes of levels as they were made.
     Qdisc,
 }
 

@@ -344,6 +344,7 @@ pub(crate) fn outline(config: &AgentConfig, host: Option<&Host>, epoch: u64) -> 
             .iter()
             .map(|other| format!("{}: {}", other.backend, other.obstacle.as_deref().unwrap_or_default()))
             .collect(),
+        keeps: config.keep,
         epoch,
         period_ms: config.broker.period.nanos() / 1_000_000,
         ..AgentStatus::outline(&config.runtime_config.policy, config.runtime_config.machine)

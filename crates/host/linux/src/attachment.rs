@@ -162,9 +162,13 @@ pub(crate) fn remove_filters(index: u32, programs: &[(&str, TcAttachType)]) -> R
     removed.into_iter().try_fold(false, |any, removed| Ok(any | removed?))
 }
 
-/// The id of the program that Weir attached to departing packets of an interface under this name, if there is one.
-pub(crate) fn egress_program(socket: &mut Socket, index: u32, name: &str) -> Result<Option<u32>, NetlinkError> {
-    tc::program_of_filter(socket, index, tc::TC_H_EGRESS, (name, u32::from(FILTER_HANDLE)))
+/// The id of the program that Weir attached to an interface under this name, if there is one.
+pub(crate) fn program_of(
+    socket: &mut Socket,
+    index: u32,
+    (name, direction): (&str, TcAttachType),
+) -> Result<Option<u32>, NetlinkError> {
+    tc::program_of_filter(socket, index, parent(direction), (name, u32::from(FILTER_HANDLE)))
 }
 
 /// Whether the filters of all these programs are attached to an interface.

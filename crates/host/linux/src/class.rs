@@ -40,8 +40,9 @@
 
 use crate::htb::CONTROL_MINOR;
 use crate::interface::{Interface, InterfaceError, SEGMENT_MAX};
-use crate::netlink::{Message, attribute, read_u32, read_u64};
-use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
+use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
+use crate::tc::{Qdisc, TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
+use std::collections::BTreeMap;
 use weir_datapath::{LEVEL_QUEUE, abi};
 use weir_shaping::{LevelLimits, SMALLEST_FRAME, htb_rate};
 use weir_units::{Bandwidth, Bytes, Duration, Weight};
@@ -199,7 +200,6 @@ impl Class {
     }
 
     /// The guarantee, in bytes per second.
-    #[cfg(test)]
     pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
@@ -214,6 +214,13 @@ impl Class {
     /// Classes of a lower number go first.
     pub(crate) fn priority(&self) -> u32 {
         self.priority
+    }
+
+    /// Whether both send alike. Kernels before 5.17 do not list `smallest`, and queues are listed by themselves.
+    pub(crate) fn sends_as(&self, other: &Self) -> bool {
+        let numbers =
+            |class: &Self| (class.rate, class.ceil, class.burst, class.cburst, class.priority, class.overhead);
+        numbers(self) == numbers(other)
     }
 
     /// The class of a latency level with this index, the most urgent first.
@@ -289,6 +296,28 @@ impl Class {
     }
 }
 
+/// The HTB classes of an interface, by handle.
+pub(crate) fn listed(socket: &mut Socket, interface: u32) -> Result<BTreeMap<u32, Class>, NetlinkError> {
+    let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(interface, 0, 0));
+    let replies = socket.dump("list classes", request)?.into_iter();
+    let classes = replies.filter(|reply| reply.kind == libc::RTM_NEWTCLASS && reply.payload.len() >= TCMSG);
+    let one = |payload: Vec<u8>| {
+        let options = attribute(&payload[TCMSG..], TCA_OPTIONS)?;
+        Some((read_u32(&payload, 8), Class::from_options(options)?))
+    };
+    Ok(classes.filter_map(|reply| one(reply.payload)).collect())
+}
+
+/// Whether the class of a level is there as it was made, with its TBF.
+pub(crate) fn is_level_there(
+    (classes, qdiscs): (&BTreeMap<u32, Class>, &[Qdisc]),
+    handle: u32,
+    wanted: &Class,
+) -> bool {
+    let is_tbf = |qdisc: &Qdisc| qdisc.kind == "tbf" && qdisc.handle == queue_handle(handle) && qdisc.parent == handle;
+    classes.get(&handle).is_some_and(|class| class.sends_as(wanted)) && qdiscs.iter().any(is_tbf)
+}
+
 /// struct tc_ratespec of a rate in bytes per second.
 /// A packet counts with `overhead`, and with at least `smallest` bytes.
 fn rate_spec(rate: u64, overhead: u16, smallest: u16) -> [u8; 12] {
@@ -321,12 +350,15 @@ fn ticks(bytes: Bytes, rate: Bandwidth) -> u32 {
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX).max(1)
 }
 
+/// The handle of the queue below a class. Its major is the class's minor: unique, since all classes are ours.
+fn queue_handle(class: u32) -> u32 {
+    (class & 0xffff) << 16
+}
+
 /// The request that creates or changes the queue below a class: a bfifo of `limit` bytes; with `cut_above` a TBF, which
 /// cuts super-packets above that size into frames.
 pub(crate) fn queue_message(flags: i32, interface: u32, class: u32, limit: u32, cut_above: Option<u32>) -> Message {
-    // A leaf's major is its class's minor: unique, since all classes are ours.
-    let handle = (class & 0xffff) << 16;
-    let message = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, handle, class));
+    let message = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, queue_handle(class), class));
     let Some(frame) = cut_above else {
         return message.text(TCA_KIND, "bfifo").attribute(TCA_OPTIONS, &limit.to_ne_bytes());
     };
@@ -411,7 +443,9 @@ mod tests {
             let class = Class::new(&spec(rate, rate, 2000), rate, PLAIN, Weight::ONE, 0);
             let message = class.message(0, 1, 0, 0);
             let options = attribute(message.attributes(TCMSG), TCA_OPTIONS).expect("options");
-            assert_eq!(Class::from_options(options), Some(Class { queue: 0, ..class }));
+            let read = Class::from_options(options);
+            assert_eq!(read, Some(Class { queue: 0, ..class }));
+            assert!(read.is_some_and(|read| read.sends_as(&class) && !read.sends_as(&Class { ceil: 1, ..class })));
         }
         assert_eq!(Class::from_options(&[]), None);
     }

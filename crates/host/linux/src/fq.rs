@@ -14,7 +14,7 @@
 //!
 //! Source: net/sched/sch_fq.c; linux/pkt_sched.h.
 
-use crate::class::Sending;
+use crate::class::{self, Sending};
 use crate::htb::HANDLE;
 use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32};
@@ -54,6 +54,7 @@ pub struct Fq {
     interface: u32,
     /// The limits of latency levels; empty: fq is the root.
     levels: Vec<Option<LevelLimits>>,
+    sending: Sending,
     found: Found,
     installed: bool,
     /// Stays when this is dropped.
@@ -76,7 +77,8 @@ impl Fq {
         let found = tc::found(&qdiscs, HANDLE, root);
         tc::may_replace(interface, &found, force)?;
         let levels = levels.to_vec();
-        let mut fq = Self { socket, interface: interface.index(), levels, found, installed: false, kept: false };
+        let mut fq =
+            Self { socket, interface: interface.index(), levels, sending, found, installed: false, kept: false };
         fq.kept = fq.found == Found::Leftover;
         if fq.found == Found::OtherBackend {
             tc::delete_root(&mut fq.socket, fq.interface, HANDLE)?;
@@ -99,13 +101,16 @@ impl Fq {
         Ok(fq)
     }
 
-    /// Whether it is still at the interface's root, and the bands of levels before it.
+    /// Whether it is still at the interface's root, and before it the bands of levels as they were made.
     pub fn is_installed(&mut self) -> Result<bool, NetlinkError> {
         let qdiscs = tc::qdiscs(&mut self.socket, self.interface)?;
         let is_fq = |qdisc: &Qdisc| qdisc.is_root() && qdisc.kind == "fq" && qdisc.handle == HANDLE;
         Ok(match self.levels.is_empty() {
             true => qdiscs.iter().any(is_fq),
-            false => priority_bands::are_complete(&qdiscs, &self.levels),
+            false => {
+                let classes = class::listed(&mut self.socket, self.interface)?;
+                priority_bands::are_complete(&qdiscs, &classes, &self.levels, self.sending)
+            }
         })
     }
 

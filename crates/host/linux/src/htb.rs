@@ -31,10 +31,10 @@
 //!
 //! Source: net/sched/sch_htb.c; Parley §3.2 (root rate limiters per service).
 
-use crate::class::{Class, ClassSpec, RATE_MIN, Sending, queue_message};
+use crate::class::{self, Class, ClassSpec, RATE_MIN, Sending, queue_message};
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
-use crate::tc::{self, ForeignQdisc, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
+use crate::tc::{self, ForeignQdisc, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
 use weir_datapath::abi::LEVELS_MAX;
 use weir_shaping::LevelLimits;
@@ -228,9 +228,20 @@ impl HtbTree {
         Ok(())
     }
 
-    /// Whether the tree is still at the interface's root.
+    /// Whether the tree is still at the interface's root, and the classes of levels are as they were made: bounds of
+    /// latency depend on their numbers. Other classes get theirs anew with each change of a rate.
     pub fn is_installed(&mut self) -> Result<bool, HtbError> {
-        Ok(tc::is_at_root(&mut self.socket, self.interface, HANDLE, "htb")?)
+        let qdiscs = tc::qdiscs(&mut self.socket, self.interface)?;
+        let is_tree = |qdisc: &Qdisc| qdisc.is_root() && qdisc.handle == HANDLE && qdisc.kind == "htb";
+        let mut levels = self.in_force.range(LEVEL_FIRST..FIRST_MINOR).peekable();
+        if !qdiscs.iter().any(is_tree) || levels.peek().is_none() {
+            return Ok(qdiscs.iter().any(is_tree));
+        }
+        let classes = class::listed(&mut self.socket, self.interface)?;
+        let there = |(minor, wanted): (&u16, &Class)| {
+            class::is_level_there((&classes, &qdiscs), HANDLE | u32::from(*minor), wanted)
+        };
+        Ok(levels.all(there))
     }
 
     /// The previous root qdisc.

@@ -128,7 +128,12 @@ impl Interface {
         Ok(self.segment_limits()?.1)
     }
 
-    /// Sets it. The kernel applies it to buffers of local sockets, not to forwarded ones.
+    /// The most bytes of such a buffer, of either family (`gso_max_size`, `gso_ipv4_max_size`).
+    pub fn gso_size(&self) -> Result<Bytes, InterfaceError> {
+        Ok(Bytes::new(self.segment_limits()?.0.into()))
+    }
+
+    /// Sets the most segments. The kernel applies it to buffers of local sockets, not to forwarded ones.
     pub fn set_gso_segments(&self, most: u32) -> Result<(), InterfaceError> {
         self.netlink("limit segments", |socket| {
             // ifinfomsg: family and type, index, flags, change.

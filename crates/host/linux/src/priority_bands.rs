@@ -16,11 +16,12 @@
 //!
 //! Source: net/sched/sch_prio.c (a priority that names a class of the qdisc selects its band).
 
-use crate::class::{Class, Sending, queue_message};
+use crate::class::{Class, Sending, is_level_there, queue_message};
 use crate::fq::with_room;
 use crate::htb::{HANDLE, LEVEL_FIRST, with_default};
 use crate::netlink::Message;
 use crate::tc::{Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, tcmsg};
+use std::collections::BTreeMap;
 use weir_datapath::abi::LEVELS_MAX;
 use weir_shaping::LevelLimits;
 
@@ -67,18 +68,23 @@ pub(crate) fn messages(
     messages
 }
 
-/// Whether the bands of these levels are all there.
-pub(crate) fn are_complete(qdiscs: &[Qdisc], levels: &[Option<LevelLimits>]) -> bool {
+/// Whether the bands of these levels are all there, with classes as they were made. `classes` are those of HTB.
+pub(crate) fn are_complete(
+    qdiscs: &[Qdisc],
+    classes: &BTreeMap<u32, Class>,
+    levels: &[Option<LevelLimits>],
+    sending: Sending,
+) -> bool {
     let there = |kind: &str, handle: u32, parent: u32| {
         qdiscs.iter().any(|qdisc| qdisc.kind == kind && qdisc.handle == handle && qdisc.parent == parent)
     };
-    let used = (0..).zip(levels).filter(|(_, limits)| limits.is_some());
+    let used = (0..).zip(levels).filter_map(|(index, limits)| Some((index, limits.as_ref()?)));
     there("prio", HANDLE, TC_H_ROOT)
         && there("fq", FQ_HANDLE, band(LEVELS_MAX))
-        && used.map(|(index, _)| index).all(|index| {
-            let minor = u32::from(LEVEL_FIRST) + index;
-            let handle = level_handle(index);
-            there("htb", handle, band(index)) && there("tbf", minor << 16, handle | minor)
+        && used.into_iter().all(|(index, limits)| {
+            let (minor, handle) = (u32::from(LEVEL_FIRST) + index, level_handle(index));
+            let wanted = Class::of_level(limits, index as usize, sending);
+            there("htb", handle, band(index)) && is_level_there((classes, qdiscs), handle | minor, &wanted)
         })
 }
 
@@ -97,4 +103,41 @@ fn root(interface: u32) -> Message {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
     let root = Message::new(libc::RTM_NEWQDISC, flags, &tcmsg(interface, HANDLE, TC_H_ROOT));
     with_bands(root.text(TCA_KIND, "prio"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::{Bandwidth, Bytes};
+
+    #[test]
+    fn bands_are_complete_while_classes_and_queues_are_as_they_were_made() {
+        let sending = Sending { frame: Bytes::new(1_514), segment: Bytes::new(1_514) };
+        let limits = |mbps| LevelLimits {
+            rate: Bandwidth::from_mbps(mbps),
+            burst: Bytes::new(3_076),
+            epoch: None,
+            packet: Bytes::new(1_538),
+            framing: Bytes::new(24),
+            dscp: 46,
+        };
+        // Level 1 sends nothing here.
+        let levels = [None, Some(limits(8))];
+        let qdisc = |kind: &str, handle, parent| Qdisc { kind: kind.into(), handle, parent };
+        let qdiscs = [
+            qdisc("prio", HANDLE, TC_H_ROOT),
+            qdisc("fq", FQ_HANDLE, band(LEVELS_MAX)),
+            qdisc("htb", 0x7767_0000, band(1)),
+            qdisc("tbf", 0x0005_0000, 0x7767_0005),
+        ];
+        let class = |mbps| BTreeMap::from([(0x7767_0005, Class::of_level(&limits(mbps), 1, sending))]);
+        assert!(are_complete(&qdiscs, &class(8), &levels, sending));
+        assert!(!are_complete(&qdiscs, &class(9), &levels, sending));
+        assert!(!are_complete(&qdiscs, &BTreeMap::new(), &levels, sending));
+        for missing in 0..qdiscs.len() {
+            let mut qdiscs = qdiscs.to_vec();
+            qdiscs.remove(missing);
+            assert!(!are_complete(&qdiscs, &class(8), &levels, sending), "without {missing}");
+        }
+    }
 }

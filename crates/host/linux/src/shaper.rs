@@ -165,8 +165,8 @@ pub struct ServiceQueue {
 pub trait Shaper: Send {
     /// The mechanism.
     fn backend(&self) -> Backend;
-    /// Whether its qdisc is still at the interface's root. Reads the list of qdiscs, some hundred
-    /// bytes per class: call it each second, not each period.
+    /// Whether its qdisc is still at the interface's root, with the classes of levels as they were made. Reads the
+    /// lists of qdiscs and classes, some hundred bytes per class: call it each second, not each period.
     fn is_installed(&mut self) -> Result<bool, ShaperError>;
     /// Sets the rates of these services together; others keep theirs.
     fn set(&mut self, rates: &[ServiceRate]) -> Result<(), ShaperError>;

@@ -97,6 +97,7 @@ by_backend!(burst_leaves_at_once_and_no_more, "l2");
 by_backend!(super_packets_leave_frame_by_frame, "l3");
 by_backend!(levels_and_others_share_the_interface, "l6");
 by_backend!(levels_come_and_go, "l7");
+by_backend!(changed_classes_of_levels_are_missing, "l8");
 
 fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDatapath, Box<dyn Shaper>) {
     let (mut datapath, classes) = match backend {
@@ -111,6 +112,13 @@ fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDa
     let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth")).expect("supported");
     datapath.set_slots(services(3)).expect("slots");
     datapath.set_levels(levels, classes).expect("levels");
+    let shaper = shaper_over(backend, &datapath, levels, nic);
+    datapath.set_rules(&classifier, classes).expect("rules");
+    datapath.start_timer().expect("the timer");
+    (datapath, shaper)
+}
+
+fn shaper_over(backend: Backend, datapath: &InterfaceDatapath, levels: &HostLevels, nic: Bandwidth) -> Box<dyn Shaper> {
     let rate = |id: u32| ServiceRate {
         service: ServiceId(id),
         slot: id,
@@ -123,19 +131,16 @@ fn attach(backend: Backend, levels: &HostLevels, nic: Bandwidth) -> (InterfaceDa
     let rates: Vec<ServiceRate> = (0..3).map(rate).collect();
     let sending = Sending::over(&interface()).expect("offloads");
     let (interface, limits) = (interface(), levels.limits());
-    let shaper: Box<dyn Shaper> = match backend {
+    match backend {
         Backend::Htb => {
             Box::new(HtbShaper::install(&interface, nic, &rates, &[], &limits, sending, false).expect("htb"))
         }
         Backend::Edt => {
             let shared = nic.saturating_sub(limits.iter().flatten().map(|limits| limits.rate).sum());
             let egress = Egress { nic, shared, sharing: Sharing::Fill, levels: &limits, levelled: &[0, 1] };
-            Box::new(EdtShaper::install(&interface, &datapath, &egress, &rates, sending, false).expect("edt"))
+            Box::new(EdtShaper::install(&interface, datapath, &egress, &rates, sending, false).expect("edt"))
         }
-    };
-    datapath.set_rules(&classifier, classes).expect("rules");
-    datapath.start_timer().expect("the timer");
-    (datapath, shaper)
+    }
 }
 
 fn dscp(frame: &[u8]) -> u8 {
@@ -394,6 +399,32 @@ fn levels_come_and_go(backend: Backend, name: &str) {
         assert!(InterfaceDatapath::remove_leftover(&interface()).expect("programs"));
         assert!(HtbTree::remove_leftover(&interface()).expect("qdiscs"));
         assert!(!HtbTree::remove_leftover(&interface()).expect("qdiscs"));
+    };
+    cable.a.run(work).expect("enter");
+}
+
+/// A level whose class or TBF another program changed is no longer limited; the next shaper makes it anew.
+fn changed_classes_of_levels_are_missing(backend: Backend, name: &str) {
+    let cable = Cable::new(name);
+    let (parent, class) = match backend {
+        Backend::Htb => ("7765:1", "7765:4"),
+        Backend::Edt => ("7766:", "7766:4"),
+    };
+    let work = || {
+        let (datapath, mut shaper) = attach(backend, &levels(), NIC);
+        assert!(shaper.is_installed().expect("listed"));
+        for damage in [
+            format!("class change dev eth parent {parent} classid {class} htb rate 1gbit ceil 1gbit"),
+            format!("class change dev eth parent {parent} classid {class} htb rate 123kbit ceil 123kbit burst 100k"),
+            format!("qdisc del dev eth parent {class}"),
+        ] {
+            let tc = std::process::Command::new("tc").args(damage.split(' ')).status();
+            assert!(tc.expect("tc").success(), "{damage}");
+            assert!(!shaper.is_installed().expect("listed"), "{damage}");
+            shaper.leave();
+            shaper = shaper_over(backend, &datapath, &levels(), NIC);
+            assert!(shaper.is_installed().expect("listed"), "{damage}");
+        }
     };
     cable.a.run(work).expect("enter");
 }

@@ -112,6 +112,10 @@ fn changes_by_others_are_differences_and_are_healed() {
         "class change dev eth parent 7773:1 classid 7773:13 htb rate 2500 ceil 1mbit prio 4 quantum 1514",
         "qdisc replace dev eth parent 7773:10 handle 10: bfifo limit 50000",
         "class del dev eth classid 7773:12",
+        // A guaranteed rate precedes all turns, and so does a priority before that of more urgent queues.
+        "class change dev eth parent 7773:1 classid 7773:11 htb rate 10mbit ceil 20mbit prio 7 quantum 3028",
+        "class change dev eth parent 7773:1 classid 7773:12 htb rate 2500 ceil 20mbit prio 3 quantum 1514",
+        "class change dev eth parent 7773: classid 7773:1 htb rate 10mbit ceil 20mbit",
         "filter del dev eth egress",
         "filter del dev eth ingress",
         "qdisc del dev eth clsact",
@@ -123,6 +127,109 @@ fn changes_by_others_are_differences_and_are_healed() {
         assert_eq!(read(&cable.a), *wanted.state(), "after tc {damage}");
         assert_eq!(shown(&cable.a), installed, "after tc {damage}");
     }
+}
+
+/// What another program leaves of a configuration: by its `tc` commands, and whether a rate remains.
+const REMAINS: [(&[&str], bool); 4] = [
+    (&["filter del dev eth egress"], true),
+    (&["filter del dev eth ingress"], true),
+    (&["qdisc del dev eth root", "filter del dev eth egress"], false),
+    (&["qdisc del dev eth root", "filter del dev eth ingress"], false),
+];
+
+#[test]
+fn removal_leaves_nothing_of_a_configuration_that_others_damaged() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("pa");
+    let before = shown(&cable.a);
+    let port = ["eth".to_owned()];
+    for (damage, has_rate) in REMAINS {
+        for is_applied_again in [false, true] {
+            applied(&cable.a, config(&MIXED, Some(30_000)));
+            damage.iter().for_each(|command| drop(tc(&cable.a, command)));
+            if is_applied_again {
+                applied(&cable.a, config(&MIXED, Some(30_000)));
+            }
+            let swept = || {
+                let mut switch = TcSwitch::new("a");
+                let steps = remove(&mut switch, &port).expect("removed");
+                (steps.len(), switch.sweep("eth").expect("swept"))
+            };
+            let (steps, swept) = cable.a.run(swept).expect("enter");
+            assert_eq!(
+                (steps > 0, swept),
+                (has_rate || is_applied_again, !has_rate && !is_applied_again),
+                "{damage:?}"
+            );
+            assert_eq!(shown(&cable.a), before, "{damage:?}");
+        }
+    }
+    // An apply that was killed behind its first request.
+    tc(&cable.a, "qdisc add dev eth root handle 7773: htb");
+    let sweep = || TcSwitch::new("a").sweep("eth").expect("swept");
+    assert!(cable.a.run(sweep).expect("enter"));
+    assert_eq!(shown(&cable.a), before);
+    assert!(!cable.a.run(sweep).expect("enter"), "nothing is left");
+    // A clsact of others stays.
+    tc(&cable.a, "qdisc add dev eth clsact");
+    let before = shown(&cable.a);
+    applied(&cable.a, config(&MIXED, None));
+    tc(&cable.a, "filter del dev eth egress");
+    cable.a.run(|| remove(&mut TcSwitch::new("a"), &port).expect("removed")).expect("enter");
+    assert_eq!(shown(&cable.a), before);
+}
+
+/// The second of both filters is refused: every priority for it has filters of another protocol.
+#[test]
+fn program_that_cannot_be_attached_leaves_neither_filter_nor_classes() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("pb");
+    tc(&cable.a, "qdisc add dev eth clsact");
+    for priority in 10..18 {
+        let add = format!("filter add dev eth egress prio {priority} protocol ip bpf bytecode");
+        let mut command = cable.a.command("tc").expect("tc");
+        assert!(command.args(add.split(' ')).arg("1,6 0 0 0").status().expect("tc").success());
+    }
+    let before = shown(&cable.a);
+    let remark = DscpSet::from_bits(1 << 46);
+    for config in [config(&MIXED, None).remarking(remark), PortConfig::remark_only(remark)] {
+        let error = cable.a.run(|| apply(&mut TcSwitch::new("a"), &desired(config)).expect_err("refused"));
+        let error = error.expect("enter");
+        assert!(matches!(&error, ApplyError::Failed { rollback: Rollback::Complete, .. }), "{error}");
+        assert_eq!(shown(&cable.a), before);
+    }
+}
+
+/// A watch opens each program that it attaches.
+#[test]
+fn programs_of_a_port_that_are_replaced_are_closed() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("pc");
+    // The thread has descriptors of its own: other tests open and close theirs meanwhile.
+    let work = || {
+        // SAFETY: plain system call without pointers.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+        let open = || std::fs::read_dir("/proc/thread-self/fd").expect("listed").count();
+        let mut switch = TcSwitch::new("a");
+        let wanted = desired(config(&MIXED, Some(30_000)));
+        apply(&mut switch, &wanted).expect("applied");
+        let first = open();
+        for side in ["egress", "ingress", "egress"] {
+            let tc = std::process::Command::new("tc").args(["filter", "del", "dev", "eth", side]).status();
+            assert!(tc.expect("tc").success());
+            assert!(!apply(&mut switch, &wanted).expect("applied").is_empty());
+            assert_eq!(open(), first);
+        }
+        remove(&mut switch, &["eth".to_owned()]).expect("removed");
+        assert!(open() < first);
+    };
+    cable.a.run(work).expect("enter");
 }
 
 #[test]

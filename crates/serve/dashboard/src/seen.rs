@@ -8,7 +8,8 @@ use crate::history::{History, Ring, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_observe::Liveness;
-use weir_observe::watcher::{self, View};
+use weir_observe::bounds;
+use weir_observe::watcher::View;
 use weir_policy::Policy;
 use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Status, fill};
 use weir_units::{Bandwidth, Direction, Instant};
@@ -119,7 +120,7 @@ impl Seen {
     }
     /// The causes for which the bounds of latency levels are not in force.
     pub(crate) fn obstacles_to_bounds(&self) -> Vec<String> {
-        watcher::obstacles_to_bounds(&self.livenesses)
+        bounds::obstacles_to_bounds(&self.livenesses)
     }
     /// Whether the policy has both.
     pub(crate) fn has(&self, rack: &str, service: &str) -> bool {

@@ -13,6 +13,7 @@
 //! | [`source`] | the source of a status: a URL or a file |
 //! | [`client`] | fetches one status from a source |
 //! | [`liveness`] | liveness of a source: its last status, and since when it is lost |
+//! | [`bounds`] | the causes for which the bounds of latency levels are not in force |
 //! | [`watcher`] | fetches all sources once a second |
 //!
 //! Worked example:
@@ -36,6 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod bounds;
 pub mod client;
 pub mod liveness;
 mod names;

@@ -100,24 +100,20 @@ impl Liveness {
         self.whose == Some(Whose::Switch) || matches!(self.status.as_deref(), Some(Status::Switch(_)))
     }
 
-    /// The causes for which latency bounds are not in force on paths by this machine or switch. The levels of a lost
-    /// agent stay in force, and so do the causes in its last status. A switch that is not watched may have lost its
-    /// queues.
-    pub fn obstacles_to_bounds(&self) -> Vec<String> {
-        match (&self.lost, self.status.as_deref()) {
-            (Some(lost), _) if self.is_switch() => {
-                vec![format!("switch {}: its ports are unknown: {}", self.name(), lost.why)]
-            }
-            (Some(lost), None) => vec![format!("{}: its levels are unknown: {}", self.name(), lost.why)],
-            (_, Some(status)) => status.obstacles_to_bounds(),
-            (None, None) => Vec::new(),
-        }
+    /// Whether this is the source of a fabric broker's status, as far as that is known.
+    pub fn is_fabric_broker(&self) -> bool {
+        self.whose == Some(Whose::FabricBroker) || matches!(self.status.as_deref(), Some(Status::Fabric(_)))
     }
 
     /// The expected name, else the name in the last status, else the source.
     pub fn name(&self) -> String {
         let reported = || self.status.as_ref().map(|status| clipped(status.name()));
         self.expected.clone().or_else(reported).unwrap_or_else(|| self.source.to_string())
+    }
+
+    /// The name, with the kind of a source that is no machine.
+    pub fn title(&self) -> String {
+        if self.is_switch() { format!("switch {}", self.name()) } else { self.name() }
     }
 
     /// Records the result of a fetch at `now`.

@@ -3,6 +3,7 @@
 //! Sources are fetched concurrently (at most [`AT_ONCE`]), each with its own timeout, so that a
 //! hanging source does not delay the others.
 
+use crate::bounds::obstacles_to_bounds;
 use crate::client;
 use crate::liveness::Liveness;
 use std::io;
@@ -11,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use weir_status::Status;
 use weir_units::Instant;
 
 /// Time between two fetches of a source: agents publish a new status as often.
@@ -41,19 +41,6 @@ impl View {
     /// The causes for which the bounds of latency levels are not in force; see [`obstacles_to_bounds`].
     pub fn obstacles_to_bounds(&self) -> Vec<String> {
         obstacles_to_bounds(&self.livenesses)
-    }
-}
-
-/// The causes for which the bounds of latency levels are not in force, one line for each; none where no agent has
-/// levels. A sender that does not keep to its levels, or a port without their queues, breaks the bounds of all.
-pub fn obstacles_to_bounds(livenesses: &[Liveness]) -> Vec<String> {
-    let has_levels = |liveness: &Liveness| match liveness.status.as_deref() {
-        Some(Status::Agent(agent)) => !agent.levels.is_empty(),
-        _ => liveness.is_switch(),
-    };
-    match livenesses.iter().any(has_levels) {
-        true => livenesses.iter().flat_map(Liveness::obstacles_to_bounds).collect(),
-        false => Vec::new(),
     }
 }
 

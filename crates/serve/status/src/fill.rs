@@ -97,6 +97,7 @@ impl AgentStatus {
             policy_refused: None,
             interface_absent: false,
             not_enforced: None,
+            keeps: false,
             level_obstacles: Vec::new(),
             cgroups: None,
             cgroups_missed: None,

@@ -137,6 +137,9 @@ pub struct AgentStatus {
     /// removed, and the agent has not restored them yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_enforced: Option<String>,
+    /// Whether qdisc, programs and levels stay in force when the agent ends. Without it they stay after a kill only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps: bool,
     /// The causes for which the bounds of latency levels do not hold beside this machine's packets, one line for each:
     /// of the last check, and of packets in the last minute.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -16,9 +16,20 @@ pub struct SwitchStatus {
     pub uptime_ms: u64,
     /// The switch's name in the policy's network.
     pub name: String,
-    /// The policy's fingerprint, 16 hexadecimal digits.
+    /// The policy's fingerprint, 16 hexadecimal digits. It leaves the levels out.
     pub policy: String,
-    /// Its ports with interfaces.
+    /// Why the policy's file, or the ports that it needs, are not in force: refused, or not applied. The ports are
+    /// compared with the last policy that was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_refused: Option<String>,
+    /// The DSCP value of each latency level, the most urgent first; empty without levels. Absent in the status of an
+    /// earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<u8>>,
+    /// The machines of the policy on which no agent runs; a port in force re-marks the levels in their packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_agent: Vec<String>,
+    /// Its ports: those of the policy, and interfaces of the switch that the policy does not have.
     pub ports: Vec<SwitchPortStatus>,
     /// Times that a port was found without the policy's configuration.
     pub changes_found: u64,
@@ -31,7 +42,7 @@ pub struct SwitchStatus {
 pub struct SwitchPortStatus {
     /// Its neighbour in the policy's network.
     pub port: String,
-    /// The interface.
+    /// The interface; empty if no interface is this port.
     pub interface: String,
     /// The differences from the policy's configuration, or why it cannot be read; empty if it is in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,6 +59,9 @@ impl SwitchStatus {
             uptime_ms: 0,
             name,
             policy,
+            policy_refused: None,
+            levels: None,
+            without_agent: Vec::new(),
             ports: Vec::new(),
             changes_found: 0,
             repaired: 0,
@@ -59,8 +73,23 @@ impl SwitchStatus {
         self.ports.iter().filter(|port| port.differs.is_empty()).count()
     }
 
-    /// The causes for which latency bounds do not hold on paths through this switch.
+    /// Whether the switch is known to have no latency level.
+    pub fn is_without_levels(&self) -> bool {
+        self.levels.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// The machines without an agent whose packets this switch keeps off the levels.
+    pub fn kept_off_levels(&self) -> impl Iterator<Item = &str> {
+        let in_force =
+            |machine: &&String| self.ports.iter().any(|port| port.port == **machine && port.differs.is_empty());
+        self.without_agent.iter().filter(in_force).map(String::as_str)
+    }
+
+    /// The causes for which latency bounds do not hold on paths through this switch; none without levels.
     fn obstacles(&self) -> Vec<String> {
+        if self.is_without_levels() {
+            return Vec::new();
+        }
         let differing = self.ports.iter().filter(|port| !port.differs.is_empty());
         differing.map(|port| format!("switch {}, port {}: not as the policy needs it", self.name, port.port)).collect()
     }

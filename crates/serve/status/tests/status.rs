@@ -367,7 +367,31 @@ fn causes_of_broken_bounds_are_named() {
     );
     agent.levels.clear();
     assert!(Status::Agent(agent).obstacles_to_bounds().is_empty(), "the policy has no levels");
-    assert_eq!(Status::Switch(switch()).obstacles_to_bounds(), ["switch r1, port m2: not as the policy needs it"]);
+    let of = |levels: Option<Vec<u8>>| Status::Switch(SwitchStatus { levels, ..switch() }).obstacles_to_bounds();
+    for levels in [None, Some(vec![46])] {
+        assert_eq!(of(levels), ["switch r1, port m2: not as the policy needs it"]);
+    }
+    assert!(of(Some(Vec::new())).is_empty(), "the policy has no levels");
+}
+
+/// An agent and a switch of an earlier version report neither levels nor whether they stay.
+#[test]
+fn statuses_of_earlier_versions_are_read() {
+    let without = |status: Status, keys: &[&str]| {
+        let mut value: serde_json::Value = serde_json::from_str(&status.to_json()).expect("JSON");
+        keys.iter().for_each(|key| drop(value.as_object_mut().expect("an object").remove(*key)));
+        Status::read(value.to_string().as_bytes()).expect("read")
+    };
+    let switch = SwitchStatus { levels: Some(vec![46]), without_agent: vec!["m1".into()], ..switch() };
+    assert_eq!(switch.kept_off_levels().collect::<Vec<_>>(), ["m1"]);
+    let Status::Switch(read) = without(Status::Switch(switch), &["levels", "without_agent"]) else {
+        panic!("a switch")
+    };
+    assert_eq!((read.levels, read.without_agent.len()), (None, 0));
+    let Status::Agent(read) = without(Status::Agent(AgentStatus { keeps: true, ..agent() }), &["keeps"]) else {
+        panic!("an agent")
+    };
+    assert!(!read.keeps);
 }
 
 /// The checks of `promtool check metrics`, and the rules of the format.

@@ -126,7 +126,8 @@ impl Machine<'_> {
     /// The state as a text.
     pub(crate) fn state(&self) -> String {
         if let Some(switch) = self.switch {
-            return format!("switch, {}/{} ports in force", switch.in_force(), switch.ports.len());
+            let refused = if switch.policy_refused.is_some() { ", policy refused" } else { "" };
+            return format!("switch, {}/{} ports in force{refused}", switch.in_force(), switch.ports.len());
         }
         match (self.agent, self.fabric) {
             (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),

@@ -96,7 +96,7 @@ impl Daemon {
             Ok(None) => self.enforces(),
             Ok(Some(Missing::Qdisc)) => {
                 if self.not_enforced.is_none() {
-                    warn!("another program removed Weir's qdisc from {name}");
+                    warn!("another program removed Weir's qdisc from {name}, or changed the classes of levels");
                 }
                 let broker = &self.config.broker;
                 let host_context =

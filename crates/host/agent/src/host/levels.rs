@@ -1,8 +1,8 @@
 //! [`LevelCheck`]: whether an interface is as the bounds of latency levels need it.
 //!
-//! Problem: an operator can raise the MTU or `gso_max_segs` after the agent has started; a frame of a level, or a
-//! super-packet in front of it, is then larger than the bounds assume. Approach: each check of the qdisc also reads
-//! both, on the shaper's thread, since the kernel may need long for a reply.
+//! Problem: an operator can raise the MTU, `gso_max_segs` or `gso_max_size` after the agent has started; a frame of a
+//! level, or a super-packet in front of it, is then larger than the bounds assume. Approach: each check of the qdisc
+//! also reads these, on the shaper's thread, since the kernel may need long for a reply.
 //!
 //! Worked example: `levels: { packet: 1538B }`, and `ip link set eth0 mtu 9000`: frames may have 9038 B with framing.
 
@@ -10,6 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use weir_linux::interface::Interface;
 use weir_policy::Policy;
 use weir_units::Bytes;
+
+/// Linux's default of `gso_max_size`, from which bounds are computed where the policy limits no segments.
+const GSO_SIZE: Bytes = Bytes::new(65_536);
 
 /// The premises of the bounds at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +57,24 @@ impl LevelCheck {
             let name = interface.name();
             obstacles.push(format!("frames of {name} have up to {frame}, and `levels.packet` is {}", needs.packet));
         }
-        if let (Some(most), Ok(now)) = (needs.segments, interface.gso_segments())
-            && now > most
-        {
-            obstacles.push(format!("gso_max_segs of {} is {now}, and `levels.segments` is {most}", interface.name()));
-        }
+        obstacles.extend(segment_obstacle(needs.segments, &interface));
         obstacles
     }
+}
+
+/// Why super-packets of other traffic may be longer than the bounds assume: `levels.segments`, or 64 KiB without it.
+fn segment_obstacle(segments: Option<u32>, interface: &Interface) -> Option<String> {
+    let name = interface.name();
+    if let Some(most) = segments {
+        let now = interface.gso_segments().ok().filter(|now| *now > most)?;
+        return Some(format!("gso_max_segs of {name} is {now}, and `levels.segments` is {most}"));
+    }
+    let now = interface.gso_size().ok().filter(|now| *now > GSO_SIZE)?;
+    Some(format!(
+        "gso_max_size of {name} is {} B, and without `levels.segments` it is at most {} B",
+        now.get(),
+        GSO_SIZE.get()
+    ))
 }
 
 fn needs(policy: &Policy) -> Option<Needs> {

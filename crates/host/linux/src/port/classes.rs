@@ -66,7 +66,7 @@ impl PortClasses {
         };
         let of_queue = |(&number, queue): (&u8, &QueueConfig)| {
             let (priority, weight) = match queue.schedule {
-                Schedule::Strict => (LAST_PRIORITY.saturating_sub(u32::from(number)), 1),
+                Schedule::Strict => (strict_priority(number), 1),
                 Schedule::Weighted(weight) => (LAST_PRIORITY, u64::from(weight)),
             };
             let class = PortClass {
@@ -108,28 +108,32 @@ impl PortClasses {
         Ok(root.map(|root| Self { root, queues }))
     }
 
-    /// The rate in force in bit/s, in whole bytes per second: the lowest of all classes'.
+    /// The rate in force in bit/s, in whole bytes per second: the lowest of all classes'. The root class borrows from
+    /// none, so that its own rate limits it, too.
     pub(super) fn rate(&self) -> u64 {
         let ceils = self.queues.values().map(Class::ceil);
-        8 * ceils.fold(self.root.ceil(), u64::min)
+        8 * ceils.fold(self.root.ceil().min(self.root.rate()), u64::min)
     }
 
     /// The schedule and buffer of each queue. `is_strict` decides about queue 0 with HTB's last priority, which is that
-    /// of weighted queues, too.
+    /// of weighted queues, too. A class with a rate of its own, or with a priority that is neither of the two, is no
+    /// queue: HTB serves it before or behind its turn. It reads as missing, and is made anew.
     pub(super) fn queues(
         &self,
         sending: Sending,
         is_strict: impl Fn(u8) -> bool,
     ) -> impl Iterator<Item = (u8, Schedule, Bytes)> {
-        self.queues.iter().map(move |(&queue, class)| {
+        let least = self.queues.iter().filter(|(_, class)| class.rate() <= RATE_MIN.bps() / 8);
+        least.filter_map(move |(&queue, class)| {
             let weight = u64::from(class.quantum()) / sending.segment.get().max(1);
             let schedule = match class.priority() {
                 LAST_PRIORITY if queue > 0 || !is_strict(queue) => {
                     Schedule::Weighted(u16::try_from(weight).unwrap_or(u16::MAX))
                 }
-                _ => Schedule::Strict,
+                priority if priority == strict_priority(queue) => Schedule::Strict,
+                _ => return None,
             };
-            (queue, schedule, Bytes::new(u64::from(class.queue)))
+            Some((queue, schedule, Bytes::new(u64::from(class.queue))))
         })
     }
 
@@ -171,12 +175,13 @@ impl PortClasses {
     }
 }
 
-/// Deletes a port's qdisc; the kernel puts its default back.
-pub(super) fn remove(socket: &mut Socket, interface: &Interface) -> Result<(), PortError> {
-    if tc::is_at_root(socket, interface.index(), HANDLE, "htb")? {
+/// Deletes a port's qdisc, and the kernel puts its default back; whether it was there.
+pub(super) fn remove(socket: &mut Socket, interface: &Interface) -> Result<bool, PortError> {
+    let there = tc::is_at_root(socket, interface.index(), HANDLE, "htb")?;
+    if there {
         tc::delete_root(socket, interface.index(), HANDLE)?;
     }
-    Ok(())
+    Ok(there)
 }
 
 /// Bytes that wait in a queue; 0 where there is no such queue.
@@ -184,6 +189,11 @@ pub(super) fn backlog(socket: &mut Socket, interface: &Interface, queue: u8) -> 
     let all = listed(socket, interface.index())?;
     let own = all.iter().find(|(minor, _, _)| *minor == FIRST_MINOR + u16::from(queue));
     Ok(own.map_or(0, |(_, _, backlog)| *backlog))
+}
+
+/// The higher the queue, the earlier HTB serves it.
+fn strict_priority(queue: u8) -> u32 {
+    LAST_PRIORITY.saturating_sub(u32::from(queue))
 }
 
 fn handle(queue: u8) -> u32 {
@@ -271,6 +281,34 @@ mod tests {
         assert!(classes.queues(PLAIN, |_| true).all(|(_, schedule, _)| schedule.is_strict()));
         let first = classes.queues(PLAIN, |_| false).next();
         assert_eq!(first, Some((0, Schedule::Weighted(1), Bytes::new(100_000))));
+    }
+
+    #[test]
+    fn class_with_another_rate_or_priority_is_no_queue() {
+        let schedules = [Schedule::Weighted(1), Schedule::Strict, Schedule::Strict];
+        let queues = (0..).zip(schedules.map(queue)).collect();
+        let state = PortState { rate: Some(Bandwidth::from_mbps(100)), queues, ..PortState::default() };
+        let classes = PortClasses::of(&state, PLAIN).expect("a rate");
+        let changed = |queue: u8, change: fn(&mut PortClass)| {
+            let mut own = PortClass {
+                rate: RATE_MIN,
+                ceil: Bandwidth::from_mbps(100),
+                bursts: [Bytes::ZERO; 2],
+                quantum: PLAIN.segment,
+                queue: Bytes::new(100_000),
+                priority: strict_priority(queue),
+            };
+            change(&mut own);
+            let mut classes = classes.clone();
+            classes.queues.insert(queue, own.into());
+            classes.queues(PLAIN, |_| false).map(|(queue, schedule, _)| (queue, schedule)).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = (0..).zip(schedules).collect();
+        assert_eq!(changed(1, |_| {}), all);
+        assert_eq!(changed(1, |own| own.rate = Bandwidth::from_mbps(50)), [all[0], all[2]]);
+        // Before the more urgent queue 2.
+        assert_eq!(changed(1, |own| own.priority = 4), [all[0], all[2]]);
+        assert_eq!(changed(1, |own| own.priority = 7), [all[0], (1, Schedule::Weighted(1)), all[2]]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | [`classes`] | HTB's classes of a port |
 //! | [`program`] | the BPF program and its settings |
 //! | [`bridge`] | the ports of a Linux bridge |
+//! | [`SwitchLock`] | one change of a switch's ports at a time |
 //!
 //! A port without a configuration of Weir's has the kernel's default qdisc. Another qdisc at its root is an error,
 //! since it would be lost; so is an agent of Weir on the same interface.
@@ -27,9 +28,11 @@
 
 pub mod bridge;
 mod classes;
+mod lock;
 mod program;
 
 pub use bridge::{BridgePort, bridge_ports};
+pub use lock::{LockError, SwitchLock};
 pub use program::{PortProgram, QueueCounts};
 
 use crate::class::Sending;
@@ -42,7 +45,6 @@ use aya::maps::MapError;
 use aya::programs::ProgramError;
 use classes::PortClasses;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
@@ -116,15 +118,18 @@ fn with_causes(error: &EbpfError) -> String {
 /// The interfaces of a Linux switch.
 pub struct TcSwitch {
     name: String,
-    /// Programs of ports by their ids: a search over all programs of the host for each reading takes long.
-    programs: BTreeMap<u32, PortProgram>,
+    /// By the port's name: the id of its program, and the program, since a search over all programs of the host for
+    /// each reading takes long. A port that is made again, or whose program is, has another id.
+    programs: BTreeMap<String, (u32, PortProgram)>,
 }
 
 /// A port as the kernel has it.
 struct Found {
     classes: Option<PortClasses>,
-    /// The id of its program, if that has this layout.
-    program: Option<u32>,
+    /// Whether it has its program, with this layout.
+    has_program: bool,
+    /// Whether clsact came with its program, or with a filter that remains of it.
+    clsact: bool,
     state: PortState,
 }
 
@@ -141,17 +146,23 @@ impl TcSwitch {
 
     /// The program of a port, for its counters; `None` where none is attached.
     pub fn program(&mut self, port: &str) -> Result<Option<PortProgram>, PortError> {
-        let id = self.open_program(&mut Socket::open()?, &interface(port)?)?;
-        Ok(id.and_then(|id| self.programs.remove(&id)))
+        self.open_program(&mut Socket::open()?, &interface(port)?)?;
+        Ok(self.programs.remove(port).map(|(_, program)| program))
     }
 
-    fn open_program(&mut self, socket: &mut Socket, interface: &Interface) -> Result<Option<u32>, PortError> {
-        let Some(id) = PortProgram::attached(socket, interface)? else { return Ok(None) };
-        if let Entry::Vacant(vacant) = self.programs.entry(id) {
-            let Some(program) = PortProgram::open(id)? else { return Ok(None) };
-            vacant.insert(program);
+    /// Opens the program of a port unless it is open; closes one that the port has no longer.
+    fn open_program(&mut self, socket: &mut Socket, interface: &Interface) -> Result<Option<&PortProgram>, PortError> {
+        let name = interface.name();
+        let attached = PortProgram::attached(socket, interface)?;
+        if self.programs.get(name).map(|(id, _)| *id) != attached {
+            self.programs.remove(name);
+            if let Some(id) = attached
+                && let Some(program) = PortProgram::open(id)?
+            {
+                self.programs.insert(name.to_owned(), (id, program));
+            }
         }
-        Ok(Some(id))
+        Ok(self.programs.get(name).map(|(_, program)| program))
     }
 
     fn find(&mut self, socket: &mut Socket, interface: &Interface) -> Result<Found, PortError> {
@@ -159,10 +170,13 @@ impl TcSwitch {
             return Err(LoaderError::Ingress(interface.name().to_owned()).into());
         }
         let classes = PortClasses::read(socket, interface)?;
-        let program = self.open_program(socket, interface)?;
-        let settings = program.map(|id| self.programs[&id].settings()).transpose()?;
+        let settings = self.open_program(socket, interface)?.map(PortProgram::settings).transpose()?;
+        let clsact = match &settings {
+            Some(settings) => settings.clsact != 0,
+            None => PortProgram::has_added_clsact(socket, interface)?,
+        };
         let state = state_of(interface, classes.as_ref(), settings.as_ref())?;
-        Ok(Found { classes, program, state })
+        Ok(Found { classes, has_program: settings.is_some(), clsact, state })
     }
 
     /// Brings the kernel to a state of a port. A change that only takes away loads no program.
@@ -173,26 +187,46 @@ impl TcSwitch {
         found: &Found,
         (state, change): (&PortState, &Change),
     ) -> Result<(), PortError> {
-        let program = found.program.and_then(|id| self.programs.get_mut(&id));
         if state.is_default() {
-            let clsact = program.map(|program| program.settings()).transpose()?;
-            classes::remove(socket, interface)?;
-            return PortProgram::detach(interface, clsact.is_some_and(|settings| settings.clsact != 0));
+            self.clear(socket, interface, found.clsact)?;
+            return Ok(());
         }
         match PortClasses::of(state, Sending::over(interface)?) {
             Some(classes) => classes.install(socket, interface, found.classes.as_ref())?,
-            None if state.queues.is_empty() => classes::remove(socket, interface)?,
+            None if state.queues.is_empty() => drop(classes::remove(socket, interface)?),
             None => return Err(PortError::NoRate),
         }
-        if let Some(program) = program {
+        let open = self.programs.get_mut(interface.name()).filter(|_| found.has_program);
+        if let Some((_, program)) = open {
             return program.set(settings(state));
         }
         if matches!(change, Change::RemoveQueue { .. }) {
             return Ok(());
         }
-        let program = PortProgram::attach(interface, settings(state))?;
-        self.programs.extend(PortProgram::attached(socket, interface)?.map(|id| (id, program)));
+        let program = PortProgram::attach(interface, settings(state), found.clsact)?;
+        if let Some(id) = PortProgram::attached(socket, interface)? {
+            self.programs.insert(interface.name().to_owned(), (id, program));
+        }
         Ok(())
+    }
+
+    /// Removes the classes and the program of a port; whether there was any part of them.
+    fn clear(&mut self, socket: &mut Socket, interface: &Interface, clsact: bool) -> Result<bool, PortError> {
+        self.programs.remove(interface.name());
+        let classes = classes::remove(socket, interface)?;
+        Ok(PortProgram::detach(interface, clsact)? | classes)
+    }
+
+    /// Removes what remains of Weir's configuration at a port that has none: a filter beside which another program
+    /// deleted the other one, or a root qdisc whose root class an `apply` that was killed did not make. Returns whether
+    /// there was any; a port with a configuration stays.
+    pub fn sweep(&mut self, port: &str) -> Result<bool, PortError> {
+        let (interface, mut socket) = (interface(port)?, Socket::open()?);
+        let found = self.find(&mut socket, &interface)?;
+        if !found.state.is_default() {
+            return Ok(false);
+        }
+        self.clear(&mut socket, &interface, found.clsact)
     }
 
     fn write_step(&mut self, socket: &mut Socket, step: &Step) -> Result<(), PortError> {
@@ -200,6 +234,11 @@ impl TcSwitch {
         let found = self.find(socket, &interface)?;
         let mut state = found.state.clone();
         step.change.apply(&mut state);
+        // The inverse of a step that was not done changes nothing. It must not load the program whose failure is being
+        // reverted; only the state without a configuration is enforced again, since parts of one are not in the state.
+        if state == found.state && !state.is_default() {
+            return Ok(());
+        }
         if let Change::RemoveQueue { queue, .. } = step.change {
             wait_until_empty(socket, &interface, queue)?;
         }

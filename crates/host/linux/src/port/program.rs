@@ -8,7 +8,7 @@
 //! Source: net/sched/cls_bpf.c; bpf(2), BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID.
 
 use super::PortError;
-use crate::attachment::{attach_filter, egress_program, has_filters, remove_filters};
+use crate::attachment::{attach_filter, has_filters, program_of, remove_filters};
 use crate::interface::Interface;
 use crate::maps::Value;
 use crate::netlink::Socket;
@@ -61,9 +61,21 @@ impl PortProgram {
     /// any layout; `None` if it or that of arriving packets is missing.
     pub(crate) fn attached(socket: &mut Socket, interface: &Interface) -> Result<Option<u32>, PortError> {
         match has_filters(interface.index(), &PROGRAMS)? {
-            true => Ok(egress_program(socket, interface.index(), NAME)?),
+            true => Ok(program_of(socket, interface.index(), PROGRAMS[1])?),
             false => Ok(None),
         }
+    }
+
+    /// Whether clsact came with the program, by the settings of a program that is attached: of both, or of the one that
+    /// remains where another program deleted a filter. It goes with the last filter then.
+    pub(crate) fn has_added_clsact(socket: &mut Socket, interface: &Interface) -> Result<bool, PortError> {
+        for program in PROGRAMS {
+            let Some(id) = program_of(socket, interface.index(), program)? else { continue };
+            if let Some(program) = Self::open(id)? {
+                return Ok(program.settings()?.clsact != 0);
+            }
+        }
+        Ok(false)
     }
 
     /// Opens the program with this id; `None` if it has another layout, or is replaced at this moment.
@@ -89,31 +101,39 @@ impl PortProgram {
         Ok((program.settings()?.layout == PORT_LAYOUT).then_some(program))
     }
 
-    /// Attaches the program with these settings, in place of one of another layout.
-    pub(crate) fn attach(interface: &Interface, settings: Port) -> Result<Self, PortError> {
+    /// Attaches the program with these settings, in place of one of another layout. `clsact`: whether clsact came with
+    /// what remains of an earlier program. After an error no filter is left, nor a clsact that came with it.
+    pub(crate) fn attach(interface: &Interface, settings: Port, clsact: bool) -> Result<Self, PortError> {
         let mut object = Ebpf::load(OBJECT)?;
-        let added = tc::add_clsact(&mut Socket::open()?, interface.index())?;
-        let settings = Port { clsact: added.into(), ..settings };
+        for (name, _) in PROGRAMS {
+            program(&mut object, name)?.load()?;
+        }
         let mut take = |name: &'static str| object.take_map(name).ok_or(PortError::Missing(name));
         let (own, state) = (take(SETTINGS)?.try_into()?, take(STATE)?.try_into()?);
         let mut own = Self { settings: own, state };
-        own.write(settings)?;
-        for (name, direction) in PROGRAMS {
-            let program = object.program_mut(name).ok_or(PortError::Missing(name))?;
-            let program: &mut SchedClassifier = program.try_into()?;
-            program.load()?;
-            attach_filter(program, name, (interface.name(), interface.index()), direction)?;
+        let clsact = tc::add_clsact(&mut Socket::open()?, interface.index())? || clsact;
+        let attached = own.write(Port { clsact: clsact.into(), ..settings }).and_then(|()| {
+            PROGRAMS.into_iter().try_for_each(|(name, direction)| {
+                let place = (interface.name(), interface.index());
+                Ok(attach_filter(program(&mut object, name)?, name, place, direction)?)
+            })
+        });
+        if let Err(error) = attached {
+            // The first error is the cause; what cannot be removed either is in the way of the next attempt.
+            let _ = Self::detach(interface, clsact);
+            return Err(error);
         }
         Ok(own)
     }
 
-    /// Detaches the program of an interface, of any layout. `clsact`: with the qdisc, if that is empty.
-    pub(crate) fn detach(interface: &Interface, clsact: bool) -> Result<(), PortError> {
-        remove_filters(interface.index(), &PROGRAMS)?;
+    /// Detaches the program of an interface, of any layout; whether a filter was attached. `clsact`: with the qdisc, if
+    /// that is empty.
+    pub(crate) fn detach(interface: &Interface, clsact: bool) -> Result<bool, PortError> {
+        let removed = remove_filters(interface.index(), &PROGRAMS)?;
         if clsact {
             tc::delete_clsact(&mut Socket::open()?, interface.index())?;
         }
-        Ok(())
+        Ok(removed)
     }
 
     /// The settings in force.
@@ -149,4 +169,8 @@ impl PortProgram {
             marked: state.marked[queue],
         }))
     }
+}
+
+fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, PortError> {
+    Ok(object.program_mut(name).ok_or(PortError::Missing(name))?.try_into()?)
 }

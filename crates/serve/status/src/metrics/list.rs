@@ -530,6 +530,13 @@ pub const METRICS: &[Metric] = &[
             }
         }),
     ),
+    gauge(
+        "weir_switch_policy_refused",
+        None,
+        &[],
+        "Whether the policy's file, or the ports that it needs, are not in force: refused, or not applied",
+        Of::Switch(|status, give| alone(give, flag(status.policy_refused.is_some()))),
+    ),
     counter(
         "weir_switch_changes_found",
         None,

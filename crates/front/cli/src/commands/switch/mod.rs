@@ -1,5 +1,6 @@
 //! `weir switch`: what the policy needs of the switches' ports, the difference to what is there, and its application.
 
+mod plan;
 mod print;
 mod select;
 mod watch;
@@ -10,7 +11,7 @@ use crate::output::Ui;
 use select::Selected;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_linux::port::TcSwitch;
+use weir_linux::port::{PortError, SwitchLock, TcSwitch};
 use weir_switch::{ApplyError, PortConfig, Step, SwitchState};
 
 /// The options.
@@ -184,6 +185,7 @@ fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
 
 fn apply(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
     let selected = needed(&args.policy, &args.mapping, ui)?;
+    let _lock = locked()?;
     let mut driver = driver(&args.mapping.driver, &selected);
     let steps = weir_switch::apply(&mut driver, &desired(&selected)).map_err(refusal)?;
     print::steps(&selected, &steps, args.json, ui)?;
@@ -198,12 +200,22 @@ fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     ports.sort_unstable();
     ports.dedup();
-    let steps: Vec<Step> = weir_switch::remove(&mut TcSwitch::new("this host"), &ports).map_err(refusal)?;
-    let mut changed: Vec<&str> = steps.iter().map(|step| step.port.as_str()).collect();
-    changed.sort_unstable();
-    changed.dedup();
-    ui.notice(&format!("removed from {} of {}\n", changed.len(), crate::text::count(ports.len(), "port")))?;
+    let _lock = locked()?;
+    let mut driver = TcSwitch::new("this host");
+    let steps: Vec<Step> = weir_switch::remove(&mut driver, &ports).map_err(refusal)?;
+    let mut changed = 0;
+    for port in &ports {
+        let failed = |error: PortError| CommandError::failed(format!("port {port}: {error}"));
+        let swept = driver.sweep(port).map_err(failed)?;
+        changed += usize::from(swept || steps.iter().any(|step| step.port == *port));
+    }
+    ui.notice(&format!("removed from {changed} of {}\n", crate::text::count(ports.len(), "port")))?;
     Ok(Exit::Done)
+}
+
+/// No other command, and no watch that repairs, changes this host's ports meanwhile.
+fn locked() -> Result<SwitchLock, CommandError> {
+    SwitchLock::take().map_err(|error| CommandError::failed(error.to_string()).hint("run it as root"))
 }
 
 fn needed(policy: &Path, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {

@@ -10,7 +10,9 @@ use weir_network::graph::LinkRef;
 use weir_network::{Graph, PortBuffers, Wiring};
 use weir_policy::Policy;
 use weir_scenario::MARK;
-use weir_switch::ports::{AssignError, OwnNeeds, SwitchPort, assign, desired, switch_named};
+use weir_switch::ports::{
+    AssignError, OwnNeeds, SwitchPort, assign_each, desired, leads_to_machines, ports_of, switch_named,
+};
 use weir_switch::{PolicyNeeds, PortConfig, SwitchState};
 use weir_units::Bytes;
 
@@ -48,7 +50,12 @@ impl Port {
 /// The ports of this host.
 pub(super) struct Selected {
     pub(super) switch: String,
+    /// Those that are interfaces.
     pub(super) ports: Vec<Port>,
+    /// The names of ports towards machines that no interface is.
+    pub(super) absent: Vec<String>,
+    /// Ports of the bridge that the policy does not have.
+    pub(super) strays: Vec<AssignError>,
 }
 
 impl Needed {
@@ -114,8 +121,28 @@ impl Needed {
         Ok(ports)
     }
 
-    /// The ports that are interfaces of this host. Ports of the switch that are none are reported.
+    /// By level, the most urgent first: its DSCP value.
+    pub(super) fn levels(&self) -> Vec<u8> {
+        self.needs.needs.levels.concat()
+    }
+
+    /// The ports that are interfaces of this host. Ports of the switch that are none are reported, and interfaces of
+    /// the bridge that are no port are refused.
     pub(super) fn select(&self, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
+        let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
+        let selected = self.select_of(mapping, bridge.unwrap_or_default())?;
+        if let Some(stray) = selected.strays.first() {
+            return Err(self.unassigned(stray, &selected.switch));
+        }
+        if mapping.bridge.is_some() && !selected.absent.is_empty() {
+            let (title, absent) = (ui.on_err(Style::Strong, "note:"), text::list(&selected.absent, 8));
+            ui.notice(&format!("{title} no port of the bridge is the port to {absent}\n"))?;
+        }
+        Ok(selected)
+    }
+
+    /// The same with these ports of the bridge, and no report.
+    pub(super) fn select_of(&self, mapping: &Mapping, mut bridge: Vec<BridgePort>) -> Result<Selected, CommandError> {
         let name = match &mapping.switch {
             Some(name) => name.clone(),
             None => host_name()?,
@@ -123,26 +150,25 @@ impl Needed {
         let switch = self.switch(&name, mapping.switch.is_none())?;
         let ports = self.ports_of(switch)?;
         let links: Vec<SwitchPort> = ports.iter().map(|(port, _)| port.clone()).collect();
-        let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
         let named = neighbours(&mapping.port, Vec::new())?;
         if let Some(both) = mapping.outside.iter().find(|own| named.iter().any(|(interface, _)| interface == *own)) {
             let hint = format!("keep --port {both} if the machine behind it is in the policy, else --outside {both}");
             return Err(CommandError::refused(format!("{both} is named by --port and by --outside")).hint(hint));
         }
-        let mut bridge = bridge.unwrap_or_default();
-        bridge.retain(|port| !mapping.outside.contains(&port.interface));
-        let wanted = neighbours(&mapping.port, bridge)?;
-        if wanted.is_empty() && mapping.outside.is_empty() {
+        if mapping.bridge.is_none() && named.is_empty() && mapping.outside.is_empty() {
             let hint = "name them with --port INTERFACE=NEIGHBOUR, or their bridge with --bridge";
             return Err(CommandError::refused("no interface is named as a port").hint(hint));
         }
-        let assigned = assign(&links, &wanted).map_err(|error| unassigned(&error, &links))?;
-        let absent: Vec<String> =
-            links.iter().filter(|port| !assigned.iter().any(|(_, own)| own == *port)).map(SwitchPort::name).collect();
-        if mapping.bridge.is_some() && !absent.is_empty() {
-            let title = ui.on_err(Style::Strong, "note:");
-            ui.notice(&format!("{title} no port of the bridge is the port to {}\n", text::list(&absent, 8)))?;
+        bridge.retain(|port| !mapping.outside.contains(&port.interface));
+        let (assigned, strays) = assign_each(&links, &neighbours(&mapping.port, bridge)?);
+        let is_named = |stray: &&AssignError| named.iter().any(|(interface, _)| interface == stray.interface());
+        if let Some(stray) = strays.iter().find(is_named) {
+            return Err(self.unassigned(stray, &name));
         }
+        let absent = links.iter().filter(|port| {
+            !assigned.iter().any(|(_, own)| own == *port) && leads_to_machines(&self.graph, switch, port)
+        });
+        let absent = absent.map(SwitchPort::name).collect();
         let config = |own: &SwitchPort| ports.iter().find(|(port, _)| port == own).map(|(_, config)| config.clone());
         let port = |(interface, own): (String, SwitchPort)| {
             let config = config(&own).expect("a port is assigned from this list");
@@ -157,7 +183,23 @@ impl Needed {
         };
         let outside = mapping.outside.iter().map(outside);
         let ports = assigned.into_iter().map(port).chain(outside).collect();
-        Ok(Selected { switch: name, ports })
+        Ok(Selected { switch: name, ports, absent, strays })
+    }
+
+    /// The refusal of an interface that is no port of a switch.
+    fn unassigned(&self, error: &AssignError, switch: &str) -> CommandError {
+        let ports = switch_named(&self.graph, switch).map_or_else(Vec::new, |switch| ports_of(&self.graph, switch));
+        let names: Vec<String> = ports.iter().map(SwitchPort::name).collect();
+        let hint = match error {
+            AssignError::Unknown { interface, .. } => format!(
+                "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias; if the \
+                 machine behind it is not in the policy, --outside {interface}",
+                text::list(&names, 8)
+            ),
+            AssignError::Taken { .. } => "the policy's network has no further link to it".to_owned(),
+            AssignError::Twice(_) => "name each interface once".to_owned(),
+        };
+        CommandError::refused(error.to_string()).hint(hint)
     }
 }
 
@@ -179,20 +221,6 @@ fn neighbours(named: &[String], bridge: Vec<BridgePort>) -> Result<Vec<(String, 
         }
     }
     Ok(wanted)
-}
-
-fn unassigned(error: &AssignError, ports: &[SwitchPort]) -> CommandError {
-    let names: Vec<String> = ports.iter().map(SwitchPort::name).collect();
-    let hint = match error {
-        AssignError::Unknown { interface, .. } => format!(
-            "its ports are those to {}; write --port {interface}=NEIGHBOUR, or set the interface's alias; if the \
-             machine behind it is not in the policy, --outside {interface}",
-            text::list(&names, 8)
-        ),
-        AssignError::Taken { .. } => "the policy's network has no further link to it".to_owned(),
-        AssignError::Twice(_) => "name each interface once".to_owned(),
-    };
-    CommandError::refused(error.to_string()).hint(hint)
 }
 
 /// The ports of a Linux bridge of this host.
