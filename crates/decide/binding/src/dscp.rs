@@ -51,6 +51,14 @@ impl Values {
         Some(value)
     }
 
+    /// Takes over the value of a tenant from an earlier choice.
+    pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, value: u8) {
+        for (port, _) in &sites.site(tenant).ports {
+            *self.used.entry(port.0).or_default() |= 1 << value;
+        }
+        self.values.insert(tenant, value);
+    }
+
     /// Frees a tenant's value.
     pub fn give_back(&mut self, sites: &Sites, tenant: TenantId) {
         let Some(value) = self.values.remove(&tenant) else { return };

@@ -12,10 +12,12 @@
 //! | [`score()`] | the need for a queue, by usage and payment |
 //! | [`queues`](Queues) | the tenants of queues |
 //! | [`weights()`] | weights as integers of a switch's range |
+//! | [`binder`] | tenants brought into their queues, step by step |
 //! | [`dscp`](Values) | values that distinguish tenants with queues |
 //!
 //! Source: QShare §V.
 
+pub mod binder;
 mod dscp;
 mod placed;
 mod queues;

@@ -116,6 +116,17 @@ impl Queues {
         self.dedicated[tenant.index()] = Some(queues);
     }
 
+    /// Takes over the queues of a tenant from an earlier choice.
+    ///
+    /// # Panics
+    /// If another tenant has one of them.
+    pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, queues: Vec<QueueIndex>) {
+        for ((port, _), queue) in sites.site(tenant).ports.iter().zip(&queues) {
+            assert!(self.owners[port.index()][usize::from(*queue)].is_none(), "a queue has two tenants");
+        }
+        self.bind(sites, tenant, queues);
+    }
+
     /// Takes a tenant's queues, if it has any.
     pub fn release(&mut self, sites: &Sites, tenant: TenantId) {
         let Some(queues) = self.dedicated[tenant.index()].take() else { return };

@@ -1,0 +1,147 @@
+//! The binder's inputs, outputs and settings.
+
+use crate::queues::{Map, QueueIndex};
+use crate::site::{PortId, SwitchId};
+use std::collections::BTreeMap;
+use weir_units::{Bandwidth, Duration, MachineId, PerDirection, TenantId};
+
+/// Settings of a binder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinderConfig {
+    /// The time between two choices of the tenants with queues. QShare §VII-A: 4 s.
+    pub interval: Duration,
+    /// The time after which settings that are not applied, and readings without an answer, are requested again.
+    pub retry: Duration,
+    /// The place at which switches map packets to queues.
+    pub map: Map,
+    /// The largest weight of a queue.
+    pub most_weight: u32,
+    /// The DSCP values of tenants, ascending; see [`crate::pool`].
+    pub pool: Vec<u8>,
+    /// The most ports of a path.
+    pub hops: u32,
+    /// Tenants without queues of their own are limited to their reservations.
+    pub limit_shared: bool,
+}
+
+/// The order of settings for a machine or a switch. A successor has a higher epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Version {
+    /// The number of the binder's start.
+    pub epoch: u64,
+    /// The number of the change.
+    pub number: u64,
+}
+
+/// The settings of a tenant at a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TenantSettings {
+    /// The DSCP value of its packets; 0 in the shared queue.
+    pub dscp: u8,
+    /// It sends and receives no more than its reservation there.
+    pub limited: bool,
+}
+
+/// The settings of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortSettings {
+    /// The weight of the shared queue, then those of the tenants' queues.
+    pub weights: Vec<u32>,
+    /// The queues of DSCP values; all others are in the shared queue.
+    pub map: BTreeMap<u8, QueueIndex>,
+}
+
+/// A queue of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId {
+    /// The port.
+    pub port: PortId,
+    /// The queue; `None` for the shared one.
+    pub queue: Option<QueueIndex>,
+}
+
+/// An input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BinderInput {
+    /// The time of [`super::Binder::poll_timeout`] has come.
+    Timeout,
+    /// A tenant's usage of a machine's interface since the last report.
+    Usage {
+        /// The machine.
+        machine: MachineId,
+        /// The tenant.
+        tenant: TenantId,
+        /// Its usage.
+        used: PerDirection<Bandwidth>,
+    },
+    /// A machine has applied its settings of this version, and its interface has sent what was queued before.
+    MachineApplied {
+        /// The machine.
+        machine: MachineId,
+        /// The version.
+        version: Version,
+    },
+    /// A switch has applied the settings of its ports of this version.
+    SwitchApplied {
+        /// The switch.
+        switch: SwitchId,
+        /// The version.
+        version: Version,
+    },
+    /// A switch has lost its settings.
+    SwitchReset {
+        /// The switch.
+        switch: SwitchId,
+    },
+    /// A reading of a queue.
+    QueueRead {
+        /// The queue.
+        queue: QueueId,
+        /// Bytes that it has sent since it exists.
+        sent: u64,
+        /// Bytes in it.
+        backlog: u64,
+    },
+}
+
+/// An output. The state of the binder ([`super::Binder::state`]) must be stored before it is carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BinderOutput {
+    /// The settings of all tenants of a machine.
+    Machine {
+        /// The machine.
+        machine: MachineId,
+        /// Their version.
+        version: Version,
+        /// The settings.
+        tenants: Vec<(TenantId, TenantSettings)>,
+    },
+    /// The settings of all ports of a switch that tenants pass.
+    Switch {
+        /// The switch.
+        switch: SwitchId,
+        /// Their version.
+        version: Version,
+        /// The settings.
+        ports: Vec<(PortId, PortSettings)>,
+    },
+    /// A reading of a queue is needed.
+    Read(QueueId),
+}
+
+/// Counters since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BinderCounters {
+    /// Choices of the tenants with queues.
+    pub intervals: u64,
+    /// Moves that began.
+    pub moves: u64,
+    /// Moves that ended.
+    pub moved: u64,
+    /// Tenants that got no queues in an interval because no DSCP value was left.
+    pub without_value: u64,
+    /// Answers of machines and switches to settings of an earlier binder or of an earlier version.
+    pub outdated: u64,
+    /// Settings that were sent again.
+    pub repeated: u64,
+}

@@ -1,0 +1,161 @@
+//! A tenant's move between queues: its steps and the settings in each of them (docs/design/binding.md).
+
+use super::interface::{QueueId, Version};
+use crate::queues::QueueIndex;
+use crate::site::{PortId, Site, SwitchId};
+use std::collections::BTreeMap;
+use weir_units::MachineId;
+
+/// The queues of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Place {
+    /// The shared queue of every port.
+    #[default]
+    Shared,
+    /// One queue of each of its ports, in the order of [`Site::ports`].
+    Dedicated {
+        /// The queues.
+        queues: Vec<QueueIndex>,
+        /// The DSCP value of its packets.
+        dscp: u8,
+    },
+}
+
+impl Place {
+    /// The DSCP value of its packets.
+    pub fn dscp(&self) -> u8 {
+        match self {
+            Self::Shared => 0,
+            Self::Dedicated { dscp, .. } => *dscp,
+        }
+    }
+    /// The queue of its port at this position; `None` for the shared one.
+    pub fn queue(&self, at: usize) -> Option<QueueIndex> {
+        match self {
+            Self::Shared => None,
+            Self::Dedicated { queues, .. } => Some(queues[at]),
+        }
+    }
+}
+
+/// A step of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Machines limit it to its reservations, and with it the tenants of the shared queues of its ports.
+    Cap,
+    /// Both queues' weights contain its reservations, and ports know both DSCP values.
+    Raise,
+    /// Its machines send the new DSCP value.
+    Tag,
+    /// Its packets leave the old queues.
+    Drain,
+    /// The old queues' weights do not contain its reservations any more.
+    Lower,
+}
+
+impl Step {
+    /// The step behind this one; `None` behind the last.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Cap => Some(Self::Raise),
+            Self::Raise => Some(Self::Tag),
+            Self::Tag => Some(Self::Drain),
+            Self::Drain => Some(Self::Lower),
+            Self::Lower => None,
+        }
+    }
+}
+
+/// A move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Motion {
+    /// The queues to which it leads.
+    pub to: Place,
+    /// The step.
+    pub step: Step,
+}
+
+/// The queues of a tenant, and its move to others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TenantState {
+    /// Its queues, until the move is over.
+    pub place: Place,
+    /// Its move.
+    pub motion: Option<Motion>,
+}
+
+impl TenantState {
+    /// The places whose weights contain its reservations.
+    pub(super) fn counted(&self) -> impl Iterator<Item = &Place> {
+        let (old, new) = match &self.motion {
+            None => (Some(&self.place), None),
+            Some(motion) => {
+                ((motion.step < Step::Lower).then_some(&self.place), (motion.step >= Step::Raise).then_some(&motion.to))
+            }
+        };
+        old.into_iter().chain(new)
+    }
+    /// The DSCP value that its machines send.
+    pub(super) fn dscp(&self) -> u8 {
+        match &self.motion {
+            Some(motion) if motion.step >= Step::Tag => motion.to.dscp(),
+            _ => self.place.dscp(),
+        }
+    }
+}
+
+/// The answers for which a step waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Waiting {
+    pub(super) machines: Vec<(MachineId, Version)>,
+    pub(super) switches: Vec<(SwitchId, Version)>,
+    pub(super) drain: Option<Drain>,
+}
+
+/// Rounds of readings of the old queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Drain {
+    /// Rounds that are to be completed.
+    rounds: u32,
+    /// The queues that are not through: the bytes that they had sent at the first reading of the round, and those that
+    /// they will have sent then.
+    open: BTreeMap<QueueId, Option<(u64, u64)>>,
+    all: Vec<QueueId>,
+}
+
+impl Drain {
+    /// The queues of a place.
+    pub(super) fn new(site: &Site, place: &Place, hops: u32) -> Self {
+        let queue = |(at, (port, _)): (usize, &(PortId, _))| QueueId { port: *port, queue: place.queue(at) };
+        let all: Vec<QueueId> = site.ports.iter().enumerate().map(queue).collect();
+        let open = all.iter().map(|queue| (*queue, None)).collect();
+        Self { rounds: hops.max(1), open, all }
+    }
+    /// The queues of which a reading is needed.
+    pub(super) fn needed(&self) -> impl Iterator<Item = QueueId> + '_ {
+        self.open.keys().copied()
+    }
+    /// Takes a reading; returns whether it completed a round, so that readings are needed at once.
+    pub(super) fn take(&mut self, queue: QueueId, sent: u64, backlog: u64) -> bool {
+        let Some(mark) = self.open.get_mut(&queue) else { return false };
+        // A counter that went back belongs to a queue that was made anew.
+        let known = mark.filter(|(from, _)| sent >= *from);
+        if backlog > 0 && known.is_none_or(|(_, until)| sent < until) {
+            *mark = known.or(Some((sent, sent.saturating_add(backlog))));
+            return false;
+        }
+        self.open.remove(&queue);
+        if !self.open.is_empty() {
+            return false;
+        }
+        self.rounds -= 1;
+        if self.rounds > 0 {
+            self.open = self.all.iter().map(|queue| (*queue, None)).collect();
+        }
+        true
+    }
+    /// Whether all rounds are completed.
+    pub(super) fn is_over(&self) -> bool {
+        self.rounds == 0
+    }
+}
