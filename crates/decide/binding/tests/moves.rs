@@ -1,0 +1,160 @@
+//! The steps of one move, with the settings of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weir_binding::binder::{
+    Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, TenantSettings, Version,
+};
+use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId, pool};
+use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
+
+const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
+
+/// Two tenants of 200 and 300 Mb/s on a port of 1 Gb/s with one queue beside the shared one, each on a machine.
+fn sites() -> Arc<Sites> {
+    let site = |machine, mbps| Site {
+        payment: MBPS(mbps),
+        ports: vec![(PortId(0), MBPS(mbps))],
+        machines: vec![(MachineId(machine), MBPS(mbps))],
+    };
+    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 1 };
+    Arc::new(Sites { ports: vec![port], tenants: vec![site(0, 200), site(1, 300)] })
+}
+
+fn config() -> BinderConfig {
+    BinderConfig {
+        interval: Duration::from_secs(4),
+        retry: Duration::from_secs(1),
+        map: Map::PerPort,
+        most_weight: 100,
+        pool: pool(&BTreeSet::new()),
+        hops: 2,
+        limit_shared: false,
+    }
+}
+
+/// The settings that the network has been sent last.
+#[derive(Default)]
+struct Sent {
+    machines: BTreeMap<MachineId, (Version, Vec<(TenantId, TenantSettings)>)>,
+    switch: (Version, Vec<(PortId, PortSettings)>),
+    reads: usize,
+}
+
+impl Sent {
+    fn take(&mut self, binder: &mut Binder) {
+        while let Some(output) = binder.poll_output() {
+            match output {
+                BinderOutput::Machine { machine, version, tenants } => {
+                    self.machines.insert(machine, (version, tenants));
+                }
+                BinderOutput::Switch { version, ports, .. } => self.switch = (version, ports),
+                BinderOutput::Read(_) => self.reads += 1,
+            }
+        }
+    }
+    /// The value of a machine's tenant, and whether it is limited.
+    fn machine(&self, machine: u32) -> (u8, bool) {
+        let (_, settings) = self.machines[&MachineId(machine)].1[0];
+        (settings.dscp, settings.limited)
+    }
+    fn weights(&self) -> (&[u32], usize) {
+        let settings = &self.switch.1[0].1;
+        (&settings.weights, settings.map.len())
+    }
+    fn apply_machines(&mut self, binder: &mut Binder, now: Instant) {
+        for (machine, (version, _)) in self.machines.clone() {
+            binder.handle_input(now, BinderInput::MachineApplied { machine, version });
+            self.take(binder);
+        }
+    }
+    fn apply_switch(&mut self, binder: &mut Binder, now: Instant) {
+        binder.handle_input(now, BinderInput::SwitchApplied { switch: SwitchId(0), version: self.switch.0 });
+        self.take(binder);
+    }
+}
+
+#[test]
+fn steps_wait_for_the_machines_and_switches_that_they_change() {
+    let sites = sites();
+    let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut binder = Binder::new(&sites, config(), 1, BinderState::new(), now(0));
+    let mut sent = Sent::default();
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(0), sent.machine(1), sent.weights()), ((0, false), (0, false), (&[1, 1][..], 0)));
+    sent.apply_machines(&mut binder, now(1));
+    sent.apply_switch(&mut binder, now(1));
+
+    // Tenant 1 uses its guarantee: it is to have the queue. Both are limited, for both are in the shared queue.
+    let used = PerDirection { tx: MBPS(300), rx: MBPS(0) };
+    binder.handle_input(now(2), BinderInput::Usage { machine: MachineId(1), tenant: TenantId(1), used });
+    binder.handle_input(now(4_000), BinderInput::Timeout);
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(0), sent.machine(1), sent.weights()), ((0, true), (0, true), (&[1, 1][..], 0)));
+    // One machine is not enough.
+    let (version, _) = sent.machines[&MachineId(1)].clone();
+    binder.handle_input(now(4_001), BinderInput::MachineApplied { machine: MachineId(1), version });
+    sent.take(&mut binder);
+    assert_eq!(sent.weights(), (&[1, 1][..], 0));
+    sent.apply_machines(&mut binder, now(4_002));
+    // Both weights contain 300 Mb/s: 500 and 300.
+    assert_eq!((sent.machine(1), sent.weights()), ((0, true), (&[5, 3][..], 1)));
+    sent.apply_switch(&mut binder, now(4_003));
+    assert_eq!((sent.machine(1), sent.weights(), sent.reads), ((1, true), (&[5, 3][..], 1), 0));
+    sent.apply_machines(&mut binder, now(4_004));
+    assert_eq!(sent.reads, 1);
+    // Two rounds: 1,000 bytes that were there have to leave, twice; then nothing is there.
+    let mut read = |sent_bytes, backlog| {
+        let queue = weir_binding::binder::QueueId { port: PortId(0), queue: None };
+        binder.handle_input(now(4_005), BinderInput::QueueRead { queue, sent: sent_bytes, backlog });
+        sent.take(&mut binder);
+        (sent.reads, sent.switch.1[0].1.weights.clone())
+    };
+    assert_eq!(read(10_000, 1_000), (1, vec![5, 3]));
+    assert_eq!(read(10_999, 5_000), (1, vec![5, 3]));
+    assert_eq!(read(11_000, 5_000), (2, vec![5, 3]));
+    assert_eq!(read(11_000, 0), (2, vec![2, 3]));
+    assert_eq!(sent.machine(1), (1, true));
+    sent.apply_switch(&mut binder, now(4_006));
+    assert_eq!((sent.machine(0), sent.machine(1), sent.weights()), ((0, false), (1, false), (&[2, 3][..], 1)));
+    assert_eq!(binder.state()[1].place, Place::Dedicated { queues: vec![0], dscp: 1 });
+    assert_eq!((binder.counters().moves, binder.counters().moved), (1, 1));
+}
+
+#[test]
+fn successor_continues_a_move_and_lost_settings_are_sent_again() {
+    let sites = sites();
+    let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut binder = Binder::new(&sites, config(), 1, BinderState::new(), now(0));
+    let mut sent = Sent::default();
+    sent.take(&mut binder);
+    sent.apply_machines(&mut binder, now(1));
+    sent.apply_switch(&mut binder, now(1));
+    let used = PerDirection { tx: MBPS(300), rx: MBPS(0) };
+    binder.handle_input(now(2), BinderInput::Usage { machine: MachineId(1), tenant: TenantId(1), used });
+    binder.handle_input(now(4_000), BinderInput::Timeout);
+    sent.take(&mut binder);
+    sent.apply_machines(&mut binder, now(4_001));
+    let before = (sent.machine(0), sent.machine(1), sent.switch.1.clone());
+    // The successor has the state, and sends the same settings under its epoch.
+    let mut binder = Binder::new(&sites, config(), 2, binder.state().clone(), now(4_002));
+    let mut sent = Sent::default();
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(0), sent.machine(1), sent.switch.1.clone()), before);
+    assert_eq!(sent.switch.0.epoch, 2);
+    // An answer to the first one does not count, and what is not applied is sent again.
+    let old = Version { epoch: 1, number: 99 };
+    binder.handle_input(now(4_003), BinderInput::SwitchApplied { switch: SwitchId(0), version: old });
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(1), binder.counters().outdated), ((0, true), 1));
+    sent.switch.1.clear();
+    binder.handle_input(now(5_002), BinderInput::Timeout);
+    sent.take(&mut binder);
+    assert_eq!((sent.switch.1.clone(), binder.counters().repeated), (before.2, 3));
+    // A switch that loses its settings: both tenants stay limited, and older answers do not count.
+    let version = sent.switch.0;
+    binder.handle_input(now(5_003), BinderInput::SwitchReset { switch: SwitchId(0) });
+    binder.handle_input(now(5_004), BinderInput::SwitchApplied { switch: SwitchId(0), version });
+    sent.take(&mut binder);
+    assert_eq!(sent.machine(1), (0, true));
+}
