@@ -30,6 +30,7 @@ pub(crate) mod watcher;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::maps::CgroupMaps;
 use aya::maps::MapError;
+pub use enter::Entered;
 pub use hierarchy::Hierarchy;
 use std::io;
 use std::path::{Path, PathBuf};
