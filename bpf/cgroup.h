@@ -9,15 +9,24 @@
  *              to none, and so returns this host's server also for a packet that this host forwards
  *              to that port: then the route decides whether the packet is for this host.
  *
- * A socket has the control group of the process that created it. User space resolves globs to the ids
- * of control groups (crates/host/linux/src/cgroups), so that a packet costs one lookup by id, and
- * nothing where no filter of the classifier names a control group.
+ * A socket has the control group of the process that created it, for good, also when the group is
+ * deleted. A glob includes the groups that it matches and all groups below them. User space writes
+ * the ids of the matching groups alone (crates/host/linux/src/cgroups), with the set of globs that
+ * include each. A packet has the set of the deepest such group among its socket's group and the
+ * groups above it: a process that makes and deletes groups below that of its service stays in the
+ * service. The groups that a glob of n parts matches have the depth n below the root, so a packet costs
+ * one lookup for each different depth of globs, and nothing where no filter of the classifier names a
+ * control group.
+ *
+ * Worked example: the globs /a and /b/x-* have the depths 1 and 2. For a socket in /a/y/z the group
+ * /a/y is looked up and is not in the map; then /a, whose set is the packet's.
  *
  * No helper of tc programs has the control group of a socket that was looked up (bpf_sk_cgroup_id is for
  * other programs). It is read from the kernel's structures, whose layout the loader takes from the
  * kernel's BTF.
  *
- * Source: net/core/filter.c (bpf_skb_cgroup_id, bpf_sk_lookup); net/ipv4/ip_input.c (ip_rcv_core).
+ * Source: net/core/filter.c (bpf_skb_ancestor_cgroup_id, bpf_sk_lookup); net/ipv4/ip_input.c
+ * (ip_rcv_core); include/linux/cgroup.h (cgroup_ancestor).
  */
 #ifndef WEIR_CGROUP_H
 #define WEIR_CGROUP_H
@@ -33,6 +42,9 @@ struct kernfs_node {
 } WEIR_KERNEL;
 struct cgroup {
 	struct kernfs_node *kn;
+	int level;
+	struct cgroup *ancestors[0]; /* by depth, itself included; since 6.1 */
+	u64 ancestor_ids[0];	     /* the same before */
 } WEIR_KERNEL;
 struct sock_cgroup_data {
 	struct cgroup *cgroup;
@@ -76,27 +88,41 @@ static __always_inline int is_for_this_host(struct __sk_buff *skb, const u64 *lo
 	return result == BPF_FIB_LKUP_RET_NOT_FWDED || result == BPF_FIB_LKUP_RET_FWD_DISABLED;
 }
 
-/* Returns the id of the control group of a socket, or 0. */
+/* Returns the address of the control group of a socket, or 0. */
 static __always_inline u64 cgroup_of(const struct sock *sk)
 {
 	struct cgroup *cgroup = 0;
-	struct kernfs_node *node = 0;
-	u64 id = 0;
 
-	if (bpf_core_read(&cgroup, sizeof(cgroup), &sk->sk_cgrp_data.cgroup) ||
-	    bpf_core_read(&node, sizeof(node), &cgroup->kn) || bpf_core_read(&id, sizeof(id), &node->id))
+	return bpf_core_read(&cgroup, sizeof(cgroup), &sk->sk_cgrp_data.cgroup) ? 0 : (u64)cgroup;
+}
+
+/* Returns the id of the control group of a depth above another one, or of that one itself, or 0. */
+static __always_inline u64 ancestor_id(const struct cgroup *cgroup, u32 depth)
+{
+	struct cgroup *ancestor = 0;
+	struct kernfs_node *node = 0;
+	u64 id = 0, at = (u64)cgroup + depth * sizeof(u64);
+
+	if (!bpf_core_field_exists(struct cgroup, ancestors)) {
+		at += bpf_core_field_offset(struct cgroup, ancestor_ids);
+		return bpf_probe_read_kernel(&id, sizeof(id), (const void *)at) ? 0 : id;
+	}
+	at += bpf_core_field_offset(struct cgroup, ancestors);
+	if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), (const void *)at) ||
+	    bpf_core_read(&node, sizeof(node), &ancestor->kn) || bpf_core_read(&id, sizeof(id), &node->id))
 		return 0;
 	return id;
 }
 
 /*
- * Returns the id of the control group of the socket at an end (WEIR_END_*) of a packet, or 0 if this
- * host has no such socket. `packet` has no control group yet.
+ * Returns the address of the control group of the socket at an end (WEIR_END_*) of a packet, or 0 if
+ * this host has no such socket. The group outlives the program, which runs in a read-side section of
+ * RCU. `packet` has no control group yet.
  */
 __noinline u64 cgroup_of_socket(struct __sk_buff *skb, struct weir_packet *packet, u32 end)
 {
 	struct bpf_sock_tuple tuple = {};
-	u64 local[2], remote[2], id;
+	u64 local[2], remote[2], cgroup;
 	u16 local_port, remote_port;
 	struct bpf_sock *sk;
 	u32 size;
@@ -133,34 +159,65 @@ __noinline u64 cgroup_of_socket(struct __sk_buff *skb, struct weir_packet *packe
 		return 0;
 	/* Through memory: the verifier does not allow an offset to be added to this kind of pointer. */
 	*(volatile u64 *)&packet->cgroups = (u64)sk;
-	id = cgroup_of((const struct sock *)*(volatile u64 *)&packet->cgroups);
+	cgroup = cgroup_of((const struct sock *)*(volatile u64 *)&packet->cgroups);
 	packet->cgroups = 0;
 	bound = packet->family == 4 ? sk->src_ip4 != 0 :
 				      (sk->src_ip6[0] | sk->src_ip6[1] | sk->src_ip6[2] | sk->src_ip6[3]) != 0;
 	bpf_sk_release(sk);
-	return bound || is_for_this_host(skb, local, remote, packet->family) ? id : 0;
+	return bound || is_for_this_host(skb, local, remote, packet->family) ? cgroup : 0;
 }
 
 /*
- * Stores in `packet` the globs of a table that include the control group of its socket at an end
- * (WEIR_END_*); a packet that departs has its socket. Not inlined: most policies do not need it, and the
- * caller would save more registers.
+ * Stores in `packet` the globs of the table `key` that include a control group: that at the address
+ * `cgroup`, or that of the packet's socket if the packet departs. Not inlined: most policies do not need
+ * it, and the caller would save more registers.
  */
-__noinline int add_cgroup(struct __sk_buff *skb, struct weir_packet *packet, u32 end, u32 table)
+__noinline int add_globs(struct __sk_buff *skb, struct weir_packet *packet, u64 cgroup, const struct weir_table *table,
+			 u32 key)
 {
-	struct weir_cgroup *cgroup;
+	struct weir_cgroup *entry;
+	int own = 0, departs;
+	u32 i, depth;
 	u64 id;
 
-	if (!packet)
+	if (!packet || !table)
 		return 0;
-	id = packet->has & WEIR_HAS_DEPARTED ? bpf_skb_cgroup_id(skb) : cgroup_of_socket(skb, packet, end);
+	departs = packet->has & WEIR_HAS_DEPARTED;
 	packet->has |= WEIR_HAS_CGROUP;
-	cgroup = bpf_map_lookup_elem(&weir_cgroups, &id);
-	if (cgroup)
-		packet->cgroups = cgroup->filters[table & (WEIR_TABLES - 1)];
-	else if (!id && (packet->has & WEIR_HAS_IP))
+	if (!departs &&
+	    (!cgroup || bpf_core_read(&own, sizeof(own), &((const struct cgroup *)cgroup)->level))) {
+		if (packet->has & WEIR_HAS_IP)
+			count_event(cgroups_unknown);
+		return 0;
+	}
+	for (i = 0; i < WEIR_CGROUP_GLOBS_MAX && i < table->cgroups; i++) {
+		depth = table->cgroup_depths[i];
+		if (departs)
+			id = bpf_skb_ancestor_cgroup_id(skb, depth);
+		else
+			id = (int)depth <= own ? ancestor_id((const struct cgroup *)cgroup, depth) : 0;
+		entry = id ? bpf_map_lookup_elem(&weir_cgroups, &id) : 0;
+		packet->cgroups = entry ? entry->filters[key & (WEIR_TABLES - 1)] : 0;
+		if (packet->cgroups)
+			return 0;
+	}
+	/* An arriving packet without a socket was counted above. */
+	if (departs && packet->has & WEIR_HAS_IP && !bpf_skb_cgroup_id(skb))
 		count_event(cgroups_unknown);
 	return 0;
+}
+
+/*
+ * Stores in `packet` the globs of the table `key` that include the control group of its socket at an
+ * end (WEIR_END_*); a packet that departs has its socket. Two functions in turn and not one within the
+ * other, whose variables would be on the stack together.
+ */
+static __always_inline void add_cgroup(struct __sk_buff *skb, struct weir_packet *packet, u32 end,
+				       const struct weir_table *table, u32 key)
+{
+	u64 cgroup = packet->has & WEIR_HAS_DEPARTED ? 0 : cgroup_of_socket(skb, packet, end);
+
+	add_globs(skb, packet, cgroup, table, key);
 }
 
 #endif

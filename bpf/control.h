@@ -333,7 +333,7 @@ static __noinline int receive_control(struct __sk_buff *skb, const struct weir_c
 	if (table->cgroups) {
 		/* The subject departed from this host, or arrived here if it is that of a capability message. */
 		end = kind == WEIR_FEEDBACK_ECN_CAPABILITY ? WEIR_END_CAPABILITY : WEIR_END_SOURCE;
-		add_cgroup(skb, &arrival->subject, end, key);
+		add_cgroup(skb, &arrival->subject, end, table, key);
 	}
 	service = classify(table, &arrival->subject);
 	if (kind == WEIR_FEEDBACK_ECN_CAPABILITY)

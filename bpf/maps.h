@@ -108,10 +108,10 @@ struct {
 	__type(value, u64); /* ns: its last packet */
 } weir_neighbours SEC(".maps");
 
-/* written by user space; by the ids of control groups */
+/* written by user space; by the ids of control groups: those of two classifiers while one replaces the other */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, WEIR_CGROUPS_MAX);
+	__uint(max_entries, WEIR_CGROUPS_MAX * WEIR_TABLES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64);
 	__type(value, struct weir_cgroup);

@@ -47,7 +47,7 @@
 #define WEIR_TICK_MIN 50000ULL
 /* Services of one host. */
 #define WEIR_SERVICES_MAX 1024
-/* Control groups of services: some for each container of a large host. */
+/* Control groups of one classifier: some for each container of a large host. */
 #define WEIR_CGROUPS_MAX 16384
 /* One meter for each direction of each service and of unclassified traffic. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
@@ -104,12 +104,13 @@ struct weir_config {
 
 struct weir_table {
 	u32 count;
-	u32 cgroups; /* globs over control groups; 0: no rule needs the packet's socket */
+	u32 cgroups; /* entries of `cgroup_depths`; 0: no rule needs the packet's socket */
+	u16 cgroup_depths[WEIR_CGROUP_GLOBS_MAX]; /* of globs over control groups: each once, the largest first */
 	u16 starts[WEIR_STARTS]; /* see classify.h */
 	struct weir_rule rules[WEIR_RULES_MAX];
 };
 
-/* The globs of each classifier that include a control group. */
+/* The globs of each classifier that include a control group, which at least one of them matches. */
 struct weir_cgroup {
 	u64 filters[WEIR_TABLES];
 };

@@ -45,7 +45,7 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 	if (!table)
 		return WEIR_UNCLASSIFIED;
 	if (table->cgroups) {
-		add_cgroup(skb, packet, WEIR_END_DESTINATION, key);
+		add_cgroup(skb, packet, WEIR_END_DESTINATION, table, key);
 		return classify(table, packet);
 	}
 	return weir_classify_from(table->rules, table->count, weir_start_by_ports(table->starts, packet), packet);

@@ -37,6 +37,7 @@ pub fn policy(data: &[u8]) -> bool {
     }
     check_network(&policy);
     check_services(&policy);
+    check_tenants(&policy);
     shares::check(&Arc::new(policy), |_, _, _| Bandwidth::UNLIMITED);
     true
 }
@@ -68,6 +69,7 @@ fn check_network(policy: &Policy) {
 /// at the leaves, and every filter in the order of classification once.
 fn check_services(policy: &Policy) {
     let services = policy.services();
+    let tenants: BTreeSet<ServiceId> = policy.tenants().iter().map(|tenant| tenant.service).collect();
     let mut filters = 0;
     for (id, service) in services.iter() {
         assert_eq!(services.named(service.path()), Some(id));
@@ -82,7 +84,10 @@ fn check_services(policy: &Policy) {
         }
         assert!(service.children().is_sorted(), "children ascend");
         assert!(service.children().iter().all(|child| services.get(*child).parent() == Some(id)));
-        assert_eq!(service.is_leaf(), !service.matches().is_empty(), "{}: leaves have filters", service.path());
+        let has_filters = !service.matches().is_empty();
+        let may_have = service.is_leaf() || !has_filters;
+        let must_have = service.is_leaf() && !tenants.contains(&id);
+        assert!(may_have && (has_filters || !must_have), "{}: leaves have filters", service.path());
         filters += service.matches().len();
         for point in ContentionPoint::ALL {
             for direction in Direction::ALL {
@@ -96,6 +101,17 @@ fn check_services(policy: &Policy) {
     assert_eq!(order.len(), filters);
     let unique: BTreeSet<(ServiceId, *const Match)> = order.iter().map(|(id, filter)| (*id, *filter as _)).collect();
     assert_eq!(unique.len(), filters);
+}
+
+/// Every tenant is a top-level service of its name, and has virtual machines whose bandwidths can be summed.
+fn check_tenants(policy: &Policy) {
+    for tenant in policy.tenants() {
+        let service = policy.services().get(tenant.service);
+        assert_eq!((service.path(), service.parent()), (tenant.name.as_str(), None));
+        assert!(service.is_leaf() && tenant.vms() > 0);
+        assert!(tenant.groups.iter().all(|group| group.vms > 0 && group.bandwidth > Bandwidth::ZERO));
+        assert!(tenant.bandwidth() <= Bandwidth::MAX);
+    }
 }
 
 /// The children's guarantees are within the service's guarantee (Parley §3.1).

@@ -26,15 +26,21 @@ pub(crate) enum Exit {
     Refused,
     /// The user interrupted it; finished work is kept.
     Interrupted,
+    /// The program to run cannot be run.
+    NotRunnable,
+    /// The program to run was not found.
+    NotFound,
 }
 
 impl Exit {
-    /// The process's exit code. 130 is the code of shells for SIGINT.
+    /// The process's exit code. From 126 on the codes are those of shells.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Refused => 2,
+            Self::NotRunnable => 126,
+            Self::NotFound => 127,
             Self::Interrupted => 130,
         }
     }
@@ -51,6 +57,8 @@ pub(crate) struct CommandError {
 enum Cause {
     /// A failure outside of the program: a disk, a network.
     Failed(String),
+    /// A program cannot be run.
+    Program(String, Exit),
     /// The input or the options are wrong.
     Refused(String),
     /// A document is wrong.
@@ -65,6 +73,11 @@ impl CommandError {
     /// A failure at run time.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { cause: Cause::Failed(printable(message.into())), hints: Vec::new() }
+    }
+    /// A program that this process was to run cannot be run, for this reason.
+    pub(crate) fn program(message: impl Into<String>, reason: &io::Error) -> Self {
+        let exit = if reason.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::NotRunnable };
+        Self { cause: Cause::Program(printable(message.into()), exit), hints: Vec::new() }
     }
     /// The input or the options are wrong.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -89,6 +102,7 @@ impl CommandError {
     pub(crate) fn exit(&self) -> Exit {
         match self.cause {
             Cause::Failed(_) => Exit::Failed,
+            Cause::Program(_, exit) => exit,
             Cause::Refused(_) | Cause::Document(_) => Exit::Refused,
             Cause::Interrupted(_) => Exit::Interrupted,
             Cause::OutputClosed => Exit::Done,
@@ -97,7 +111,10 @@ impl CommandError {
     /// The error for a log: without colours.
     pub(crate) fn text(&self) -> String {
         let message = match &self.cause {
-            Cause::Failed(message) | Cause::Refused(message) | Cause::Interrupted(message) => message.clone(),
+            Cause::Failed(message)
+            | Cause::Program(message, _)
+            | Cause::Refused(message)
+            | Cause::Interrupted(message) => message.clone(),
             Cause::Document(diagnostics) => diagnostics.render(false).trim_end().to_owned(),
             Cause::OutputClosed => String::new(),
         };
@@ -109,7 +126,9 @@ impl CommandError {
         let hint_title = ui.on_err(Style::Strong, "hint:");
         let mut text = match &self.cause {
             Cause::OutputClosed => return,
-            Cause::Failed(message) | Cause::Refused(message) => format!("{title} {message}\n"),
+            Cause::Failed(message) | Cause::Program(message, _) | Cause::Refused(message) => {
+                format!("{title} {message}\n")
+            }
             Cause::Interrupted(message) => format!("{} {message}\n", ui.on_err(Style::Limited, "interrupted:")),
             Cause::Document(diagnostics) => diagnostics.render(ui.err_is_coloured()),
         };

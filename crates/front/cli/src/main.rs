@@ -6,7 +6,8 @@
 //! terminal. Every failure is an [`error::CommandError`] with its cause and hints.
 //!
 //! Exit codes, the same for every command: 0 done; 1 failed while running; 2 the input or the
-//! command line was refused; 130 interrupted, with finished work kept.
+//! command line was refused; 130 interrupted, with finished work kept. `weir exec` ends with 126 or
+//! 127, like a shell, if its program cannot be run or was not found.
 //!
 //! Worked example: `weir check policy.yaml` with a misspelt key prints the line, the column, the nearest
 //! known key, and exits with 2.
@@ -14,6 +15,7 @@
 mod cli;
 mod commands;
 mod error;
+mod inherited;
 mod input;
 mod interrupt;
 mod levels;

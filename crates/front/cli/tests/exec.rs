@@ -14,6 +14,8 @@ use program::{directory, file, run, text, weir};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -94,9 +96,6 @@ fn program_has_the_group_the_process_number_and_the_exit_code() {
     groups.make("web-own");
     let (number, _) = exec(&["web"]);
     assert_eq!(below(&groups.directory("")), ["web-own", &format!("web-weir-{number}")]);
-    let failed = run(&["exec", "--policy", &policy, "web", "--", "/nowhere/program"]);
-    assert_eq!(failed.status.code(), Some(1));
-    assert!(text(&failed.stderr).contains("cannot run `/nowhere/program`"), "{}", text(&failed.stderr));
     // Processes cannot be in a group that distributes resources.
     groups.make("db");
     let controllers = fs::read_to_string(groups.directory("db").join("cgroup.controllers")).expect("readable");
@@ -107,6 +106,159 @@ fn program_has_the_group_the_process_number_and_the_exit_code() {
         assert!(text(&failed.stderr).contains("--name makes a group below"), "{}", text(&failed.stderr));
         assert_eq!(exec(&["db", "--name", "c"]).1, groups.path("db/c"));
     }
+}
+
+/// A command that cannot be run leaves neither a group nor the process's former group.
+#[test]
+fn command_that_cannot_run_leaves_no_group() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x4"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    let no_program = file(directory.path(), "text", "no program");
+    for (command, code) in [("/nowhere/program", 127), (&no_program, 126)] {
+        for service in ["web", "db"] {
+            let failed = run(&["exec", "--policy", &policy, service, "--name", "n", "--", command]);
+            let errors = text(&failed.stderr);
+            assert_eq!(failed.status.code(), Some(code), "{errors}");
+            assert!(errors.contains(&format!("cannot run `{command}`")), "{errors}");
+            assert_eq!(below(&groups.directory("")), Vec::<String>::new(), "{command} as {service}");
+        }
+    }
+}
+
+/// The limits that someone has set on a group that `weir exec` made hold for the programs after.
+#[test]
+fn next_start_keeps_its_group_and_the_groups_above() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x5"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    let limit = |name| groups.directory(name).join("cgroup.max.depth");
+    let exec = |arguments: &[&str]| {
+        // The umask does not keep an agent or a user out of the group.
+        let command = [&["-c", "umask 077; exec \"$@\"", "sh", common::WEIR, "exec", "--policy", &policy], arguments];
+        assert!(Command::new("sh").args(command.concat()).args(["--", "true"]).status().expect("runs").success());
+    };
+    exec(&["db"]);
+    exec(&["db", "--name", "b"]);
+    for (name, depth) in [("db", "7"), ("db/b", "5")] {
+        assert_eq!(fs::metadata(groups.directory(name)).expect("it is there").mode() & 0o777, 0o755);
+        fs::write(limit(name), depth).expect("set");
+    }
+    exec(&["db", "--name", "b"]);
+    let depth = |name| fs::read_to_string(limit(name)).expect("it is there").trim().to_owned();
+    assert_eq!([depth("db"), depth("db/b")], ["7", "5"]);
+    exec(&["db", "--name", "c"]);
+    assert_eq!((depth("db").as_str(), below(&groups.directory("db"))), ("7", vec!["c".to_owned()]));
+}
+
+/// Every process may lock a directory that it can read.
+#[test]
+fn lock_of_another_process_delays_no_start() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x6"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    let all = groups.directory("");
+    let root = all.ancestors().nth(2).expect("the root");
+    let lock = fs::File::open(root).expect("a directory");
+    lock.lock().expect("locked");
+    let mut program = weir(&["exec", "--policy", &policy, "web", "--", "true"]).spawn().expect("starts");
+    wait_for("the program's end", 20, || program.try_wait().expect("a child").is_some());
+    assert!(program.wait().expect("ends").success());
+}
+
+#[test]
+fn program_finds_sigpipe_as_weir_was_started() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x7"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    for (trap, expected) in [("trap '' PIPE", true), (":", false)] {
+        let script = format!("{trap}; exec \"$@\"");
+        let arguments = ["-c", &script, "sh", common::WEIR, "exec", "--policy", &policy, "web", "--"];
+        let output = Command::new("sh").args(arguments).args(["grep", "SigIgn", "/proc/self/status"]).output();
+        let line = text(&output.expect("runs").stdout);
+        let signals = u64::from_str_radix(line.split_whitespace().nth(1).expect("a number"), 16).expect("a number");
+        assert_eq!(signals & 1 << (libc::SIGPIPE - 1) != 0, expected, "{trap}: {line}");
+    }
+}
+
+#[test]
+fn program_that_leaves_the_group_of_its_unit_is_warned_of() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x8"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    groups.make("unit");
+    let warning = |service: &str, group: &str, unit: bool| {
+        let mut command = weir(&["exec", "--policy", &policy, service, "--name", "n", "--", "true"]);
+        if unit {
+            command.env("INVOCATION_ID", "0123456789abcdef");
+        }
+        groups.start_in(group, &mut command);
+        let output = command.output().expect("runs");
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    let warned = warning("web", "unit", true);
+    let unit = groups.path("unit");
+    assert!(
+        warned.starts_with(&format!("warning: the program leaves the control group of its systemd unit, `{unit}`"))
+    );
+    assert!(warned.contains("Slice="), "{warned}");
+    assert_eq!(warning("web", "unit", false), "");
+    groups.make("db");
+    assert_eq!(warning("db", "db", true), "", "to a group below");
+}
+
+/// The kernel lets a user move processes only below a group that is the user's.
+#[test]
+fn user_outside_of_the_delegated_group_is_refused_with_the_way_in() {
+    if skipped("weir exec") {
+        return;
+    }
+    let (groups, directory) = (Groups::new("x9"), directory());
+    let policy = file(directory.path(), "policy.yaml", &policy(&groups));
+    let user = 65_534;
+    let own = |path: &Path| std::os::unix::fs::chown(path, Some(user), Some(user)).expect("given");
+    own(directory.path());
+    for path in ["", "cgroup.procs", "cgroup.subtree_control"] {
+        own(&groups.directory("").join(path));
+    }
+    groups.make("start");
+    own(&groups.directory("start/cgroup.procs"));
+    let program = directory.path().join("weir");
+    // By another process: children of this one would keep a file open that it writes, and no such file can be run.
+    assert!(Command::new("cp").arg(common::WEIR).arg(&program).status().expect("runs").success());
+    let exec = || {
+        let mut command = Command::new(&program);
+        command.args(["exec", "--policy", &policy, "web", "--", "true"]);
+        command
+    };
+    let as_user = |mut command: Command| command.uid(user).gid(user).output().expect("runs");
+    let refused = as_user(exec());
+    let errors = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("systemd-run --user --scope weir exec"), "{errors}");
+    assert_eq!(below(&groups.directory("")), ["start"]);
+    // In the delegated group already.
+    let mut script = Command::new("sh");
+    script.args([
+        "-c",
+        "echo $$ > \"$1\"; shift; exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"",
+        "sh",
+    ]);
+    let processes = groups.directory("start/cgroup.procs");
+    let arguments: Vec<_> = exec().get_args().map(ToOwned::to_owned).collect();
+    let entered = script.arg(&processes).arg(&program).args(arguments).output().expect("runs");
+    assert!(entered.status.success(), "{}", text(&entered.stderr));
 }
 
 /// Programs that start at the same time delete no group of each other.
@@ -120,6 +272,14 @@ fn programs_start_together() {
     for _ in 0..5 {
         let start = || weir(&["exec", "--policy", &policy, "web", "--", "true"]).spawn().expect("starts");
         let programs: Vec<_> = (0..8).map(|_| start()).collect();
+        for mut program in programs {
+            assert!(program.wait().expect("ends").success());
+        }
+    }
+    // One shared group, beside starts that remove it while it is empty.
+    for _ in 0..10 {
+        let start = |service| weir(&["exec", "--policy", &policy, service, "--", "true"]).spawn().expect("starts");
+        let programs = ["db", "web", "db", "web"].map(start);
         for mut program in programs {
             assert!(program.wait().expect("ends").success());
         }
@@ -153,9 +313,8 @@ fn agents_limit_services_by_group() {
     });
     let flow = |name: &str, port| groups.within(name, || Flow::start(&pair, port));
     let limited = flow("web-1", 7000);
-    wait_for("the limit", 20, || limited.rate() < 21.0);
-    let rate = limited.rate();
-    assert!(rate > at_least(15.0), "{rate}");
+    // The receiver's law holds a flow below the limit for a second if the flow was far above.
+    wait_for("the limit", 20, || (at_least(15.0)..21.0).contains(&limited.rate()));
     let status = pair.status("m1").expect("a status");
     assert!(status["kernel"]["feedback_accepted"].as_u64() > Some(0), "{status:#}");
     assert_eq!(status["kernel"]["feedback_unclassified"], 0);

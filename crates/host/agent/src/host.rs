@@ -325,6 +325,8 @@ impl Host {
             return Err(HostError::Levels { backend: self.backend, obstacle });
         }
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
+        // Fails for reasons that no check of the policy finds, such as the number of groups.
+        self.datapath.prepare_cgroups(&plan.classifier)?;
         configure(&mut self.datapath, host_context, &plan)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         let counted = Counted::read(&self.datapath, &plan.leaves)?;

@@ -300,36 +300,60 @@ impl Bench {
         self.datapath.set_levels(&HostLevels::default(), Classes::Htb).expect("none");
     }
 
-    /// Filters by control group: the socket of each packet, of a group that the last filter includes. A run that
-    /// departs has a socket of this process; one that arrives has the sockets that are bound here.
+    /// Filters by control group: the socket of each packet, of a group that the last filter includes, or none. A run
+    /// that departs has a socket of this process; one that arrives has the sockets that are bound here.
     fn cgroups(&mut self, policy: &Policy) {
         if common::groups::skipped() {
             return;
         }
         let groups = Groups::new("cost");
-        groups.make("last");
-        let glob = |name: &str| Some(CgroupGlob::new(&groups.path(name)).expect("a glob"));
-        let filter = |i: u16| if i + 1 < SERVICES { glob(&i.to_string()) } else { glob("*") };
-        let filters: Vec<Match> = (0..SERVICES).map(|i| Match { cgroup: filter(i), ..Match::default() }).collect();
-        let order = policy.services().leaves().map(|(id, _)| id).zip(&filters);
-        let classifier = Classifier::new(order, Some("eth")).expect("supported");
-        self.datapath.set_rules(&classifier, Classes::Htb).expect("rules");
-        let leaves = self.own(false, 3, 7000);
-        let cost = |datapath: &mut InterfaceDatapath, direction, frame: &[u8]| {
-            groups.within("last", || datapath.cost(direction, frame, REPEAT))
-        };
-        let mut row = |name: &str, direction, frame: &[u8], most| {
-            self.row_of(name, most, |datapath| cost(datapath, direction, frame));
-        };
-        row("IPv4 leaves, last of 20 filters by cgroup", Direction::Tx, &leaves, Some(LEAVING));
-        let bind = |at: &str| groups.within("last", || UdpSocket::bind(at)).expect("bound");
-        let (_any, connected) = (bind("0.0.0.0:7000"), bind("10.77.0.1:7001"));
-        connected.connect("10.77.0.2:40000").expect("connected");
-        for (name, port) in [("of a connected socket", 7001), ("of a server", 7000), ("without a socket", 7002)] {
-            let frame = udp(ethernet(false, true), address(2, false), address(1, false), (40_000, port));
-            row(&format!("IPv4 arrives, last of 20 filters by cgroup, {name}"), Direction::Rx, &frame, None);
+        for name in ["last/a/b", "other/a/b"] {
+            groups.make(name);
         }
-        rules(policy, &mut self.datapath, Classes::Htb);
+        let rules = |datapath: &mut InterfaceDatapath, name: &dyn Fn(u16) -> String| {
+            let glob = |i| Some(CgroupGlob::new(&groups.path(&name(i))).expect("a glob"));
+            let filters: Vec<Match> = (0..SERVICES).map(|i| Match { cgroup: glob(i), ..Match::default() }).collect();
+            let order = policy.services().leaves().map(|(id, _)| id).zip(&filters);
+            datapath.set_rules(&Classifier::new(order, Some("eth")).expect("supported"), Classes::Htb).expect("rules");
+        };
+        let last = |i: u16| if i + 1 < SERVICES { i.to_string() } else { "l*".to_owned() };
+        rules(&mut self.datapath, &last);
+        let leaves = self.own(false, 3, 7000);
+        let mut row = |name: &str, group: &str, direction, frame: &[u8], most| {
+            let cost =
+                |datapath: &mut InterfaceDatapath| groups.within(group, || datapath.cost(direction, frame, REPEAT));
+            self.row_of(&format!("IPv4 {name}"), most, cost);
+        };
+        row("leaves, last of 20 filters by cgroup", "last", Direction::Tx, &leaves, Some(LEAVING));
+        row("leaves, from a group two below", "last/a/b", Direction::Tx, &leaves, Some(LEAVING));
+        row("leaves, from a group of no filter", "other/a/b", Direction::Tx, &leaves, Some(LEAVING));
+        let bind = |group: &str, at: &str| groups.within(group, || UdpSocket::bind(at)).expect("bound");
+        let sockets = [("last", 7001), ("last/a/b", 7003), ("other/a/b", 7004)]
+            .map(|(group, port)| bind(group, &format!("10.77.0.1:{port}")));
+        sockets.iter().for_each(|socket| socket.connect("10.77.0.2:40000").expect("connected"));
+        let _any = bind("last", "0.0.0.0:7000");
+        let arrivals = [
+            ("of a connected socket", 7001),
+            ("of one in a group two below", 7003),
+            ("of one in a group of no filter", 7004),
+            ("of a server", 7000),
+            ("without a socket", 7002),
+        ];
+        let frame = |port| udp(ethernet(false, true), address(2, false), address(1, false), (40_000, port));
+        for (name, port) in arrivals {
+            let name = format!("arrives, last of 20 filters by cgroup, {name}");
+            row(&name, "last", Direction::Rx, &frame(port), None);
+        }
+        rules(&mut self.datapath, &|i| format!("{}{}", last(i), "/a".repeat(usize::from(i % 3))));
+        let mut row = |name: &str, direction, frame: &[u8]| {
+            let cost = |datapath: &mut InterfaceDatapath| {
+                groups.within("other/a/b", || datapath.cost(direction, frame, REPEAT))
+            };
+            self.row_of(&format!("IPv4 {name}, from a group of no filter, filters of three depths"), None, cost);
+        };
+        row("leaves", Direction::Tx, &leaves);
+        row("arrives", Direction::Rx, &frame(7004));
+        self::rules(policy, &mut self.datapath, Classes::Htb);
     }
 
     /// Departure times of three kinds of packets: small ones that leave together, each buffer by

@@ -14,12 +14,13 @@ use crate::class::Sending;
 use crate::htb;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::slots::name;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use weir_datapath::abi::{self, Interface, Key, Peer, Rule, SERVICES_MAX, Service, Table};
 use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law, starts};
-use weir_policy::{Policy, Sharing};
+use weir_policy::{CgroupGlob, Policy, Sharing};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
@@ -108,8 +109,10 @@ impl InterfaceDatapath {
         let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
         let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
         let next = 1 - self.config.table;
-        self.prepare_cgroups(classifier.cgroups(), next)?;
-        self.maps.tables.set(next, table(&rules, classifier.cgroups().len()))?;
+        if !self.has_prepared(classifier) {
+            self.prepare_cgroups(classifier)?;
+        }
+        self.maps.tables.set(next, table(&rules, classifier.cgroups()))?;
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
             Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
@@ -304,11 +307,16 @@ fn tick(shortest: Duration) -> u64 {
     shortest.nanos().max(abi::TICK_MIN.into())
 }
 
-/// The classifier of these rules, at most RULES_MAX, with so many globs over control groups.
-fn table(rules: &[Rule], cgroups: usize) -> Table {
-    let mut table =
-        Table { count: rules.len() as u32, cgroups: cgroups as u32, starts: starts(rules), ..Table::default() };
+/// The classifier of these rules, at most RULES_MAX, with these globs over control groups.
+fn table(rules: &[Rule], globs: &[CgroupGlob]) -> Table {
+    let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
     table.rules[..rules.len()].copy_from_slice(rules);
+    // A path has at most 2,047 parts.
+    let depths: BTreeSet<u16> = globs.iter().map(|glob| glob.depth() as u16).collect();
+    table.cgroups = depths.len() as u32;
+    for (entry, depth) in table.cgroup_depths.iter_mut().zip(depths.into_iter().rev()) {
+        *entry = depth;
+    }
     table
 }
 
@@ -339,6 +347,14 @@ const _: () = assert!(SERVICES_MAX <= 0x1000, "a thousand hexadecimal classes of
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn table_has_the_depths_of_its_globs_from_the_largest_on() {
+        let globs = ["/a/b", "/a", "/c/*", "/*/b/c"].map(|text| CgroupGlob::new(text).expect("a glob"));
+        let table = table(&[], &globs);
+        assert_eq!((table.cgroups, &table.cgroup_depths[..4]), (3, &[3, 2, 1, 0][..]));
+        assert_eq!(super::table(&[], &[]).cgroups, 0);
+    }
 
     #[test]
     fn ticks_are_as_frequent_as_the_shortest_interval_and_not_below_50_us() {

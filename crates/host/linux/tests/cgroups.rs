@@ -23,13 +23,18 @@ fn skipped() -> bool {
     common::skipped() || common::groups::skipped()
 }
 
-/// Sets services 0, 1, ... by these globs.
-fn set(datapath: &mut InterfaceDatapath, globs: &[String]) -> Result<(), LoaderError> {
+/// Services 0, 1, ... by these globs.
+fn classifier(globs: &[String]) -> Classifier {
     let filter = |glob: &String| Match { cgroup: Some(CgroupGlob::new(glob).expect("a glob")), ..Match::default() };
     let filters: Vec<Match> = globs.iter().map(filter).collect();
     let order = (0..).map(ServiceId).zip(&filters);
+    Classifier::new(order, Some("eth")).expect("supported")
+}
+
+/// Puts services 0, 1, ... by these globs in force.
+fn set(datapath: &mut InterfaceDatapath, globs: &[String]) -> Result<(), LoaderError> {
     datapath.set_slots(services(globs.len() as u32)).expect("slots");
-    datapath.set_rules(&Classifier::new(order, Some("eth")).expect("supported"), Classes::None)
+    datapath.set_rules(&classifier(globs), Classes::None)
 }
 
 fn attach(globs: &[String]) -> InterfaceDatapath {
@@ -169,10 +174,20 @@ fn packets_belong_to_the_group_of_their_socket_in_both_directions() {
         }
     }
     let reading = datapath.cgroup_reading().expect("it runs");
-    assert_eq!(reading.map(|reading| reading.groups), Some(3), "web-1, db, db/worker");
+    assert_eq!(reading.map(|reading| reading.groups), Some(2), "web-1 and db");
 }
 
-/// A group that appears while the agent runs, and one below a group that matches.
+/// The service of datagrams of a socket to a sink.
+fn service_of(datapath: &InterfaceDatapath, socket: &UdpSocket, sink: &UdpSocket) -> usize {
+    let before = totals(datapath);
+    datagrams(socket, sink, "10.77.0.2:7000".parse().expect("an address"));
+    let bytes = since(datapath, &before);
+    let service = bytes.iter().position(|bytes| bytes[0] >= PAYLOAD).expect("sent");
+    assert!(bytes[..2].iter().enumerate().all(|(other, bytes)| other == service || bytes[0] == 0), "{bytes:?}");
+    service
+}
+
+/// A group that appears while the agent runs, and ones below, which belong to its service from their first packet on.
 #[test]
 fn later_group_is_matched_at_once_and_a_deleted_one_leaves() {
     if skipped() {
@@ -185,25 +200,117 @@ fn later_group_is_matched_at_once_and_a_deleted_one_leaves() {
     assert_eq!(count(), 0);
     let sink = run(&cable.b, || UdpSocket::bind("10.77.0.2:7000")).expect("bound");
     let mut slowest = Duration::ZERO;
-    for (number, name) in ["web-1", "web-1/below", "x/db", "x/db/a/b/c"].into_iter().enumerate() {
+    for (number, name) in ["web-1", "x/db"].into_iter().enumerate() {
         let begin = now();
         groups.make(name);
         assert!((0..2000).any(|_| sooner(count() > number)), "{name} is matched");
         slowest = slowest.max(now() - begin);
-        let own = groups.within(name, || run(&cable.a, || UdpSocket::bind("0.0.0.0:0"))).expect("bound");
-        let before = totals(&datapath);
-        datagrams(&own, &sink, "10.77.0.2:7000".parse().expect("an address"));
-        let bytes = since(&datapath, &before);
-        let index = usize::from(name.starts_with('x'));
-        assert!(bytes[index][0] >= PAYLOAD && bytes[1 - index][0] == 0, "{name}: {bytes:?}");
+        for below in ["", "/below", "/a/b/c"] {
+            let name = format!("{name}{below}");
+            groups.make(&name);
+            let own = groups.within(&name, || run(&cable.a, || UdpSocket::bind("0.0.0.0:0"))).expect("bound");
+            assert_eq!(service_of(&datapath, &own, &sink), number, "{name}");
+        }
+        assert_eq!(count(), number + 1, "groups below are not written");
     }
     println!("the slowest group was matched {slowest:?} after its directory was made");
     assert!(slowest < Duration::from_millis(if common::quick() { 1_000 } else { 100 }), "{slowest:?}");
-    let many = count();
-    assert_eq!(many, 6);
-    groups.delete("web-1/below");
-    assert!((0..500).any(|_| later(count() == many - 1)));
+    for name in ["x/db/below", "x/db/a/b/c", "x/db/a/b", "x/db/a", "x/db"] {
+        groups.delete(name);
+    }
+    assert!((0..500).any(|_| later(count() == 1)));
     assert_eq!(reading().missed, None);
+}
+
+/// The group of a socket, and the groups above up to that of the service, may be deleted: the service stays.
+#[test]
+fn sockets_of_deleted_groups_keep_their_service() {
+    if skipped() {
+        return;
+    }
+    let (cable, groups) = (cable("g8"), Groups::new("g8"));
+    let datapath = run(&cable.a, || attach(&[groups.path("tenant/db"), groups.path("tenant")]));
+    let sink = run(&cable.b, || UdpSocket::bind("10.77.0.2:7000")).expect("bound");
+    for (service, name, above) in [
+        (1, "tenant/a/b/c", &["tenant/a/b", "tenant/a"][..]),
+        (0, "tenant/db/a", &[]),
+        (0, "tenant/db/b", &["tenant/db", "tenant"]),
+    ] {
+        groups.make(name);
+        let matched = if service == 0 { 2 } else { 1 };
+        let count = || datapath.cgroup_reading().expect("it runs").map(|reading| reading.groups);
+        assert!((0..500).any(|_| later(count() == Some(matched))));
+        let within = |at: &str| groups.within(name, || run(&cable.a, || UdpSocket::bind(at))).expect("bound");
+        let (own, bound) = (within("0.0.0.0:0"), within("10.77.0.1:7001"));
+        let listen = || groups.within(name, || TcpListener::bind(address(1, true, 7002)));
+        let server = run(&cable.a, listen).expect("bound");
+        for name in [&[name], above].concat() {
+            groups.delete(name);
+        }
+        if above.contains(&"tenant") {
+            assert!((0..500).any(|_| later(count() == Some(0))));
+        }
+        assert_eq!(service_of(&datapath, &own, &sink), service, "{name}");
+        let before = totals(&datapath);
+        datagrams(&sink, &bound, "10.77.0.1:7001".parse().expect("an address"));
+        let client = run(&cable.b, || TcpStream::connect(address(1, true, 7002))).expect("connected");
+        exchange(client, server.accept().expect("accepted").0);
+        let bytes = since(&datapath, &before);
+        assert!(bytes[service][0] >= PAYLOAD && bytes[service][1] >= 2 * PAYLOAD, "{name}: {bytes:?}");
+        assert_eq!(bytes[1 - service], [0, 0], "{name}");
+    }
+}
+
+/// The file system of control groups does not remove the watch of a deleted directory.
+#[test]
+fn deleted_groups_leave_no_watches() {
+    if skipped() {
+        return;
+    }
+    let (cable, groups) = (Cable::new("g9"), Groups::new("g9"));
+    let datapath = run(&cable.a, || attach(&[groups.path("*/x")]));
+    let count = || datapath.cgroup_reading().expect("it runs").map(|reading| reading.groups);
+    // Those of other tests are few.
+    let watches = || {
+        let files = std::fs::read_dir("/proc/self/fdinfo").expect("files").flatten();
+        let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        texts.map(|text| text.lines().filter(|line| line.starts_with("inotify wd:")).count()).sum::<usize>()
+    };
+    let names: Vec<String> = (0..100).map(|number| format!("{number}")).collect();
+    for name in &names {
+        groups.make(&format!("{name}/x"));
+    }
+    assert!((0..500).any(|_| later(count() == Some(100))));
+    assert!(watches() >= 100, "{}", watches());
+    for name in &names {
+        groups.delete(&format!("{name}/x"));
+        groups.delete(name);
+    }
+    assert!((0..500).any(|_| later(watches() < 50)), "{}", watches());
+}
+
+/// The groups of the next policy are resolved before it is put in force; until then, and if that does not come, the
+/// groups of the policy in force are followed.
+#[test]
+fn policy_in_force_is_followed_while_the_next_is_prepared() {
+    if skipped() {
+        return;
+    }
+    let (cable, groups) = (Cable::new("g10"), Groups::new("g10"));
+    groups.make("web-1");
+    let (old, new) = ([groups.path("web-*")], [groups.path("db"), groups.path("w*")]);
+    let mut datapath = run(&cable.a, || attach(&old));
+    datapath.prepare_cgroups(&classifier(&new)).expect("resolved");
+    groups.make("web-2");
+    let count =
+        |datapath: &InterfaceDatapath| datapath.cgroup_reading().expect("it runs").map(|reading| reading.groups);
+    assert!((0..500).any(|_| later(count(&datapath) == Some(2))));
+    let sink = run(&cable.b, || UdpSocket::bind("10.77.0.2:7000")).expect("bound");
+    let sockets = ["web-1", "web-2"]
+        .map(|name| groups.within(name, || run(&cable.a, || UdpSocket::bind("0.0.0.0:0"))).expect("bound"));
+    assert_eq!(sockets.each_ref().map(|socket| service_of(&datapath, socket, &sink)), [0, 0]);
+    set(&mut datapath, &new).expect("rules");
+    assert_eq!(sockets.each_ref().map(|socket| service_of(&datapath, socket, &sink)), [1, 1]);
 }
 
 /// A policy is replaced: groups keep their services, other ones are unclassified, and without globs nothing is known.

@@ -67,10 +67,20 @@ impl CgroupGlob {
         self.parts().all(|part| names.next().is_some_and(|name| glob::matches(part, name)))
     }
 
-    /// Whether a group at or below this path may match.
+    /// The depth below the root of the groups that match: the number of parts.
+    pub fn depth(&self) -> usize {
+        self.parts().count()
+    }
+
+    /// Whether it matches the group of this path, and not one above it.
+    pub fn matches(&self, path: &str) -> bool {
+        names(path).count() == self.depth() && self.includes(path)
+    }
+
+    /// Whether a group below this path may match.
     pub fn leads_below(&self, path: &str) -> bool {
         let mut parts = self.parts();
-        names(path).all(|name| parts.next().is_none_or(|part| glob::matches(part, name)))
+        names(path).all(|name| parts.next().is_some_and(|part| glob::matches(part, name))) && parts.next().is_some()
     }
 
     /// Whether it names one group.
@@ -161,13 +171,28 @@ mod tests {
     }
 
     #[test]
+    fn all_matching_groups_have_one_depth() {
+        assert_eq!([glob("/a").depth(), glob("/a/*/c").depth()], [1, 3]);
+        for (pattern, path, expected) in [
+            ("/a", "/a", true),
+            ("/a", "/a/b", false),
+            ("/a", "/", false),
+            ("/a/*", "/a/b", true),
+            ("/a/*", "/a", false),
+        ] {
+            assert_eq!(glob(pattern).matches(path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
     fn walk_descends_where_groups_may_match() {
         for (pattern, path, expected) in [
             ("/a/b*/c", "/", true),
             ("/a/b*/c", "/a", true),
             ("/a/b*/c", "/a/b1", true),
             ("/a/b*/c", "/a/x", false),
-            ("/a/b*/c", "/a/b1/c/d", true),
+            ("/a/b*/c", "/a/b1/c", false),
+            ("/a/b*/c", "/a/b1/c/d", false),
             ("/a/b*/c", "/b", false),
         ] {
             assert_eq!(glob(pattern).leads_below(path), expected, "{pattern} {path}");

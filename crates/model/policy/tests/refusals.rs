@@ -164,6 +164,7 @@ refusals! {
     tenant_groups: changed("caps:", "tenants: { a: { vms: { web: 1, db: 2 }, bandwidth: { web: 1Gb/s, dp: 1Gb/s } }, \
                             b: { vms: 3, bandwidth: { web: 1Gb/s } }, c: { vms: { web: 0 }, bandwidth: 1b/s } \
                             }\ncaps:");
+    tenant_of_too_much: changed("caps:", "tenants: { t: { vms: 1000000, bandwidth: 2Tb/s } }\ncaps:");
     tenants_match_overlaps: changed("caps:", "tenants: { a: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.0.0.0/8 } ] }, b: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.1.0.0/16 } ] } }\ncaps:");

@@ -78,7 +78,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Lab(args) => lab::run(args, ui),
         Command::Reproduce(args) => reproduce::run(args, ui),
         Command::Agent(args) => agent::run(args, ui),
-        Command::Exec(args) => exec::run(args),
+        Command::Exec(args) => exec::run(args, ui),
         Command::Switch(args) => switch::run(args, ui),
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),

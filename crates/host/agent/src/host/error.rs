@@ -69,7 +69,8 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Whether the policy was refused before anything was changed.
+    /// Whether the policy was refused before anything was changed. An error of control groups at the change itself or
+    /// after it is one of [`LoaderError`].
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -2,21 +2,23 @@
 //!
 //! The mount is read from the list of mounts, since hosts that still use version 1 have it at
 //! `/sys/fs/cgroup/unified`. The root group has the number 1; in a cgroup namespace the mount's root is the
-//! namespace's group, with another number, and a policy's paths would name other groups.
+//! namespace's group, with another number, and a policy's paths would name other groups. Roots of other file systems,
+//! which may be mounted over it, also have the number 1.
 //!
 //! Worked example: `30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw` is a mount at `/sys/fs/cgroup`.
 //!
 //! Source: proc_pid_mountinfo(5); kernel/cgroup/cgroup.c (cgroup_setup_root).
 
 use super::CgroupError;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
+const OWN: &str = "/proc/self/cgroup";
 /// The number of the root group.
 const ROOT: u64 = 1;
 
@@ -30,7 +32,7 @@ impl Hierarchy {
     /// The hierarchy that this process has mounted.
     pub fn find() -> Result<Self, CgroupError> {
         let mounts = fs::read(MOUNTS).map_err(|error| CgroupError::Io { path: MOUNTS.into(), error })?;
-        Self::among(cgroup2_mounts(&mounts))
+        Self::among(cgroup2_mounts(&mounts), group)
     }
 
     /// Any directory in place of the root group.
@@ -39,15 +41,15 @@ impl Hierarchy {
         Self { mount }
     }
 
-    /// The first of these directories that has the root group.
-    fn among(mounts: Vec<PathBuf>) -> Result<Self, CgroupError> {
+    /// The first of these directories that has the root group, by the id of the group of a directory.
+    fn among(mounts: Vec<PathBuf>, group: impl Fn(&Path) -> Option<u64>) -> Result<Self, CgroupError> {
         let mut other = None;
         for mount in mounts {
-            match id(&mount) {
-                Ok(ROOT) => return Ok(Self { mount }),
-                Ok(_) => other = other.or(Some(mount)),
+            match group(&mount) {
+                Some(ROOT) => return Ok(Self { mount }),
+                Some(_) => other = other.or(Some(mount)),
                 // Another mount hides this one.
-                Err(_) => {}
+                None => {}
             }
         }
         Err(other.map_or(CgroupError::NotMounted, CgroupError::Namespace))
@@ -56,6 +58,13 @@ impl Hierarchy {
     /// The directory of a group, by its path from the root.
     pub fn directory(&self, group: &str) -> PathBuf {
         self.mount.join(group.trim_start_matches('/'))
+    }
+
+    /// The path of this process's group.
+    pub fn own(&self) -> Result<String, CgroupError> {
+        let groups = fs::read_to_string(OWN).map_err(|error| CgroupError::Io { path: OWN.into(), error })?;
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        Ok(own.unwrap_or("/").to_owned())
     }
 
     /// The directory of the root group.
@@ -67,6 +76,20 @@ impl Hierarchy {
 /// The id of the group of a directory, which its processes' sockets have: on kernels of 64 bits the inode's number.
 pub(crate) fn id(directory: &Path) -> io::Result<u64> {
     Ok(fs::metadata(directory)?.ino())
+}
+
+/// The id of the group of a directory; `None` if it is not in the file system of control groups.
+fn group(directory: &Path) -> Option<u64> {
+    let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
+    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the path is alive during the call, which fills the structure if it succeeds.
+    let system = unsafe {
+        if libc::statfs(path.as_ptr(), system.as_mut_ptr()) != 0 {
+            return None;
+        }
+        system.assume_init()
+    };
+    if system.f_type == libc::CGROUP2_SUPER_MAGIC { id(directory).ok() } else { None }
 }
 
 /// The directories where a list of mounts has cgroup2.
@@ -119,13 +142,25 @@ mod tests {
 
     #[test]
     fn hosts_without_the_root_group_are_refused_with_the_reason() {
-        assert!(matches!(Hierarchy::among(Vec::new()), Err(CgroupError::NotMounted)));
-        // Any other directory stands for the root of a cgroup namespace.
-        let other = std::env::temp_dir();
-        let hidden = PathBuf::from("/nowhere/cgroup");
-        assert!(matches!(Hierarchy::among(vec![hidden.clone()]), Err(CgroupError::NotMounted)));
-        let refused = Hierarchy::among(vec![hidden, other.clone()]);
-        assert!(matches!(&refused, Err(CgroupError::Namespace(mount)) if *mount == other), "{refused:?}");
+        let group = |mount: &Path| match mount.to_str() {
+            Some("/root") => Some(ROOT),
+            Some("/namespace") => Some(4711),
+            _ => None,
+        };
+        let among = |mounts: &[&str]| Hierarchy::among(mounts.iter().map(PathBuf::from).collect(), group);
+        assert!(matches!(among(&[]), Err(CgroupError::NotMounted)));
+        assert!(matches!(among(&["/hidden"]), Err(CgroupError::NotMounted)));
+        let refused = among(&["/hidden", "/namespace"]);
+        assert!(matches!(&refused, Err(CgroupError::Namespace(mount)) if mount == "/namespace"), "{refused:?}");
+        assert_eq!(among(&["/namespace", "/root"]).expect("found").root(), "/root");
+    }
+
+    #[test]
+    fn root_of_another_file_system_is_no_group() {
+        let proc = Path::new("/proc");
+        assert_eq!(id(proc).expect("mounted"), ROOT);
+        assert_eq!(group(proc), None);
+        assert_eq!(group(Path::new("/nowhere")), None);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! Problem: filters name control groups by globs over paths, and the kernel's program has the id of a packet's group.
 //! Groups come and go while the agent runs. Approach: a [`Watcher`] walks the directories of the hierarchy that may
-//! match, writes the id of each group that a glob includes into `weir_cgroups`, with one bit for each glob, and walks
-//! again when inotify reports a new or a deleted directory. A packet costs one lookup, whatever the number of globs.
+//! match, writes the id of each group that a glob matches into `weir_cgroups`, with one bit for each glob that includes
+//! it, and walks again when inotify reports a new or a deleted directory. Groups below are not written: the programs
+//! look up the groups above that of a packet's socket (bpf/cgroup.h).
 //!
-//! A deleted group stays in the map for [`KEPT`]: its sockets may still send what its processes have written. Ids are
-//! not reused.
+//! A deleted group stays in the map while there is room: its sockets may still send. Ids are not reused.
 //!
 //! | module | does |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | [`table`] | groups to entries of the map, without a packet of another service in between |
 //! | [`watcher`] | the thread that repeats both |
 //!
-//! Worked example: `web: { match: [ { cgroup: /system.slice/web-* } ] }`. The watcher watches `/`, `/system.slice` and
-//! the groups of `web`. `systemctl start web-2` creates a directory; a millisecond later the map has its id.
+//! Worked example: `web: { match: [ { cgroup: /system.slice/web-* } ] }`. The watcher watches `/` and
+//! `/system.slice`. `systemctl start web-2` creates a directory; a millisecond later the map has its id.
 //!
 //! Source: Documentation/admin-guide/cgroup-v2.rst; inotify(7); fs/kernfs/dir.c (ids).
 
@@ -30,19 +30,16 @@ pub(crate) mod watcher;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::maps::CgroupMaps;
 use aya::maps::MapError;
+pub use enter::Entered;
 pub use hierarchy::Hierarchy;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use table::Table;
 use watcher::Watcher;
+use weir_datapath::Classifier;
 use weir_datapath::abi::CGROUPS_MAX;
 use weir_policy::CgroupGlob;
-
-/// Time that a deleted group stays in the map. A socket whose process has ended retries for 100 s
-/// (`tcp_orphan_retries`).
-pub const KEPT: Duration = Duration::from_secs(120);
 
 /// Why control groups cannot be matched.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +75,7 @@ pub enum CgroupError {
     #[error("watch control groups: {0} (ENOSPC: raise fs.inotify.max_user_watches)")]
     Watch(#[source] io::Error),
     /// More groups than the map has room for.
-    #[error("filters by cgroup include {count} control groups, and at most {CGROUPS_MAX} can be matched")]
+    #[error("filters by cgroup match {count} control groups, and at most {CGROUPS_MAX} can be followed")]
     TooMany {
         /// Number of groups.
         count: usize,
@@ -112,9 +109,9 @@ pub fn check() -> Result<(), CgroupError> {
 }
 
 /// The control groups in force on an interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CgroupReading {
-    /// Groups that a glob includes.
+    /// Groups that a glob matches.
     pub groups: usize,
     /// Why sockets of other groups are not matched, if there are such groups.
     pub missed: Option<String>,
@@ -124,33 +121,62 @@ pub struct CgroupReading {
 pub(crate) struct CgroupFilters {
     table: Arc<Mutex<Table>>,
     watcher: Option<Watcher>,
+    next: Option<Prepared>,
+}
+
+/// The groups of a classifier that is about to be put in force.
+struct Prepared {
+    globs: Vec<CgroupGlob>,
+    index: u32,
+    /// `None` without globs.
+    watcher: Option<Watcher>,
 }
 
 impl CgroupFilters {
     /// From the map as an earlier agent left it.
     pub(crate) fn new(maps: CgroupMaps) -> Result<Self, LoaderError> {
-        Ok(Self { table: Arc::new(Mutex::new(Table::open(maps.cgroups)?)), watcher: None })
+        Ok(Self { table: Arc::new(Mutex::new(Table::open(maps.cgroups)?)), watcher: None, next: None })
     }
 }
 
 impl InterfaceDatapath {
-    /// Resolves the globs of a classifier that is about to be the table `index`, beside those of the table in use.
-    pub(crate) fn prepare_cgroups(&mut self, globs: &[CgroupGlob], index: u32) -> Result<(), CgroupError> {
-        // The earlier thread would remove the new groups.
-        self.cgroups.watcher = None;
-        if !globs.is_empty() {
-            sockets_are_readable()?;
-            let watcher = Watcher::new(Hierarchy::find()?, globs, index, Arc::clone(&self.cgroups.table))?;
-            self.cgroups.watcher = Some(watcher);
-        }
+    /// Resolves the globs of a classifier that [`InterfaceDatapath::set_rules`] is about to put in force, beside those
+    /// of the classifier in use, which stays in force and is followed as before, also after an error.
+    pub fn prepare_cgroups(&mut self, classifier: &Classifier) -> Result<(), CgroupError> {
+        let (globs, index) = (classifier.cgroups(), 1 - self.config.table);
+        self.cgroups.next = None;
+        let watcher = match globs {
+            [] => None,
+            _ => {
+                sockets_are_readable()?;
+                let (hierarchy, table) = (Hierarchy::find()?, &self.cgroups.table);
+                watcher::lock(table).begin_change();
+                let prepared = Watcher::new(hierarchy, globs, index, Arc::clone(table));
+                if prepared.is_err() {
+                    watcher::lock(table).abandon_change(index)?;
+                }
+                Some(prepared?)
+            }
+        };
+        self.cgroups.next = Some(Prepared { globs: globs.to_vec(), index, watcher });
         Ok(())
+    }
+
+    /// Whether the globs of this classifier were resolved.
+    pub(crate) fn has_prepared(&self, classifier: &Classifier) -> bool {
+        let next = self.cgroups.next.as_ref();
+        next.is_some_and(|next| next.index == 1 - self.config.table && next.globs == classifier.cgroups())
     }
 
     /// Follows the groups of the table in use from now on, and removes those of the other one.
     pub(crate) fn follow_cgroups(&mut self) -> Result<(), CgroupError> {
-        match &mut self.cgroups.watcher {
-            Some(watcher) => watcher.start(),
-            None => Ok(watcher::lock(&self.cgroups.table).clear()?),
+        // The earlier thread would remove the new groups.
+        self.cgroups.watcher = None;
+        let mut table = watcher::lock(&self.cgroups.table);
+        table.end_change();
+        match self.cgroups.next.take().and_then(|next| next.watcher) {
+            Some(watcher) => self.cgroups.watcher.insert(watcher).start(),
+            None => Ok(table.clear()?),
         }
     }
 

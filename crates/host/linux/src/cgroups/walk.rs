@@ -1,25 +1,31 @@
-//! From globs to groups: a walk of the directories that may match, and inotify on each of them.
+//! From globs to groups: a walk of the directories that may match, and inotify on each directory that has to be listed.
 //!
 //! Every walk starts at the root and visits all directories that may match: a lost event or an overflow of the queue
 //! is made up for by the next walk, and there is no state that may be wrong. Watching a directory that is watched
 //! already changes nothing. A directory is watched before it is listed, so a group that appears during the walk is
-//! found by it or reported after it.
+//! found by it or reported after it. The file system of control groups keeps the watch of a deleted directory, so a
+//! walk removes the watches that it did not need.
 //!
-//! Worked example: for `/a/*/c` the walk lists `/` and visits `/a`; it lists `/a` and visits all groups there; of
-//! those it visits `c` and everything below. The group `/a/b/c/d` has the glob's bit.
+//! A walk ends at the groups that match: those below are included, and the programs look up the groups above that of
+//! a socket (bpf/cgroup.h). So no user to whom a group is delegated can make walks longer by groups below it. A
+//! directory that cannot be read or watched is skipped and reported; the others are not affected.
+//!
+//! Worked example: for `/a/*/c` the walk lists `/` and `/a` and all groups in `/a`, and finds `/a/b/c`, in which it
+//! neither lists nor watches anything.
 
 use super::CgroupError;
 use super::hierarchy::{Hierarchy, id};
-use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use weir_policy::CgroupGlob;
 
-/// A group that a glob includes.
+/// A group that a glob matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Its path from the root.
@@ -28,61 +34,113 @@ pub(crate) struct Group {
     pub(crate) globs: u64,
 }
 
-/// The set of globs that include a group, one bit for each.
-pub(crate) fn including(globs: &[CgroupGlob], path: &str) -> u64 {
+/// The result of a walk.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The groups that globs match, by id.
+    pub(crate) groups: BTreeMap<u64, Group>,
+    /// Why directories were skipped, if any.
+    pub(crate) missed: Option<String>,
+}
+
+/// The set of globs that include a group which at least one of them matches, one bit for each; otherwise 0, since the
+/// set is that of a group above.
+pub(crate) fn set_of(globs: &[CgroupGlob], path: &str) -> u64 {
+    if !globs.iter().any(|glob| glob.matches(path)) {
+        return 0;
+    }
     globs.iter().enumerate().filter(|(_, glob)| glob.includes(path)).fold(0, |bits, (index, _)| bits | 1 << index)
 }
 
-/// The groups that globs include, by id. Watches all directories where one may appear or disappear.
-pub(crate) fn walk(
-    hierarchy: &Hierarchy,
-    globs: &[CgroupGlob],
-    inotify: &Inotify,
-) -> Result<BTreeMap<u64, Group>, CgroupError> {
+/// Finds the groups that globs match. Watches all directories where one may appear or disappear, and no other ones.
+///
+/// # Errors
+/// If the root cannot be listed.
+pub(crate) fn walk(hierarchy: &Hierarchy, globs: &[CgroupGlob], inotify: &Inotify) -> Result<Found, CgroupError> {
     let mut groups = BTreeMap::new();
+    let (mut watches, mut skipped) = (BTreeSet::new(), Skipped::default());
     let mut pending: Vec<(PathBuf, String)> = vec![(hierarchy.root().to_owned(), "/".to_owned())];
     while let Some((directory, path)) = pending.pop() {
-        match visit(&directory, inotify) {
-            Ok((id, below)) => {
-                let bits = including(globs, &path);
-                if bits != 0 {
-                    groups.insert(id, Group { path: path.clone(), globs: bits });
-                }
-                for name in below {
-                    let text = format!("{}/{}", path.trim_end_matches('/'), name.to_string_lossy());
-                    if globs.iter().any(|glob| glob.leads_below(&text)) {
-                        pending.push((directory.join(name), text));
-                    }
-                }
+        let set = set_of(globs, &path);
+        if set != 0 {
+            match id(&directory) {
+                Ok(id) => drop(groups.insert(id, Group { path: path.clone(), globs: set })),
+                Err(error) => skipped.add(CgroupError::Io { path: directory.clone(), error }),
             }
-            // The group was deleted meanwhile.
-            Err(CgroupError::Io { error, .. } | CgroupError::Watch(error)) if is_gone(&error) => {}
-            Err(error) => return Err(error),
+        }
+        if !globs.iter().any(|glob| glob.leads_below(&path)) {
+            continue;
+        }
+        let watched = inotify.watch(&directory);
+        let below = match list(&directory) {
+            Err(error) if path == "/" => return Err(CgroupError::Io { path: directory, error }),
+            Err(error) => {
+                skipped.add(CgroupError::Io { path: directory, error });
+                continue;
+            }
+            Ok(below) => below,
+        };
+        match watched {
+            Ok(watch) => drop(watches.insert(watch)),
+            Err(error) => skipped.add(CgroupError::Watch(error)),
+        }
+        for name in below {
+            let text = format!("{}/{}", path.trim_end_matches('/'), name.to_string_lossy());
+            if globs.iter().any(|glob| glob.matches(&text) || glob.leads_below(&text)) {
+                pending.push((directory.join(name), text));
+            }
         }
     }
-    Ok(groups)
+    inotify.keep(watches);
+    Ok(Found { groups, missed: skipped.reason() })
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
+/// Directories that a walk has skipped.
+#[derive(Default)]
+struct Skipped {
+    first: Option<CgroupError>,
+    count: usize,
 }
 
-/// The id of a group, and the names of the groups in it.
-fn visit(directory: &Path, inotify: &Inotify) -> Result<(u64, Vec<std::ffi::OsString>), CgroupError> {
-    let io_error = |error| CgroupError::Io { path: directory.to_owned(), error };
-    inotify.watch(directory)?;
+impl Skipped {
+    fn add(&mut self, error: CgroupError) {
+        // Without an entry or a device the group was deleted meanwhile.
+        if let CgroupError::Io { error, .. } | CgroupError::Watch(error) = &error
+            && matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
+        {
+            return;
+        }
+        self.count += 1;
+        self.first.get_or_insert(error);
+    }
+
+    fn reason(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(match self.count {
+            1 => first.to_string(),
+            count => format!("{first}; and {} more", count - 1),
+        })
+    }
+}
+
+/// The names of the groups in a group.
+fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     let mut below = Vec::new();
-    for entry in fs::read_dir(directory).map_err(io_error)? {
-        let entry = entry.map_err(io_error)?;
-        if entry.file_type().map_err(io_error)?.is_dir() {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
             below.push(entry.file_name());
         }
     }
-    Ok((id(directory).map_err(io_error)?, below))
+    Ok(below)
 }
 
 /// Events of directories: others were created or deleted in them.
-pub(crate) struct Inotify(OwnedFd);
+pub(crate) struct Inotify {
+    file: OwnedFd,
+    /// The watches of the last walk.
+    watches: Mutex<BTreeSet<i32>>,
+}
 
 impl Inotify {
     pub(crate) fn new() -> Result<Self, CgroupError> {
@@ -92,93 +150,42 @@ impl Inotify {
             return Err(CgroupError::Watch(io::Error::last_os_error()));
         }
         // SAFETY: `fd` is a new descriptor that nothing else owns.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self { file: unsafe { OwnedFd::from_raw_fd(fd) }, watches: Mutex::default() })
     }
 
-    /// Watches a directory, unless it is watched already.
-    fn watch(&self, directory: &Path) -> Result<(), CgroupError> {
-        let path = CString::new(directory.as_os_str().as_bytes()).map_err(|error| CgroupError::Watch(error.into()))?;
+    /// Watches a directory, unless it is watched already, and returns the number of the watch.
+    fn watch(&self, directory: &Path) -> io::Result<i32> {
+        let path = CString::new(directory.as_os_str().as_bytes())?;
         let events = libc::IN_CREATE | libc::IN_DELETE | libc::IN_ONLYDIR;
         // SAFETY: the path is alive during the call.
-        let watch = unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), events) };
-        if watch < 0 { Err(CgroupError::Watch(io::Error::last_os_error())) } else { Ok(()) }
+        let watch = unsafe { libc::inotify_add_watch(self.as_raw_fd(), path.as_ptr(), events) };
+        if watch < 0 { Err(io::Error::last_os_error()) } else { Ok(watch) }
+    }
+
+    /// Removes all watches but these.
+    fn keep(&self, watches: BTreeSet<i32>) {
+        let mut before = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        for watch in before.difference(&watches) {
+            // SAFETY: plain system call. It fails if the file system has removed the watch with the directory.
+            unsafe { libc::inotify_rm_watch(self.as_raw_fd(), *watch) };
+        }
+        *before = watches;
     }
 
     /// Discards the events so far. Their content is not needed: a walk follows.
     pub(crate) fn clear(&self) {
         let mut buffer = [0u8; 4096];
         // SAFETY: the kernel writes at most the buffer's length.
-        while unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
+        while unsafe { libc::read(self.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
     }
 }
 
 impl AsRawFd for Inotify {
     fn as_raw_fd(&self) -> i32 {
-        self.0.as_raw_fd()
+        self.file.as_raw_fd()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Directories that stand for groups, removed at the end.
-    struct Tree(PathBuf);
-
-    impl Tree {
-        fn new() -> Self {
-            let root = std::env::temp_dir().join(format!("weir-walk-{}", std::process::id()));
-            fs::create_dir_all(&root).expect("a directory");
-            Self(root)
-        }
-        fn make(&self, path: &str) -> u64 {
-            let directory = self.0.join(path);
-            fs::create_dir_all(&directory).expect("a directory");
-            id(&directory).expect("it exists")
-        }
-    }
-
-    impl Drop for Tree {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// Whether events have arrived; takes them.
-    fn events(inotify: &Inotify) -> bool {
-        let mut file = libc::pollfd { fd: inotify.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one file, which is valid during the call.
-        let ready = unsafe { libc::poll(&raw mut file, 1, 0) } == 1;
-        inotify.clear();
-        ready
-    }
-
-    #[test]
-    fn walk_finds_groups_and_reports_those_that_come_and_go() {
-        let tree = Tree::new();
-        let hierarchy = Hierarchy::at(tree.0.clone());
-        let globs = ["/a/web-*", "/a/web-1/x", "/*/db"].map(|text| CgroupGlob::new(text).expect("a glob"));
-        let inotify = Inotify::new().expect("inotify");
-        let mut expected = BTreeMap::new();
-        let mut expect = |id, path: &str, globs| drop(expected.insert(id, Group { path: path.to_owned(), globs }));
-        tree.make("a");
-        fs::write(tree.0.join("a/web-file"), "no group").expect("a file");
-        expect(tree.make("a/web-1"), "/a/web-1", 0b001);
-        expect(tree.make("a/web-1/x"), "/a/web-1/x", 0b011);
-        expect(tree.make("b/db"), "/b/db", 0b100);
-        tree.make("b/other/below");
-        let walk = || walk(&hierarchy, &globs, &inotify).expect("it reads");
-        assert_eq!(walk(), expected);
-        assert!(!events(&inotify));
-        let new = tree.make("c/db");
-        assert!(events(&inotify), "in the root");
-        expected.insert(new, Group { path: "/c/db".to_owned(), globs: 0b100 });
-        assert_eq!(walk(), expected);
-        tree.make("b/other/below/db");
-        assert!(!events(&inotify), "no glob leads there");
-        fs::remove_dir(tree.0.join("a/web-1/x")).expect("removed");
-        assert!(events(&inotify), "in a group");
-        expected.retain(|_, group| group.path != "/a/web-1/x");
-        assert_eq!(walk(), expected);
-    }
-}
+#[path = "walk_tests.rs"]
+mod tests;

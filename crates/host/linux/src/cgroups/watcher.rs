@@ -1,13 +1,13 @@
 //! [`Watcher`]: the thread that keeps the groups of a classifier up to date.
 //!
-//! Order of calls: [`Watcher::new`] walks and writes the groups beside those of the classifier in use; the classifiers
-//! change over; [`Watcher::start`] starts the thread, whose first walk removes the groups of the earlier classifier.
-//! Events meanwhile wait in inotify's queue.
+//! Order of calls: [`Watcher::new`] walks and writes the groups beside those of the classifier in use, whose own thread
+//! goes on; the classifiers change over; the earlier watcher is dropped; [`Watcher::start`] starts the thread, whose
+//! first walk removes the groups of the earlier classifier. Events meanwhile wait in inotify's queue.
 //!
 //! After a walk the thread pauses for some times as long as it took, so that a storm of new groups takes a part of a
-//! processor at most.
+//! processor at most. A walk that left groups out is repeated after a second.
 
-use super::walk::{Inotify, walk};
+use super::walk::{Found, Inotify, walk};
 use super::{CgroupError, CgroupReading, Hierarchy, Table};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,7 +18,7 @@ use weir_policy::CgroupGlob;
 
 /// The pause after a walk, in times of the walk: it takes a fifth of a processor at most.
 const PAUSE: u32 = 4;
-/// The time after which a walk that failed is repeated.
+/// The time after which a walk that left groups out is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// State of the thread and of its owner.
@@ -31,8 +31,8 @@ struct Shared {
     inotify: Inotify,
     /// Readable when the thread has to end.
     end: OwnedFd,
-    /// The reason why the last walk left groups out, if any.
-    missed: Mutex<Option<String>>,
+    /// By the last walk.
+    reading: Mutex<CgroupReading>,
 }
 
 /// The groups of one classifier. The thread ends when this is dropped.
@@ -62,11 +62,11 @@ impl Watcher {
             inotify: Inotify::new()?,
             // SAFETY: a new descriptor that nothing else owns.
             end: unsafe { OwnedFd::from_raw_fd(end) },
-            missed: Mutex::default(),
+            reading: Mutex::default(),
         };
-        match shared.update(true)? {
-            0 => Ok(Self { shared: Arc::new(shared), thread: None }),
-            without => Err(CgroupError::TooMany { count: lock(&shared.table).groups() + without }),
+        match shared.update()? {
+            Update { count, without: 1.. } => Err(CgroupError::TooMany { count }),
+            Update { .. } => Ok(Self { shared: Arc::new(shared), thread: None }),
         }
     }
 
@@ -89,8 +89,7 @@ impl Watcher {
     /// The groups that exist, and the reason why others are left out.
     pub(crate) fn reading(&self) -> Result<CgroupReading, CgroupError> {
         self.check()?;
-        let missed = lock(&self.shared.missed).clone();
-        Ok(CgroupReading { groups: lock(&self.shared.table).groups(), missed })
+        Ok(lock(&self.shared.reading).clone())
     }
 }
 
@@ -106,32 +105,37 @@ impl Drop for Watcher {
     }
 }
 
+/// The result of a walk.
+struct Update {
+    /// The groups that were found.
+    count: usize,
+    /// Those of them that have no entry.
+    without: usize,
+}
+
 impl Shared {
-    /// Walks and writes the groups; returns how many have no entry.
-    fn update(&self, beside: bool) -> Result<usize, CgroupError> {
+    /// Walks and writes the groups.
+    fn update(&self) -> Result<Update, CgroupError> {
         self.inotify.clear();
-        let found = walk(&self.hierarchy, &self.globs, &self.inotify)?;
-        Ok(lock(&self.table).set(&found, &self.globs, self.index, beside, now())?)
+        let Found { groups, missed } = walk(&self.hierarchy, &self.globs, &self.inotify)?;
+        let without = lock(&self.table).set(&groups, &self.globs, self.index, now())?;
+        let count = groups.len();
+        let too_many = (without > 0).then(|| CgroupError::TooMany { count }.to_string());
+        let reasons: Vec<String> = [too_many, missed].into_iter().flatten().collect();
+        let missed = (!reasons.is_empty()).then(|| reasons.join("; "));
+        *lock(&self.reading) = CgroupReading { groups: count - without, missed };
+        Ok(Update { count, without })
     }
 
     fn run(&self) {
         loop {
             let begin = now();
-            let missed = match self.update(false) {
-                Ok(0) => None,
-                Ok(without) => {
-                    let count = lock(&self.table).groups() + without;
-                    Some(CgroupError::TooMany { count }.to_string())
-                }
-                Err(error) => Some(error.to_string()),
-            };
-            let again = missed.as_ref().map(|_| AGAIN);
-            *lock(&self.missed) = missed;
+            if let Err(error) = self.update() {
+                lock(&self.reading).missed = Some(error.to_string());
+            }
+            let again = lock(&self.reading).missed.as_ref().map(|_| AGAIN);
             let took = now().saturating_duration_since(begin);
-            // Deleted groups leave the map without an event.
-            let due = lock(&self.table).due().map(|due| due.saturating_duration_since(now()));
-            let wait = [again, due].into_iter().flatten().min();
-            if self.has_to_end(&[], Some(took * PAUSE)) || self.has_to_end(&[self.inotify.as_raw_fd()], wait) {
+            if self.has_to_end(&[], Some(took * PAUSE)) || self.has_to_end(&[self.inotify.as_raw_fd()], again) {
                 return;
             }
         }
@@ -161,4 +165,44 @@ fn now() -> Instant {
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while the lock is held leaves entries that the next walk corrects.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroups::table::tests::table;
+    use std::fs;
+
+    /// Voluntary changes of context of the threads of this process that watch control groups.
+    fn waits() -> u64 {
+        let tasks = fs::read_dir("/proc/self/task").expect("threads").flatten().map(|task| task.path());
+        let own = tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "cgroups\n"));
+        let status = own.filter_map(|task| fs::read_to_string(task.join("status")).ok());
+        let count = |status: String| {
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::trim);
+            line.and_then(|count| count.parse::<u64>().ok()).expect("a number")
+        };
+        status.map(count).sum()
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "waits for a thread")]
+    fn walks_that_fail_are_repeated_each_second() {
+        let root = std::env::temp_dir().join(format!("weir-watcher-{}", std::process::id()));
+        fs::create_dir_all(root.join("a/x")).expect("a directory");
+        let globs = [CgroupGlob::new("/a/*").expect("a glob")];
+        let table = Arc::new(Mutex::new(table(10).1));
+        let mut watcher = Watcher::new(Hierarchy::at(root.clone()), &globs, 0, table).expect("it walks");
+        watcher.start().expect("a thread");
+        assert_eq!(watcher.reading().expect("it runs"), CgroupReading { groups: 1, missed: None });
+        fs::remove_dir_all(&root).expect("removed");
+        let begin = now();
+        while watcher.reading().expect("it runs").missed.is_none() {
+            assert!(now() - begin < Duration::from_secs(10), "the failure is reported");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = waits();
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(waits() - before < 10, "{}", waits() - before);
+    }
 }

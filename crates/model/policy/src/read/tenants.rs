@@ -66,6 +66,13 @@ impl Reader<'_> {
             self.problems.error(key.span, cause, format!("a tenant has at most {MAX_TENANT_VMS}"));
             return None;
         }
+        let sum =
+            tenant.groups.iter().map(|group| u128::from(group.vms) * u128::from(group.bandwidth.bps())).sum::<u128>();
+        if sum > u128::from(Bandwidth::MAX.bps()) {
+            let cause = format!("the bandwidths of tenant `{}` sum to more than {}", tenant.name, Bandwidth::MAX);
+            self.problems.error(key.span, cause, "no network has so much: check the units of its bandwidth");
+            return None;
+        }
         Some(tenant)
     }
 

@@ -114,7 +114,7 @@ pub const METRICS: &[Metric] = &[
         "weir_agent_cgroups",
         None,
         &[],
-        "The number of control groups whose sockets belong to services, if filters name any",
+        "The number of control groups that filters match, if any filter names control groups",
         Of::Agent(|status, give| {
             if let Some(cgroups) = status.cgroups {
                 alone(give, Value::Count(cgroups));
