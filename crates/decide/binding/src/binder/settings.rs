@@ -14,6 +14,8 @@ struct Versioned<T> {
     wanted: T,
     version: Version,
     applied: Version,
+    /// Answers to earlier versions do not count: what they applied is lost.
+    since: Version,
 }
 
 /// The settings of all machines and switches.
@@ -75,18 +77,18 @@ impl Settings {
 
     /// Takes an answer; `false` if it is older than another or not of this binder.
     pub(super) fn machine_applied(&mut self, machine: MachineId, version: Version) -> bool {
-        self.machines.get_mut(&machine).is_some_and(|own| take(&mut own.applied, own.version, version))
+        self.machines.get_mut(&machine).is_some_and(|own| take(own, version))
     }
     /// The same of a switch.
     pub(super) fn switch_applied(&mut self, switch: SwitchId, version: Version) -> bool {
-        self.switches.get_mut(&switch).is_some_and(|own| take(&mut own.applied, own.version, version))
+        self.switches.get_mut(&switch).is_some_and(|own| take(own, version))
     }
     /// A switch has lost its settings: older answers do not count.
     pub(super) fn reset(&mut self, switch: SwitchId) {
         let next = self.next();
         if let Some(own) = self.switches.get_mut(&switch) {
             own.applied = Version::default();
-            own.version = next;
+            (own.version, own.since) = (next, next);
         }
     }
 
@@ -133,8 +135,9 @@ impl Settings {
         for (machine, wanted) in wanted.collect::<Vec<_>>() {
             if self.machines.get(&machine).is_none_or(|own| own.wanted != wanted) {
                 let version = self.next();
-                let applied = self.machines.get(&machine).map_or(Version::default(), |own| own.applied);
-                let own = Versioned { wanted, version, applied };
+                let known = self.machines.get(&machine).map(|own| (own.applied, own.since));
+                let (applied, since) = known.unwrap_or_default();
+                let own = Versioned { wanted, version, applied, since };
                 outputs.push(machine_output(machine, &own));
                 self.machines.insert(machine, own);
             }
@@ -154,8 +157,9 @@ impl Settings {
         for (switch, wanted) in wanted {
             if self.switches.get(&switch).is_none_or(|own| own.wanted != wanted) {
                 let version = self.next();
-                let applied = self.switches.get(&switch).map_or(Version::default(), |own| own.applied);
-                let own = Versioned { wanted, version, applied };
+                let known = self.switches.get(&switch).map(|own| (own.applied, own.since));
+                let (applied, since) = known.unwrap_or_default();
+                let own = Versioned { wanted, version, applied, since };
                 outputs.push(switch_output(switch, &own));
                 self.switches.insert(switch, own);
             }
@@ -165,11 +169,11 @@ impl Settings {
 }
 
 /// Takes the version of an answer.
-fn take(applied: &mut Version, wanted: Version, answer: Version) -> bool {
-    if answer < *applied || answer.epoch != wanted.epoch || answer > wanted {
+fn take<T>(own: &mut Versioned<T>, answer: Version) -> bool {
+    if answer < own.applied.max(own.since) || answer.epoch != own.version.epoch || answer > own.version {
         return false;
     }
-    *applied = answer;
+    own.applied = answer;
     true
 }
 
