@@ -29,5 +29,6 @@ pub use dscp::{Values, pool};
 pub use placed::Ports;
 pub use queues::{Map, QueueIndex, Queues};
 pub use score::{Score, score};
-pub use site::{Port, PortId, Site, Sites, SwitchId};
+pub use site::{Port, PortId, Site, Sites};
 pub use weights::{Weights, weights};
+pub use weir_placement::SwitchId;

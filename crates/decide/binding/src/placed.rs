@@ -1,9 +1,9 @@
 //! The ports and machines of placed tenants.
 
-use crate::site::{Port, PortId, Site, Sites, SwitchId};
+use crate::site::{Port, PortId, Site, Sites};
 use std::collections::BTreeMap;
 use weir_network::graph::{Graph, LinkRef};
-use weir_placement::{Fabric, Placed};
+use weir_placement::{Fabric, Placed, SwitchId};
 use weir_units::{Bandwidth, MachineId};
 
 /// The ports of a network's switches: those towards machines, then both ends of every cable between switches.

@@ -3,6 +3,7 @@
 //! Problem: binding decides by tenants, ports and machines alone, in a controller and in the simulator, whatever the
 //! network and the placement are made of. Approach: plain tables of ids, made once for a placement.
 
+use weir_placement::SwitchId;
 use weir_units::{Bandwidth, MachineId, TenantId};
 
 /// A port of a switch: an index into [`Sites::ports`].
@@ -15,10 +16,6 @@ impl PortId {
         self.0 as usize
     }
 }
-
-/// A switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SwitchId(pub u32);
 
 /// A port and the link behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

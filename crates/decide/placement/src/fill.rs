@@ -142,7 +142,8 @@ impl Fill {
     /// The machine with the most usable slots, the first of equals.
     fn next(&mut self, remaining: &Remaining, hose: &Hose) -> Option<Best> {
         for branch in 0..self.best.len() {
-            // Usable slots of more than what is left say nothing about what is left: links take few or nearly all.
+            // A link takes few of a tenant or nearly all, so slots that are usable for more virtual machines than
+            // remain may not be usable for those.
             if self.best[branch].usable > remaining.vms() {
                 self.best[branch] = self.best_of(branch, remaining, hose);
             }

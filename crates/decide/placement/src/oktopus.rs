@@ -14,32 +14,23 @@ use crate::fabric::{Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
-use crate::search::on_one_machine;
+use crate::search::first;
 use crate::tree::Walk;
 
 /// The place of a tenant, or what it lacks.
 pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Hose) -> Result<Fit, Shortage> {
     let [group] = hose.groups() else { return Err(Shortage::Groups) };
-    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines()) {
-        return Ok(fit);
-    }
-    let mut nearest: Option<Stuck> = None;
-    for &root in fabric.layers().iter().flatten() {
-        if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) {
-            continue;
-        }
+    first(fabric, ledger, hose, |root| {
         fill.walk.start(fabric, Some(ledger), root);
-        if let Some(given) = Subtrees::new(&fill.walk, hose.vms(), group.bandwidth.bps()).give() {
-            return Ok(settle(fill, &given, root, hose));
+        match Subtrees::new(&fill.walk, hose.vms(), group.bandwidth.bps()).give() {
+            Some(given) => Ok(settle(fill, &given, root, hose)),
+            // The other fill finds the link that is too narrow; it may place them where this one does not.
+            None => match fill.in_order(fabric, ledger, root, hose) {
+                Err(stuck) => Err(stuck),
+                Ok(_) => Err(Stuck { left: hose.vms(), cable: None }),
+            },
         }
-        // The other fill names the link that is too narrow.
-        if let Err(stuck) = fill.in_order(fabric, ledger, root, hose)
-            && nearest.is_none_or(|nearest| stuck.left < nearest.left)
-        {
-            nearest = Some(stuck);
-        }
-    }
-    Err(Shortage::of(ledger, hose, nearest))
+    })
 }
 
 /// The fit of a tree whose machines have been given all virtual machines.

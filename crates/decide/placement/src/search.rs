@@ -87,8 +87,32 @@ pub(crate) fn place(
     Err(Shortage::of(ledger, hose, nearest))
 }
 
+/// The first tree that takes a tenant, from single machines upward.
+pub(crate) fn first(
+    fabric: &Fabric,
+    ledger: &Ledger,
+    hose: &Hose,
+    mut attempt: impl FnMut(Root) -> Result<Fit, Stuck>,
+) -> Result<Fit, Shortage> {
+    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines()) {
+        return Ok(fit);
+    }
+    let mut nearest: Option<Stuck> = None;
+    for &root in fabric.layers().iter().flatten() {
+        if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) {
+            continue;
+        }
+        match attempt(root) {
+            Ok(fit) => return Ok(fit),
+            Err(stuck) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
+            Err(_) => {}
+        }
+    }
+    Err(Shortage::of(ledger, hose, nearest))
+}
+
 /// The first machine that has slots for all: nothing crosses a link.
-pub(crate) fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize) -> Option<Fit> {
+fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize) -> Option<Fit> {
     let mut ids = (0..machines as u32).map(MachineId);
     let machine = ids.find(|machine| ledger.free(*machine) >= hose.vms())?;
     let vms = hose.groups().iter().map(|group| group.vms).collect();

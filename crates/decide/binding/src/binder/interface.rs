@@ -1,8 +1,9 @@
 //! The binder's inputs, outputs and settings.
 
 use crate::queues::{Map, QueueIndex};
-use crate::site::{PortId, SwitchId};
+use crate::site::PortId;
 use std::collections::BTreeMap;
+use weir_placement::SwitchId;
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, TenantId};
 
 /// Settings of a binder.

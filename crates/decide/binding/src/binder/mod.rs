@@ -30,12 +30,13 @@ pub use motion::{Motion, Place, Step, TenantState};
 use crate::dscp::Values;
 use crate::queues::Queues;
 use crate::score::{Score, score};
-use crate::site::{Sites, SwitchId};
+use crate::site::Sites;
 use motion::{Drain, Waiting};
 use settings::Settings;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use weir_placement::SwitchId;
 use weir_units::{Bandwidth, Instant, MachineId, PerDirection, TenantId};
 
 /// The tenants' states, as a successor needs them.

@@ -2,8 +2,9 @@
 
 use super::interface::{QueueId, Version};
 use crate::queues::QueueIndex;
-use crate::site::{PortId, Site, SwitchId};
+use crate::site::{PortId, Site};
 use std::collections::BTreeMap;
+use weir_placement::SwitchId;
 use weir_units::MachineId;
 
 /// The queues of a tenant.

@@ -3,9 +3,10 @@
 use super::interface::{BinderConfig, BinderOutput, PortSettings, TenantSettings, Version};
 use super::motion::{Place, TenantState, Waiting};
 use crate::queues::QueueIndex;
-use crate::site::{PortId, Site, Sites, SwitchId};
+use crate::site::{PortId, Site, Sites};
 use crate::weights::weights;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_placement::SwitchId;
 use weir_units::{Bandwidth, MachineId, TenantId};
 
 /// Settings with their versions.

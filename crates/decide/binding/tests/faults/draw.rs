@@ -19,7 +19,7 @@ pub(crate) fn sites(random: &mut StdRng) -> Sites {
     let mut free = vec![LINK; ports.len()];
     let mut tenants = Vec::new();
     for number in 0..random.random_range(2..8u32) {
-        // Most tenants pass several ports; the last ones take what is left.
+        // Most tenants pass several ports; the last ones may reserve all bandwidth that remains.
         let mut passed = Vec::new();
         for (at, free) in free.iter_mut().enumerate() {
             let most = (*free).min(LINK / 2);

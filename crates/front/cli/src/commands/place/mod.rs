@@ -24,7 +24,7 @@ Examples:
 Each tenant goes into one tree of the network: onto one machine if it has room, otherwise below the
 lowest switch whose links have the bandwidth, and there where it costs least: few tenants on a link
 while the network is empty, little bandwidth when it is full. The services' guarantees and the
-bounded latency levels come first; tenants reserve what is left.
+bounded latency levels come first; tenants reserve the remaining bandwidth.
 
 --placed FILE continues from an earlier placement and replaces the file: tenants that are no longer
 in the policy depart, new ones arrive in the order of their names, the others stay. Without a file
@@ -34,7 +34,7 @@ of that name all arrive. --rebalance places all tenants anew.
 (always little bandwidth), `first-fit`, `oktopus`.
 
 With --json, and in FILE: {\"placement\": 1, \"tenants\": [{\"tenant\", \"tree\", \"vms\": [{\"vm\",
-\"machine\"}], \"dscp\" (null: all values of its links are taken, or it uses no link), \"links\":
+\"machine\"}], \"dscp\" (absent: all values are in use on its links, or it uses no link), \"links\":
 [{\"link\", \"reserved_bps\"}]}], \"rejected\": [{\"tenant\", \"reason\": \"slots\", \"bandwidth\" or
 \"groups\", \"missing\": slots or bit/s, \"link\", \"left\": virtual machines without a place}]}. A link
 is one-way; reservations are the same both ways.
