@@ -137,6 +137,14 @@ impl ShareTree {
         tree
     }
 
+    /// Gives a leaf another share.
+    ///
+    /// # Panics
+    /// If the tree has no such leaf.
+    pub fn set_leaf(&mut self, leaf: usize, share: Share) {
+        self.nodes[self.leaves[leaf] as usize].share = share;
+    }
+
     fn add_children(
         &mut self,
         parent: usize,

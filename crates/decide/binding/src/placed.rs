@@ -1,10 +1,9 @@
 //! The ports and machines of placed tenants.
 
 use crate::site::{Port, PortId, Site, Sites};
-use std::collections::BTreeMap;
 use weir_network::graph::{Graph, LinkRef};
 use weir_placement::{Fabric, Placed, SwitchId};
-use weir_units::{Bandwidth, MachineId};
+use weir_units::Bandwidth;
 
 /// The ports of a network's switches: those towards machines, then both ends of every cable between switches.
 #[derive(Debug, Clone)]
@@ -67,10 +66,5 @@ fn site(placed: &Placed, fabric: &Fabric, all: &Ports) -> Site {
         ports.extend([one, other].into_iter().filter_map(|link| Some((all.port(link)?, *reserved))));
     }
     ports.sort_unstable();
-    // A machine's own cable has the machine's number.
-    let reserved: BTreeMap<u32, Bandwidth> =
-        placed.fit.reservations.iter().map(|(cable, reserved)| (cable.0, *reserved)).collect();
-    let machines = placed.fit.parts.iter().map(|part| part.machine);
-    let machines = machines.map(|MachineId(id)| (MachineId(id), reserved.get(&id).copied().unwrap_or_default()));
-    Site { payment: placed.hose.bandwidth(), ports, machines: machines.collect() }
+    Site { payment: placed.hose.bandwidth(), ports, machines: placed.fit.machines() }
 }

@@ -53,6 +53,11 @@ impl Sites {
     pub fn site(&self, tenant: TenantId) -> &Site {
         &self.tenants[tenant.index()]
     }
+    /// The reservation of a tenant at a machine's interface; zero where none of it is there.
+    pub fn reserved(&self, tenant: TenantId, machine: MachineId) -> Bandwidth {
+        let machines = &self.site(tenant).machines;
+        machines.binary_search_by_key(&machine, |(id, _)| *id).map_or(Bandwidth::ZERO, |at| machines[at].1)
+    }
     /// Every tenant with its place, in order.
     pub fn all(&self) -> impl Iterator<Item = (TenantId, &Site)> {
         (0..).map(TenantId).zip(&self.tenants)

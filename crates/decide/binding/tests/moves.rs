@@ -25,6 +25,7 @@ fn config() -> BinderConfig {
     BinderConfig {
         interval: Duration::from_secs(4),
         retry: Duration::from_secs(1),
+        poll: Duration::from_millis(50),
         map: Map::PerPort,
         most_weight: 100,
         pool: pool(&BTreeSet::new()),

@@ -37,6 +37,15 @@ impl Fit {
     pub fn bandwidth(&self) -> u128 {
         self.reservations.iter().map(|(_, bandwidth)| u128::from(bandwidth.bps())).sum()
     }
+    /// Its machines, ascending, with the reservation at each one's interface; zero where all of it is on one machine.
+    pub fn machines(&self) -> Vec<(MachineId, Bandwidth)> {
+        // A machine's own cable has the machine's number.
+        let of = |machine: MachineId| {
+            let own = self.reservations.iter().find(|(cable, _)| cable.0 == machine.0);
+            (machine, own.map_or(Bandwidth::ZERO, |(_, reserved)| *reserved))
+        };
+        self.parts.iter().map(|part| of(part.machine)).collect()
+    }
     /// The most tenants of any of its cables, with this one (QShare's c_q).
     pub fn tenants(&self, ledger: &Ledger) -> u32 {
         self.reservations.iter().map(|(cable, _)| ledger.tenants(*cable) + 1).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! [`Placer`]: tenants that arrive and depart.
 
-use crate::fabric::{CableId, Fabric};
-use crate::fill::{Fill, Fit, Stuck};
+use crate::fabric::{CableId, Fabric, Root};
+use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
 use crate::search::Weighing;
@@ -142,20 +142,51 @@ impl Placer {
     /// # Panics
     /// If a tenant of this name is placed already.
     pub fn adopt(&mut self, name: &str, placed: Placed) -> Result<&Placed, Shortage> {
-        for part in &placed.fit.parts {
+        self.fits(&placed.fit)?;
+        Ok(self.settle(name, placed))
+    }
+
+    /// Places a tenant whose virtual machines are on given machines, ascending: in the first tree of the lowest layer
+    /// that has them all and the bandwidth.
+    ///
+    /// # Errors
+    /// The resource that it lacks; nothing has changed then.
+    ///
+    /// # Panics
+    /// If a tenant of this name is placed already.
+    pub fn arrive_at(&mut self, name: &str, hose: Hose, parts: &[Part]) -> Result<&Placed, Shortage> {
+        let alone = match parts {
+            [part] => Some(Root::Machine(part.machine)),
+            _ => None,
+        };
+        let layers = self.fabric.layers().iter().flatten().copied();
+        let mut shortage = Shortage::Slots { missing: hose.vms().into() };
+        for root in alone.into_iter().chain(layers) {
+            let Some(fit) = Fit::in_place(&self.fabric, root, parts.to_vec(), &hose) else { continue };
+            match self.fits(&fit) {
+                Ok(()) => return Ok(self.settle(name, Placed { hose, fit })),
+                Err(lacking) => shortage = lacking,
+            }
+        }
+        Err(shortage)
+    }
+
+    /// Whether a place is free.
+    fn fits(&self, fit: &Fit) -> Result<(), Shortage> {
+        for part in &fit.parts {
             let missing = part.vms.iter().sum::<u32>().saturating_sub(self.ledger.free(part.machine));
             if missing > 0 {
                 return Err(Shortage::Slots { missing: missing.into() });
             }
         }
-        for (cable, bandwidth) in &placed.fit.reservations {
+        for (cable, bandwidth) in &fit.reservations {
             let free = Bandwidth::from_bps(self.ledger.available(*cable));
             let missing = bandwidth.saturating_sub(free);
             if missing > Bandwidth::ZERO {
                 return Err(Shortage::Bandwidth { cable: *cable, missing, left: 0 });
             }
         }
-        Ok(self.settle(name, placed))
+        Ok(())
     }
 
     fn settle(&mut self, name: &str, placed: Placed) -> &Placed {

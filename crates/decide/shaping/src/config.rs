@@ -100,13 +100,18 @@ impl ShaperConfig {
             rx: of_link(machine, Direction::Rx, parameters.interface.percent_of_link),
         };
         // Machines with the same capacities and services have the same plan.
-        let mut plans: HashMap<(PerDirection<Bandwidth>, Vec<bool>), Arc<MachinePlan>> = HashMap::new();
+        let mut plans: HashMap<(PerDirection<Bandwidth>, Vec<(bool, Bandwidth, Weight)>), Arc<MachinePlan>> =
+            HashMap::new();
         let placed: Vec<_> = policy.services().iter().filter(|(_, service)| service.machines().is_some()).collect();
         let plan = |machine: MachineId| {
             let capacities = capacities(machine);
-            let runs = placed.iter().map(|(id, _)| policy.runs_at(*id, Place::Machine(machine))).collect();
+            let place = Place::Machine(machine);
+            let runs = placed.iter().map(|(id, _)| {
+                let share = policy.share_at(*id, place, Direction::Tx);
+                (policy.runs_at(*id, place), share.min, share.weight)
+            });
             let new = || Arc::new(MachinePlan::with(policy, machine, capacities, sharing, shape));
-            Arc::clone(plans.entry((capacities, runs)).or_insert_with(new))
+            Arc::clone(plans.entry((capacities, runs.collect())).or_insert_with(new))
         };
         let machines = (0..policy.network().machines().len() as u32).map(MachineId).map(plan).collect();
         Self { parameters, sharing, services: services.collect(), machines, transmit }

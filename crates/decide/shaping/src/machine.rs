@@ -19,7 +19,7 @@ use weir_alloc::ShareTree;
 use weir_alloc::fill::{Child, Filling};
 use weir_alloc::tree::{Scratch, TreeShares};
 use weir_policy::{Level, Place, Policy, Share, Sharing};
-use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, PerDirection, ServiceId, Weight};
+use weir_units::{Bandwidth, Direction, MachineId, PerDirection, ServiceId, Weight};
 
 /// A leaf service's share of one direction of a machine's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn side(
     let share = |leaf: ServiceId| Share {
         min: policy.share_at(leaf, place, direction).min,
         max: policy.machine_ceiling(leaf, direction),
-        weight: weight(policy, leaf, direction),
+        weight: weight(policy, leaf, place, direction),
     };
     let leaves: Vec<ServiceId> = policy.services().leaves().map(|(id, _)| id).collect();
     let own: Vec<Share> = leaves.iter().map(|&leaf| share(leaf)).collect();
@@ -202,10 +202,9 @@ fn of_list(
 }
 
 /// A leaf's weight among all leaves at a machine.
-fn weight(policy: &Policy, leaf: ServiceId, direction: Direction) -> Weight {
+fn weight(policy: &Policy, leaf: ServiceId, place: Place, direction: Direction) -> Weight {
     let services = policy.services();
-    let own =
-        |id: ServiceId| u128::from(services.get(id).share(ContentionPoint::Machine, direction).weight.thousandths());
+    let own = |id: ServiceId| u128::from(policy.share_at(id, place, direction).weight.thousandths());
     // Numerator and denominator of the product; cut to 64 bits at each level, of which no tree has many.
     let (mut part, mut whole) = (own(leaf), 1u128);
     let mut at = leaf;

@@ -40,7 +40,7 @@ fn of_scenario(scenario: &Scenario) -> Vec<Diagnostic> {
     match governed.enforcement {
         Enforcement::None | Enforcement::Levels => Vec::new(),
         Enforcement::EyeQ => remarks(&governed.policy, &ShaperConfig::eyeq(&governed.policy, None, None)),
-        Enforcement::Shaper | Enforcement::Parley => of_policy(&governed.policy),
+        Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare => of_policy(&governed.policy),
     }
 }
 

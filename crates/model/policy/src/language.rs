@@ -119,6 +119,12 @@ pub static POLICY: Record = Record {
             "The tenants, by name: virtual machines with a guaranteed bandwidth each (hose model).",
             "tenants: { red: { vms: 10, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] } }",
         ),
+        Key::optional(
+            "tenant-queues",
+            Shape::Record(&TENANT_QUEUES),
+            "The binding of switches' weighted queues to tenants (QShare).",
+            "tenant-queues: { interval: 4s }",
+        ),
     ],
 };
 
@@ -488,6 +494,40 @@ static TENANT: Record = Record {
         ),
     ],
 };
+static TENANT_QUEUES: Record = Record {
+    id: "tenant-queues",
+    what: "the binding of queues to tenants",
+    doc: "The binding of switches' weighted queues to tenants: those that use their guarantees most have queues of \
+          their own, all others share one.",
+    keys: &[
+        Key::optional(
+            "interval",
+            Shape::Scalar(&TIME),
+            "The time between two choices of the tenants with queues of their own, 10ms to 1h; 4s.",
+            "interval: 4s",
+        ),
+        Key::optional(
+            "shared",
+            Shape::Scalar(&SHARED),
+            "The tenants without queues of their own: `elastic` (the default), each may send more than its guarantee \
+             while others leave bandwidth; `cap`, hosts limit each to its guarantee.",
+            "shared: cap",
+        ),
+        Key::optional(
+            "reserved-dscp",
+            Shape::List(&DSCPS),
+            "DSCP values that the network uses for other purposes: no tenant has one of them. 0, CS6, CS7 and those of \
+             latency levels need not be written.",
+            "reserved-dscp: [8, 10]",
+        ),
+    ],
+};
+pub(crate) const SHARED_KEYWORDS: &[&str] = &["elastic", "cap"];
+static SHARED: Scalar = Scalar::Words { what: "a treatment of the shared queue", words: SHARED_KEYWORDS };
+/// The shortest control interval: a change of queues takes a few round trips through the control network.
+pub const MIN_CONTROL_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest control interval.
+pub const MAX_CONTROL_INTERVAL: Duration = Duration::from_secs(3_600);
 static VM_GROUPS: Map = Map { what: "a mapping of numbers by group", name: &NAME, value: Shape::Scalar(&VMS), min: 1 };
 static GROUP_RATES: Map = Map { what: "a mapping of rates by group", name: &NAME, value: Shape::Scalar(&RATE), min: 1 };
 

@@ -15,7 +15,7 @@ use crate::change::Written;
 use crate::levels::{Level, LevelChoice, Levels, WorstLatency};
 use crate::machine_set::{MachineSet, ids_of};
 use crate::sweep;
-use crate::tenants::Tenant;
+use crate::tenants::{Tenant, TenantQueues};
 use std::fmt;
 use std::sync::Arc;
 use weir_document::{Source, Span};
@@ -37,6 +37,7 @@ pub struct Policy {
     pub(crate) caps: Caps,
     pub(crate) levels: Option<Levels>,
     pub(crate) tenants: Vec<Tenant>,
+    pub(crate) tenant_queues: TenantQueues,
     pub(crate) digest: u64,
     pub(crate) written: Written,
 }
@@ -82,6 +83,10 @@ impl Policy {
     pub fn tenants(&self) -> &[Tenant] {
         &self.tenants
     }
+    /// The binding of queues to tenants.
+    pub fn tenant_queues(&self) -> &TenantQueues {
+        &self.tenant_queues
+    }
     /// A fingerprint of everything that decides shares. Hosts whose fingerprints differ do not
     /// agree on ids and must not mix their usage reports.
     pub fn digest(&self) -> u64 {
@@ -122,8 +127,15 @@ impl Policy {
         }
     }
     /// The share of a service at an instance of a contention point: without a guarantee where it
-    /// does not run. Traffic that matches a service there is limited as the service is.
+    /// does not run; the reservation of a placed tenant at a machine. Traffic that matches a service there is limited as
+    /// the service is.
     pub fn share_at(&self, service: ServiceId, place: Place, direction: Direction) -> Share {
+        if let Place::Machine(machine) = place {
+            let reserved = &self.services.get(service).reserved;
+            if let Ok(at) = reserved.binary_search_by_key(&machine, |(id, _)| *id) {
+                return reserved[at].1;
+            }
+        }
         let share = self.services.get(service).share(place.point(), direction);
         match self.runs_at(service, place) {
             true => share,
@@ -249,6 +261,9 @@ pub struct Services {
 }
 
 impl Services {
+    pub(crate) fn get_mut(&mut self, id: ServiceId) -> &mut Service {
+        &mut self.all[id.index()]
+    }
     /// A tree from a table that is already in canonical order.
     pub(crate) fn new(all: Vec<Service>) -> Self {
         let by_path = index_by_name(all.len(), |i| &all[i as usize].path);
@@ -309,6 +324,8 @@ pub struct Service {
     pub(crate) shaper: Shaper,
     pub(crate) senders: Vec<(MachineId, Weight)>,
     pub(crate) machines: Option<Arc<MachineSet>>,
+    /// A placed tenant's shares of machines' interfaces, ascending; empty for others.
+    pub(crate) reserved: Vec<(MachineId, Share)>,
 }
 
 impl Service {

@@ -9,7 +9,11 @@
 //!
 //! Source: QShare §II-A (hose model), §V-B (payment).
 
-use weir_units::{Bandwidth, ServiceId};
+use crate::machine_set::MachineSet;
+use crate::model::{Policy, Share};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weir_units::{Bandwidth, Duration, MachineId, ServiceId, TenantId, Weight};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,5 +52,65 @@ impl Tenant {
             Some(group) => format!("{}-{group}-{number}", self.name),
             None => format!("{}-{number}", self.name),
         }
+    }
+}
+
+/// The binding of switches' queues to tenants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantQueues {
+    /// The time between two choices of the tenants with queues of their own; more than zero.
+    pub interval: Duration,
+    /// The treatment of tenants without queues of their own.
+    pub shared: SharedQueue,
+    /// DSCP values that the operator uses for other purposes: no tenant has one of them.
+    pub reserved_dscps: BTreeSet<u8>,
+}
+
+impl Default for TenantQueues {
+    /// An interval of 4 s (QShare §VII-A).
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(4), shared: SharedQueue::default(), reserved_dscps: BTreeSet::new() }
+    }
+}
+
+/// The treatment of the tenants that share a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SharedQueue {
+    /// Hosts limit each to its reservation.
+    Cap,
+    /// Each may send more than its reservation while others leave bandwidth.
+    #[default]
+    Elastic,
+}
+
+impl Policy {
+    /// The policy with its tenants on machines: `places` has the machines of each tenant, ascending, with its
+    /// reservation at each one's interface. A tenant is guaranteed its reservation there, and its weight is its
+    /// reservation over the mean of all tenants' there: tenants divide spare bandwidth as their reservations, and all
+    /// together they weigh as many services as they are.
+    #[must_use]
+    pub fn with_places<'a>(&self, places: impl Fn(TenantId) -> &'a [(MachineId, Bandwidth)]) -> Self {
+        let mut at: BTreeMap<MachineId, (u128, u128)> = BTreeMap::new();
+        let tenants: Vec<(TenantId, ServiceId)> =
+            (0..).map(TenantId).zip(self.tenants().iter().map(|own| own.service)).collect();
+        for (machine, reserved) in tenants.iter().flat_map(|(tenant, _)| places(*tenant)) {
+            let (sum, count) = at.entry(*machine).or_default();
+            (*sum, *count) = (*sum + u128::from(reserved.bps()), *count + 1);
+        }
+        let share = |(machine, reserved): &(MachineId, Bandwidth)| {
+            let (sum, count) = at[machine];
+            let thousandths = (1_000 * count * u128::from(reserved.bps())).checked_div(sum).unwrap_or(1_000);
+            let thousandths = u32::try_from(thousandths.max(1)).unwrap_or(u32::MAX);
+            let weight = Weight::from_thousandths(thousandths).unwrap_or(Weight::MAX);
+            (*machine, Share { min: *reserved, weight, ..Share::default() })
+        };
+        let mut policy = self.clone();
+        for (tenant, service) in tenants {
+            let places = places(tenant);
+            let service = policy.services.get_mut(service);
+            service.machines = Some(Arc::new(MachineSet::new(places.iter().map(|(machine, _)| *machine).collect())));
+            service.reserved = places.iter().map(share).collect();
+        }
+        policy
     }
 }

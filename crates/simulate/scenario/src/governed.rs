@@ -1,6 +1,7 @@
 //! The part of a scenario that depends on a policy: enforcement, timing, and events.
 
 use crate::model::{Application, Measure, ServiceTransfers};
+use crate::tenancy::Tenancy;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_network::topology::Links;
@@ -18,6 +19,8 @@ pub struct Governed {
     pub enforcement: Enforcement,
     /// The parts of the enforcement of latency levels.
     pub levels: LevelSwitches,
+    /// The tenants and their places, under an enforcement that needs them.
+    pub tenants: Option<Tenancy>,
     /// The parameters of machine shapers whose policy gives none.
     pub shaper: ShaperSettings,
     /// The timing of brokers.
@@ -57,6 +60,8 @@ pub enum Enforcement {
     EyeQ,
     /// The policy's latency levels alone.
     Levels,
+    /// Machine shapers, and tenants bound to queues of the switches.
+    QShare,
     /// Machine shapers with rack brokers, and with the fabric broker if the policy limits the
     /// fabric (the default).
     #[default]
@@ -71,6 +76,7 @@ impl Enforcement {
             Self::Shaper => "shaper",
             Self::EyeQ => "eyeq",
             Self::Levels => "levels",
+            Self::QShare => "qshare",
             Self::Parley => "parley",
         }
     }
@@ -80,6 +86,14 @@ impl Enforcement {
     /// Whether hosts have machine shapers.
     pub fn shapes(self) -> bool {
         !matches!(self, Self::None | Self::Levels)
+    }
+    /// Whether switches mark packets for the shapers' law: with queues of their own, tenants may fill them.
+    pub fn marks(self) -> bool {
+        self.shapes() && self != Self::QShare
+    }
+    /// Whether it depends on the places of tenants.
+    pub fn places_tenants(self) -> bool {
+        self == Self::QShare
     }
 }
 

@@ -47,6 +47,7 @@ pub mod language;
 mod model;
 mod read;
 mod result;
+mod tenancy;
 
 pub use governed::{
     BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange,
@@ -58,3 +59,4 @@ pub use model::{
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};
+pub use tenancy::Tenancy;

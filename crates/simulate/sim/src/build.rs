@@ -20,6 +20,7 @@ use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::quotas::Quotas;
 use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
 use crate::shaper::Shaping;
+use crate::tenants::Tags;
 use crate::world::{Counters, World};
 use std::collections::VecDeque;
 use weir_network::Graph;
@@ -60,6 +61,7 @@ impl<O: Observer> World<O> {
             free_flows: Vec::new(),
             shaping: Shaping::default(),
             levels: Levels::default(),
+            tags: Tags::default(),
             quotas: Quotas::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
@@ -233,6 +235,15 @@ impl<O: Observer> World<O> {
         out.queue = index;
         pages::push(&mut self.queues, queue);
         index
+    }
+
+    /// The switches with hosts, each with its number among them.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut all: Vec<(u32, u32)> =
+            self.hosts.iter().zip(&self.host_switch).map(|(host, switch)| (switch.0, host.leaf)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter()
     }
 
     /// Gives every switch all shortest paths to every host over links that are up. Call it when all

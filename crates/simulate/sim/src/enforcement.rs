@@ -8,8 +8,9 @@
 //! | `eyeq` | EyeQ's, with its interface meter above the root limiters | none |
 //! | `parley` | Parley's | on every machine |
 //! | `levels` | none | none: the policy's latency levels alone |
+//! | `qshare` | Parley's | none: tenants are bound to queues of the switches |
 //!
-//! Latency levels are in force under `shaper` and `parley`, too: regulators at hosts, and strict priorities at ports.
+//! Latency levels are in force under `shaper`, `parley` and `qshare`, too: regulators at hosts, and strict priorities at ports.
 //!
 //! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
 //! Table 1). These marks are the shapers' only signal of congestion in the network.
@@ -21,11 +22,13 @@ use crate::brokers::{Brokers, Exchange, ServiceIndices};
 use crate::ids::HostId;
 use crate::levels::{LevelBounds, LevelParts};
 use crate::observer::Observer;
+use crate::tenants::TenantControl;
 use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
+use weir_binding::binder::BinderCounters;
 use weir_latency::calculus::Routes;
 use weir_latency::levels::{Bounds, LevelBound, LevelNetwork, Sizes};
 use weir_network::Graph;
@@ -38,7 +41,7 @@ use weir_units::{Direction, Duration, MachineId, SimTime};
 /// The network with the marks and the priorities that an enforcement needs.
 pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
     let Some(governed) = governed else { return Cow::Borrowed(graph) };
-    let (marks, levels) = (governed.enforcement.shapes(), has_levels(governed) && governed.levels.priorities);
+    let (marks, levels) = (governed.enforcement.marks(), has_levels(governed) && governed.levels.priorities);
     if !marks && !levels {
         return Cow::Borrowed(graph);
     }
@@ -56,9 +59,20 @@ pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'
     Cow::Owned(graph)
 }
 
+/// A policy with its tenants in their places.
+fn placed(governed: &Governed, policy: &Arc<Policy>) -> Arc<Policy> {
+    match &governed.tenants {
+        Some(tenancy) => Arc::new(policy.with_places(|tenant| tenancy.machines(tenant))),
+        None => Arc::clone(policy),
+    }
+}
+
 /// Whether the policy's latency levels are in force.
 fn has_levels(governed: &Governed) -> bool {
-    let enforced = matches!(governed.enforcement, Enforcement::Levels | Enforcement::Shaper | Enforcement::Parley);
+    let enforced = matches!(
+        governed.enforcement,
+        Enforcement::Levels | Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare
+    );
     enforced && governed.policy.levels().is_some()
 }
 
@@ -110,16 +124,28 @@ pub(crate) struct Enforcer<'a> {
     /// The interval that an event gave all receive meters.
     interval: Option<Duration>,
     brokers: Option<Brokers>,
+    tenants: Option<TenantControl>,
     /// The pending events, next first.
     events: std::slice::Iter<'a, ControlEvent>,
 }
 
 impl<'a> Enforcer<'a> {
     /// Puts the enforcement of a scenario in force.
-    pub(crate) fn new<O: Observer>(governed: &'a Governed, rng: &mut StdRng, world: &mut World<O>) -> Self {
-        let policy = Arc::clone(&governed.policy);
-        let mut enforcer = Self { governed, policy, interval: None, brokers: None, events: governed.events.iter() };
+    pub(crate) fn new<O: Observer>(
+        governed: &'a Governed,
+        graph: &Graph,
+        rng: &mut StdRng,
+        world: &mut World<O>,
+    ) -> Self {
+        let policy = placed(governed, &governed.policy);
+        let events = governed.events.iter();
+        let mut enforcer = Self { governed, policy, interval: None, brokers: None, tenants: None, events };
         enforcer.set_shapers(world);
+        if let Some(tenancy) = &governed.tenants {
+            let indices = ServiceIndices::new(&governed.policy);
+            let control = TenantControl::new(&enforcer.policy, tenancy, graph, |service| indices.of(service), world);
+            enforcer.tenants = Some(control);
+        }
         if governed.enforcement == Enforcement::Parley {
             enforcer.brokers = Some(Brokers::new(&governed.policy, &governed.brokers, rng, world));
         }
@@ -132,7 +158,7 @@ impl<'a> Enforcer<'a> {
         let mut config = match self.governed.enforcement {
             Enforcement::None | Enforcement::Levels => return,
             Enforcement::EyeQ => ShaperConfig::eyeq(&self.policy, settings.interval, settings.burst),
-            Enforcement::Shaper | Enforcement::Parley => {
+            Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare => {
                 ShaperConfig::parley(&self.policy, settings.interval, settings.burst)
             }
         };
@@ -170,7 +196,8 @@ impl<'a> Enforcer<'a> {
     pub(crate) fn next(&self) -> Option<SimTime> {
         let event = self.events.as_slice().first().map(|event| SimTime::from(event.at));
         let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
-        [event, broker].into_iter().flatten().min()
+        let tenants = self.tenants.as_ref().map(TenantControl::next);
+        [event, broker, tenants].into_iter().flatten().min()
     }
 
     /// Performs the due actions: first the events of the policy and of brokers, then the brokers'
@@ -185,6 +212,9 @@ impl<'a> Enforcer<'a> {
         if let Some(brokers) = &mut self.brokers {
             brokers.on_time(world);
         }
+        if let Some(tenants) = &mut self.tenants {
+            tenants.on_time(world);
+        }
     }
 
     fn change<O: Observer>(&mut self, change: &ControlChange, world: &mut World<O>) {
@@ -194,7 +224,7 @@ impl<'a> Enforcer<'a> {
                 world.set_meter_interval(*interval);
             }
             ControlChange::Policy(change) => {
-                self.policy = Arc::clone(&change.policy);
+                self.policy = placed(self.governed, &change.policy);
                 self.set_shapers(world);
                 if let Some(brokers) = &mut self.brokers {
                     brokers.set_policy(&self.policy, world);
@@ -223,5 +253,10 @@ impl<'a> Enforcer<'a> {
     /// Counts of the datagrams that the brokers exchanged.
     pub(crate) fn exchange(&self) -> Exchange {
         self.brokers.as_ref().map(Brokers::exchange).unwrap_or_default()
+    }
+
+    /// Counters of the tenants' controller; `None` without tenants in queues.
+    pub(crate) fn binding(&self) -> Option<BinderCounters> {
+        self.tenants.as_ref().map(TenantControl::counters)
     }
 }

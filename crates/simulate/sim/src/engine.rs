@@ -12,7 +12,7 @@ use crate::agents::Moment;
 use crate::events::Event;
 use crate::ids::{HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Kind, MARKED, Packet};
+use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Kind, MARKED, Packet, class_of};
 use crate::port::Service;
 use crate::world::World;
 use std::sync::Arc;
@@ -129,6 +129,11 @@ impl<O: Observer> World<O> {
     #[inline]
     pub(crate) fn forward(&mut self, switch: SwitchId, from: PortId, id: PacketId) {
         let packet = self.packets.get(id);
+        if self.tags.has_trees()
+            && let Some(next) = self.tags.next(packet.service, switch, packet.leaf)
+        {
+            return self.enqueue(next, id);
+        }
         let hash = match &mut self.spray {
             Some(random) => random.next().picos() as u32,
             None => packet.hash,
@@ -164,7 +169,7 @@ impl<O: Observer> World<O> {
         let packet = self.packets.get(id);
         let (size, priority) = (packet.size, packet.priority);
         out.peak_bytes = out.peak_bytes.max(size.into());
-        self.queues[out.queue as usize].sends(priority);
+        self.queues[out.queue as usize].sends(priority, size);
         self.count(port, priority, size);
         self.observer.accepted(self.now, port, size);
         if self.levels.is_on() {
@@ -196,7 +201,7 @@ impl<O: Observer> World<O> {
         if !profile.fits(wait, packet.size) {
             return self.drop(port, id, false);
         }
-        let class = usize::from(packet.priority);
+        let class = class_of(packet.priority);
         if profile.marks(wait) && packet.has(CAPABLE) {
             packet.set(MARKED, true);
             self.records[port.index()].marked[class].add(packet.size);
@@ -263,7 +268,7 @@ impl<O: Observer> World<O> {
         let packet = self.packets.get_mut(id);
         if joined > mark && packet.has(CAPABLE) {
             packet.set(MARKED, true);
-            self.records[port.index()].marked[usize::from(priority)].add(size);
+            self.records[port.index()].marked[class_of(priority)].add(size);
             self.counters.marked += 1;
         }
         self.observer.accepted(self.now, port, size);
@@ -271,7 +276,7 @@ impl<O: Observer> World<O> {
             self.levels.joined(port, priority, joined + u64::from(size));
         }
         if idle && !owned {
-            self.queues[index].sends(priority);
+            self.queues[index].sends(priority, size);
             if watched {
                 self.show(port, id, Moment::Leaves);
             }
@@ -308,7 +313,7 @@ impl<O: Observer> World<O> {
         if priority == 0 {
             self.ports[port.index()].taken.add(size);
         } else {
-            self.records[port.index()].taken[usize::from(priority)].add(size);
+            self.records[port.index()].taken[class_of(priority)].add(size);
         }
     }
 
@@ -317,7 +322,7 @@ impl<O: Observer> World<O> {
         if priority == 0 {
             self.ports[port.index()].taken.take_back(size);
         } else {
-            self.records[port.index()].taken[usize::from(priority)].take_back(size);
+            self.records[port.index()].taken[class_of(priority)].take_back(size);
         }
     }
 
@@ -338,7 +343,7 @@ impl<O: Observer> World<O> {
             let packet = self.packets.get(id);
             (packet.size, packet.priority)
         };
-        self.records[port.index()].dropped[usize::from(priority)].add(size);
+        self.records[port.index()].dropped[class_of(priority)].add(size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, size, held);
         if held {
@@ -406,9 +411,8 @@ impl<O: Observer> World<O> {
         out.waking = false;
         let (owner, watched) = (out.owner(), out.watched);
         let queue = &mut self.queues[out.queue as usize];
-        let Some(id) = queue.pop(&mut self.packets) else { return };
+        let Some(id) = queue.send_next(&mut self.packets) else { return };
         let more = !queue.is_empty();
-        queue.sends(self.packets.get(id).priority);
         if let Some(shared) = queue.shared {
             self.shared[shared as usize].give_back(self.packets.get(id).size);
         }

@@ -107,7 +107,8 @@ impl<O: Observer> World<O> {
         let (ports, packets, routes) = (&self.ports, &self.packets, &self.routes);
         let (flows, hosts, queues) = (&self.flows, &self.hosts, &self.queues);
         let (host_bytes, services) = (&self.host_bytes, self.service_count);
-        let sprayed = self.spray.is_some();
+        // Their next ports are not those of the routes.
+        let sprayed = self.spray.is_some() || self.tags.has_trees();
         self.events.give_hints(|id| {
             let packet = packets.get(id);
             match packet.towards.node() {

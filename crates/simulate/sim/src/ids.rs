@@ -76,6 +76,16 @@ pub enum Node {
     Switch(SwitchId),
 }
 
+impl Node {
+    /// The switch; `None` for a host.
+    pub fn switch(self) -> Option<SwitchId> {
+        match self {
+            Self::Switch(switch) => Some(switch),
+            Self::Host(_) => None,
+        }
+    }
+}
+
 /// A [`Node`] in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End(u32);

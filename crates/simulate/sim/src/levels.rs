@@ -20,18 +20,16 @@
 use crate::events::Event;
 use crate::ids::{HostId, PacketId, PortId, ServiceIndex};
 use crate::observer::Observer;
-use crate::packet::{Arena, List};
+use crate::packet::{Arena, List, OTHERS};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_datapath::{LEVEL_QUEUE, LevelRegulator};
-use weir_network::graph::{LinkRef, PRIORITIES};
+use weir_network::graph::LinkRef;
 use weir_shaping::MachinePlan;
 use weir_units::{Instant, SimTime};
 
-/// The priority class of traffic without a level.
-pub(crate) const OTHERS: u8 = PRIORITIES as u8 - 1;
 /// No level.
 const NONE: u8 = u8::MAX;
 

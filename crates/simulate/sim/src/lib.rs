@@ -50,6 +50,7 @@ mod sending;
 pub mod serial_clock;
 pub mod shaper;
 pub mod sources;
+mod tenants;
 pub mod timer;
 pub mod world;
 

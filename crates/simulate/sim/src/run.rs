@@ -38,6 +38,7 @@ use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::ops::ControlFlow;
+use weir_binding::binder::BinderCounters;
 use weir_datapath::ClassifierError;
 use weir_network::Graph;
 use weir_policy::Policy;
@@ -152,7 +153,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let (mut enforcer, mut uplink, mut headers) = (None, None, None);
         if let (Some(governed), Some(indices)) = (governed, &indices) {
             uplink = Some(UplinkSampler::new(scenario, governed.measure, indices, &mut world));
-            enforcer = Some(Enforcer::new(governed, &mut rng, &mut world));
+            enforcer = Some(Enforcer::new(governed, graph, &mut rng, &mut world));
             headers = Some(Headers::new(&governed.policy)?);
             let frame = graph.packets.payload + graph.packets.headers;
             // Noise of a frame keeps flows from falling into step, as it is in the lab.
@@ -305,6 +306,7 @@ impl<'a, O: Observer> Run<'a, O> {
 
     fn outcome(mut self, interrupted: bool) -> RunOutcome {
         let brokers = self.enforcer.as_ref().map(Enforcer::exchange).unwrap_or_default();
+        let binding = self.enforcer.as_ref().and_then(Enforcer::binding);
         let mut flows = self.flows;
         flows.extend(self.sources.under_way(&self.world));
         flows.sort_by_key(|flow| flow.id);
@@ -325,7 +327,7 @@ impl<'a, O: Observer> Run<'a, O> {
             seed: self.seed,
             complete: !interrupted,
             simulated: self.world.now(),
-            counters: counters(&self.world, graph, brokers),
+            counters: counters(&self.world, graph, brokers, binding),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
             groups: self.scenario.flow_groups().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
             flows,
@@ -379,6 +381,7 @@ fn counters<O: Observer>(
     world: &World<O>,
     graph: &Graph,
     brokers: Exchange,
+    binding: Option<BinderCounters>,
 ) -> std::collections::BTreeMap<String, u64> {
     let counters = world.counters();
     let mut named = vec![
@@ -409,6 +412,14 @@ fn counters<O: Observer>(
             ("broker_datagrams_received", brokers.received),
             ("broker_datagrams_refused", brokers.refused),
             ("broker_datagrams_unreceived", brokers.unreceived),
+        ]);
+    }
+    if let Some(binding) = binding {
+        named.extend([
+            ("tenant_queue_intervals", binding.intervals),
+            ("tenant_queue_moves_begun", binding.moves),
+            ("tenant_queue_moves_ended", binding.moved),
+            ("tenants_without_dscp", binding.without_value),
         ]);
     }
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).collect()

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::host::{BURST, Head};
 use crate::ids::{HostId, PacketId, PortId, ServiceIndex};
 use crate::observer::Observer;
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, OTHERS, Packet};
 use crate::port::Service;
 use crate::timer::Fired;
 use crate::world::World;
@@ -49,6 +49,10 @@ impl<O: Observer> World<O> {
     #[inline]
     pub(crate) fn send(&mut self, host: HostId, mut packet: Packet) {
         packet.leaf = self.hosts[packet.to.index()].leaf;
+        if self.tags.is_on() {
+            // Latency levels give their packets other classes.
+            packet.priority = OTHERS;
+        }
         let size = packet.size;
         let id = self.packets.insert(packet);
         self.counters.sent += 1;
@@ -167,6 +171,9 @@ impl<O: Observer> World<O> {
     /// A packet has left its host.
     #[inline]
     pub(crate) fn left(&mut self, host: HostId, id: PacketId) {
+        if self.tags.is_on() {
+            self.tag(host, id);
+        }
         let packet = self.packets.get(id);
         self.host_bytes[host.index() * self.service_count + packet.service.index()].tx += u64::from(packet.size);
         if packet.kind() == Kind::Segment {

@@ -43,6 +43,7 @@ use crate::queue::{Queue, SharedBuffer};
 use crate::quotas::Quotas;
 use crate::routes::Routes;
 use crate::shaper::Shaping;
+use crate::tenants::Tags;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_network::graph::{LinkRef, Packets};
@@ -115,6 +116,7 @@ pub struct World<O> {
     pub(crate) free_flows: Vec<FlowId>,
     pub(crate) shaping: Shaping,
     pub(crate) levels: Levels,
+    pub(crate) tags: Tags,
     pub(crate) quotas: Quotas,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,

@@ -16,5 +16,6 @@ mod random_policies;
 mod scenario;
 mod shapers;
 mod support;
+mod tenants;
 mod topologies;
 mod transports;

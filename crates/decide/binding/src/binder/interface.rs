@@ -11,8 +11,10 @@ use weir_units::{Bandwidth, Duration, MachineId, PerDirection, TenantId};
 pub struct BinderConfig {
     /// The time between two choices of the tenants with queues. QShare §VII-A: 4 s.
     pub interval: Duration,
-    /// The time after which settings that are not applied, and readings without an answer, are requested again.
+    /// The time after which settings that are not applied are sent again.
     pub retry: Duration,
+    /// The time between two readings of a queue that a tenant's packets are leaving.
+    pub poll: Duration,
     /// The place at which switches map packets to queues.
     pub map: Map,
     /// The largest weight of a queue.

@@ -50,6 +50,8 @@ pub struct Binder {
     now: Instant,
     next_interval: Instant,
     next_retry: Instant,
+    /// The next reading of queues that packets are leaving.
+    next_poll: Instant,
     usage: BTreeMap<(TenantId, MachineId), PerDirection<Bandwidth>>,
     /// The choice of this interval.
     chosen: Queues,
@@ -89,6 +91,7 @@ impl Binder {
             now,
             next_interval: now + config.interval,
             next_retry: now + config.retry,
+            next_poll: now + config.poll,
             usage: BTreeMap::new(),
             chosen,
             values,
@@ -137,9 +140,11 @@ impl Binder {
         self.advance();
     }
 
-    /// The time of the next interval or repetition.
+    /// The time of the next interval, repetition or reading.
     pub fn poll_timeout(&self) -> Instant {
-        self.next_interval.min(self.next_retry).max(self.now)
+        let drains = self.waiting.values().any(|waiting| waiting.drain.is_some());
+        let next = self.next_interval.min(self.next_retry);
+        if drains { next.min(self.next_poll) } else { next }.max(self.now)
     }
     /// The next output.
     pub fn poll_output(&mut self) -> Option<BinderOutput> {
@@ -172,6 +177,9 @@ impl Binder {
             let repeated = self.settings.unapplied();
             self.counters.repeated += repeated.len() as u64;
             self.outputs.extend(repeated);
+        }
+        if self.now >= self.next_poll {
+            self.next_poll = self.now + self.config.poll;
             let drains = self.waiting.values().filter_map(|waiting| waiting.drain.as_ref());
             self.outputs.extend(drains.flat_map(Drain::needed).map(BinderOutput::Read));
         }

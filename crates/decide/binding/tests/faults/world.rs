@@ -81,6 +81,7 @@ impl World {
         let config = BinderConfig {
             interval: Duration::from_millis(400),
             retry: Duration::from_millis(50),
+            poll: Duration::from_millis(20),
             map: if random.random() { Map::PerPort } else { Map::PerSwitch },
             most_weight: 1_000,
             pool: pool(&BTreeSet::new()).into_iter().take(random.random_range(1..8)).collect(),

@@ -82,8 +82,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     levels::socket_filters(&services, problems);
     let levels = levels::read(root.get("levels"), &network, &services, problems);
     let reserved = levels.as_ref().and_then(|levels| levels.reserved);
+    let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);
     admission::check(&network, &services, &read_caps, reserved, problems);
-    notes(root, problems);
 
     let mut caps = Caps::default();
     for point in ContentionPoint::ALL {
@@ -97,7 +97,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
     let levels = levels.map(|levels| levels.levels);
-    Policy { sharing, network, wiring, services, caps, levels, tenants, digest, written }
+    Policy { sharing, network, wiring, services, caps, levels, tenants, tenant_queues, digest, written }
 }
 
 /// Reads `sharing:` of the file or of a service.
@@ -112,22 +112,4 @@ fn caps(node: Option<&Node>) -> ReadCaps {
         rack: cap(ContentionPoint::Rack),
         fabric: cap(ContentionPoint::Fabric),
     }
-}
-
-/// One note for each kind of key that is read but has no effect in this version.
-fn notes(root: &Node, problems: &mut Problems) {
-    let mut note = |key: &str, spans: Vec<weir_document::Span>| {
-        let Some(first) = spans.iter().min() else { return };
-        let times = match spans.len() {
-            1 => String::new(),
-            n => format!(" ({n} times in this file)"),
-        };
-        problems.note(
-            *first,
-            format!("`{key}` is read but not enforced by this version{times}"),
-            "shares are enforced as written; this key changes nothing yet",
-        );
-    };
-    let tenants = root.entries().iter().filter(|(key, _)| key.text == "tenants");
-    note("tenants", tenants.map(|(key, _)| key.span).collect());
 }

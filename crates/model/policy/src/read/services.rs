@@ -128,6 +128,7 @@ impl Reader<'_> {
             shaper: Shaper::default(),
             senders: Vec::new(),
             machines: None,
+            reserved: Vec::new(),
         };
         for point in ContentionPoint::ALL {
             for direction in Direction::ALL {

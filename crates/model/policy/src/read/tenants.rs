@@ -2,10 +2,10 @@
 
 use super::services::{ReadService, Reader, order};
 use super::share::ReadShare;
-use crate::language::{MAX_TENANT_VMS, MAX_TENANTS};
+use crate::language::{MAX_CONTROL_INTERVAL, MAX_TENANT_VMS, MAX_TENANTS, MIN_CONTROL_INTERVAL, SHARED_KEYWORDS};
 use crate::model::{Service, Shaper, Sharing};
-use crate::tenants::{Tenant, VmGroup};
-use weir_document::{Field, Key, Node, Span, scalar};
+use crate::tenants::{SharedQueue, Tenant, TenantQueues, VmGroup};
+use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
 use weir_units::{Bandwidth, PerDirection, PerPoint, ServiceId};
 
@@ -47,6 +47,7 @@ impl Reader<'_> {
             shaper: Shaper::default(),
             senders: Vec::new(),
             machines: None,
+            reserved: Vec::new(),
         };
         let match_spans = self.filters(node, &mut service);
         let no_share = PerDirection::both(ReadShare::none());
@@ -114,6 +115,27 @@ impl Reader<'_> {
         let hint = "name the same groups in both, for example `vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, \
                     db: 1Gb/s }`";
         self.problems.error_with(at, cause, hint, (other, "beside this"));
+    }
+}
+
+/// Reads `tenant-queues:`.
+pub(super) fn queues(node: Option<&Node>, problems: &mut Problems) -> TenantQueues {
+    let default = TenantQueues::default();
+    let Some(node) = node else { return default };
+    let interval = node.field("interval", |text| scalar::time(text, false));
+    if let Field::Value(time, span) = interval
+        && !(MIN_CONTROL_INTERVAL..=MAX_CONTROL_INTERVAL).contains(&time)
+    {
+        let cause = format!("the interval {time} is not between {MIN_CONTROL_INTERVAL} and {MAX_CONTROL_INTERVAL}");
+        problems.error(span, cause, "for example `4s`");
+    }
+    let shared = node.field("shared", |text| scalar::word(text, "", SHARED_KEYWORDS)).value();
+    let reserved = node.get("reserved-dscp").map_or(&[][..], Node::items).iter();
+    let value = |text: &str| scalar::integer(text, "", 0, 63);
+    TenantQueues {
+        interval: interval.value().unwrap_or(default.interval),
+        shared: if shared == Some(1) { SharedQueue::Cap } else { SharedQueue::Elastic },
+        reserved_dscps: reserved.filter_map(|item| item.read(value).value()).map(|dscp| dscp as u8).collect(),
     }
 }
 

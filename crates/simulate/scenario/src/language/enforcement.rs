@@ -5,7 +5,7 @@ use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Key, Record, Shape};
 use weir_units::Duration;
 
-pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley", "levels"];
+pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley", "levels", "qshare"];
 pub(crate) const STALE_KEYWORDS: &[&str] = &["keep", "forget"];
 pub(crate) const RULE_KEYWORDS: &[&str] = &["ceilings", "published"];
 /// The shortest period of brokers: a datagram's round trip through a rack is shorter.
@@ -14,7 +14,7 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 static ENFORCEMENT: Scalar = Scalar::Checked {
     what: "a kind of enforcement",
     check: check_enforcement,
-    pattern: "^(none|shaper|eyeq|parley|levels)$",
+    pattern: "^(none|shaper|eyeq|parley|levels|qshare)$",
     example: "parley",
 };
 
@@ -35,7 +35,8 @@ pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
     "The enforcement of the policy. `none`: none, to see the transport alone. `shaper`: machine shapers, which \
      enforce the policy's limits for machines. `eyeq`: machine shapers with EyeQ's constants. `parley` (the default): \
      machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric. `levels`: the \
-     policy's latency levels alone, which `shaper` and `parley` have, too.",
+     policy's latency levels alone, which `shaper`, `parley` and `qshare` have, too. `qshare`: machine shapers, and \
+     the policy's tenants bound to queues of the switches.",
     "enforcement: parley",
 );
 

@@ -7,6 +7,7 @@
 mod enforcement;
 mod events;
 mod hosts;
+mod tenants;
 mod traffic;
 
 pub use events::{EVENT, SERVICE_EVENT};
@@ -15,6 +16,7 @@ pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
 
 pub(crate) use enforcement::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, STALE_KEYWORDS};
 pub(crate) use events::DIRECTION_KEYWORDS;
+pub(crate) use tenants::STRATEGY_KEYWORDS;
 pub(crate) use traffic::{
     ARRIVALS_KEYWORDS, BARRIER_KEYWORDS, LOAD_TOO_MUCH, MAX_CONNECTIONS, MAX_PARALLEL, MAX_VALUE, MEMCACHED,
     ORDER_KEYWORDS, PATTERN_KEYWORDS, PTP, SWITCH_KEYWORDS, Sizes, THINKING_KEYWORDS, is_real, sizes_of,
@@ -159,6 +161,7 @@ pub static UNDER_POLICY: Record = Record {
         ),
         enforcement::ENFORCEMENT_KEY,
         enforcement::LEVELS_KEY,
+        tenants::TENANTS_KEY,
         enforcement::SHAPER_KEY,
         enforcement::BROKERS_KEY,
         Key::optional(

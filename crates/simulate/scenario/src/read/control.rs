@@ -29,6 +29,7 @@ impl<F: Files> Reader<'_, F> {
             Some(1) => Enforcement::Shaper,
             Some(2) => Enforcement::EyeQ,
             Some(4) => Enforcement::Levels,
+            Some(5) => Enforcement::QShare,
             _ => Enforcement::Parley,
         }
     }

@@ -28,6 +28,7 @@ mod overload;
 mod policy;
 mod random;
 mod rounds;
+mod tenants;
 mod traffic;
 mod transfers;
 
@@ -204,6 +205,7 @@ impl<F: Files> Reader<'_, F> {
         let enforcement = self.enforcement(root);
         let shaper = self.shaper_settings(root.get("shaper"));
         let levels = self.level_switches(root.get("levels"), names)?;
+        let tenants = self.tenancy(root, enforcement, names, &policy)?;
         let brokers = self.broker_settings(root.get("brokers"), names);
         let events = self.control_events(root.get("events"), names, &policy, duration);
         let changed = events.iter().filter_map(|event| match &event.change {
@@ -217,6 +219,7 @@ impl<F: Files> Reader<'_, F> {
             policy_path: path,
             enforcement,
             levels,
+            tenants,
             shaper,
             brokers,
             events,

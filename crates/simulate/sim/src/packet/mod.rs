@@ -23,6 +23,7 @@ pub(crate) use list::List;
 
 use crate::ids::{End, FlowId, HostId, PacketId, PortId, ServiceIndex};
 use crate::pages;
+use weir_network::graph::PRIORITIES;
 use weir_units::{Bandwidth, SimTime};
 
 /// Bytes of an Ethernet header: two addresses and the type (IEEE 802.3).
@@ -70,6 +71,15 @@ pub(crate) const SHAPED: u8 = 8;
 /// Its sender requests feedback: it is ECT(1) instead of ECT(0). A mark removes the request.
 pub(crate) const REQUESTS_FEEDBACK: u8 = 16;
 
+/// The least urgent priority class.
+pub(crate) const OTHERS: u8 = PRIORITIES as u8 - 1;
+
+/// The priority class of a packet's mark ([`Packet::priority`]).
+#[inline]
+pub(crate) fn class_of(priority: u8) -> usize {
+    priority.min(OTHERS).into()
+}
+
 /// A packet on its way.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
@@ -101,7 +111,8 @@ pub struct Packet {
     pub(crate) extension: u32,
     /// The service at the hosts.
     pub(crate) service: ServiceIndex,
-    /// The priority class at queues that distinguish classes, 0 the most urgent.
+    /// The priority class at queues that distinguish classes, 0 the most urgent; above that, [`OTHERS`] and the DSCP
+    /// value of a packet of the least urgent class, to which the queues of tenants are mapped.
     pub(crate) priority: u8,
     flags: u8,
 }

@@ -24,15 +24,11 @@
 use crate::ids::PacketId;
 use crate::packet::{Arena, List};
 use std::collections::VecDeque;
-use weir_network::graph::PRIORITIES;
 
 /// The frames of each class and whose turn it is.
 #[derive(Debug)]
 pub(crate) struct DeficitRoundRobin {
-    classes: [List; PRIORITIES],
-    /// Bytes that each class may still send.
-    deficits: [u64; PRIORITIES],
-    weights: [u32; PRIORITIES],
+    classes: Vec<Class>,
     quantum: u32,
     /// The classes that have frames; the first one has its turn.
     turns: VecDeque<u8>,
@@ -40,40 +36,56 @@ pub(crate) struct DeficitRoundRobin {
     granted: bool,
 }
 
+#[derive(Debug)]
+struct Class {
+    frames: List,
+    /// Bytes that it may still send.
+    deficit: u64,
+    weight: u32,
+}
+
 impl DeficitRoundRobin {
-    /// Weights and the bytes of a weight of 1, all at least 1.
-    pub(crate) fn new(weights: [u32; PRIORITIES], quantum: u32) -> Self {
-        let quantum = quantum.max(1);
-        let turns = VecDeque::with_capacity(PRIORITIES);
-        let mut order =
-            Self { classes: Default::default(), deficits: [0; PRIORITIES], weights, quantum, turns, granted: false };
-        order.set_weights(weights);
-        order
+    /// A class for each weight, at most 256; `quantum` is the bytes of a weight of 1. All are at least 1.
+    pub(crate) fn new(weights: &[u32], quantum: u32) -> Self {
+        let class = |weight: &u32| Class { frames: List::default(), deficit: 0, weight: (*weight).max(1) };
+        let turns = VecDeque::with_capacity(weights.len());
+        Self { classes: weights.iter().map(class).collect(), quantum: quantum.max(1), turns, granted: false }
     }
 
-    pub(crate) fn set_weights(&mut self, weights: [u32; PRIORITIES]) {
-        self.weights = weights.map(|weight| weight.max(1));
+    /// The number of classes.
+    pub(crate) fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    pub(crate) fn set_weights(&mut self, weights: &[u32]) {
+        debug_assert_eq!(weights.len(), self.classes.len(), "a weight for each class");
+        self.classes.iter_mut().zip(weights).for_each(|(class, weight)| class.weight = (*weight).max(1));
+    }
+
+    /// Changes the bytes of a weight of 1.
+    pub(crate) fn set_quantum(&mut self, quantum: u32) {
+        self.quantum = quantum.max(1);
     }
 
     #[inline]
     pub(crate) fn push(&mut self, packets: &mut Arena, priority: usize, id: PacketId) {
-        let list = &mut self.classes[priority];
+        let list = &mut self.classes[priority].frames;
         if list.is_empty() {
             self.turns.push_back(priority as u8);
         }
         list.push(packets, id);
     }
 
+    /// Takes the next frame, with its class.
     #[inline]
-    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
+    pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<(usize, PacketId)> {
         loop {
             let class = usize::from(*self.turns.front()?);
-            let deficit = &mut self.deficits[class];
+            let Class { frames: list, deficit, weight } = &mut self.classes[class];
             if !self.granted {
-                *deficit += u64::from(self.weights[class]) * u64::from(self.quantum);
+                *deficit += u64::from(*weight) * u64::from(self.quantum);
                 self.granted = true;
             }
-            let list = &mut self.classes[class];
             let size = u64::from(packets.get(list.head).size);
             if size > *deficit {
                 self.turns.rotate_left(1);
@@ -87,24 +99,27 @@ impl DeficitRoundRobin {
                 self.turns.pop_front();
                 self.granted = false;
             }
-            return id;
+            return id.map(|id| (class, id));
         }
     }
 
     /// The class that holds most for its weight, the last of several; `None` if that is `priority`,
     /// or if no class has frames.
-    fn longest(&self, held: &[u64; PRIORITIES], priority: usize) -> Option<usize> {
+    fn longest(&self, held: &[u64], priority: usize) -> Option<usize> {
         // held / weight, compared without fractions.
         let more = |a: &usize, b: &usize| {
             let (left, right) = (u128::from(held[*a]), u128::from(held[*b]));
-            (left * u128::from(self.weights[*b])).cmp(&(right * u128::from(self.weights[*a])))
+            let weight = |class: usize| u128::from(self.classes[class].weight);
+            (left * weight(*b)).cmp(&(right * weight(*a)))
         };
-        (0..PRIORITIES).max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
+        (0..self.len()).max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
     }
 
     /// Whether repeated calls of [`DeficitRoundRobin::give_up`] would free `missing` bytes.
-    pub(crate) fn can_give_up(&self, packets: &Arena, held: &[u64; PRIORITIES], priority: usize, missing: u64) -> bool {
-        let (mut held, mut heads, mut gone) = (*held, self.classes.each_ref().map(|list| list.head), 0);
+    /// `held` has the bytes of each class.
+    pub(crate) fn can_give_up(&self, packets: &Arena, held: &[u64], priority: usize, missing: u64) -> bool {
+        let mut heads: Vec<PacketId> = self.classes.iter().map(|class| class.frames.head).collect();
+        let (mut held, mut gone) = (held.to_vec(), 0);
         while gone < missing {
             let Some(longest) = self.longest(&held, priority) else { return false };
             let packet = packets.get(heads[longest]);
@@ -115,23 +130,19 @@ impl DeficitRoundRobin {
         true
     }
 
-    /// Takes out the oldest frame of the class that holds most for its weight, unless that is
+    /// Takes out the oldest frame of the class that holds most for its weight, with the class, unless that is
     /// `priority` itself.
-    pub(crate) fn give_up(
-        &mut self,
-        packets: &mut Arena,
-        held: &[u64; PRIORITIES],
-        priority: usize,
-    ) -> Option<PacketId> {
+    pub(crate) fn give_up(&mut self, packets: &mut Arena, held: &[u64], priority: usize) -> Option<(usize, PacketId)> {
         let longest = self.longest(held, priority)?;
-        let id = self.classes[longest].pop(packets);
-        if self.classes[longest].is_empty() {
-            self.deficits[longest] = 0;
+        let class = &mut self.classes[longest];
+        let id = class.frames.pop(packets);
+        if class.frames.is_empty() {
+            class.deficit = 0;
             let index = self.turns.iter().position(|&class| usize::from(class) == longest);
             self.granted &= index != Some(0);
             self.turns.retain(|&class| usize::from(class) != longest);
         }
-        id
+        id.map(|id| (longest, id))
     }
 }
 
@@ -140,6 +151,7 @@ mod tests {
     use super::*;
     use crate::queue::tests::packet;
     use proptest::prelude::*;
+    use weir_network::graph::PRIORITIES;
 
     fn weights(first: u32, second: u32) -> [u32; PRIORITIES] {
         let mut weights = [1; PRIORITIES];
@@ -155,41 +167,41 @@ mod tests {
     }
 
     fn classes(queue: &mut DeficitRoundRobin, packets: &mut Arena, count: usize) -> Vec<u8> {
-        (0..count).filter_map(|_| queue.pop(packets).map(|id| packets.get(id).priority)).collect()
+        (0..count).filter_map(|_| queue.pop(packets).map(|(_, id)| packets.get(id).priority)).collect()
     }
 
     #[test]
     fn the_worked_example() {
-        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(weights(3, 1), 1000));
+        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(&weights(3, 1), 1000));
         fill(&mut queue, &mut packets, 0, 10, 1000);
         fill(&mut queue, &mut packets, 1, 10, 1000);
         assert_eq!(classes(&mut queue, &mut packets, 8), [0, 0, 0, 1, 0, 0, 0, 1]);
-        queue.set_weights(weights(1, 2));
+        queue.set_weights(&weights(1, 2));
         assert_eq!(classes(&mut queue, &mut packets, 6), [0, 1, 1, 0, 1, 1]);
     }
 
     #[test]
     fn an_empty_class_saves_nothing() {
-        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(weights(1, 1), 1500));
+        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(&weights(1, 1), 1500));
         fill(&mut queue, &mut packets, 0, 1, 100);
         assert_eq!(classes(&mut queue, &mut packets, 2), [0]);
-        assert_eq!(queue.deficits[0], 0);
+        assert_eq!(queue.classes[0].deficit, 0);
         assert_eq!(queue.pop(&mut packets), None);
     }
 
     #[test]
     fn the_longest_for_its_weight_makes_room() {
-        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(weights(4, 1), 1000));
+        let (mut packets, mut queue) = (Arena::default(), DeficitRoundRobin::new(&weights(4, 1), 1000));
         fill(&mut queue, &mut packets, 0, 6, 1000);
         fill(&mut queue, &mut packets, 1, 2, 1000);
         let mut held = [0; PRIORITIES];
         (held[0], held[1]) = (6000, 2000);
         // 1500 per weight, and 2000: class 1 is the longer one.
         assert_eq!(queue.give_up(&mut packets, &held, 1), None);
-        let id = queue.give_up(&mut packets, &held, 0).expect("a frame");
+        let (_, id) = queue.give_up(&mut packets, &held, 0).expect("a frame");
         assert_eq!(packets.get(id).priority, 1);
         held[1] = 1000;
-        let id = queue.give_up(&mut packets, &held, 1).expect("a frame");
+        let (_, id) = queue.give_up(&mut packets, &held, 1).expect("a frame");
         assert_eq!(packets.get(id).priority, 0);
         assert_eq!(classes(&mut queue, &mut packets, 6), [0, 0, 0, 0, 1, 0]);
     }
@@ -203,7 +215,7 @@ mod tests {
             sizes in (60u32..1515, 60u32..1515), frames in 1usize..300,
         ) {
             let mut packets = Arena::default();
-            let mut queue = DeficitRoundRobin::new(weights(weight.0, weight.1), quantum);
+            let mut queue = DeficitRoundRobin::new(&weights(weight.0, weight.1), quantum);
             fill(&mut queue, &mut packets, 0, 400, sizes.0);
             fill(&mut queue, &mut packets, 1, 400, sizes.1);
             let mut bytes = [0i64; 2];

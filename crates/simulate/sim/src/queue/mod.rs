@@ -27,6 +27,7 @@
 
 mod deficit_round_robin;
 mod interface_shares;
+mod marked_classes;
 mod pfabric;
 mod round_robin;
 mod shared;
@@ -40,7 +41,9 @@ pub(crate) use shared::SharedBuffer;
 pub(crate) use strict_priority::StrictPriority;
 
 use crate::ids::PacketId;
-use crate::packet::{Arena, List};
+use crate::packet::{Arena, List, class_of};
+use marked_classes::MarkedClasses;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_network::graph::{Discipline, PRIORITIES};
@@ -71,9 +74,11 @@ pub(crate) struct Queue {
     bytes: u64,
     frames: u32,
     /// Bytes that wait, by class, where classes are distinguished.
-    held: Option<Box<[u64; PRIORITIES]>>,
+    held: Option<Box<[u64]>>,
     /// The class of the frame that was sent last.
     on_wire: u8,
+    /// The classes of packets by their marks; `None` where a packet's class is that of the port.
+    marks: Option<Box<MarkedClasses>>,
     /// The switch's shared buffer, an index into the world's table.
     pub(crate) shared: Option<u32>,
     /// Frames of so many classes precede all others, the lowest class first: latency levels at a host's interface.
@@ -84,7 +89,49 @@ impl Queue {
     /// An empty queue in the given order.
     pub(crate) fn new(order: Order) -> Self {
         let classes = matches!(order, Order::StrictPriority(_) | Order::DeficitRoundRobin(_));
-        Self { order, bytes: 0, frames: 0, held: classes.then(Box::default), on_wire: 0, shared: None, first: None }
+        let held = classes.then(|| vec![0; PRIORITIES].into());
+        Self { order, bytes: 0, frames: 0, held, on_wire: 0, marks: None, shared: None, first: None }
+    }
+
+    /// An empty port with `queues` weighted queues, to which packets are mapped by their marks, behind strict queues of
+    /// the first `levels` classes. All packets are in queue 0 until [`Queue::configure`].
+    pub(crate) fn of_marks(queues: u8, levels: u8) -> Self {
+        let weights = vec![1; queues.max(1).into()];
+        let mut queue = Self::new(Order::DeficitRoundRobin(Box::new(DeficitRoundRobin::new(&weights, 1))));
+        queue.held = Some(vec![0; weights.len() + usize::from(levels)].into());
+        queue.marks = Some(Box::new(MarkedClasses::new(queues.max(1), levels)));
+        queue.serve_first(levels);
+        queue
+    }
+
+    /// Sets the weights of the queues of a port of marks, the bytes of a weight of 1, and the queues of DSCP values;
+    /// all other values are in queue 0. Frames that wait stay in their queues.
+    ///
+    /// # Panics
+    /// If the port has other queues.
+    pub(crate) fn configure(&mut self, weights: &[u32], quantum: u32, map: &BTreeMap<u8, u8>) {
+        let (Order::DeficitRoundRobin(order), Some(marks)) = (&mut self.order, &mut self.marks) else {
+            unreachable!("the port has no queues of marks")
+        };
+        order.set_weights(weights);
+        order.set_quantum(quantum);
+        marks.assign(map);
+    }
+
+    /// The bytes that queue `class` of a port of marks has sent, the frame on the wire included, and those that wait in
+    /// it.
+    pub(crate) fn reading(&self, class: usize) -> (u64, u64) {
+        let (Some(marks), Some(held)) = (&self.marks, &self.held) else { return (0, 0) };
+        (marks.sent[class], held[class])
+    }
+
+    /// The class of a packet at this port.
+    #[inline]
+    fn class(&self, priority: u8) -> usize {
+        match &self.marks {
+            Some(marks) => marks.class(priority),
+            None => class_of(priority),
+        }
     }
 
     /// An empty queue of a discipline.
@@ -93,7 +140,7 @@ impl Queue {
             Discipline::Fifo => Order::Fifo(List::default()),
             Discipline::StrictPriority => Order::StrictPriority(Box::default()),
             Discipline::DeficitRoundRobin { weights, quantum } => {
-                Order::DeficitRoundRobin(Box::new(DeficitRoundRobin::new(weights, quantum)))
+                Order::DeficitRoundRobin(Box::new(DeficitRoundRobin::new(&weights, quantum)))
             }
             Discipline::PFabric => Order::PFabric(PFabric::default()),
         })
@@ -109,14 +156,24 @@ impl Queue {
     #[inline]
     pub(crate) fn joined(&self, priority: u8, unsent: u64) -> u64 {
         match &self.held {
-            Some(held) => held[usize::from(priority)] + if self.on_wire == priority { unsent } else { 0 },
+            Some(held) => {
+                let class = self.class(priority);
+                held[class] + if usize::from(self.on_wire) == class { unsent } else { 0 }
+            }
             None => self.bytes + unsent,
         }
     }
     /// A frame of this class is being sent.
     #[inline]
-    pub(crate) fn sends(&mut self, priority: u8) {
-        self.on_wire = priority;
+    pub(crate) fn sends(&mut self, priority: u8, size: u32) {
+        self.sends_class(self.class(priority), size);
+    }
+    #[inline]
+    fn sends_class(&mut self, class: usize, size: u32) {
+        self.on_wire = class as u8;
+        if let Some(marks) = &mut self.marks {
+            marks.sent[class] += u64::from(size);
+        }
     }
     /// Whether nothing waits.
     #[inline]
@@ -128,16 +185,17 @@ impl Queue {
     #[inline]
     pub(crate) fn push(&mut self, packets: &mut Arena, id: PacketId) {
         let packet = packets.get(id);
-        let (size, priority, service) = (u64::from(packet.size), usize::from(packet.priority), packet.service);
+        let (size, mark, service) = (u64::from(packet.size), packet.priority, packet.service);
+        let priority = self.class(mark);
         self.bytes += size;
         self.frames += 1;
         if let Some(held) = &mut self.held {
             held[priority] += size;
         }
         if let Some((classes, first)) = &mut self.first
-            && priority < usize::from(*classes)
+            && mark < *classes
         {
-            return first.push(packets, priority, id);
+            return first.push(packets, mark.into(), id);
         }
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
@@ -149,30 +207,40 @@ impl Queue {
         }
     }
 
-    /// Takes the frame that leaves next.
+    /// Takes the frame that leaves next, and sends it.
     #[inline]
+    pub(crate) fn send_next(&mut self, packets: &mut Arena) -> Option<PacketId> {
+        let (class, id) = self.take_next(packets)?;
+        self.sends_class(class, packets.get(id).size);
+        Some(id)
+    }
+
+    /// Takes the frame that would leave next.
     pub(crate) fn pop(&mut self, packets: &mut Arena) -> Option<PacketId> {
+        self.take_next(packets).map(|(_, id)| id)
+    }
+
+    #[inline]
+    fn take_next(&mut self, packets: &mut Arena) -> Option<(usize, PacketId)> {
         if let Some((_, first)) = &mut self.first
             && let Some(id) = first.pop(packets)
         {
-            self.taken_out(packets, id);
-            return Some(id);
+            return Some((self.taken_out(packets, id, None), id));
         }
-        let id = match &mut self.order {
-            Order::Fifo(list) => list.pop(packets),
-            Order::RoundRobin(order) => order.pop(packets),
-            Order::InterfaceShares(order) => order.pop(packets),
-            Order::StrictPriority(order) => order.pop(packets),
-            Order::DeficitRoundRobin(order) => order.pop(packets),
-            Order::PFabric(order) => order.pop(packets),
-        }?;
-        self.taken_out(packets, id);
-        Some(id)
+        let (class, id) = match &mut self.order {
+            Order::Fifo(list) => (None, list.pop(packets)?),
+            Order::RoundRobin(order) => (None, order.pop(packets)?),
+            Order::InterfaceShares(order) => (None, order.pop(packets)?),
+            Order::StrictPriority(order) => (None, order.pop(packets)?),
+            Order::DeficitRoundRobin(order) => order.pop(packets).map(|(class, id)| (Some(class), id))?,
+            Order::PFabric(order) => (None, order.pop(packets)?),
+        };
+        Some((self.taken_out(packets, id, class), id))
     }
 
     /// Whether giving up frames for one of this class and rank would free `missing` bytes.
     pub(crate) fn can_give_up(&self, packets: &Arena, priority: u8, rank: u32, missing: u64) -> bool {
-        let priority = usize::from(priority);
+        let priority = self.class(priority);
         match (&self.order, &self.held) {
             (Order::StrictPriority(_), Some(held)) => StrictPriority::can_give_up(held, priority, missing),
             (Order::DeficitRoundRobin(order), Some(held)) => order.can_give_up(packets, held, priority, missing),
@@ -184,14 +252,16 @@ impl Queue {
     /// Takes a frame out to make room for one of this class and rank; `None` if that one is the
     /// frame to drop.
     pub(crate) fn give_up(&mut self, packets: &mut Arena, priority: u8, rank: u32) -> Option<PacketId> {
-        let priority = usize::from(priority);
-        let id = match (&mut self.order, &self.held) {
-            (Order::StrictPriority(order), _) => order.give_up(packets, priority),
-            (Order::DeficitRoundRobin(order), Some(held)) => order.give_up(packets, held, priority),
-            (Order::PFabric(order), _) => order.take_worst(packets, rank),
-            _ => None,
-        }?;
-        self.taken_out(packets, id);
+        let priority = self.class(priority);
+        let (class, id) = match (&mut self.order, &self.held) {
+            (Order::StrictPriority(order), _) => (None, order.give_up(packets, priority)?),
+            (Order::DeficitRoundRobin(order), Some(held)) => {
+                order.give_up(packets, held, priority).map(|(class, id)| (Some(class), id))?
+            }
+            (Order::PFabric(order), _) => (None, order.take_worst(packets, rank)?),
+            _ => return None,
+        };
+        self.taken_out(packets, id, class);
         Some(id)
     }
 
@@ -222,22 +292,25 @@ impl Queue {
     /// Changes the weights of a weighted discipline. Returns whether it has any.
     pub(crate) fn set_weights(&mut self, weights: [u32; PRIORITIES]) -> bool {
         match &mut self.order {
-            Order::DeficitRoundRobin(order) => {
-                order.set_weights(weights);
+            Order::DeficitRoundRobin(order) if self.marks.is_none() => {
+                order.set_weights(&weights);
                 true
             }
             _ => false,
         }
     }
 
+    /// A frame is no longer in the queue: in `class`, which it joined, or in that of its mark. Returns the class.
     #[inline]
-    fn taken_out(&mut self, packets: &Arena, id: PacketId) {
+    fn taken_out(&mut self, packets: &Arena, id: PacketId, class: Option<usize>) -> usize {
         let packet = packets.get(id);
         self.bytes -= u64::from(packet.size);
         self.frames -= 1;
+        let class = class.unwrap_or_else(|| self.class(packet.priority));
         if let Some(held) = &mut self.held {
-            held[usize::from(packet.priority)] -= u64::from(packet.size);
+            held[class] -= u64::from(packet.size);
         }
+        class
     }
 }
 
@@ -315,7 +388,7 @@ pub(crate) mod tests {
             queue.push(&mut packets, id);
         }
         let first = queue.pop(&mut packets).expect("a frame");
-        queue.sends(packets.get(first).priority);
+        queue.sends(packets.get(first).priority, 1000);
         // 250 B of it have left.
         assert_eq!([2, 5, 0].map(|class| queue.joined(class, 750)), [1150, 300, 0]);
         let mut fifo = Queue::of(Discipline::Fifo);

@@ -41,7 +41,7 @@ impl StrictPriority {
     }
 
     /// Whether the frames that are less urgent than `priority` have `missing` bytes together.
-    pub(crate) fn can_give_up(held: &[u64; PRIORITIES], priority: usize, missing: u64) -> bool {
+    pub(crate) fn can_give_up(held: &[u64], priority: usize, missing: u64) -> bool {
         held[priority + 1..].iter().sum::<u64>() >= missing
     }
 
