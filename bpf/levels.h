@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Egress path of latency levels: the regulator, the DSCP value, and the queue of a level.
+ * Egress path of DSCP values: latency levels, with the regulator and the queue of a level, and tenants.
  *
  * A packet of a service with a level passes the level's regulator (datapath/level.h), which is shared by
  * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
@@ -16,7 +16,10 @@
  * a level's DSCP value is re-marked to 0. That applies also to frames that the parser refuses: a switch
  * reads no more of them than the DSCP.
  *
- * Source: QJump's slides (one priority for each level); datapath/level.h.
+ * A tenant's packets get the value by which switches choose its queue: 0 for the queue that tenants share. Its
+ * application's own value is lost; the values of a tenant's inner packets behind a tunnel's header stay.
+ *
+ * Source: QJump's slides (one priority for each level); QShare section V-D (tags); datapath/level.h.
  */
 #ifndef WEIR_LEVELS_H
 #define WEIR_LEVELS_H
@@ -24,16 +27,22 @@
 #include "dscp.h"
 #include "map_access.h"
 
-/* Returns the levels of a service: WEIR_LEVEL_SENT and WEIR_LEVEL_RECEIVED. */
-static __always_inline u32 levels_of(const struct weir_config *config, u32 service)
+/* Returns the DSCP values that packets must not claim, one bit for each: those of levels and of tenants. */
+static __always_inline u64 claimable(const struct weir_config *config)
+{
+	return config->level_dscps | config->tenant_dscps;
+}
+
+/* Returns the levels of a service, WEIR_LEVEL_SENT and WEIR_LEVEL_RECEIVED, or its tag (WEIR_TAGGED). */
+static __always_inline u32 marks_of(const struct weir_config *config, u32 service)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
-	u32 *level;
+	u32 *marks;
 
-	if (!config->levels)
+	if (!claimable(config))
 		return 0;
-	level = bpf_map_lookup_elem(&weir_service_levels, &slot);
-	return level ? *level : 0;
+	marks = bpf_map_lookup_elem(&weir_service_marks, &slot);
+	return marks ? *marks : 0;
 }
 
 /*
@@ -43,11 +52,11 @@ static __always_inline u32 levels_of(const struct weir_config *config, u32 servi
 static __always_inline int arrives_on_level(const struct weir_config *config, const struct weir_packet *packet,
 					    u32 service)
 {
-	return (levels_of(config, service) & WEIR_LEVEL_RECEIVED) && (packet->has & WEIR_HAS_IP) &&
+	return (marks_of(config, service) & WEIR_LEVEL_RECEIVED) && (packet->has & WEIR_HAS_IP) &&
 	       (config->level_dscps >> (packet->dscp & 0x3f) & 1);
 }
 
-/* Counts packets of no level that carried a level's DSCP value, at the level with that value. */
+/* Counts packets that claimed a DSCP value: of a level, at that level, or of another tenant. */
 static __always_inline void count_remarked(u32 dscp, u32 segments)
 {
 	u32 index;
@@ -62,18 +71,21 @@ static __always_inline void count_remarked(u32 dscp, u32 segments)
 			return;
 		}
 	}
+	count_event(tags_claimed);
 }
 
 /*
- * Re-marks a packet of no level to DSCP 0 if it carries a level's value. Returns DROP for one whose header
- * is too short to be written: a switch would still read its DSCP.
+ * Gives a packet of no level the DSCP value of its tenant (`marks`), by which switches choose its queue, or 0
+ * if it carries a value that others have. Returns DROP for one whose header is too short to be written: a
+ * switch would still read its DSCP.
  */
-static __always_inline int remark_claimed(struct __sk_buff *skb, const struct weir_config *config,
-					  const struct weir_packet *packet, u32 segments)
+static __always_inline int mark_beside_levels(struct __sk_buff *skb, const struct weir_config *config,
+					      const struct weir_packet *packet, u32 marks, u32 segments)
 {
 	struct weir_ip_header header;
+	u32 claims, value = 0;
 
-	if (!config->levels)
+	if (!claimable(config))
 		return NEXT;
 	/* Forwarded, or of a socket that was opened before gso_max_segs was lowered. */
 	if (config->level_segments && segments > config->level_segments)
@@ -85,10 +97,16 @@ static __always_inline int remark_claimed(struct __sk_buff *skb, const struct we
 	} else {
 		header = weir_ip_header_of(skb);
 	}
-	if (!header.family || !(config->level_dscps >> (header.dscp & 0x3f) & 1))
+	claims = claimable(config) >> (header.dscp & 0x3f) & 1;
+	if (marks & WEIR_TAGGED)
+		value = marks >> WEIR_TAG_SHIFT & 0x3f;
+	else if (!claims)
 		return NEXT;
-	count_remarked(header.dscp, segments);
-	return set_dscp(skb, header.offset, header.family, 0) ? DROP : NEXT;
+	if (!header.family || header.dscp == value)
+		return NEXT;
+	if (claims)
+		count_remarked(header.dscp, segments);
+	return set_dscp(skb, header.offset, header.family, value) ? DROP : NEXT;
 }
 
 /*

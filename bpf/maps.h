@@ -41,7 +41,7 @@ WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
 WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
 WEIR_ARRAY(weir_heartbeat, u64, 1); /* ns: last heartbeat of the agent */
-WEIR_ARRAY(weir_service_levels, u32, WEIR_SERVICES_MAX + 1); /* from 1 on; 0: none */
+WEIR_ARRAY(weir_service_marks, u32, WEIR_SERVICES_MAX + 1); /* WEIR_LEVEL_*, WEIR_TAGGED; 0: none */
 WEIR_ARRAY(weir_level_rules, struct weir_level_rules, WEIR_LEVELS_MAX);
 
 /* written by each CPU */

@@ -96,6 +96,7 @@ struct weir_config {
 	u64 timeout;          /* ns without a heartbeat of the agent after which the static policy applies */
 	u64 hardware;         /* the interface's hardware address, in the first six bytes */
 	u64 level_dscps;      /* one bit for each DSCP value of a level */
+	u64 tenant_dscps;     /* one bit for each that a tenant can have */
 	u32 levels;           /* number of latency levels */
 	u32 class_level;      /* the class of level 1, with its qdisc's handle; those of other levels follow. 0: none */
 	u32 gso_segments;     /* the interface's gso_max_segs before the agent lowered it; 0: not lowered */
@@ -267,6 +268,9 @@ struct weir_service_egress {
 /* Of the levels of a service: the level of its sent packets, from 1 on, or 0; whether other hosts send on a level. */
 #define WEIR_LEVEL_SENT 0xff
 #define WEIR_LEVEL_RECEIVED 0x100
+/* Its packets get a DSCP value, from this bit on. */
+#define WEIR_TAGGED 0x200
+#define WEIR_TAG_SHIFT 16
 
 /* A latency level of this host (levels.h). */
 struct weir_level_state {
@@ -378,6 +382,7 @@ struct weir_counts {
 	/* Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them. */
 	u64 long_buffers;
 	u64 cgroups_unknown;       /* Packets without a known socket on this host, while filters name control groups. */
+	u64 tags_claimed;          /* Buffers that carried the DSCP value of another tenant, re-marked. */
 };
 
 #endif

@@ -41,7 +41,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct weir_config *config;
 	struct weir_reply *reply = reply_state();
 	struct destination destination = { .slot = WEIR_NO_DESTINATION };
-	u32 service, segments, level;
+	u32 service, segments, marks;
 	u32 key = 0;
 	int origin = WEIR_ORIGIN_TENANT;
 
@@ -83,10 +83,10 @@ int weir_egress(struct __sk_buff *skb)
 	}
 	if (config->enforces && (packet.has & WEIR_HAS_IP))
 		note_neighbour(skb, config, &packet);
-	level = levels_of(config, service) & WEIR_LEVEL_SENT;
-	if (level)
-		return send_on_level(skb, &packet, level, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
-	if (remark_claimed(skb, config, &packet, segments) == DROP)
+	marks = marks_of(config, service);
+	if (marks & WEIR_LEVEL_SENT)
+		return send_on_level(skb, &packet, marks & WEIR_LEVEL_SENT, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
+	if (mark_beside_levels(skb, config, &packet, marks, segments) == DROP)
 		return DROP;
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);

@@ -254,6 +254,7 @@ fn events(counts: &Counts) -> EventCounters {
         requests_limited,
         long_buffers,
         cgroups_unknown,
+        tags_claimed,
     } = counts;
     EventCounters {
         feedback_failed,
@@ -272,6 +273,7 @@ fn events(counts: &Counts) -> EventCounters {
         requests_limited,
         long_buffers,
         cgroups_unknown,
+        tags_claimed,
     }
 }
 

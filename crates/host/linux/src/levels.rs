@@ -8,7 +8,7 @@
 //! [`InterfaceDatapath::set_levels`] and [`InterfaceDatapath::set_rules`].
 //!
 //! Worked example: level 1 of 34.7 Mb/s with a burst of 1,538 B and DSCP 46: `weir_level_rules[0]` has these, the
-//! entries of its services in `weir_service_levels` are 1, and bit 46 of `level_dscps` is set, so that packets of no
+//! entries of its services in `weir_service_marks` are 1, and bit 46 of `level_dscps` is set, so that packets of no
 //! level with that value are re-marked.
 //!
 //! Source: `datapath/level.h`, `bpf/levels.h`.
@@ -93,11 +93,8 @@ impl InterfaceDatapath {
             let received = if levels.received { LEVEL_RECEIVED } else { 0 };
             of_slot[self.slots.of(*service)? as usize] = sent | received;
         }
-        for (slot, level) in (0..).zip(of_slot) {
-            if self.maps.service_levels.get(slot)? != level {
-                self.maps.service_levels.set(slot, level)?;
-            }
-        }
+        self.marks.levels = of_slot;
+        self.write_marks()?;
         self.config.levels = count;
         self.config.level_segments = host.segments.unwrap_or(0);
         self.config.level_dscps = host.levels.iter().fold(0, |bits, (dscp, _)| bits | 1 << (dscp & 0x3f));
@@ -112,7 +109,7 @@ impl InterfaceDatapath {
 
     /// Whether the service of a slot sends on a level.
     pub fn is_on_level(&self, slot: u32) -> Result<bool, LoaderError> {
-        Ok(self.config.levels > 0 && self.maps.service_levels.get(slot)? & LEVEL_SENT != 0)
+        Ok(self.config.levels > 0 && self.maps.service_marks.get(slot)? & LEVEL_SENT != 0)
     }
 
     /// The counters of the levels in force, the most urgent first.

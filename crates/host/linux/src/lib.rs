@@ -18,6 +18,7 @@
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
+//! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
 //! | [`interface`] | index, MTU, offloads |
@@ -58,6 +59,7 @@ pub mod sent;
 pub mod settings;
 pub mod shaper;
 mod slots;
+pub mod tags;
 pub mod tc;
 
 pub use weir_datapath::abi::{DESTINATIONS_MAX, SERVICES_MAX};

@@ -22,6 +22,7 @@ use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
 use crate::slots::Slots;
+use crate::tags::Marks;
 use crate::tc;
 use aya::maps::MapError;
 use aya::programs::links::LinkError;
@@ -133,6 +134,7 @@ pub struct InterfaceDatapath {
     pub(crate) maps: Maps,
     pub(crate) config: Config,
     pub(crate) slots: Slots,
+    pub(crate) marks: Marks,
     pub(crate) cgroups: CgroupFilters,
     /// The namespace of the interface.
     namespace: File,
@@ -216,6 +218,8 @@ impl InterfaceDatapath {
         let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
         let known = services.iter().filter(|(_, entry)| entry.known != 0);
         let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
+        // An earlier agent's tags stay until others are set.
+        let marks = Marks::of_kernel(&maps)?;
         let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
         let mut datapath = Self {
             cgroups,
@@ -225,6 +229,7 @@ impl InterfaceDatapath {
             maps,
             config,
             slots,
+            marks,
             namespace: netns::current().map_err(LoaderError::Namespace)?,
             interface: interface.clone(),
             attachment: attachment.unwrap_or(Attachment::Tcx),

@@ -162,7 +162,7 @@ maps! {
         services: Values<Service> = "weir_services",
         interfaces: Values<Interface> = "weir_interfaces",
         heartbeat: Values<u64> = "weir_heartbeat",
-        service_levels: Values<u32> = "weir_service_levels",
+        service_marks: Values<u32> = "weir_service_marks",
         level_rules: Values<LevelRules> = "weir_level_rules",
         level_states: Values<LevelState> = "weir_level_states",
         meters: CpuValues<Meter> = "weir_meters",

@@ -18,6 +18,7 @@ use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::settings::Classes;
 use weir_linux::shaper::{Backend, ServiceRate, Shaper, obstacle_to_levels, probe};
+use weir_linux::tags::HostTags;
 use weir_policy::{Level, Match, Protocol, Sharing};
 use weir_shaping::LevelLimits;
 use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
@@ -218,6 +219,41 @@ fn levels_alone_have_their_dscp_values() {
         // By family: four ECN codepoints, and the frames by hand.
         assert_eq!(readings.iter().map(|level| level.remarked).collect::<Vec<_>>(), [2 * 5 + 2, 2 * 5]);
         assert_eq!(readings.iter().map(|level| level.packets).collect::<Vec<_>>(), [2 * 4 * 3, 2 * 4]);
+    };
+    cable.a.run(work).expect("enter");
+}
+
+/// A tenant's packets leave with its value whatever they carried, those of others without it, levels as before.
+#[test]
+fn tenants_are_tagged_and_nobody_else_claims_their_values() {
+    if skipped_with(Backend::Htb) {
+        return;
+    }
+    let cable = Cable::new("l9");
+    let work = || {
+        let (mut datapath, _shaper) = attach(Backend::Htb, &levels(), NIC);
+        // Service 2 is a tenant; the values 10 to 12 are the tenants'.
+        let values = 0b111 << 10;
+        for (tag, cases) in [
+            (12, [(7002, 0, 12), (7002, 12, 12), (7002, 46, 12), (7000, 12, 46), (9999, 12, 0), (9999, 26, 26)]),
+            (0, [(7002, 0, 0), (7002, 26, 0), (7002, 10, 0), (7001, 0, 34), (9999, 11, 0), (9999, 46, 0)]),
+        ] {
+            datapath.set_tags(&HostTags { tenants: vec![(ServiceId(2), tag)], values }).expect("tags");
+            for ipv6 in [false, true] {
+                let frame = |port, dscp| {
+                    with_dscp(tcp(ethernet(ipv6, false), address(1, ipv6), address(2, ipv6), port, 100, 2), dscp)
+                };
+                for (port, before, after) in cases {
+                    let left = datapath.passed(Direction::Tx, &frame(port, before)).expect("a test run");
+                    assert_eq!(left, Some(frame(port, after)), "tag {tag}, port {port}, DSCP {before}");
+                }
+            }
+        }
+        // By family: 12 of port 9999, 10 of the tenant itself, and 11 of port 9999.
+        assert_eq!(datapath.counts().expect("counts").tags_claimed, 2 * 3);
+        datapath.set_tags(&HostTags::default()).expect("no tags");
+        let frame = with_dscp(tcp(ethernet(false, false), address(1, false), address(2, false), 7002, 100, 2), 12);
+        assert_eq!(datapath.passed(Direction::Tx, &frame).expect("a test run"), Some(frame));
     };
     cable.a.run(work).expect("enter");
 }

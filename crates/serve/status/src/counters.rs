@@ -119,6 +119,8 @@ counters! {
         long_buffers,
         /// Packets without a known socket on this host, while filters name control groups.
         cgroups_unknown,
+        /// Buffers that carried the DSCP value of another tenant, re-marked.
+        tags_claimed,
     }
 }
 
