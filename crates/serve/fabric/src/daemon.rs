@@ -10,9 +10,12 @@
 //! old one stays in force. SIGTERM and SIGINT end the daemon.
 
 mod reload;
+mod tenants;
 mod work;
 
 use crate::accept::{self, InUse};
+use crate::binding::BindingService;
+use crate::binding_proto::binding_server::BindingServer;
 use crate::clock::now_s;
 use crate::cluster::{ClusterConfig, TooLarge};
 use crate::counters::Counters;
@@ -42,6 +45,8 @@ const EPOCH_FILE: &str = "epoch-of-fabric-broker";
 const EVENTS: usize = 4_096;
 /// The largest message in bytes: a part is below 1,300 in a datagram and below 6,000 here.
 pub(crate) const LARGEST: usize = 16 * 1024;
+/// The largest message about tenants in bytes: of a switch with 128 ports of 63 tenants each.
+pub(crate) const LARGEST_OF_TENANTS: usize = 256 * 1024;
 /// How often a connection is probed, and how long the client may take to reply.
 const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Streams on one connection: a rack leader has one, and another while the old one ends.
@@ -70,6 +75,8 @@ pub struct FabricConfig {
     pub publisher: Option<Publisher>,
     /// The cluster and the policy's text, if this is one of several brokers.
     pub cluster: Option<(ClusterConfig, String)>,
+    /// The file of tenants' places, if this broker binds queues to tenants; not in a cluster.
+    pub placement: Option<PathBuf>,
 }
 
 /// Why the broker ended or did not start.
@@ -87,6 +94,9 @@ pub enum FabricError {
         #[source]
         error: io::Error,
     },
+    /// The tenants' places, or the state of their queues.
+    #[error("{0}")]
+    Tenants(String),
     /// The policy is too large for etcd.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
@@ -142,17 +152,22 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
     let counters = Arc::new(Counters::default());
     let (events, from_streams) = mpsc::channel(EVENTS);
     let in_use = InUse::new(identity.server());
-    let service = FabricServer::new(Service { events, counters: counters.clone() })
+    let service = FabricServer::new(Service { events: events.clone(), counters: counters.clone() })
         .max_decoding_message_size(LARGEST)
         .max_encoding_message_size(LARGEST);
+    let binding = BindingServer::new(BindingService { events, counters: counters.clone() })
+        .max_decoding_message_size(LARGEST_OF_TENANTS)
+        .max_encoding_message_size(LARGEST_OF_TENANTS);
     let server = Server::builder()
         .max_concurrent_streams(STREAMS)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .add_service(service)
+        .add_service(binding)
         .serve_with_incoming(accept::incoming(listener, in_use.clone(), counters.clone()));
 
     let mut daemon = Daemon::new(config, listen, counters, in_use, &identity, epoch);
+    daemon.bind_tenants().map_err(|unbound| FabricError::Tenants(unbound.to_string()))?;
     // Effective if systemd started the broker (Type=notify); elsewhere it does nothing.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let result = tokio::select! {

@@ -16,10 +16,12 @@
 //! | [`cluster`], [`etcd`] | several brokers: their leader, and the policy for all |
 //! | `accept`, `connections`, `service`, `streams` | the broker's side of the network |
 //! | [`mod@session`] | the rack leader's side, for an agent |
+//! | [`binding`] | the controller of tenants' queues, and its followers |
 //! | [`url`] | addresses of fabric brokers |
 //! | `status` | the broker's status |
 
 mod accept;
+pub mod binding;
 pub mod ca;
 mod clock;
 pub mod cluster;
@@ -47,6 +49,12 @@ pub use url::BrokerUrl;
 /// The default port of fabric brokers: after the agents' ports for rack datagrams and for their
 /// status.
 pub const DEFAULT_PORT: u16 = 0x7767;
+
+/// The messages of tenants' queues, as `proto/binding.proto` has them.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, clippy::unwrap_used)]
+pub mod binding_proto {
+    tonic::include_proto!("weir.binding.v1");
+}
 
 /// The messages of a stream, as `proto/fabric.proto` has them.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, clippy::unwrap_used)]

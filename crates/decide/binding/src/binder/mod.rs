@@ -150,6 +150,14 @@ impl Binder {
     pub fn poll_output(&mut self) -> Option<BinderOutput> {
         self.outputs.pop_front()
     }
+    /// The settings of a machine, for one that has just connected; `None` if no tenant is on it.
+    pub fn machine(&self, machine: MachineId) -> Option<BinderOutput> {
+        self.settings.machine(machine)
+    }
+    /// The settings of a switch; `None` if no tenant passes it.
+    pub fn switch(&self, switch: SwitchId) -> Option<BinderOutput> {
+        self.settings.switch(switch)
+    }
     /// The tenants' states.
     pub fn state(&self) -> &BinderState {
         &self.states

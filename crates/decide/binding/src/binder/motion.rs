@@ -3,12 +3,14 @@
 use super::interface::{QueueId, Version};
 use crate::queues::QueueIndex;
 use crate::site::{PortId, Site};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_placement::SwitchId;
 use weir_units::MachineId;
 
 /// The queues of a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// The shared queue of every port.
     #[default]
@@ -40,7 +42,8 @@ impl Place {
 }
 
 /// A step of a move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Machines limit it to its reservations, and with it the tenants of the shared queues of its ports.
     Cap,
@@ -68,7 +71,7 @@ impl Step {
 }
 
 /// A move.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Motion {
     /// The queues to which it leads.
     pub to: Place,
@@ -77,7 +80,7 @@ pub struct Motion {
 }
 
 /// The queues of a tenant, and its move to others.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TenantState {
     /// Its queues, until the move is over.
     pub place: Place,

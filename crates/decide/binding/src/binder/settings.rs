@@ -98,6 +98,15 @@ impl Settings {
         self.last
     }
 
+    /// The settings of a machine.
+    pub(super) fn machine(&self, machine: MachineId) -> Option<BinderOutput> {
+        Some(machine_output(machine, self.machines.get(&machine)?))
+    }
+    /// The settings of a switch.
+    pub(super) fn switch(&self, switch: SwitchId) -> Option<BinderOutput> {
+        Some(switch_output(switch, self.switches.get(&switch)?))
+    }
+
     /// The settings that are not applied yet.
     pub(super) fn unapplied(&self) -> Vec<BinderOutput> {
         let machines = self.machines.iter().filter(|(_, own)| own.applied < own.version);

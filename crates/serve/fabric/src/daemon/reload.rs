@@ -135,6 +135,9 @@ impl Daemon {
     fn now_in_force(&mut self, policy: Arc<Policy>) {
         self.policy = policy;
         info!("the policy in force is {:016x}", self.policy.digest());
+        if let Err(unbound) = self.bind_tenants() {
+            warn!("tenants keep the queues that they have: {unbound}");
+        }
     }
 }
 

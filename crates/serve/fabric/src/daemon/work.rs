@@ -3,6 +3,7 @@
 use super::reload::Refusals;
 use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
 use crate::accept::InUse;
+use crate::binding::Controller;
 use crate::cluster::{Cluster, ClusterEvent};
 use crate::convert;
 use crate::counters::Counters;
@@ -28,7 +29,7 @@ pub(super) struct Daemon {
     url: String,
     /// The host of the address if agents use its name: certificates must contain it.
     pub(super) host: Option<String>,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
     pub(super) in_use: InUse,
     pub(super) certificate_ends: i64,
     pub(super) policy: Arc<Policy>,
@@ -36,9 +37,13 @@ pub(super) struct Daemon {
     /// The broker, if this daemon leads.
     pub(super) broker: Option<FabricBroker>,
     /// The address of the leading broker, as far as it is known.
-    leader: Option<String>,
+    pub(super) leader: Option<String>,
     pub(super) cluster: Option<Cluster>,
     pub(super) streams: Streams,
+    /// The controller of tenants' queues, if this daemon leads and has their places.
+    pub(super) controller: Option<Controller>,
+    /// The number of the next stream of a follower.
+    pub(super) followers: StreamId,
     started: tokio::time::Instant,
     /// Why policies are not in force.
     pub(super) refusals: Refusals,
@@ -84,6 +89,8 @@ impl Daemon {
             leader: None,
             cluster,
             streams: Streams::default(),
+            controller: None,
+            followers: 0,
             started: tokio::time::Instant::now(),
             refusals: Refusals::default(),
             certificate_refused: None,
@@ -107,7 +114,7 @@ impl Daemon {
         loop {
             self.write_status_if_due();
             let next_period = self.broker.as_ref().and_then(FabricBroker::poll_timeout);
-            let due = next_period.into_iter().chain(self.status_due).min();
+            let due = next_period.into_iter().chain(self.status_due).chain(self.next_binding()).min();
             let wait = due.map(|due| due.saturating_since(self.now()));
             tokio::select! {
                 // The server holds the sender for as long as this loop runs.
@@ -121,7 +128,13 @@ impl Daemon {
                     }
                 },
                 _ = reload.recv() => self.reload(),
-                () = sleep(wait) => self.handle(FabricInput::Timeout),
+                () = sleep(wait) => {
+                    self.handle(FabricInput::Timeout);
+                    let now = self.now();
+                    if let Some(controller) = &mut self.controller {
+                        controller.on_time(now);
+                    }
+                }
             }
         }
     }
@@ -156,6 +169,7 @@ impl Daemon {
                 self.streams.end(stream);
                 self.changed();
             }
+            Event::Follower(event) => self.take_follower(event),
         }
     }
 
@@ -332,6 +346,7 @@ mod tests {
             status: None,
             publisher: None,
             cluster: None,
+            placement: None,
         };
         let (listen, in_use) = (config.listen, InUse::new(identity.server()));
         let mut daemon = Daemon::new(config, listen, Arc::default(), in_use, &identity, 1);

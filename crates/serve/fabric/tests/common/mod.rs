@@ -54,6 +54,7 @@ impl World {
             publisher: None,
             status: Some(self.status_file(name)),
             cluster: None,
+            placement: None,
         }
     }
 

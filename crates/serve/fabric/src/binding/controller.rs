@@ -1,0 +1,299 @@
+//! [`Controller`]: the binder with its followers.
+
+use super::placement::Places;
+use super::store::Store;
+use crate::binding_proto::{self as proto, from_controller, from_follower};
+use crate::service::StreamId;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+use tracing::{debug, warn};
+use weir_binding::binder::{
+    Binder, BinderConfig, BinderCounters, BinderInput, BinderOutput, PortSettings, QueueId, TenantSettings, Version,
+};
+use weir_binding::{Map, PortId, SwitchId, pool};
+use weir_policy::{Policy, SharedQueue};
+use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
+
+/// The time after which settings that are not applied are sent again: SONiC's daemons need about a second.
+const RETRY: Duration = Duration::from_secs(2);
+/// The time between two readings of a queue that packets are leaving: a full buffer of a megabyte leaves a link of
+/// 1 Gb/s in 8 ms.
+const POLL: Duration = Duration::from_millis(10);
+/// The largest weight of a queue: SONiC's.
+const MOST_WEIGHT: u32 = 100;
+
+/// The channel to a follower.
+pub(crate) type Messages = mpsc::Sender<Result<proto::FromController, Status>>;
+
+/// Why tenants have no queues.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unbound {
+    /// The switches have one queue or strict ones.
+    #[error("the policy's switches have no weighted queues: write `switches: {{ queues: 8, scheduler: weighted }}`")]
+    Unweighted,
+    /// The file of places.
+    #[error("{0}")]
+    Placement(String),
+    /// The state of an earlier controller.
+    #[error("read the state of tenants' queues: {0}")]
+    State(#[source] io::Error),
+}
+
+/// A follower: a machine or a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// A machine.
+    Machine(MachineId),
+    /// A switch.
+    Switch(SwitchId),
+}
+
+struct Stream {
+    id: StreamId,
+    messages: Messages,
+    /// Dropping it ends the task that receives.
+    _over: oneshot::Sender<()>,
+}
+
+/// The binder, its network and its followers.
+pub(crate) struct Controller {
+    policy: Arc<Policy>,
+    places: Places,
+    binder: Binder,
+    store: Store,
+    streams: BTreeMap<Who, Stream>,
+    followers: BTreeMap<StreamId, Who>,
+    /// The DSCP values that tenants can have.
+    values: u64,
+    interval: Duration,
+    /// Whether the warning about a state that cannot be written was logged.
+    warned: bool,
+}
+
+impl Controller {
+    /// A controller that continues from the state of an earlier one. `epoch` is higher than at any earlier start.
+    pub(crate) fn new(
+        policy: &Arc<Policy>,
+        placement: &Path,
+        state: &Path,
+        epoch: u64,
+        now: Instant,
+    ) -> Result<Self, Unbound> {
+        let places = Places::read(placement, policy)?;
+        let store = Store::new(state);
+        let earlier = store.load(policy, &places.sites).map_err(Unbound::State)?;
+        let config = config(policy, places.hops);
+        let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
+        let binder = Binder::new(&places.sites, config, epoch, earlier, now);
+        let (streams, followers) = (BTreeMap::new(), BTreeMap::new());
+        let policy = Arc::clone(policy);
+        Ok(Self { policy, places, binder, store, streams, followers, values, interval, warned: false })
+    }
+
+    /// The follower with this name.
+    pub(crate) fn who(&self, hello: &proto::Hello) -> Option<Who> {
+        match hello.kind() {
+            proto::Kind::Machine => self.policy.network().machine_named(&hello.name).map(Who::Machine),
+            proto::Kind::Switch => self.places.switch(&hello.name).map(Who::Switch),
+            proto::Kind::Unspecified => None,
+        }
+    }
+
+    /// Registers a stream; an earlier one of the follower ends. Returns the receiver that completes when it must end.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        (who, hello): (Who, &proto::Hello),
+        id: StreamId,
+        messages: Messages,
+    ) -> oneshot::Receiver<()> {
+        let welcome = proto::Welcome { policy: self.policy.digest(), interval_ns: self.interval.nanos() };
+        // The channel is new, so there is room.
+        let _ = messages.try_send(Ok(message(from_controller::Message::Welcome(welcome))));
+        let (over, ended) = oneshot::channel();
+        self.followers.insert(id, who);
+        if let Some(old) = self.streams.insert(who, Stream { id, messages, _over: over }) {
+            self.followers.remove(&old.id);
+        }
+        if let (Who::Switch(switch), true) = (who, hello.fresh) {
+            self.handle(now, BinderInput::SwitchReset { switch });
+        }
+        let settings = match who {
+            Who::Machine(machine) => self.binder.machine(machine),
+            Who::Switch(switch) => self.binder.switch(switch),
+        };
+        if hello.policy == self.policy.digest() {
+            settings.into_iter().for_each(|settings| self.carry_out(settings));
+        } else {
+            warn!("`{}` has another policy: it gets no settings of tenants' queues", hello.name);
+        }
+        ended
+    }
+
+    /// A stream has ended.
+    pub(crate) fn end(&mut self, id: StreamId) {
+        if let Some(who) = self.followers.remove(&id) {
+            self.streams.remove(&who);
+        }
+    }
+
+    /// Takes a message of a follower; `false` for one that no follower of its kind sends.
+    pub(crate) fn take(&mut self, now: Instant, id: StreamId, message: from_follower::Message) -> bool {
+        // A message that arrives after the end of its stream is obsolete.
+        let Some(who) = self.followers.get(&id).copied() else { return true };
+        match (message, who) {
+            (from_follower::Message::Usage(usage), Who::Machine(machine)) => {
+                for used in usage.tenants {
+                    let tenant = TenantId(used.tenant);
+                    if tenant.index() >= self.places.sites.tenants.len() {
+                        return false;
+                    }
+                    let rate = |bps| Bandwidth::from_bps(bps).min(Bandwidth::MAX);
+                    let used = PerDirection { tx: rate(used.tx_bps), rx: rate(used.rx_bps) };
+                    self.handle(now, BinderInput::Usage { machine, tenant, used });
+                }
+                true
+            }
+            (from_follower::Message::Applied(version), who) => {
+                let version = Version { epoch: version.epoch, number: version.number };
+                self.handle(
+                    now,
+                    match who {
+                        Who::Machine(machine) => BinderInput::MachineApplied { machine, version },
+                        Who::Switch(switch) => BinderInput::SwitchApplied { switch, version },
+                    },
+                );
+                true
+            }
+            (from_follower::Message::Reading(reading), Who::Switch(switch)) => {
+                let Some(queue) = reading.queue else { return false };
+                let Some(port) = self.places.port(switch, &queue.port) else { return false };
+                let Ok(index) = u8::try_from(queue.queue) else { return false };
+                let queue = QueueId { port, queue: index.checked_sub(1) };
+                let (sent, backlog) = (reading.sent, reading.backlog);
+                self.handle(now, BinderInput::QueueRead { queue, sent, backlog });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The time of the next timeout.
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        self.binder.poll_timeout()
+    }
+
+    /// Passes the timeout to the binder if it is due.
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        if self.binder.poll_timeout() <= now {
+            self.handle(now, BinderInput::Timeout);
+        }
+    }
+
+    /// Redirects all followers to the leading broker.
+    pub(crate) fn redirect(&mut self, leader: Option<&str>) {
+        self.followers.clear();
+        for stream in std::mem::take(&mut self.streams).into_values() {
+            let _ = stream.messages.try_send(Ok(elsewhere(leader)));
+        }
+    }
+
+    /// The counters of the binder, and the number of streams.
+    pub(crate) fn reading(&self) -> (BinderCounters, usize) {
+        (*self.binder.counters(), self.streams.len())
+    }
+
+    fn handle(&mut self, now: Instant, input: BinderInput) {
+        self.binder.handle_input(now, input);
+        if let Err(error) = self.store.save(&self.policy, self.binder.state()) {
+            if !std::mem::replace(&mut self.warned, true) {
+                warn!("keep the state of tenants' queues: {error}; no tenant moves until it is kept");
+            }
+            // Settings of a step that no successor would continue are not sent; they are due again after the retry.
+            while self.binder.poll_output().is_some() {}
+            return;
+        }
+        self.warned = false;
+        while let Some(output) = self.binder.poll_output() {
+            self.carry_out(output);
+        }
+    }
+
+    /// Sends an output to its follower.
+    fn carry_out(&self, output: BinderOutput) {
+        let (who, message) = match output {
+            BinderOutput::Machine { machine, version, tenants } => {
+                let tenants = tenants.iter().map(|(tenant, settings)| self.tenant(machine, *tenant, *settings));
+                let (version, tenants) = (Some(self::version(version)), tenants.collect());
+                let settings = proto::MachineSettings { version, values: self.values, tenants };
+                (Who::Machine(machine), from_controller::Message::Machine(settings))
+            }
+            BinderOutput::Switch { switch, version, ports } => {
+                let ports = ports.iter().map(|(port, settings)| self.port(*port, settings)).collect();
+                let settings = proto::SwitchSettings { version: Some(self::version(version)), ports };
+                (Who::Switch(switch), from_controller::Message::Switch(settings))
+            }
+            BinderOutput::Read(QueueId { port, queue }) => {
+                let switch = self.places.sites.ports[port.index()].switch;
+                let queue = queue.map_or(0, |queue| u32::from(queue) + 1);
+                let queue = proto::Queue { port: self.places.ports[port.index()].clone(), queue };
+                (Who::Switch(switch), from_controller::Message::Read(queue))
+            }
+        };
+        match self.streams.get(&who).map(|stream| stream.messages.try_send(Ok(self::message(message)))) {
+            Some(Ok(())) | None | Some(Err(TrySendError::Closed(_))) => {}
+            Some(Err(TrySendError::Full(_))) => debug!("{who:?} does not take its messages"),
+        }
+    }
+
+    fn tenant(&self, machine: MachineId, tenant: TenantId, settings: TenantSettings) -> proto::TenantSettings {
+        proto::TenantSettings {
+            tenant: tenant.0,
+            dscp: settings.dscp.into(),
+            limited: settings.limited,
+            reserved_bps: self.places.sites.reserved(tenant, machine).bps(),
+        }
+    }
+
+    fn port(&self, port: PortId, settings: &PortSettings) -> proto::PortSettings {
+        proto::PortSettings {
+            port: self.places.ports[port.index()].clone(),
+            weights: settings.weights.clone(),
+            map: settings.map.iter().map(|(dscp, queue)| (u32::from(*dscp), u32::from(*queue))).collect(),
+        }
+    }
+}
+
+fn version(version: Version) -> proto::Version {
+    proto::Version { epoch: version.epoch, number: version.number }
+}
+
+fn message(message: from_controller::Message) -> proto::FromController {
+    proto::FromController { message: Some(message) }
+}
+
+/// The address of the leading broker.
+pub(crate) fn elsewhere(leader: Option<&str>) -> proto::FromController {
+    let url = leader.unwrap_or_default().to_owned();
+    message(from_controller::Message::Elsewhere(proto::Elsewhere { url }))
+}
+
+fn config(policy: &Policy, hops: u32) -> BinderConfig {
+    let queues = policy.tenant_queues();
+    let levels = policy.levels().into_iter().flat_map(|levels| levels.settings().dscp.iter().copied());
+    BinderConfig {
+        interval: queues.interval,
+        retry: RETRY,
+        poll: POLL,
+        map: Map::PerPort,
+        most_weight: MOST_WEIGHT,
+        pool: pool(&queues.reserved_dscps.iter().copied().chain(levels).collect()),
+        hops,
+        limit_shared: queues.shared == SharedQueue::Cap,
+    }
+}

@@ -1,0 +1,300 @@
+//! [`Follower`]: the side of a machine or a switch.
+//!
+//! Problem: an agent must never wait for the controller, and follows whichever fabric broker leads. Approach: a thread
+//! of its own holds one stream, tries one broker after the other, follows redirections, and passes messages both ways
+//! through queues of bounded length. After a failure it waits 100 ms, twice as long each time, up to 5 s, each time
+//! less a random half.
+
+use crate::binding_proto::binding_client::BindingClient;
+use crate::binding_proto::{self as proto, from_controller, from_follower};
+use crate::clock::now_s;
+use crate::daemon::LARGEST_OF_TENANTS;
+use crate::failure;
+use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
+use crate::session::SessionError;
+use crate::url::BrokerUrl;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tracing::{info, warn};
+
+/// Messages that wait for the stream, or for the follower to take them.
+const QUEUED: usize = 256;
+/// The first wait after a failure, and the longest.
+const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long a broker may take to reply.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most redirections in a row: brokers that elect a leader may disagree.
+const MOST_REDIRECTIONS: u32 = 3;
+
+/// Configuration of a follower.
+#[derive(Debug, Clone)]
+pub struct FollowerConfig {
+    /// Its name in the policy.
+    pub name: String,
+    /// Whether it is a switch; a machine otherwise.
+    pub is_switch: bool,
+    /// Addresses of fabric brokers; at least one.
+    pub brokers: Vec<BrokerUrl>,
+    /// The files of the identity; the certificate has the name.
+    pub identity: IdentityFiles,
+}
+
+/// A message of the controller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FromController {
+    /// A stream begins; the fingerprint of the controller's policy and the control interval.
+    Up {
+        /// The fingerprint.
+        policy: u64,
+        /// The control interval.
+        interval: weir_units::Duration,
+    },
+    /// Settings of a machine.
+    Machine(proto::MachineSettings),
+    /// Settings of a switch.
+    Switch(proto::SwitchSettings),
+    /// A reading of a queue is needed.
+    Read(proto::Queue),
+}
+
+/// A message to the controller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToController {
+    /// The usage of tenants.
+    Usage(proto::Usage),
+    /// Settings are applied.
+    Applied(proto::Version),
+    /// A reading of a queue.
+    Reading(proto::Reading),
+}
+
+/// The follower's description of itself, which may change between two streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FollowerState {
+    /// The fingerprint of its policy.
+    pub policy: u64,
+    /// Of a switch: its ports have no queues of Weir's.
+    pub fresh: bool,
+}
+
+/// The handle of a follower's thread, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Follower {
+    to_controller: mpsc::Sender<ToController>,
+    messages: mpsc::Receiver<FromController>,
+    state: Arc<Mutex<FollowerState>>,
+    up: Arc<Mutex<Option<String>>>,
+}
+
+impl Follower {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// An identity that cannot be used, or does not name the follower.
+    pub fn start(config: FollowerConfig, state: FollowerState) -> Result<Self, SessionError> {
+        let identity = Identity::read(&config.identity)?;
+        identity.check_use(Use::Connect, &config.identity)?;
+        identity.check_name(&config.name, &config.identity)?;
+        let (to_controller, outgoing) = mpsc::channel(QUEUED);
+        let (incoming, messages) = mpsc::channel(QUEUED);
+        let (state, up) = (Arc::new(Mutex::new(state)), Arc::new(Mutex::new(None)));
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
+        let thread = Thread { config, outgoing, incoming, state: Arc::clone(&state), up: Arc::clone(&up) };
+        std::thread::Builder::new()
+            .name("follower".to_owned())
+            .spawn(move || runtime.block_on(thread.run()))
+            .map_err(SessionError::Thread)?;
+        Ok(Self { to_controller, messages, state, up })
+    }
+
+    /// Passes a message on; it is lost if the queue is full or no stream is up. The controller sends settings again
+    /// until they are confirmed.
+    pub fn send(&self, message: ToController) {
+        let _ = self.to_controller.try_send(message);
+    }
+
+    /// The next message. Cancelling the future loses none.
+    pub async fn message(&mut self) -> FromController {
+        match self.messages.recv().await {
+            Some(message) => message,
+            // The thread outlives this value; if it has ended by a panic, there are no messages.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Changes the description for streams from now on.
+    pub fn set_state(&self, state: FollowerState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// The address of the controller whose stream is up.
+    pub fn up(&self) -> Option<String> {
+        self.up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Why a stream ended.
+enum End {
+    /// Another broker leads; `None` if its address is unknown.
+    Redirected(Option<BrokerUrl>),
+    /// The follower ends.
+    Over,
+    /// It failed.
+    Failed(String),
+}
+
+struct Thread {
+    config: FollowerConfig,
+    outgoing: mpsc::Receiver<ToController>,
+    incoming: mpsc::Sender<FromController>,
+    state: Arc<Mutex<FollowerState>>,
+    up: Arc<Mutex<Option<String>>>,
+}
+
+impl Thread {
+    async fn run(mut self) {
+        let (mut next, mut redirections, mut wait) = (0, 0, WAITS.0);
+        // The seed only has to differ between followers.
+        let mut random = SmallRng::seed_from_u64(RandomState::new().hash_one(&self.config.name));
+        let mut redirected_to: Option<BrokerUrl> = None;
+        let mut last_failure = None;
+        loop {
+            let broker = redirected_to.take().unwrap_or_else(|| self.config.brokers[next].clone());
+            let ended = self.stream(&broker, &mut wait).await;
+            *self.up.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            let reason = match ended {
+                End::Over => return,
+                End::Redirected(leader) => {
+                    redirections += 1;
+                    if let Some(leader) = leader.filter(|_| redirections <= MOST_REDIRECTIONS) {
+                        redirected_to = Some(leader);
+                        continue;
+                    }
+                    format!("{broker}: no fabric broker leads yet")
+                }
+                End::Failed(reason) => format!("{broker}: {reason}"),
+            };
+            // A repeated failure is logged once.
+            if last_failure.as_ref() != Some(&reason) {
+                warn!("no stream to the controller of tenants' queues: {reason}");
+                last_failure = Some(reason);
+            }
+            redirections = 0;
+            next = (next + 1) % self.config.brokers.len();
+            if next == 0 {
+                let pause = wait.mul_f64(random.random_range(0.5..=1.0));
+                tokio::time::sleep(pause).await;
+                wait = (wait * 2).min(WAITS.1);
+            }
+        }
+    }
+
+    async fn stream(&mut self, broker: &BrokerUrl, wait: &mut Duration) -> End {
+        let (mut messages, to_broker) = match timeout(PATIENCE, self.connect(broker)).await {
+            Ok(Ok(both)) => both,
+            Ok(Err(reason)) => return End::Failed(reason),
+            Err(_) => return End::Failed(format!("no reply within {} s", PATIENCE.as_secs())),
+        };
+        match timeout(PATIENCE, messages.message()).await {
+            Ok(Ok(Some(proto::FromController { message: Some(from_controller::Message::Welcome(welcome)) }))) => {
+                info!("tenants' queues follow {broker}");
+                *wait = WAITS.0;
+                *self.up.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker.to_string());
+                let interval = weir_units::Duration::from_nanos(welcome.interval_ns);
+                if self.incoming.send(FromController::Up { policy: welcome.policy, interval }).await.is_err() {
+                    return End::Over;
+                }
+                self.exchange(messages, to_broker).await
+            }
+            Ok(Ok(Some(proto::FromController { message: Some(from_controller::Message::Elsewhere(elsewhere)) }))) => {
+                End::Redirected(elsewhere.url.parse().ok())
+            }
+            Ok(Ok(_)) => End::Failed("it sent no welcome".to_owned()),
+            Ok(Err(status)) => End::Failed(failure::of_status(&status)),
+            Err(_) => End::Failed("it sent no welcome in time".to_owned()),
+        }
+    }
+
+    /// Exchanges messages until the stream ends.
+    async fn exchange(
+        &mut self,
+        mut messages: tonic::Streaming<proto::FromController>,
+        to_broker: mpsc::Sender<proto::FromFollower>,
+    ) -> End {
+        // Of an earlier stream.
+        while self.outgoing.try_recv().is_ok() {}
+        loop {
+            let message = tokio::select! {
+                message = messages.message() => message,
+                own = self.outgoing.recv() => {
+                    let Some(own) = own else { return End::Over };
+                    let own = match own {
+                        ToController::Usage(usage) => from_follower::Message::Usage(usage),
+                        ToController::Applied(version) => from_follower::Message::Applied(version),
+                        ToController::Reading(reading) => from_follower::Message::Reading(reading),
+                    };
+                    // The reason for the end of the stream is read next.
+                    let _ = to_broker.send(proto::FromFollower { message: Some(own) }).await;
+                    continue;
+                }
+                () = self.incoming.closed() => return End::Over,
+            };
+            let message = match message {
+                Ok(Some(proto::FromController { message: Some(message) })) => message,
+                Ok(Some(_)) => continue,
+                Ok(None) => return End::Failed("it closed the stream".to_owned()),
+                Err(status) => return End::Failed(failure::of_status(&status)),
+            };
+            let taken = match message {
+                from_controller::Message::Machine(settings) => FromController::Machine(settings),
+                from_controller::Message::Switch(settings) => FromController::Switch(settings),
+                from_controller::Message::Read(queue) => FromController::Read(queue),
+                from_controller::Message::Elsewhere(elsewhere) => return End::Redirected(elsewhere.url.parse().ok()),
+                from_controller::Message::Welcome(_) => continue,
+            };
+            if self.incoming.send(taken).await.is_err() {
+                return End::Over;
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        broker: &BrokerUrl,
+    ) -> Result<(tonic::Streaming<proto::FromController>, mpsc::Sender<proto::FromFollower>), String> {
+        let reported = |error: IdentityError| format!("{error}; {}", error.hint());
+        let files = &self.config.identity;
+        let identity = Identity::read(files).map_err(reported)?;
+        identity.check_use(Use::Connect, files).map_err(reported)?;
+        identity.check_dates(now_s(), files).map_err(reported)?;
+        let own = tonic::transport::Identity::from_pem(&identity.pem.certificate, &identity.pem.private_key);
+        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&identity.pem.ca)).identity(own);
+        let endpoint = Endpoint::from_shared(broker.to_string()).and_then(|endpoint| endpoint.tls_config(tls));
+        let endpoint = endpoint
+            .map_err(|error| failure::of(&error))?
+            .connect_timeout(PATIENCE)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PATIENCE)
+            .keep_alive_timeout(PATIENCE)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect().await.map_err(|error| failure::of(&error))?;
+        let mut client = BindingClient::new(channel)
+            .max_decoding_message_size(LARGEST_OF_TENANTS)
+            .max_encoding_message_size(LARGEST_OF_TENANTS);
+        let (to_broker, outgoing) = mpsc::channel(QUEUED);
+        let FollowerState { policy, fresh } = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = if self.config.is_switch { proto::Kind::Switch } else { proto::Kind::Machine };
+        let hello = proto::Hello { name: self.config.name.clone(), kind: kind.into(), policy, fresh };
+        let hello = proto::FromFollower { message: Some(from_follower::Message::Hello(hello)) };
+        to_broker.send(hello).await.map_err(|_| "the stream ended before it began".to_owned())?;
+        let reply = client.follow(ReceiverStream::new(outgoing)).await.map_err(|status| failure::of_status(&status))?;
+        Ok((reply.into_inner(), to_broker))
+    }
+}

@@ -1,0 +1,63 @@
+//! The controller of tenants' queues in the daemon's loop.
+
+use super::work::Daemon;
+use crate::binding::{Controller, FollowerEvent, Unbound, Verdict};
+use tracing::{debug, info, warn};
+use weir_units::Instant;
+
+impl Daemon {
+    /// Starts a controller for the tenants of the policy in force, if this broker has their places.
+    pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
+        if let Some(controller) = &mut self.controller {
+            // Followers connect again, to the new controller.
+            controller.redirect(None);
+        }
+        self.controller = None;
+        let Some(placement) = &self.config.placement else {
+            if !self.policy.tenants().is_empty() {
+                warn!("the policy's tenants have no queues of their own: no places are configured (--placement)");
+            }
+            return Ok(());
+        };
+        let (policy, state, now) = (&self.policy, &self.config.state, self.now());
+        let controller = Controller::new(policy, placement, state, self.epoch, now)?;
+        info!("queues are bound to {} tenants", policy.tenants().len());
+        self.controller = Some(controller);
+        Ok(())
+    }
+
+    /// The time of the controller's next timeout.
+    pub(super) fn next_binding(&self) -> Option<Instant> {
+        self.controller.as_ref().map(Controller::poll_timeout)
+    }
+
+    pub(super) fn take_follower(&mut self, event: FollowerEvent) {
+        let now = self.now();
+        let Some(controller) = &mut self.controller else {
+            if let FollowerEvent::Stream { verdict, .. } = event {
+                let other = self.leader.clone().map_or(Verdict::NoTenants, |leader| Verdict::Elsewhere(Some(leader)));
+                let _ = verdict.send(other);
+            }
+            return;
+        };
+        match event {
+            FollowerEvent::Stream { hello, messages, verdict } => {
+                let Some(who) = controller.who(&hello) else {
+                    let _ = verdict.send(Verdict::Unknown);
+                    return;
+                };
+                debug!("`{}` follows", hello.name);
+                let id = self.followers;
+                self.followers += 1;
+                let over = controller.begin(now, (who, &hello), id, messages);
+                let _ = verdict.send(Verdict::Stays(id, over));
+            }
+            FollowerEvent::Message(id, message) => {
+                if !controller.take(now, id, message) {
+                    self.counters.malformed.add();
+                }
+            }
+            FollowerEvent::End(id) => controller.end(id),
+        }
+    }
+}

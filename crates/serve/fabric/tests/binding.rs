@@ -1,0 +1,175 @@
+//! Followers of tenants' queues over real mutual TLS: a tenant that uses its guarantee gets a queue, step by step.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets wait in real time")]
+
+mod common;
+
+use common::{PERIOD, wait_for};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_control::{FabricBrokerConfig, Stale};
+use weir_fabric::binding::{Follower, FollowerConfig, FollowerState, FromController, ToController};
+use weir_fabric::binding_proto::{MachineSettings, Reading, SwitchSettings, TenantUsage, Usage};
+use weir_fabric::ca::{Ca, Holder};
+use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles};
+use weir_policy::Policy;
+
+const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: { uplink: 1Gb/s, machines: [m1] }\n    r2: { \
+    uplink: 1Gb/s, machines: [m2] }\n  slots: 4\n  switches: { queues: 3, scheduler: weighted }\ntenants:\n  red: { vms: \
+    2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }\n  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] \
+    }\ntenant-queues: { interval: 200ms }\n";
+
+const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
+    { "tenant": "blue", "tree": "spine0", "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
+    { "tenant": "red", "tree": "spine0", "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
+
+struct Network {
+    directory: tempfile::TempDir,
+    ca: Ca,
+    policy: Arc<Policy>,
+}
+
+impl Network {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("policy.yaml"), POLICY).expect("written");
+        std::fs::write(directory.path().join("placement.json"), PLACEMENT).expect("written");
+        let (ca, _) = Ca::open(&directory.path().join("pki")).expect("made");
+        for name in ["m1", "m2", "r1", "r2", "spine0"] {
+            ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
+        }
+        ca.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
+        let policy = Arc::new(Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0);
+        Self { directory, ca, policy }
+    }
+
+    fn broker(&self) -> BrokerUrl {
+        let path = |name: &str| self.directory.path().join(name);
+        let config = FabricConfig {
+            policy: Arc::clone(&self.policy),
+            policy_file: path("policy.yaml"),
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
+            state: path("state"),
+            broker: FabricBrokerConfig::new(PERIOD, PERIOD * 5, Stale::Keep),
+            publisher: None,
+            status: Some(path("status.json")),
+            cluster: None,
+            placement: Some(path("placement.json")),
+        };
+        std::thread::spawn(move || weir_fabric::run(config));
+        let mut url = None;
+        wait_for("the broker to listen", || {
+            let text = std::fs::read(path("status.json")).unwrap_or_default();
+            let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+            url = status["name"].as_str().map(|url| url.parse().expect("an address"));
+            url.is_some()
+        });
+        url.expect("it listens")
+    }
+
+    fn identity(&self, name: &str) -> IdentityFiles {
+        self.ca.files(&Holder::Machine(name.to_owned()))
+    }
+
+    fn follower(&self, name: &str, is_switch: bool, broker: &BrokerUrl) -> Follower {
+        let (name, brokers, identity) = (name.to_owned(), vec![broker.clone()], self.identity(name));
+        let state = FollowerState { policy: self.policy.digest(), fresh: false };
+        Follower::start(FollowerConfig { name, is_switch, brokers, identity }, state).expect("a follower")
+    }
+}
+
+/// The next message within a time, if there is one.
+fn message_within(follower: &mut Follower, wait: Duration) -> Option<FromController> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(wait, follower.message()).await.ok() })
+}
+
+/// Machines and switches that apply everything at once.
+struct Followers {
+    all: Vec<Follower>,
+    machines: BTreeMap<usize, MachineSettings>,
+    switches: BTreeMap<usize, SwitchSettings>,
+    interval: Option<weir_units::Duration>,
+}
+
+impl Followers {
+    /// Takes messages for a while; machines report that red has used its guarantee.
+    fn follow(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            for (at, follower) in self.all.iter_mut().enumerate() {
+                while let Some(message) = message_within(follower, Duration::from_millis(2)) {
+                    match message {
+                        FromController::Up { interval, .. } => self.interval = Some(interval),
+                        FromController::Machine(settings) => {
+                            follower.send(ToController::Applied(settings.version.expect("a version")));
+                            self.machines.insert(at, settings);
+                        }
+                        FromController::Switch(settings) => {
+                            follower.send(ToController::Applied(settings.version.expect("a version")));
+                            self.switches.insert(at, settings);
+                        }
+                        FromController::Read(queue) => {
+                            let reading = Reading { queue: Some(queue), sent: 1_000, backlog: 0 };
+                            follower.send(ToController::Reading(reading));
+                        }
+                    }
+                }
+                if at < 2 {
+                    // Tenants are numbered by name: red is 1.
+                    let used = TenantUsage { tenant: 1, tx_bps: 300_000_000, rx_bps: 0 };
+                    follower.send(ToController::Usage(Usage { tenants: vec![used] }));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tenant_that_uses_its_guarantee_gets_a_queue() {
+    let network = Network::new();
+    let broker = network.broker();
+    let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
+    let all = all.into_iter().map(|(name, is_switch)| network.follower(name, is_switch, &broker)).collect();
+    let mut followers = Followers { all, machines: BTreeMap::new(), switches: BTreeMap::new(), interval: None };
+    let begun = Instant::now();
+    // Both tenants fit the two queues; red has used its guarantee, blue nothing.
+    let tagged = |followers: &Followers| {
+        followers.machines.len() == 2
+            && followers.machines.values().all(|settings| settings.tenants[1].dscp > 0 && !settings.tenants[1].limited)
+    };
+    while !tagged(&followers) && begun.elapsed() < Duration::from_secs(30) {
+        followers.follow(Duration::from_millis(100));
+    }
+    assert!(tagged(&followers), "{:?}", followers.machines);
+    followers.follow(Duration::from_millis(600));
+    assert_eq!(followers.interval, Some(weir_units::Duration::from_millis(200)));
+    let of_red = &followers.machines[&0].tenants[1];
+    assert_eq!(of_red.reserved_bps, 300_000_000);
+    assert!(followers.machines[&0].values & 1 == 0 && followers.machines[&0].values >> of_red.dscp & 1 == 1);
+    let ports: BTreeMap<&str, Vec<u32>> =
+        followers.switches[&2].ports.iter().map(|port| (port.port.as_str(), port.weights.clone())).collect();
+    // Red has a queue of three times blue's weight, or blue's is shared.
+    assert_eq!(ports.keys().copied().collect::<Vec<_>>(), ["m1", "spine0"]);
+    assert!(followers.switches[&2].ports.iter().all(|port| port.map.contains_key(&of_red.dscp)), "{ports:?}");
+    let state = std::fs::read_to_string(network.directory.path().join("state/tenant-queues.json")).expect("a state");
+    assert!(state.contains("dedicated"), "{state}");
+}
+
+#[test]
+fn followers_that_the_certificate_or_the_policy_does_not_name_are_refused() {
+    let network = Network::new();
+    let broker = network.broker();
+    let identity = network.identity("m1");
+    let config = FollowerConfig { name: "m2".to_owned(), is_switch: false, brokers: vec![broker.clone()], identity };
+    let error = Follower::start(config, FollowerState::default()).expect_err("refused");
+    assert!(error.to_string().contains("m2"), "{error}");
+    // A certificate of a switch that is none in this policy's network.
+    network.ca.issue(&Holder::Machine("other".to_owned()), 2).expect("made");
+    let mut other = network.follower("other", true, &broker);
+    assert_eq!(message_within(&mut other, Duration::from_secs(1)), None);
+    assert!(other.up().is_none() && Path::new(&network.directory.path().join("state")).exists());
+}
