@@ -13,6 +13,10 @@ use std::sync::Arc;
 use weir_policy::{Place, Policy, Share, Sharing};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, Weight};
 
+/// The properties of a machine that decide its plan: its capacities, and for each service that runs on some machines
+/// only whether it runs there, with its guarantee and weight.
+type PlanKey = (PerDirection<Bandwidth>, Vec<(bool, Bandwidth, Weight)>);
+
 /// The shapers of a policy's machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShaperConfig {
@@ -100,8 +104,7 @@ impl ShaperConfig {
             rx: of_link(machine, Direction::Rx, parameters.interface.percent_of_link),
         };
         // Machines with the same capacities and services have the same plan.
-        let mut plans: HashMap<(PerDirection<Bandwidth>, Vec<(bool, Bandwidth, Weight)>), Arc<MachinePlan>> =
-            HashMap::new();
+        let mut plans: HashMap<PlanKey, Arc<MachinePlan>> = HashMap::new();
         let placed: Vec<_> = policy.services().iter().filter(|(_, service)| service.machines().is_some()).collect();
         let plan = |machine: MachineId| {
             let capacities = capacities(machine);

@@ -25,7 +25,9 @@
 use crate::capabilities::Capabilities;
 use crate::change::Step;
 use crate::port::PortState;
+use std::collections::BTreeMap;
 use std::error::Error;
+use weir_units::Bytes;
 
 /// A write that failed.
 #[derive(Debug)]
@@ -65,4 +67,21 @@ pub trait Driver {
         let _ = error;
         None
     }
+}
+
+/// A switch whose queues' counters can be read.
+pub trait ReadQueues: Driver {
+    /// The counters of a port's queues, by number; none of a queue that does not exist.
+    fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, Self::Error>;
+}
+
+/// The counters of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueReading {
+    /// Bytes that it has sent since it exists.
+    pub sent: Bytes,
+    /// Bytes in it.
+    pub backlog: Bytes,
+    /// Packets, or buffers of several, that found it full.
+    pub dropped: u64,
 }

@@ -15,6 +15,7 @@
 //! | [`policy`] | what a policy needs of ports |
 //! | [`request`] | the lowering of what a policy needs to a port's configuration |
 //! | [`ports`] | the ports of a network's switch, and which interface is which |
+//! | [`tenants`] | weights and DSCP values of tenants' queues |
 //! | [`simulated`] | the simulator's ports, as a driver |
 //!
 //! `weir_linux::port` has the driver for Linux switches (`tc`). The crate reads no clock and compiles no C.
@@ -31,11 +32,12 @@ pub mod port;
 pub mod ports;
 pub mod request;
 pub mod simulated;
+pub mod tenants;
 
 pub use apply::{ApplyError, Rollback, apply, remove};
 pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff, port_changes};
-pub use driver::{Driver, WriteError};
+pub use driver::{Driver, QueueReading, ReadQueues, WriteError};
 pub use policy::PolicyNeeds;
 pub use port::{
     DSCPS, DscpMap, DscpSet, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState,

@@ -3,7 +3,7 @@
 //! The one place where keys of the language become needs of ports: `levels:` needs strict queues by DSCP value, and
 //! that no machine claims a level on which the policy lets it send nothing. A machine without an agent may claim none,
 //! and neither may one that is not in the policy. No machine may claim network control, whose queue is above all
-//! services without a level.
+//! services without a level. `tenants:` need a weighted queue for each that may have one.
 //!
 //! Worked example: level 1 (DSCP 46) of all machines, level 2 (DSCP 34) of m1 to m4: packets that arrive from m5 with
 //! DSCP 34, 48 or 56 are re-marked to 0.
@@ -11,7 +11,7 @@
 //! Source: QJump's slides (a priority for each level); RFC 2475 section 2.3.3 (marking at the edge of a domain).
 
 use crate::port::DscpSet;
-use crate::request::{CONTROL, Needs};
+use crate::request::{CONTROL, Group, Needs};
 use weir_network::graph::LinkRef;
 use weir_network::switches::Offer;
 use weir_policy::{MachineSet, Policy};
@@ -36,13 +36,17 @@ impl PolicyNeeds {
         let levels = policy.levels().map_or(&[][..], |levels| levels.all());
         // Levels on switches without strict queues were refused with the policy; queues that it does not state are the
         // usual ones. Without levels nothing needs more than one queue.
-        let offer = match levels {
-            [] => Offer::PLAIN,
+        let offer = match (levels, policy.tenants()) {
+            ([], []) => Offer::PLAIN,
+            ([], _) => policy.network().offer().unwrap_or(Offer::PLAIN),
             _ => policy.network().offer().unwrap_or(Offer::STRICT),
         };
+        // Queues of tenants are there from the beginning; a controller gives them weights and values.
+        let queues = if policy.tenants().is_empty() { 0 } else { offer.available().1 };
+        let groups = vec![Group { dscps: Vec::new(), weight: 1 }; queues];
         let of_levels = levels.iter().map(|level| vec![level.dscp]).collect();
         Self {
-            needs: Needs { levels: of_levels, mark, groups: Vec::new(), shared: 1 },
+            needs: Needs { levels: of_levels, mark, groups, shared: 1 },
             offer,
             levels: levels.iter().map(|level| (level.dscp, level.senders.clone())).collect(),
             without_agent: MachineSet::new(without_agent),

@@ -289,6 +289,13 @@ impl PortConfig {
         self
     }
 
+    /// The configuration that a port has; `None` where its state is no valid one.
+    pub fn of_state(state: &PortState) -> Option<Self> {
+        let numbers = 0..u8::try_from(state.queues.len()).ok()?;
+        let queues = numbers.map(|number| state.queues.get(&number).copied()).collect::<Option<Vec<_>>>()?;
+        Some(Self::new(state.rate, queues, state.map?).ok()?.remarking(state.remark))
+    }
+
     /// The configuration as a state.
     pub fn state(&self) -> &PortState {
         &self.0

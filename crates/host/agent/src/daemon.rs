@@ -15,6 +15,7 @@ mod config;
 mod counters;
 mod presence;
 mod reload;
+mod tenants;
 
 pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
@@ -26,6 +27,7 @@ use crate::runtime_config::RuntimeConfig;
 use crate::status::{self, Period, StatusReporter};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use tenants::Tenants;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
@@ -58,7 +60,9 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let watched = config.metrics.map(listen).transpose()?;
         let session = config.fabric.clone().map(Session::start).transpose()?;
         let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
-        let host_context = host_context(&config.runtime_config, config.backend, cookie, config.epoch, &config.broker);
+        let tenants = Tenants::start(&config)?;
+        let host_context =
+            host_context(&config.runtime_config, config.backend, cookie, config.epoch, &config.broker, &tenants);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;
         if config.keep {
             host.keep();
@@ -73,7 +77,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
             }
             _ => None,
         };
-        let mut daemon = Daemon::new(config, host, socket, cookie, session, publisher);
+        let mut daemon = Daemon::new(config, host, socket, cookie, (session, tenants), publisher);
         notify::ready();
         let result = tokio::select! {
             result = daemon.serve(hangup) => result,
@@ -114,12 +118,14 @@ fn host_context<'a>(
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
+    tenants: &'a Tenants,
 ) -> HostContext<'a> {
     let peers = runtime_config.peers.iter().map(|(_, address)| address.ip()).collect();
     let control = ControlSettings { listen: runtime_config.listen, cookie, epoch, peers, timeout: broker.timeout };
     HostContext {
-        policy: &runtime_config.policy,
+        policy: tenants.policy().unwrap_or(&runtime_config.policy),
         machine: runtime_config.machine,
+        tags: tenants.tags(),
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
@@ -137,6 +143,7 @@ struct Daemon {
     epoch: u64,
     broker: RackBroker,
     session: FabricSession,
+    tenants: Tenants,
     started: tokio::time::Instant,
     /// When the interface, with its qdisc and programs, is checked again.
     look: Instant,
@@ -167,7 +174,7 @@ impl Daemon {
         host: Host,
         socket: UdpSocket,
         cookie: u64,
-        session: Option<Session>,
+        (session, tenants): (Option<Session>, Tenants),
         publisher: Option<Publisher>,
     ) -> Self {
         let RuntimeConfig { policy, machine, listen, .. } = &config.runtime_config;
@@ -205,6 +212,7 @@ impl Daemon {
             epoch,
             broker,
             session,
+            tenants,
             started: tokio::time::Instant::now(),
             look: Instant::ZERO,
             not_enforced: None,
@@ -254,7 +262,7 @@ impl Daemon {
                 Some(_) => self.broker.poll_timeout().unwrap_or(Instant::from_nanos(u64::MAX)),
                 None => self.look,
             };
-            let wait = due.saturating_since(self.now());
+            let wait = due.min(self.tenants.poll_timeout()).saturating_since(self.now());
             tokio::select! {
                 received = self.socket.recv_from(&mut buffer) => match received {
                     Ok((length, from)) => self.receive(&buffer[..length], from),
@@ -268,6 +276,11 @@ impl Daemon {
                         FromFabric::Proposal(limits) => self.broker.handle_input(now, Input::Proposal(limits)),
                     }
                 }
+                message = self.tenants.message() => {
+                    if let Err(error) = self.take_tenants(message) {
+                        self.outlive(error)?;
+                    }
+                }
                 _ = hangup.recv() => {
                     if let Err(error) = self.reload() {
                         self.outlive(error)?;
@@ -275,9 +288,10 @@ impl Daemon {
                 }
                 () = tokio::time::sleep(std(wait)) => {
                     let now = self.now();
-                    if self.is_present() {
+                    if due <= now && self.is_present() {
                         self.broker.handle_input(now, Input::Timeout);
                     }
+                    self.confirm_tenants();
                 }
             }
             if let Err(error) = self.perform_outputs().await {
@@ -317,6 +331,7 @@ impl Daemon {
                     let readings = host.read_meters(queues).await?;
                     let now = self.now();
                     self.measure(now, &readings);
+                    self.tenants.report(now, &readings);
                     self.report_delay();
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
@@ -324,8 +339,10 @@ impl Daemon {
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
                 Output::ReportRack(report) => self.session.report(report),
                 Output::ReplyRack(reply) => self.session.reply(reply),
-                Output::SetLimits(limits) => {
+                Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };
+                    // Queues of the switches divide uplinks among tenants, and the controller limits those without one.
+                    limits.retain(|limit| !self.tenants.has(limit.service));
                     let changed = host.set_limits(&limits)?;
                     self.report(&changed);
                     if self.is_status_due() {

@@ -46,6 +46,7 @@ use weir_linux::pins::sweep;
 use weir_linux::sent::Sent;
 use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
+use weir_linux::tags::HostTags;
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Levels, Policy, Sharing};
 use weir_shaping::{LeafPlan, LevelLimits, MachinePlan, ShaperConfig};
@@ -68,6 +69,8 @@ pub struct HostContext<'a> {
     pub control: ControlSettings,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
+    /// The tags of tenants; if absent, those of an earlier agent stay.
+    pub tags: Option<&'a HostTags>,
 }
 
 impl HostContext<'_> {
@@ -277,6 +280,7 @@ impl Host {
         trust(&mut datapath, host_context)?;
         // Levels and rules come last, so that no packet is sent to a class that does not exist yet.
         datapath.set_levels(&plan.levels, classes(backend))?;
+        host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
@@ -346,6 +350,7 @@ impl Host {
         }
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_levels(&plan.levels, classes(self.backend))?;
+        host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
@@ -460,6 +465,23 @@ impl Host {
     /// metered nor limited here.
     pub fn absent(&self) -> &[ServiceId] {
         &self.absent
+    }
+
+    /// Changes the tags of tenants, between two packets.
+    pub fn set_tags(&mut self, tags: &HostTags) -> Result<(), HostError> {
+        Ok(self.datapath.set_tags(tags)?)
+    }
+
+    /// The queue of a service on this interface: bytes that it has sent, and bytes in it. A reading takes about a
+    /// millisecond.
+    pub fn queue(&self, service: ServiceId) -> Result<(Bytes, Bytes), HostError> {
+        let slot = self.datapath.slot(service)?;
+        let queues = match self.shaper.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(shaper) => shaper.queues()?,
+            None => Vec::new(),
+        };
+        let own = queues.iter().find(|queue| queue.slot == Some(slot));
+        Ok(own.map_or((Bytes::ZERO, Bytes::ZERO), |queue| (queue.sent, queue.backlog)))
     }
 
     /// Puts runtime limits in force; the static policy applies where they are unlimited. Returns the

@@ -205,7 +205,7 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
                 timeout: RackBrokerConfig::default().timeout,
             };
             let (rule, machine, backend) = (LimitRule::Ceilings, MachineId(0), None);
-            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend };
+            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend, tags: None };
             let mut host = Host::install("eth0", &context, false).expect("installed");
             host.keep();
             work(&mut host);

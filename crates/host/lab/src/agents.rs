@@ -8,6 +8,7 @@
 
 use crate::janitor::tie;
 use crate::network::{NIC, Network, address, machine_name};
+use crate::tenants::TenantControl;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -41,6 +42,9 @@ pub enum AgentsError {
     /// The key for this run.
     #[error(transparent)]
     Key(#[from] key_file::KeyFileError),
+    /// The certificates for this run.
+    #[error("{0}")]
+    Certificates(String),
     /// An agent ended by itself.
     #[error("the agent of {machine} ended: {log}")]
     Ended {
@@ -61,7 +65,7 @@ pub enum AgentsError {
     },
 }
 
-fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentsError {
+pub(crate) fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentsError {
     let what = what.into();
     move |error| AgentsError::Io { what, error }
 }
@@ -86,6 +90,7 @@ impl Agents {
         network: &Network,
         scenario: LabScenario<'_>,
         directory: &Path,
+        tenants: Option<&TenantControl>,
     ) -> Result<Self, AgentsError> {
         let policy = scenario.policy();
         let brokers = scenario.enforcement() == Enforcement::Parley;
@@ -108,6 +113,7 @@ impl Agents {
                     let at = SocketAddr::from((address(*peer), if brokers { DEFAULT_PORT } else { UNUSED_PORT }));
                     command.args(["--peer", &format!("{}={at}", machine_name(policy, *peer))]);
                 }
+                tenants.into_iter().for_each(|control| control.follow(&mut command, name));
                 // On a real host an agent does not share two processors with two hundred senders.
                 tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);

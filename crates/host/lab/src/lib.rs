@@ -13,6 +13,7 @@
 //! | [`applications`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until each has reports of the others |
+//! | [`tenants`] | the controller of tenants' queues, and its followers on switches |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
 //! | [`run`](mod@run) | a scenario from start to result |
@@ -34,6 +35,7 @@ pub mod ports;
 mod real_time;
 mod records;
 pub mod run;
+pub mod tenants;
 pub mod traffic;
 
 pub use run::{LabError, Progress, clean, run};

@@ -15,6 +15,9 @@
 //! machine. The agent's root class limits a machine's own interface to its speed; without agents a TBF
 //! does that.
 //!
+//! Where tenants have queues, two racks have a spine too, and all have an interface in the controller's network,
+//! 10.78.0.0/16.
+//!
 //! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
 //! by hand: no broadcasts, and nothing waits for address resolution.
 
@@ -36,6 +39,10 @@ use weir_units::{Bandwidth, Bytes, MachineId, RackId};
 pub const NIC: &str = "eth0";
 /// The uplink of a rack's switch.
 pub const UPLINK: &str = "uplink";
+/// The interface towards the controller of tenants' queues.
+const MANAGEMENT: &str = "management";
+/// The controller's address.
+pub(crate) const CONTROLLER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const BRIDGE: &str = "br0";
 /// Bytes of a frame beside its IP packet (IEEE 802.3: two addresses and a type).
 const ETHERNET_HEADER: u64 = 14;
@@ -88,6 +95,8 @@ pub struct Network {
     racks: Vec<Netns>,
     /// None between two racks.
     spine: Option<Netns>,
+    /// The controller's network, where tenants have queues.
+    management: Option<Netns>,
 }
 
 impl Network {
@@ -100,8 +109,11 @@ impl Network {
         }
         let name = |kind: char, index: usize| format!("{kind}{index}");
         let racks = policy.network().racks();
-        let spine = if racks.len() == 2 { None } else { Some(prefix.create("spine")?) };
-        let mut network = Self { ports: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine };
+        // Each port of the policy's network has its queues, those of the spine too.
+        let has_queues = scenario.governed().tenants.is_some();
+        let spine = if racks.len() == 2 && !has_queues { None } else { Some(prefix.create("spine")?) };
+        let management = has_queues.then(|| prefix.create("management")).transpose()?;
+        let mut network = Self { ports: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine, management };
         if let Some(spine) = &network.spine {
             add_bridge(spine)?;
         }
@@ -131,6 +143,7 @@ impl Network {
             join_bridge(rack, &name('m', m))?;
             network.machines.push(netns);
         }
+        network.connect_management()?;
         network.set_up_interfaces(scenario)?;
         network.configure_ports(scenario)?;
         network.set_neighbours()?;
@@ -145,6 +158,30 @@ impl Network {
     pub fn rack(&self, rack: RackId) -> &Netns {
         &self.racks[rack.index()]
     }
+    /// The spine's namespace, if there is one.
+    pub fn spine(&self) -> Option<&Netns> {
+        self.spine.as_ref()
+    }
+    /// The namespace of the controller of tenants' queues, if there is one.
+    pub fn management(&self) -> Option<&Netns> {
+        self.management.as_ref()
+    }
+
+    /// Connects machines and switches to the controller's network.
+    fn connect_management(&self) -> Result<(), NetworkError> {
+        let Some(management) = &self.management else { return Ok(()) };
+        add_bridge(management)?;
+        management.ip(["addr", "add", &format!("{CONTROLLER}/16"), "dev", BRIDGE])?;
+        let all = self.machines.iter().chain(&self.racks).chain(&self.spine);
+        for (number, netns) in (2u32..).zip(all) {
+            let address = format!("{}/16", Ipv4Addr::from(u32::from(CONTROLLER) - 1 + number));
+            let port = format!("c{number}");
+            connect((netns, MANAGEMENT, Some(&address)), (management, &port, None))?;
+            join_bridge(management, &port)?;
+        }
+        Ok(())
+    }
+
     /// The other end of a rack's uplink: a port of the spine, or the other rack's uplink.
     pub fn far_end(&self, rack: RackId) -> (&Netns, String) {
         match &self.spine {

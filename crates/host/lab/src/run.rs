@@ -8,6 +8,7 @@ use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
 use crate::network::{Network, NetworkError};
 use crate::ports::PortsError;
+use crate::tenants::TenantControl;
 use crate::traffic::{Goodput, TrafficError, Transfers};
 use std::fs::File;
 use std::io;
@@ -78,6 +79,9 @@ pub enum LabError {
     /// iperf3 servers that never listened.
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
+    /// Machines or switches that do not follow the controller of tenants' queues.
+    #[error("machines or switches did not follow the controller of tenants' queues within {PATIENCE}")]
+    NoFollowers,
 }
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
@@ -156,6 +160,7 @@ struct Lab {
     applications: Applications,
     transfers: Transfers,
     agents: Option<Agents>,
+    tenants: Option<TenantControl>,
     network: Network,
 }
 
@@ -177,9 +182,16 @@ impl Lab {
             Some(mark) => progress(Progress::Step(&format!("switches' ports mark above {mark}"))),
             None => progress(Progress::Step("switches' ports do not mark")),
         }
-        let agents = start_agents(scenario, weir, (&network, directory), interrupted, progress)?;
+        let mut tenants = TenantControl::start(weir, &network, scenario, directory)?;
+        let agents = start_agents(scenario, weir, (&network, directory), tenants.as_ref(), interrupted, progress)?;
         if interrupted() {
             return Ok(None);
+        }
+        if let Some(control) = &mut tenants {
+            progress(Progress::Step("waiting until machines and switches follow the controller of tenants' queues"));
+            if !Clock::start().until(PATIENCE, interrupted, || control.is_ready())? {
+                return if interrupted() { Ok(None) } else { Err(LabError::NoFollowers) };
+            }
         }
         progress(Progress::Step("getting iperf3 servers and clients ready"));
         let transfers = Transfers::prepare(&network, scenario, directory)?;
@@ -192,7 +204,7 @@ impl Lab {
         let taken = |machine| transfers.taken(machine).iter().copied().chain(applications.taken(machine)).collect();
         let messages = Messages::prepare(&network, scenario, &taken)?;
         progress(Progress::Step(&describe(scenario, &transfers)));
-        Ok(Some(Self { meter, messages, applications, transfers, agents, network }))
+        Ok(Some(Self { meter, messages, applications, transfers, agents, tenants, network }))
     }
 
     /// Sends the traffic and takes samples until its end or an interruption; returns whether it was
@@ -215,6 +227,9 @@ impl Lab {
             if now >= next_sample {
                 if let Some(agents) = &mut self.agents {
                     agents.check()?;
+                }
+                if let Some(tenants) = &mut self.tenants {
+                    tenants.check()?;
                 }
                 self.messages.check()?;
                 let sample = self.meter.sample(clock.now())?;
@@ -253,6 +268,7 @@ fn start_agents(
     scenario: LabScenario<'_>,
     weir: &Path,
     (network, directory): (&Network, &Path),
+    tenants: Option<&TenantControl>,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Option<Agents>, LabError> {
@@ -261,10 +277,11 @@ fn start_agents(
         return Ok(None);
     }
     progress(Progress::Step(match scenario.enforcement() {
+        Enforcement::QShare => "starting an agent on every machine, and the controller of tenants' queues",
         Enforcement::Shaper => "starting an agent on every machine: shapers in both directions, brokers silent",
         _ => "starting an agent on every machine: shapers in both directions and rack brokers",
     }));
-    let mut agents = Agents::start(weir, network, scenario, directory)?;
+    let mut agents = Agents::start(weir, network, scenario, directory, tenants)?;
     let patience = PATIENCE + PATIENCE_AGENT * agents.count() as u64;
     let all_ready = || Ok::<_, AgentsError>(agents.ready()? == agents.count());
     let ready = Clock::start().until(patience, interrupted, all_ready)?;

@@ -358,6 +358,13 @@ impl HtbTree {
 /// Counters of every class of a tree but the root's, by minor number; none where the interface has
 /// no tree.
 pub(crate) fn classes(socket: &mut Socket, interface: u32) -> Result<Vec<ClassStatus>, NetlinkError> {
+    let mut classes = statuses(socket, interface, HANDLE)?;
+    classes.retain(|class| class.minor != ROOT_MINOR);
+    Ok(classes)
+}
+
+/// Counters of every class of the qdisc with this handle, by minor number.
+pub(crate) fn statuses(socket: &mut Socket, interface: u32, of: u32) -> Result<Vec<ClassStatus>, NetlinkError> {
     let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(interface, 0, 0));
     let replies = socket.dump("list classes", request)?;
     let mut classes: Vec<ClassStatus> = replies
@@ -366,7 +373,7 @@ pub(crate) fn classes(socket: &mut Socket, interface: u32) -> Result<Vec<ClassSt
         .filter_map(|reply| {
             let handle = read_u32(&reply.payload, 8);
             let minor = handle as u16;
-            if handle & 0xffff_0000 != HANDLE || minor == ROOT_MINOR {
+            if handle & 0xffff_0000 != of {
                 return None;
             }
             let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();

@@ -214,10 +214,7 @@ impl InterfaceDatapath {
             let mut free = DestinationMaps::open(&pins)?.free;
             (0..DESTINATIONS_MAX).try_for_each(|slot| free.push(slot, 0))?;
         }
-        let services = (0..SERVICES_MAX).map(|slot| Ok((slot, maps.services.get(slot)?)));
-        let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
-        let known = services.iter().filter(|(_, entry)| entry.known != 0);
-        let slots = Slots::known(known.map(|(slot, entry)| (*slot, entry.name)));
+        let slots = known_slots(&maps)?;
         // An earlier agent's tags stay until others are set.
         let marks = Marks::of_kernel(&maps)?;
         let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
@@ -482,6 +479,14 @@ impl Drop for InterfaceDatapath {
             let _ = self.detach();
         }
     }
+}
+
+/// The services that have slots in the kernel.
+fn known_slots(maps: &Maps) -> Result<Slots, MapError> {
+    let services = (0..SERVICES_MAX).map(|slot| Ok((slot, maps.services.get(slot)?)));
+    let services: Vec<_> = services.collect::<Result<_, MapError>>()?;
+    let known = services.iter().filter(|(_, entry)| entry.known != 0);
+    Ok(Slots::known(known.map(|(slot, entry)| (*slot, entry.name))))
 }
 
 /// Loads the object with the pinned maps, and creates and pins those that are missing.

@@ -71,6 +71,6 @@ pub use machine_set::MachineSet;
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
 };
-pub use tenants::{SharedQueue, Tenant, TenantQueues, VmGroup};
+pub use tenants::{SharedQueue, Tenant, TenantAtMachine, TenantQueues, VmGroup};
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

@@ -13,7 +13,7 @@ use crate::machine_set::MachineSet;
 use crate::model::{Policy, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_units::{Bandwidth, Duration, MachineId, ServiceId, TenantId, Weight};
+use weir_units::{Bandwidth, ContentionPoint, Direction, Duration, MachineId, ServiceId, TenantId, Weight};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,36 @@ pub enum SharedQueue {
     Elastic,
 }
 
+/// A tenant's part of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantAtMachine {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its reservation at the machine's interface.
+    pub reserved: Bandwidth,
+    /// Whether it is limited to it, in both directions.
+    pub limited: bool,
+}
+
 impl Policy {
+    /// The policy as one machine enforces it, with the tenants there: as [`Policy::with_places`], with their limits.
+    /// Tenants of other machines have no guarantee.
+    ///
+    /// # Panics
+    /// If the policy has no such tenant.
+    #[must_use]
+    pub fn at_machine(&self, machine: MachineId, tenants: &[TenantAtMachine]) -> Self {
+        let places: BTreeMap<TenantId, [(MachineId, Bandwidth); 1]> =
+            tenants.iter().map(|own| (own.tenant, [(machine, own.reserved)])).collect();
+        let mut policy = self.with_places(|tenant| places.get(&tenant).map_or(&[][..], |place| &place[..]));
+        for own in tenants.iter().filter(|own| own.limited && own.reserved > Bandwidth::ZERO) {
+            let service = policy.tenants[own.tenant.index()].service;
+            let shares = &mut policy.services.get_mut(service).shares[ContentionPoint::Machine];
+            Direction::ALL.into_iter().for_each(|direction| shares[direction].max = own.reserved);
+        }
+        policy
+    }
+
     /// The policy with its tenants on machines: `places` has the machines of each tenant, ascending, with its
     /// reservation at each one's interface. A tenant is guaranteed its reservation there, and its weight is its
     /// reservation over the mean of all tenants' there: tenants divide spare bandwidth as their reservations, and all
@@ -112,5 +141,34 @@ impl Policy {
             service.reserved = places.iter().map(share).collect();
         }
         policy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Place;
+
+    #[test]
+    fn reservations_are_guarantees_and_weights_and_limits_hold_where_they_are_set() {
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, slots: 4, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+                    tenants:\n  a: { vms: 2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }\n  b: { vms: 2, bandwidth: \
+                    100Mb/s, match: [ { port: 2 } ] }\n";
+        let policy = Policy::parse("p.yaml", text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let at = |tenant, mbps, limited| TenantAtMachine {
+            tenant: TenantId(tenant),
+            reserved: Bandwidth::from_mbps(mbps),
+            limited,
+        };
+        let placed = policy.at_machine(MachineId(0), &[at(0, 300, false), at(1, 100, true)]);
+        let of = |tenant: usize, machine| {
+            let service = placed.tenants()[tenant].service;
+            let share = placed.share_at(service, Place::Machine(MachineId(machine)), Direction::Tx);
+            (share.min, share.weight.thousandths(), placed.machine_ceiling(service, Direction::Rx))
+        };
+        assert_eq!(of(0, 0), (Bandwidth::from_mbps(300), 1_500, Bandwidth::UNLIMITED));
+        assert_eq!(of(1, 0), (Bandwidth::from_mbps(100), 500, Bandwidth::from_mbps(100)));
+        assert_eq!(of(0, 1).0, Bandwidth::ZERO);
+        assert_eq!(placed.digest(), policy.digest(), "places change no ids");
     }
 }

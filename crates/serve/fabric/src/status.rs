@@ -4,7 +4,7 @@ use crate::clock::now_ms;
 use crate::counters::Counters;
 use weir_control::FabricBroker;
 use weir_policy::Policy;
-use weir_status::{FabricCounters, FabricStatus, Status};
+use weir_status::{FabricCounters, FabricStatus, Status, TenantQueuesStatus};
 use weir_units::Duration;
 
 /// The daemon's part of the status.
@@ -20,6 +20,7 @@ pub(crate) struct Around<'a> {
     pub(crate) refused: Option<&'a str>,
     pub(crate) certificate_refused: Option<&'a str>,
     pub(crate) streams: usize,
+    pub(crate) tenants: Option<TenantQueuesStatus>,
     pub(crate) counters: &'a Counters,
 }
 
@@ -35,6 +36,7 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
     status.certificate_refused = around.certificate_refused.map(str::to_owned);
     status.certificate_ends = Some(around.certificate_ends);
     status.streams = around.streams as u64;
+    status.tenant_queues.clone_from(&around.tenants);
     if let Some(broker) = broker {
         status.decided(policy, broker);
     }

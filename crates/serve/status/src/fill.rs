@@ -215,6 +215,7 @@ impl FabricStatus {
             certificate_refused: None,
             certificate_ends: None,
             streams: 0,
+            tenant_queues: None,
             racks: policy.network().racks().len() as u64,
             racks_reporting: 0,
             capacity_tx_bps: policy.fabric_capacity(Direction::Tx),

@@ -58,7 +58,7 @@ pub use counters::{
 };
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, LevelCounters,
-    LevelStatus, Mode, ServiceStatus, SessionState, Status, VERSION,
+    LevelStatus, Mode, ServiceStatus, SessionState, Status, TenantQueuesStatus, TenantStatus, VERSION,
 };
 pub use read::ReadError;
 pub use strangers::Strangers;

@@ -479,6 +479,39 @@ impl Default for DirectionStatus {
     }
 }
 
+/// The binding of switches' queues to tenants.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TenantQueuesStatus {
+    /// Machines and switches with a stream.
+    pub followers: u64,
+    /// Choices of the tenants with queues of their own.
+    pub intervals: u64,
+    /// Moves between queues that began.
+    pub moves_begun: u64,
+    /// Moves that ended.
+    pub moves_ended: u64,
+    /// Tenants that got no queue in an interval because no DSCP value was left.
+    pub without_dscp: u64,
+    /// The tenants, in name order.
+    pub tenants: Vec<TenantStatus>,
+}
+
+/// A tenant and its queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TenantStatus {
+    /// Its name.
+    pub tenant: String,
+    /// Whether it has queues of its own.
+    pub has_queues: bool,
+    /// The DSCP value of its packets.
+    pub dscp: u8,
+    /// The step of its move: `cap`, `raise`, `tag`, `drain` or `lower`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<String>,
+    /// Its score in the last interval, bit/s.
+    pub score_bps: u64,
+}
+
 /// The status of a fabric broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricStatus {
@@ -516,6 +549,9 @@ pub struct FabricStatus {
     /// The number of machines with a stream.
     #[serde(default)]
     pub streams: u64,
+    /// The queues of tenants; `None` if this broker binds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_queues: Option<TenantQueuesStatus>,
     /// The number of racks in the policy.
     pub racks: u64,
     /// The number of racks that reported within the timeout.

@@ -87,10 +87,6 @@ impl Enforcement {
     pub fn shapes(self) -> bool {
         !matches!(self, Self::None | Self::Levels)
     }
-    /// Whether switches mark packets for the shapers' law: with queues of their own, tenants may fill them.
-    pub fn marks(self) -> bool {
-        self.shapes() && self != Self::QShare
-    }
     /// Whether it depends on the places of tenants.
     pub fn places_tenants(self) -> bool {
         self == Self::QShare

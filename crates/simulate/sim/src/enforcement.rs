@@ -41,7 +41,7 @@ use weir_units::{Direction, Duration, MachineId, SimTime};
 /// The network with the marks and the priorities that an enforcement needs.
 pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
     let Some(governed) = governed else { return Cow::Borrowed(graph) };
-    let (marks, levels) = (governed.enforcement.marks(), has_levels(governed) && governed.levels.priorities);
+    let (marks, levels) = (governed.enforcement.shapes(), has_levels(governed) && governed.levels.priorities);
     if !marks && !levels {
         return Cow::Borrowed(graph);
     }

@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// The directory of state that must survive a restart
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weir")]
     state: PathBuf,
+    /// Bind queues of the switches to the policy's tenants, which have their places in this file (`weir place
+    /// --placed`); for a single fabric broker
+    #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
+    placement: Option<PathBuf>,
     /// Write the broker's status to this file once a period and when rack leaders connect or leave, as JSON
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
@@ -170,6 +174,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         status: args.status.clone(),
         publisher,
         cluster,
+        placement: args.placement.clone(),
     };
     log_to_stderr();
     raise_descriptors();

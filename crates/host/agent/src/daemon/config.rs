@@ -31,7 +31,7 @@ pub struct AgentConfig {
     pub metrics: Option<SocketAddr>,
     /// Whether to leave everything in force at the end, for the next agent.
     pub keep: bool,
-    /// The session with the fabric broker, if there is one.
+    /// The session with the fabric broker, if there is one. Tenants' queues follow the same brokers.
     pub fabric: Option<SessionConfig>,
 }
 

@@ -99,8 +99,14 @@ impl Daemon {
                     warn!("another program removed Weir's qdisc from {name}, or changed the classes of levels");
                 }
                 let broker = &self.config.broker;
-                let host_context =
-                    host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, broker);
+                let host_context = host_context(
+                    &self.config.runtime_config,
+                    self.config.backend,
+                    self.cookie,
+                    self.epoch,
+                    broker,
+                    &self.tenants,
+                );
                 match host.restore(&host_context, self.config.force) {
                     Ok(()) => {
                         info!("Weir's qdisc is on {name} again");
@@ -182,8 +188,14 @@ impl Daemon {
                 return false;
             }
         };
-        let host_context =
-            host_context(&self.config.runtime_config, self.config.backend, self.cookie, epoch, &self.config.broker);
+        let host_context = host_context(
+            &self.config.runtime_config,
+            self.config.backend,
+            self.cookie,
+            epoch,
+            &self.config.broker,
+            &self.tenants,
+        );
         match Host::install(&self.config.interface, &host_context, self.config.force) {
             Ok(mut host) => {
                 if self.config.keep {

@@ -70,10 +70,12 @@ impl Daemon {
             }
         }
         let broker = &self.config.broker;
+        let earlier = self.tenants.renew(&runtime_config);
         let renewed = match &mut self.host {
-            Some(host) => {
-                host.renew(&host_context(&runtime_config, self.config.backend, self.cookie, epoch, broker), anew)
-            }
+            Some(host) => host.renew(
+                &host_context(&runtime_config, self.config.backend, self.cookie, epoch, broker, &self.tenants),
+                anew,
+            ),
             None => host::check(&runtime_config.policy, &self.config.interface),
         };
         if let Err(reason) = renewed {
@@ -82,6 +84,7 @@ impl Daemon {
                 debug!("{reason}");
                 self.lose();
             } else {
+                self.tenants.restore(earlier);
                 if !anew {
                     self.broker
                         .set_policy(&self.config.runtime_config.policy)
@@ -91,14 +94,21 @@ impl Daemon {
                     && !reason.is_refusal()
                 {
                     error!("the policy cannot be put in force: {reason}; back to the old one");
-                    let old =
-                        host_context(&self.config.runtime_config, self.config.backend, self.cookie, self.epoch, broker);
+                    let old = host_context(
+                        &self.config.runtime_config,
+                        self.config.backend,
+                        self.cookie,
+                        self.epoch,
+                        broker,
+                        &self.tenants,
+                    );
                     host.renew(&old, false)?;
                 }
                 return Ok(Some(reason.to_string()));
             }
         }
         self.config.runtime_config = runtime_config;
+        self.tenants.follow(&self.config)?;
         if anew {
             // Limits in force stay until the new broker has decided.
             let in_force = self.host.as_ref().map(Host::limits);

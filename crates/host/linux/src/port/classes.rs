@@ -25,7 +25,7 @@ use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Reply, Socket, attribute, read_u32, text};
 use crate::tc::{self, Found, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
-use weir_switch::{PortState, QueueConfig, Schedule};
+use weir_switch::{PortState, QueueConfig, QueueReading, Schedule};
 use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The major number of a port's qdisc: `ws` in ASCII, unlikely to be chosen by accident, and not the agent's.
@@ -189,6 +189,17 @@ pub(super) fn backlog(socket: &mut Socket, interface: &Interface, queue: u8) -> 
     let all = listed(socket, interface.index())?;
     let own = all.iter().find(|(minor, _, _)| *minor == FIRST_MINOR + u16::from(queue));
     Ok(own.map_or(0, |(_, _, backlog)| *backlog))
+}
+
+/// The counters of the queues of a port, by number.
+pub(super) fn readings(socket: &mut Socket, interface: &Interface) -> Result<BTreeMap<u8, QueueReading>, PortError> {
+    let classes = crate::htb::statuses(socket, interface.index(), HANDLE)?;
+    let of = |class: crate::htb::ClassStatus| {
+        let queue = u8::try_from(class.minor.checked_sub(FIRST_MINOR)?).ok()?;
+        let reading = QueueReading { sent: class.bytes, backlog: class.backlog, dropped: class.drops.into() };
+        Some((queue, reading))
+    };
+    Ok(classes.into_iter().filter_map(of).collect())
 }
 
 /// The higher the queue, the earlier HTB serves it.

@@ -48,8 +48,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
-    Capabilities, Change, Driver, DscpMap, DscpSet, PortState, QueueConfig, RateSetting, Schedule, Setting, Step,
-    WriteError,
+    Capabilities, Change, Driver, DscpMap, DscpSet, PortState, QueueConfig, QueueReading, RateSetting, ReadQueues,
+    Schedule, Setting, Step, WriteError,
 };
 use weir_units::Bytes;
 
@@ -312,6 +312,12 @@ fn wait_until_empty(socket: &mut Socket, interface: &Interface, queue: u8) -> Re
         std::thread::sleep(DRAIN_PAUSE);
     }
     Ok(())
+}
+
+impl ReadQueues for TcSwitch {
+    fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, PortError> {
+        classes::readings(&mut Socket::open()?, &interface(port)?)
+    }
 }
 
 impl Driver for TcSwitch {

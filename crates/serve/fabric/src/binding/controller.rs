@@ -13,10 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::{debug, warn};
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderCounters, BinderInput, BinderOutput, PortSettings, QueueId, TenantSettings, Version,
+    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, Step, TenantSettings, TenantState,
+    Version,
 };
-use weir_binding::{Map, PortId, SwitchId, pool};
+use weir_binding::{Map, PortId, Score, SwitchId, pool};
 use weir_policy::{Policy, SharedQueue};
+use weir_status::{TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 /// The time after which settings that are not applied are sent again: SONiC's daemons need about a second.
@@ -203,9 +205,25 @@ impl Controller {
         }
     }
 
-    /// The counters of the binder, and the number of streams.
-    pub(crate) fn reading(&self) -> (BinderCounters, usize) {
-        (*self.binder.counters(), self.streams.len())
+    /// The tenants and their queues, for watchers.
+    pub(crate) fn status(&self) -> TenantQueuesStatus {
+        let counters = self.binder.counters();
+        let tenant = |((tenant, state), score): ((&weir_policy::Tenant, &TenantState), &Score)| TenantStatus {
+            tenant: tenant.name.clone(),
+            has_queues: state.place != Place::Shared,
+            dscp: state.place.dscp(),
+            moves: state.motion.as_ref().map(|motion| step_word(motion.step).to_owned()),
+            score_bps: score.0,
+        };
+        let states = self.policy.tenants().iter().zip(self.binder.state());
+        TenantQueuesStatus {
+            followers: self.streams.len() as u64,
+            intervals: counters.intervals,
+            moves_begun: counters.moves,
+            moves_ended: counters.moved,
+            without_dscp: counters.without_value,
+            tenants: states.zip(self.binder.scores()).map(tenant).collect(),
+        }
     }
 
     fn handle(&mut self, now: Instant, input: BinderInput) {
@@ -266,6 +284,16 @@ impl Controller {
             weights: settings.weights.clone(),
             map: settings.map.iter().map(|(dscp, queue)| (u32::from(*dscp), u32::from(*queue))).collect(),
         }
+    }
+}
+
+fn step_word(step: Step) -> &'static str {
+    match step {
+        Step::Cap => "cap",
+        Step::Raise => "raise",
+        Step::Tag => "tag",
+        Step::Drain => "drain",
+        Step::Lower => "lower",
     }
 }
 

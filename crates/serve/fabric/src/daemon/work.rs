@@ -280,6 +280,7 @@ impl Daemon {
             refused: self.refusals.reason(),
             certificate_refused: self.certificate_refused.as_deref(),
             streams: self.streams.len(),
+            tenants: self.controller.as_ref().map(Controller::status),
             counters: &self.counters,
         };
         let status = status::of(&self.policy, self.broker.as_ref(), &around);

@@ -7,12 +7,15 @@ use crate::language::STRATEGY_KEYWORDS;
 use crate::tenancy::{CONTROL_DELAY, Tenancy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_document::{Node, quote, scalar};
+use weir_document::{Node, Span, quote, scalar};
 use weir_network::names::NameRange;
 use weir_network::switches::{COMMON_QUEUES, Offer};
 use weir_placement::{Fabric, Ledger, Part, Placer, Shortage, Strategy, Weighing, file};
 use weir_policy::{Policy, Tenant};
 use weir_units::MachineId;
+
+/// The machines that a scenario gives a tenant, and their position.
+type Place = (Vec<Part>, Span);
 
 impl<F: Files> Reader<'_, F> {
     /// The tenants and their places under an enforcement that needs them; `None` inside for others, and `None` only if
@@ -80,14 +83,7 @@ impl<F: Files> Reader<'_, F> {
         Some(policy.network().offer().map_or(COMMON_QUEUES, offered))
     }
 
-    fn no_place(
-        &mut self,
-        tenant: &Tenant,
-        shortage: Shortage,
-        at: weir_document::Span,
-        names: &Names<'_>,
-        fabric: &Fabric,
-    ) {
+    fn no_place(&mut self, tenant: &Tenant, shortage: Shortage, at: Span, names: &Names<'_>, fabric: &Fabric) {
         let link = match shortage {
             Shortage::Bandwidth { cable, .. } => format!(" ({})", names.graph.link_name(fabric.links(cable).0)),
             _ => String::new(),
@@ -101,12 +97,7 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// The given places, by tenant, with their positions.
-    fn places(
-        &mut self,
-        node: Option<&Node>,
-        names: &Names<'_>,
-        policy: &Policy,
-    ) -> Option<Vec<Option<(Vec<Part>, weir_document::Span)>>> {
+    fn places(&mut self, node: Option<&Node>, names: &Names<'_>, policy: &Policy) -> Option<Vec<Option<Place>>> {
         let before = self.problems.count();
         let mut places = vec![None; policy.tenants().len()];
         for (key, machines) in node.map_or(&[][..], Node::entries) {

@@ -1,0 +1,300 @@
+//! Tenants on this machine: the controller's settings, their confirmation, and reports of usage.
+//!
+//! Problem: the controller may count on a setting only when no earlier packet is left in this machine. Approach: shares
+//! and limits are part of the machine's policy ([`Policy::at_machine`]), tags change between two packets, and settings
+//! are confirmed when the queue of each tenant with another tag has sent as much as it held then.
+//!
+//! Without settings, a tenant is a service without a guarantee, and the tags of an earlier agent stay.
+//!
+//! Worked example: red's tag changes from 0 to 12 while 30 kB of it wait in the qdisc: the settings are confirmed when
+//! its class has sent 30 kB more, or is empty.
+
+use super::{AgentError, Daemon, host_context};
+use crate::daemon::config::AgentConfig;
+use crate::runtime_config::RuntimeConfig;
+use std::sync::Arc;
+use tracing::{debug, warn};
+use weir_control::MeterReading;
+use weir_fabric::binding::{Follower, FollowerConfig, FollowerState, FromController, ToController};
+use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage, Version};
+use weir_linux::tags::HostTags;
+use weir_policy::{Policy, TenantAtMachine};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection, ServiceId, TenantId};
+
+/// The time between two looks at queues that earlier packets are leaving.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The controller's settings for this machine.
+#[derive(Debug, Clone)]
+pub(super) struct InForce {
+    shares: Vec<TenantAtMachine>,
+    tags: HostTags,
+    policy: Arc<Policy>,
+}
+
+/// Settings that are in force and not confirmed.
+#[derive(Debug)]
+struct Pending {
+    version: Version,
+    /// Queues with earlier packets: the bytes that they will have sent then.
+    queues: Vec<(ServiceId, Bytes)>,
+    look: Instant,
+}
+
+/// The tenants on this machine.
+pub(super) struct Tenants {
+    follower: Option<Follower>,
+    /// By tenant, its service.
+    services: Vec<ServiceId>,
+    /// The policy's fingerprint.
+    digest: u64,
+    in_force: Option<InForce>,
+    pending: Option<Pending>,
+    /// The control interval, while a stream is up.
+    interval: Option<Duration>,
+    /// The time and the bytes of the last report.
+    reported: Option<(Instant, Vec<PerDirection<Bytes>>)>,
+}
+
+impl Tenants {
+    /// Follows the controller, if the policy has tenants.
+    pub(super) fn start(config: &AgentConfig) -> Result<Self, AgentError> {
+        let mut tenants = Self {
+            follower: None,
+            services: Vec::new(),
+            digest: 0,
+            in_force: None,
+            pending: None,
+            interval: None,
+            reported: None,
+        };
+        tenants.follow(config)?;
+        Ok(tenants)
+    }
+
+    /// Follows the controller for the policy in force.
+    pub(super) fn follow(&mut self, config: &AgentConfig) -> Result<(), AgentError> {
+        let RuntimeConfig { policy, machine, .. } = &config.runtime_config;
+        if self.follower.is_some() && self.digest == policy.digest() {
+            return Ok(());
+        }
+        (self.follower, self.interval, self.pending) = (None, None, None);
+        self.digest = policy.digest();
+        self.services = policy.tenants().iter().map(|tenant| tenant.service).collect();
+        if policy.tenants().is_empty() {
+            return Ok(());
+        }
+        let Some(fabric) = &config.fabric else {
+            warn!("the policy's tenants have no guarantees here: no fabric broker is configured (--fabric)");
+            return Ok(());
+        };
+        let follower = FollowerConfig {
+            name: policy.network().machine(*machine).name().to_owned(),
+            is_switch: false,
+            brokers: fabric.brokers.clone(),
+            identity: fabric.identity.clone(),
+        };
+        self.follower = Some(Follower::start(follower, FollowerState { policy: self.digest, fresh: false })?);
+        Ok(())
+    }
+
+    /// The policy with the tenants of this machine; `None` without settings.
+    pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
+        self.in_force.as_ref().map(|own| &own.policy)
+    }
+    /// The tags in force.
+    pub(super) fn tags(&self) -> Option<&HostTags> {
+        self.in_force.as_ref().map(|own| &own.tags)
+    }
+    /// Whether a service is a tenant.
+    pub(super) fn has(&self, service: ServiceId) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// Takes another policy: settings stay if it has the same tenants. Returns those before.
+    pub(super) fn renew(&mut self, config: &RuntimeConfig) -> Option<InForce> {
+        let earlier = self.in_force.take();
+        if config.policy.digest() == self.digest {
+            self.in_force = earlier.clone().map(|own| {
+                let policy = Arc::new(config.policy.at_machine(config.machine, &own.shares));
+                InForce { policy, ..own }
+            });
+        }
+        earlier
+    }
+    /// Returns to the settings before a policy that was refused.
+    pub(super) fn restore(&mut self, earlier: Option<InForce>) {
+        self.in_force = earlier;
+    }
+
+    /// The controller's next message; pending for ever without tenants. Cancelling the future loses none.
+    pub(super) async fn message(&mut self) -> FromController {
+        match &mut self.follower {
+            Some(follower) => follower.message().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The time of the next look at queues.
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.pending.as_ref().map_or(Instant::from_nanos(u64::MAX), |pending| pending.look)
+    }
+
+    /// Reports the mean usage of the tenants once in a control interval, by the services' meters.
+    pub(super) fn report(&mut self, now: Instant, readings: &[MeterReading]) {
+        let (Some(follower), Some(interval)) = (&self.follower, self.interval) else { return };
+        // Meters are read several times in an interval; the reading nearest to its end counts.
+        let is_due = |at: Instant| now.saturating_since(at) >= Duration::from_nanos(interval.nanos() / 16 * 15);
+        if self.reported.as_ref().is_some_and(|(at, _)| !is_due(*at)) {
+            return;
+        }
+        let of = |service: &ServiceId| {
+            let own = readings.binary_search_by_key(service, |reading| reading.service);
+            own.map_or(PerDirection::both(Bytes::ZERO), |at| readings[at].bytes)
+        };
+        let bytes: Vec<PerDirection<Bytes>> = self.services.iter().map(of).collect();
+        if let Some((at, before)) = &self.reported {
+            let time = now.saturating_since(*at);
+            let rate = |now: Bytes, before: Bytes| Bandwidth::from_transfer(now.saturating_sub(before), time).bps();
+            let tenants = (0..).zip(bytes.iter().zip(before)).map(|(tenant, (now, before))| TenantUsage {
+                tenant,
+                tx_bps: rate(now.tx, before.tx),
+                rx_bps: rate(now.rx, before.rx),
+            });
+            let used = tenants.filter(|used| used.tx_bps > 0 || used.rx_bps > 0).collect();
+            follower.send(ToController::Usage(Usage { tenants: used }));
+        }
+        self.reported = Some((now, bytes));
+    }
+
+    /// The settings in a message; `None` for tenants that the policy does not have.
+    fn read(&self, settings: &MachineSettings) -> Option<(Vec<TenantAtMachine>, HostTags)> {
+        let (mut shares, mut tags) = (Vec::new(), HostTags { tenants: Vec::new(), values: settings.values });
+        for own in &settings.tenants {
+            let tenant = TenantId(own.tenant);
+            let service = self.services.get(tenant.index())?;
+            let reserved = Bandwidth::from_bps(own.reserved_bps).min(Bandwidth::MAX);
+            shares.push(TenantAtMachine { tenant, reserved, limited: own.limited });
+            tags.tenants.push((*service, u8::try_from(own.dscp).ok().filter(|dscp| *dscp < 64)?));
+        }
+        Some((shares, tags))
+    }
+
+    /// Takes settings: the change of the machine that they need.
+    fn take(&mut self, base: &Policy, machine: MachineId, settings: &MachineSettings) -> Option<Change> {
+        let (shares, tags) = self.read(settings)?;
+        let before = self.in_force.as_ref();
+        let of_before = |service: &ServiceId| before.map(|own| dscp_of(&own.tags, *service));
+        let retagged = tags.tenants.iter().filter(|(service, dscp)| of_before(service) != Some(*dscp));
+        let retagged: Vec<ServiceId> = retagged.map(|(service, _)| *service).collect();
+        let change = match before {
+            Some(own) if own.shares == shares && own.tags == tags => Change::None,
+            Some(own) if own.shares == shares => Change::Tags(retagged),
+            _ => Change::Shares(retagged),
+        };
+        if change != Change::None {
+            let policy = Arc::new(base.at_machine(machine, &shares));
+            self.in_force = Some(InForce { shares, tags, policy });
+        }
+        Some(change)
+    }
+}
+
+/// The value of a service's packets; 0 for a service without a tag.
+fn dscp_of(tags: &HostTags, service: ServiceId) -> u8 {
+    tags.tenants.iter().find(|(known, _)| *known == service).map_or(0, |(_, dscp)| *dscp)
+}
+
+/// The change that settings make, with the services whose tags are others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    None,
+    Tags(Vec<ServiceId>),
+    Shares(Vec<ServiceId>),
+}
+
+impl Daemon {
+    /// Takes a message of the controller.
+    pub(super) fn take_tenants(&mut self, message: FromController) -> Result<(), AgentError> {
+        match message {
+            FromController::Up { policy, interval } => {
+                self.tenants.interval = Some(interval);
+                if policy != self.tenants.digest {
+                    warn!("the controller of tenants' queues has another policy, {policy:016x}");
+                }
+                Ok(())
+            }
+            FromController::Machine(settings) => self.put_in_force(&settings),
+            FromController::Switch(_) | FromController::Read(_) => Ok(()),
+        }
+    }
+
+    fn put_in_force(&mut self, settings: &MachineSettings) -> Result<(), AgentError> {
+        let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
+        let Some(version) = settings.version else { return Ok(()) };
+        let earlier = self.tenants.in_force.clone();
+        let Some(change) = self.tenants.take(policy, *machine, settings) else {
+            warn!("settings of tenants that this policy does not have are not taken");
+            return Ok(());
+        };
+        // Without an interface nothing is in force, and nothing is confirmed.
+        let Some(host) = &mut self.host else { return Ok(()) };
+        let (config, tenants) = (&self.config, &self.tenants);
+        let applied = match (&change, tenants.tags()) {
+            (Change::Tags(_), Some(tags)) => host.set_tags(tags),
+            (Change::Shares(_), _) => {
+                let runtime = &config.runtime_config;
+                let context = host_context(runtime, config.backend, self.cookie, self.epoch, &config.broker, tenants);
+                host.renew(&context, false)
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = applied {
+            // The controller sends the settings again.
+            self.tenants.in_force = earlier;
+            return Err(error.into());
+        }
+        let (Change::Tags(retagged) | Change::Shares(retagged)) = change else {
+            return self.set_pending(version, Vec::new());
+        };
+        self.set_pending(version, retagged)
+    }
+
+    /// Confirms settings when the queues of these services have sent what they hold.
+    fn set_pending(&mut self, version: Version, services: Vec<ServiceId>) -> Result<(), AgentError> {
+        let Some(host) = &self.host else { return Ok(()) };
+        let mut queues = self.tenants.pending.take().map(|pending| pending.queues).unwrap_or_default();
+        for service in services {
+            let (sent, backlog) = host.queue(service)?;
+            if backlog > Bytes::ZERO {
+                queues.push((service, Bytes::new(sent.get() + backlog.get())));
+            }
+        }
+        self.tenants.pending = Some(Pending { version, queues, look: self.now() });
+        self.confirm_tenants();
+        Ok(())
+    }
+
+    /// Confirms settings if no earlier packet is left.
+    pub(super) fn confirm_tenants(&mut self) {
+        let (now, Some(pending), Some(host)) = (self.now(), &mut self.tenants.pending, &self.host) else { return };
+        if pending.look > now {
+            return;
+        }
+        let waits = |(service, until): &(ServiceId, Bytes)| match host.queue(*service) {
+            Ok((sent, backlog)) => backlog > Bytes::ZERO && sent < *until,
+            Err(error) => {
+                debug!("read the queue of a tenant: {error}");
+                true
+            }
+        };
+        pending.queues.retain(waits);
+        pending.look = now + LOOK;
+        if pending.queues.is_empty()
+            && let Some(Pending { version, .. }) = self.tenants.pending.take()
+            && let Some(follower) = &self.tenants.follower
+        {
+            follower.send(ToController::Applied(version));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The controller of tenants' queues in the lab: a fabric broker, and a follower on every switch.
+//!
+//! Machines and switches reach it over a network of management, which carries none of the scenario's traffic. All are
+//! the real programs, with certificates of a CA made for this run and the places of the scenario's tenants.
+//!
+//! Worked example: rack `left` with machines `a1` and `a2`: `weir switch follow POLICY --switch left --port
+//! uplink=spine0 --port m0=a1 --port m1=a2 --fabric https://10.78.0.1:30567 …`.
+
+use crate::agents::{AgentsError, io_error};
+use crate::janitor::tie;
+use crate::network::{CONTROLLER, Network, UPLINK, machine_name};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use weir_fabric::ca::{Ca, Holder};
+use weir_fabric::{DEFAULT_PORT, IdentityFiles};
+use weir_linux::netns::Netns;
+use weir_policy::Policy;
+use weir_scenario::{LabScenario, Tenancy};
+use weir_units::MachineId;
+
+/// The name of the spine in the policy's network of racks.
+const SPINE: &str = "spine0";
+
+/// The controller and its followers; ended when dropped.
+pub struct TenantControl {
+    processes: Vec<(String, Child, PathBuf)>,
+    ca: Ca,
+    status: PathBuf,
+    /// Machines and switches that shall follow.
+    followers: u64,
+}
+
+impl TenantControl {
+    /// Starts the controller and the switches' followers, if the scenario has tenants in queues.
+    pub fn start(
+        weir: &Path,
+        network: &Network,
+        scenario: LabScenario<'_>,
+        directory: &Path,
+    ) -> Result<Option<Self>, AgentsError> {
+        let (Some(tenancy), Some(management)) = (&scenario.governed().tenants, network.management()) else {
+            return Ok(None);
+        };
+        let policy = scenario.policy();
+        let ca = certificates(policy, &directory.join("pki"))?;
+        let placement = directory.join("placement.json");
+        let places = places(policy, tenancy).to_string();
+        fs::write(&placement, places).map_err(io_error(format!("write {}", placement.display())))?;
+        let status = directory.join("fabric.json");
+        let machines = policy.network().machines().len() as u64;
+        let mut control = Self { processes: Vec::new(), ca, status: status.clone(), followers: machines };
+        let mut command = management.command(weir)?;
+        command.arg("fabric").arg(scenario.policy_path()).args(["--listen", &format!("{CONTROLLER}:{DEFAULT_PORT}")]);
+        command.arg("--placement").arg(&placement).arg("--status").arg(&status);
+        command.arg("--state").arg(directory.join("state-of-fabric"));
+        arguments(&mut command, &control.ca.files(&holder_of_broker()));
+        control.spawn("fabric", command, directory)?;
+        for (switch, name, ports) in switches(network, policy) {
+            let mut command = switch.command(weir)?;
+            command.args(["switch", "follow"]).arg(scenario.policy_path()).args([
+                "--switch",
+                &name,
+                "--fabric",
+                &url(),
+            ]);
+            ports.iter().for_each(|(interface, port)| {
+                command.args(["--port", &format!("{interface}={port}")]);
+            });
+            arguments(&mut command, &control.ca.files(&Holder::Machine(name.clone())));
+            control.spawn(&format!("switch-{name}"), command, directory)?;
+            control.followers += 1;
+        }
+        Ok(Some(control))
+    }
+
+    /// Adds the options by which the agent of a machine follows the controller.
+    pub fn follow(&self, command: &mut Command, machine: &str) {
+        command.args(["--fabric", &url()]);
+        arguments(command, &self.ca.files(&Holder::Machine(machine.to_owned())));
+    }
+
+    /// Whether all machines and switches follow; an error if a process ended.
+    pub fn is_ready(&mut self) -> Result<bool, AgentsError> {
+        self.check()?;
+        let status: Option<Value> = fs::read(&self.status).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        Ok(status.is_some_and(|status| status["tenant_queues"]["followers"].as_u64() == Some(self.followers)))
+    }
+
+    /// Whether all processes still run.
+    pub fn check(&mut self) -> Result<(), AgentsError> {
+        for (name, child, log) in &mut self.processes {
+            if child.try_wait().map_err(io_error("wait for a process"))?.is_some() {
+                let text = fs::read_to_string(log).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                let log = lines[lines.len().saturating_sub(5)..].join("\n");
+                return Err(AgentsError::Ended { machine: name.clone(), log });
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &str, mut command: Command, directory: &Path) -> Result<(), AgentsError> {
+        let log = directory.join(format!("{name}.log"));
+        let output = File::create(&log).map_err(io_error(format!("create {}", log.display())))?;
+        let errors = output.try_clone().map_err(io_error("share a log file"))?;
+        tie(&mut command, -10);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().map_err(io_error(format!("start {name}")))?;
+        self.processes.push((name.to_owned(), child, log));
+        Ok(())
+    }
+}
+
+impl Drop for TenantControl {
+    fn drop(&mut self) {
+        for (_, child, _) in &mut self.processes {
+            // SAFETY: plain system call on a child that has not been waited for.
+            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        }
+        for (_, child, _) in &mut self.processes {
+            let _ = child.wait();
+        }
+    }
+}
+
+fn url() -> String {
+    format!("https://{CONTROLLER}:{DEFAULT_PORT}")
+}
+
+fn holder_of_broker() -> Holder {
+    Holder::Fabric(vec![CONTROLLER.to_string()])
+}
+
+fn arguments(command: &mut Command, files: &IdentityFiles) {
+    command.arg("--certificate").arg(&files.certificate).arg("--private-key").arg(&files.private_key);
+    command.arg("--ca").arg(&files.ca);
+}
+
+/// The switches of the lab: their names in the policy's network, and the ports by interface.
+fn switches<'a>(network: &'a Network, policy: &Policy) -> Vec<(&'a Netns, String, Vec<(String, String)>)> {
+    let mut all = Vec::new();
+    for (rack, id) in policy.network().racks().iter().zip(0..) {
+        let machines = rack.machines().iter();
+        let machines = machines.map(|machine| (format!("m{}", machine.0), machine_name(policy, *machine).to_owned()));
+        let ports = std::iter::once((UPLINK.to_owned(), SPINE.to_owned())).chain(machines).collect();
+        all.push((network.rack(weir_units::RackId(id)), rack.name().to_owned(), ports));
+    }
+    if let Some(spine) = network.spine() {
+        let racks = policy.network().racks().iter().zip(0..);
+        let ports = racks.map(|(rack, id): (_, u32)| (format!("r{id}"), rack.name().to_owned())).collect();
+        all.push((spine, SPINE.to_owned(), ports));
+    }
+    all
+}
+
+/// A CA with certificates for the broker, all machines and all switches. They are valid for the run.
+fn certificates(policy: &Policy, directory: &Path) -> Result<Ca, AgentsError> {
+    const DAYS: u64 = 2;
+    let failed = |error: &dyn std::fmt::Display| AgentsError::Certificates(error.to_string());
+    let (ca, _) = Ca::open(directory).map_err(|error| failed(&error))?;
+    let racks = policy.network().racks().iter().map(|rack| rack.name());
+    let machines = policy.network().machines().iter().map(|machine| machine.name());
+    let names = racks.chain(machines).chain([SPINE]).map(|name| Holder::Machine(name.to_owned()));
+    for holder in names.chain([holder_of_broker()]) {
+        ca.issue(&holder, DAYS).map_err(|error| failed(&error))?;
+    }
+    Ok(ca)
+}
+
+/// The scenario's places as a file of `weir place`.
+fn places(policy: &Policy, tenancy: &Tenancy) -> Value {
+    let graph = policy.graph();
+    let tenants = policy.tenants().iter().zip(&tenancy.placed).map(|(tenant, placed)| {
+        let mut numbers = vec![0; tenant.groups.len()];
+        let mut vms = Vec::new();
+        for part in &placed.fit.parts {
+            let MachineId(id) = part.machine;
+            for (group, count) in part.vms.iter().enumerate() {
+                for _ in 0..*count {
+                    let vm = tenant.vm_name(group, numbers[group]);
+                    vms.push(json!({ "vm": vm, "machine": graph.hosts[id as usize].name }));
+                    numbers[group] += 1;
+                }
+            }
+        }
+        json!({ "tenant": tenant.name, "tree": placed.fit.root.name(&graph), "vms": vms })
+    });
+    json!({ "placement": 1, "tenants": tenants.collect::<Value>() })
+}
