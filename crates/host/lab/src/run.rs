@@ -203,6 +203,11 @@ impl Lab {
         let applications = Applications::prepare(&network, scenario, &taken, directory)?;
         let taken = |machine| transfers.taken(machine).iter().copied().chain(applications.taken(machine)).collect();
         let messages = Messages::prepare(&network, scenario, &taken)?;
+        if let Some(control) = &mut tenants {
+            progress(Progress::Step("waiting for the end of a control interval"));
+            let (before, patience) = (control.intervals()?, PATIENCE + scenario.policy().tenant_queues().interval);
+            Clock::start().until(patience, interrupted, || Ok::<_, LabError>(control.intervals()? > before))?;
+        }
         progress(Progress::Step(&describe(scenario, &transfers)));
         Ok(Some(Self { meter, messages, applications, transfers, agents, tenants, network }))
     }

@@ -83,9 +83,19 @@ impl TenantControl {
 
     /// Whether all machines and switches follow; an error if a process ended.
     pub fn is_ready(&mut self) -> Result<bool, AgentsError> {
+        Ok(self.status()?["followers"].as_u64() == Some(self.followers))
+    }
+
+    /// The control intervals that have ended: traffic begins with one, as in the simulator.
+    pub fn intervals(&mut self) -> Result<u64, AgentsError> {
+        Ok(self.status()?["intervals"].as_u64().unwrap_or(0))
+    }
+
+    /// The state of tenants' queues as the controller last wrote it.
+    fn status(&mut self) -> Result<Value, AgentsError> {
         self.check()?;
         let status: Option<Value> = fs::read(&self.status).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        Ok(status.is_some_and(|status| status["tenant_queues"]["followers"].as_u64() == Some(self.followers)))
+        Ok(status.map_or(Value::Null, |status| status["tenant_queues"].clone()))
     }
 
     /// Whether all processes still run.

@@ -190,11 +190,13 @@ impl Controller {
         self.binder.poll_timeout()
     }
 
-    /// Passes the timeout to the binder if it is due.
-    pub(crate) fn on_time(&mut self, now: Instant) {
+    /// Passes the timeout to the binder if it is due; returns whether a control interval ended.
+    pub(crate) fn on_time(&mut self, now: Instant) -> bool {
+        let intervals = self.binder.counters().intervals;
         if self.binder.poll_timeout() <= now {
             self.handle(now, BinderInput::Timeout);
         }
+        self.binder.counters().intervals > intervals
     }
 
     /// Redirects all followers to the leading broker.

@@ -131,8 +131,8 @@ impl Daemon {
                 () = sleep(wait) => {
                     self.handle(FabricInput::Timeout);
                     let now = self.now();
-                    if let Some(controller) = &mut self.controller {
-                        controller.on_time(now);
+                    if self.controller.as_mut().is_some_and(|controller| controller.on_time(now)) {
+                        self.status_due = Some(now);
                     }
                 }
             }
