@@ -123,6 +123,8 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/qjump-testbed.scenario.yaml",
     "scenarios/qjump-tradeoff.policy.yaml",
     "scenarios/qjump-tradeoff.scenario.yaml",
+    "scenarios/qshare-fig4a-small.policy.yaml",
+    "scenarios/qshare-fig4a-small.scenario.yaml",
     "scenarios/qshare-fig4a.policy.yaml",
     "scenarios/qshare-fig4a.scenario.yaml",
     "scenarios/receive-flows-weights.policy.yaml",

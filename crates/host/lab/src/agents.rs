@@ -113,7 +113,7 @@ impl Agents {
                     let at = SocketAddr::from((address(*peer), if brokers { DEFAULT_PORT } else { UNUSED_PORT }));
                     command.args(["--peer", &format!("{}={at}", machine_name(policy, *peer))]);
                 }
-                tenants.into_iter().for_each(|control| control.follow(&mut command, name));
+                tenants.into_iter().for_each(|control| control.subscribe(&mut command, name));
                 // On a real host an agent does not share two processors with two hundred senders.
                 tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);

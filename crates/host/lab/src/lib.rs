@@ -13,7 +13,7 @@
 //! | [`applications`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until each has reports of the others |
-//! | [`tenants`] | the controller of tenants' queues, and its followers on switches |
+//! | [`tenants`] | the controller of tenants' queues, and its subscribers on switches |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
 //! | [`run`](mod@run) | a scenario from start to result |

@@ -79,9 +79,9 @@ pub enum LabError {
     /// iperf3 servers that never listened.
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
-    /// Machines or switches that do not follow the controller of tenants' queues.
-    #[error("machines or switches did not follow the controller of tenants' queues within {PATIENCE}")]
-    NoFollowers,
+    /// Machines or switches that have not subscribed to the controller of tenants' queues.
+    #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
+    NoSubscribers,
 }
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
@@ -188,9 +188,11 @@ impl Lab {
             return Ok(None);
         }
         if let Some(control) = &mut tenants {
-            progress(Progress::Step("waiting until machines and switches follow the controller of tenants' queues"));
+            progress(Progress::Step(
+                "waiting until machines and switches subscribe to the controller of tenants' queues",
+            ));
             if !Clock::start().until(PATIENCE, interrupted, || control.is_ready())? {
-                return if interrupted() { Ok(None) } else { Err(LabError::NoFollowers) };
+                return if interrupted() { Ok(None) } else { Err(LabError::NoSubscribers) };
             }
         }
         progress(Progress::Step("getting iperf3 servers and clients ready"));

@@ -1,9 +1,9 @@
-//! The controller of tenants' queues in the lab: a fabric broker, and a follower on every switch.
+//! The controller of tenants' queues in the lab: a fabric broker, and a subscriber on every switch.
 //!
 //! Machines and switches reach it over a network of management, which carries none of the scenario's traffic. All are
 //! the real programs, with certificates of a CA made for this run and the places of the scenario's tenants.
 //!
-//! Worked example: rack `left` with machines `a1` and `a2`: `weir switch follow POLICY --switch left --port
+//! Worked example: rack `left` with machines `a1` and `a2`: `weir switch bind POLICY --switch left --port
 //! uplink=spine0 --port m0=a1 --port m1=a2 --fabric https://10.78.0.1:30567 …`.
 
 use crate::agents::{AgentsError, io_error};
@@ -23,17 +23,17 @@ use weir_units::MachineId;
 /// The name of the spine in the policy's network of racks.
 const SPINE: &str = "spine0";
 
-/// The controller and its followers; ended when dropped.
+/// The controller and its subscribers; ended when dropped.
 pub struct TenantControl {
     processes: Vec<(String, Child, PathBuf)>,
     ca: Ca,
     status: PathBuf,
-    /// Machines and switches that shall follow.
-    followers: u64,
+    /// Machines and switches that shall subscribe.
+    subscribers: u64,
 }
 
 impl TenantControl {
-    /// Starts the controller and the switches' followers, if the scenario has tenants in queues.
+    /// Starts the controller and the switches' subscribers, if the scenario has tenants in queues.
     pub fn start(
         weir: &Path,
         network: &Network,
@@ -50,7 +50,7 @@ impl TenantControl {
         fs::write(&placement, places).map_err(io_error(format!("write {}", placement.display())))?;
         let status = directory.join("fabric.json");
         let machines = policy.network().machines().len() as u64;
-        let mut control = Self { processes: Vec::new(), ca, status: status.clone(), followers: machines };
+        let mut control = Self { processes: Vec::new(), ca, status: status.clone(), subscribers: machines };
         let mut command = management.command(weir)?;
         command.arg("fabric").arg(scenario.policy_path()).args(["--listen", &format!("{CONTROLLER}:{DEFAULT_PORT}")]);
         command.arg("--placement").arg(&placement).arg("--status").arg(&status);
@@ -59,31 +59,26 @@ impl TenantControl {
         control.spawn("fabric", command, directory)?;
         for (switch, name, ports) in switches(network, policy) {
             let mut command = switch.command(weir)?;
-            command.args(["switch", "follow"]).arg(scenario.policy_path()).args([
-                "--switch",
-                &name,
-                "--fabric",
-                &url(),
-            ]);
+            command.args(["switch", "bind"]).arg(scenario.policy_path()).args(["--switch", &name, "--fabric", &url()]);
             ports.iter().for_each(|(interface, port)| {
                 command.args(["--port", &format!("{interface}={port}")]);
             });
             arguments(&mut command, &control.ca.files(&Holder::Machine(name.clone())));
             control.spawn(&format!("switch-{name}"), command, directory)?;
-            control.followers += 1;
+            control.subscribers += 1;
         }
         Ok(Some(control))
     }
 
-    /// Adds the options by which the agent of a machine follows the controller.
-    pub fn follow(&self, command: &mut Command, machine: &str) {
+    /// Adds the options by which the agent of a machine subscribes to the controller.
+    pub fn subscribe(&self, command: &mut Command, machine: &str) {
         command.args(["--fabric", &url()]);
         arguments(command, &self.ca.files(&Holder::Machine(machine.to_owned())));
     }
 
-    /// Whether all machines and switches follow; an error if a process ended.
+    /// Whether all machines and switches have subscribed; an error if a process ended.
     pub fn is_ready(&mut self) -> Result<bool, AgentsError> {
-        Ok(self.status()?["followers"].as_u64() == Some(self.followers))
+        Ok(self.status()?["subscribers"].as_u64() == Some(self.subscribers))
     }
 
     /// The control intervals that have ended: traffic begins with one, as in the simulator.

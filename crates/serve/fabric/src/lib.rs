@@ -16,7 +16,7 @@
 //! | [`cluster`], [`etcd`] | several brokers: their leader, and the policy for all |
 //! | `accept`, `connections`, `service`, `streams` | the broker's side of the network |
 //! | [`mod@session`] | the rack leader's side, for an agent |
-//! | [`binding`] | the controller of tenants' queues, and its followers |
+//! | [`binding`] | the controller of tenants' queues, and its subscribers |
 //! | [`url`] | addresses of fabric brokers |
 //! | `status` | the broker's status |
 

@@ -5,7 +5,7 @@
 //! machine's, and reports name none. Messages reach the daemon through a queue of bounded length: a
 //! rack leader that floods waits for its own messages.
 
-use crate::binding::FollowerEvent;
+use crate::binding::SubscriberEvent;
 use crate::connections::Client;
 use crate::convert::Malformed;
 use crate::counters::Counters;
@@ -44,8 +44,8 @@ pub(crate) enum Event {
     Reply(StreamId, proto::Report),
     /// The stream has ended.
     End(StreamId),
-    /// An event of a follower of tenants' queues.
-    Follower(FollowerEvent),
+    /// An event of a subscriber of tenants' queues.
+    Subscriber(SubscriberEvent),
 }
 
 /// The channel to a rack leader.

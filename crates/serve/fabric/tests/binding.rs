@@ -1,4 +1,4 @@
-//! Followers of tenants' queues over real mutual TLS: a tenant that uses its guarantee gets a queue, step by step.
+//! Subscribers of tenants' queues over real mutual TLS: a tenant that uses its guarantee gets a queue, step by step.
 
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets wait in real time")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_control::{FabricBrokerConfig, Stale};
-use weir_fabric::binding::{Follower, FollowerConfig, FollowerState, FromController, ToController};
+use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, Reading, SwitchSettings, TenantUsage, Usage};
 use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles};
@@ -74,54 +74,54 @@ impl Network {
         self.ca.files(&Holder::Machine(name.to_owned()))
     }
 
-    fn follower(&self, name: &str, is_switch: bool, broker: &BrokerUrl) -> Follower {
+    fn subscriber(&self, name: &str, is_switch: bool, broker: &BrokerUrl) -> Subscriber {
         let (name, brokers, identity) = (name.to_owned(), vec![broker.clone()], self.identity(name));
-        let state = FollowerState { policy: self.policy.digest(), fresh: false };
-        Follower::start(FollowerConfig { name, is_switch, brokers, identity }, state).expect("a follower")
+        let state = SubscriberState { policy: self.policy.digest(), fresh: false };
+        Subscriber::start(SubscriberConfig { name, is_switch, brokers, identity }, state).expect("a subscriber")
     }
 }
 
 /// The next message within a time, if there is one.
-fn message_within(follower: &mut Follower, wait: Duration) -> Option<FromController> {
+fn message_within(subscriber: &mut Subscriber, wait: Duration) -> Option<FromController> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(wait, follower.message()).await.ok() })
+    runtime.block_on(async { tokio::time::timeout(wait, subscriber.message()).await.ok() })
 }
 
 /// Machines and switches that apply everything at once.
-struct Followers {
-    all: Vec<Follower>,
+struct Subscribers {
+    all: Vec<Subscriber>,
     machines: BTreeMap<usize, MachineSettings>,
     switches: BTreeMap<usize, SwitchSettings>,
     interval: Option<weir_units::Duration>,
 }
 
-impl Followers {
+impl Subscribers {
     /// Takes messages for a while; machines report that red has used its guarantee.
-    fn follow(&mut self, time: Duration) {
+    fn subscribe(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
-            for (at, follower) in self.all.iter_mut().enumerate() {
-                while let Some(message) = message_within(follower, Duration::from_millis(2)) {
+            for (at, subscriber) in self.all.iter_mut().enumerate() {
+                while let Some(message) = message_within(subscriber, Duration::from_millis(2)) {
                     match message {
                         FromController::Up { interval, .. } => self.interval = Some(interval),
                         FromController::Machine(settings) => {
-                            follower.send(ToController::Applied(settings.version.expect("a version")));
+                            subscriber.send(ToController::Applied(settings.version.expect("a version")));
                             self.machines.insert(at, settings);
                         }
                         FromController::Switch(settings) => {
-                            follower.send(ToController::Applied(settings.version.expect("a version")));
+                            subscriber.send(ToController::Applied(settings.version.expect("a version")));
                             self.switches.insert(at, settings);
                         }
                         FromController::Read(queue) => {
                             let reading = Reading { queue: Some(queue), sent: 1_000, backlog: 0 };
-                            follower.send(ToController::Reading(reading));
+                            subscriber.send(ToController::Reading(reading));
                         }
                     }
                 }
                 if at < 2 {
                     // Tenants are numbered by name: red is 1.
                     let used = TenantUsage { tenant: 1, tx_bps: 300_000_000, rx_bps: 0 };
-                    follower.send(ToController::Usage(Usage { tenants: vec![used] }));
+                    subscriber.send(ToController::Usage(Usage { tenants: vec![used] }));
                 }
             }
         }
@@ -133,43 +133,46 @@ fn tenant_that_uses_its_guarantee_gets_a_queue() {
     let network = Network::new();
     let broker = network.broker();
     let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
-    let all = all.into_iter().map(|(name, is_switch)| network.follower(name, is_switch, &broker)).collect();
-    let mut followers = Followers { all, machines: BTreeMap::new(), switches: BTreeMap::new(), interval: None };
+    let all = all.into_iter().map(|(name, is_switch)| network.subscriber(name, is_switch, &broker)).collect();
+    let mut subscribers = Subscribers { all, machines: BTreeMap::new(), switches: BTreeMap::new(), interval: None };
     let begun = Instant::now();
     // Both tenants fit the two queues; red has used its guarantee, blue nothing.
-    let tagged = |followers: &Followers| {
-        followers.machines.len() == 2
-            && followers.machines.values().all(|settings| settings.tenants[1].dscp > 0 && !settings.tenants[1].limited)
+    let tagged = |subscribers: &Subscribers| {
+        subscribers.machines.len() == 2
+            && subscribers
+                .machines
+                .values()
+                .all(|settings| settings.tenants[1].dscp > 0 && !settings.tenants[1].limited)
     };
-    while !tagged(&followers) && begun.elapsed() < Duration::from_secs(30) {
-        followers.follow(Duration::from_millis(100));
+    while !tagged(&subscribers) && begun.elapsed() < Duration::from_secs(30) {
+        subscribers.subscribe(Duration::from_millis(100));
     }
-    assert!(tagged(&followers), "{:?}", followers.machines);
-    followers.follow(Duration::from_millis(600));
-    assert_eq!(followers.interval, Some(weir_units::Duration::from_millis(200)));
-    let of_red = &followers.machines[&0].tenants[1];
+    assert!(tagged(&subscribers), "{:?}", subscribers.machines);
+    subscribers.subscribe(Duration::from_millis(600));
+    assert_eq!(subscribers.interval, Some(weir_units::Duration::from_millis(200)));
+    let of_red = &subscribers.machines[&0].tenants[1];
     assert_eq!(of_red.reserved_bps, 300_000_000);
-    assert!(followers.machines[&0].values & 1 == 0 && followers.machines[&0].values >> of_red.dscp & 1 == 1);
+    assert!(subscribers.machines[&0].values & 1 == 0 && subscribers.machines[&0].values >> of_red.dscp & 1 == 1);
     let ports: BTreeMap<&str, Vec<u32>> =
-        followers.switches[&2].ports.iter().map(|port| (port.port.as_str(), port.weights.clone())).collect();
+        subscribers.switches[&2].ports.iter().map(|port| (port.port.as_str(), port.weights.clone())).collect();
     // Red has a queue of three times blue's weight, or blue's is shared.
     assert_eq!(ports.keys().copied().collect::<Vec<_>>(), ["m1", "spine0"]);
-    assert!(followers.switches[&2].ports.iter().all(|port| port.map.contains_key(&of_red.dscp)), "{ports:?}");
+    assert!(subscribers.switches[&2].ports.iter().all(|port| port.map.contains_key(&of_red.dscp)), "{ports:?}");
     let state = std::fs::read_to_string(network.directory.path().join("state/tenant-queues.json")).expect("a state");
     assert!(state.contains("dedicated"), "{state}");
 }
 
 #[test]
-fn followers_that_the_certificate_or_the_policy_does_not_name_are_refused() {
+fn subscribers_that_the_certificate_or_the_policy_does_not_name_are_refused() {
     let network = Network::new();
     let broker = network.broker();
     let identity = network.identity("m1");
-    let config = FollowerConfig { name: "m2".to_owned(), is_switch: false, brokers: vec![broker.clone()], identity };
-    let error = Follower::start(config, FollowerState::default()).expect_err("refused");
+    let config = SubscriberConfig { name: "m2".to_owned(), is_switch: false, brokers: vec![broker.clone()], identity };
+    let error = Subscriber::start(config, SubscriberState::default()).expect_err("refused");
     assert!(error.to_string().contains("m2"), "{error}");
     // A certificate of a switch that is none in this policy's network.
     network.ca.issue(&Holder::Machine("other".to_owned()), 2).expect("made");
-    let mut other = network.follower("other", true, &broker);
+    let mut other = network.subscriber("other", true, &broker);
     assert_eq!(message_within(&mut other, Duration::from_secs(1)), None);
     assert!(other.up().is_none() && Path::new(&network.directory.path().join("state")).exists());
 }

@@ -483,7 +483,7 @@ impl Default for DirectionStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TenantQueuesStatus {
     /// Machines and switches with a stream.
-    pub followers: u64,
+    pub subscribers: u64,
     /// Choices of the tenants with queues of their own.
     pub intervals: u64,
     /// Moves between queues that began.

@@ -108,7 +108,7 @@ impl Daemon {
             }
         }
         self.config.runtime_config = runtime_config;
-        self.tenants.follow(&self.config)?;
+        self.tenants.subscribe(&self.config)?;
         if anew {
             // Limits in force stay until the new broker has decided.
             let in_force = self.host.as_ref().map(Host::limits);

@@ -15,7 +15,7 @@ use crate::runtime_config::RuntimeConfig;
 use std::sync::Arc;
 use tracing::{debug, warn};
 use weir_control::MeterReading;
-use weir_fabric::binding::{Follower, FollowerConfig, FollowerState, FromController, ToController};
+use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage, Version};
 use weir_linux::tags::HostTags;
 use weir_policy::{Policy, TenantAtMachine};
@@ -43,7 +43,7 @@ struct Pending {
 
 /// The tenants on this machine.
 pub(super) struct Tenants {
-    follower: Option<Follower>,
+    subscriber: Option<Subscriber>,
     /// By tenant, its service.
     services: Vec<ServiceId>,
     /// The policy's fingerprint.
@@ -57,10 +57,10 @@ pub(super) struct Tenants {
 }
 
 impl Tenants {
-    /// Follows the controller, if the policy has tenants.
+    /// Subscribes to the controller, if the policy has tenants.
     pub(super) fn start(config: &AgentConfig) -> Result<Self, AgentError> {
         let mut tenants = Self {
-            follower: None,
+            subscriber: None,
             services: Vec::new(),
             digest: 0,
             in_force: None,
@@ -68,17 +68,17 @@ impl Tenants {
             interval: None,
             reported: None,
         };
-        tenants.follow(config)?;
+        tenants.subscribe(config)?;
         Ok(tenants)
     }
 
-    /// Follows the controller for the policy in force.
-    pub(super) fn follow(&mut self, config: &AgentConfig) -> Result<(), AgentError> {
+    /// Subscribes to the controller for the policy in force.
+    pub(super) fn subscribe(&mut self, config: &AgentConfig) -> Result<(), AgentError> {
         let RuntimeConfig { policy, machine, .. } = &config.runtime_config;
-        if self.follower.is_some() && self.digest == policy.digest() {
+        if self.subscriber.is_some() && self.digest == policy.digest() {
             return Ok(());
         }
-        (self.follower, self.interval, self.pending) = (None, None, None);
+        (self.subscriber, self.interval, self.pending) = (None, None, None);
         self.digest = policy.digest();
         self.services = policy.tenants().iter().map(|tenant| tenant.service).collect();
         if policy.tenants().is_empty() {
@@ -88,13 +88,13 @@ impl Tenants {
             warn!("the policy's tenants have no guarantees here: no fabric broker is configured (--fabric)");
             return Ok(());
         };
-        let follower = FollowerConfig {
+        let subscriber = SubscriberConfig {
             name: policy.network().machine(*machine).name().to_owned(),
             is_switch: false,
             brokers: fabric.brokers.clone(),
             identity: fabric.identity.clone(),
         };
-        self.follower = Some(Follower::start(follower, FollowerState { policy: self.digest, fresh: false })?);
+        self.subscriber = Some(Subscriber::start(subscriber, SubscriberState { policy: self.digest, fresh: false })?);
         Ok(())
     }
 
@@ -129,8 +129,8 @@ impl Tenants {
 
     /// The controller's next message; pending for ever without tenants. Cancelling the future loses none.
     pub(super) async fn message(&mut self) -> FromController {
-        match &mut self.follower {
-            Some(follower) => follower.message().await,
+        match &mut self.subscriber {
+            Some(subscriber) => subscriber.message().await,
             None => std::future::pending().await,
         }
     }
@@ -142,7 +142,7 @@ impl Tenants {
 
     /// Reports the mean usage of the tenants once in a control interval, by the services' meters.
     pub(super) fn report(&mut self, now: Instant, readings: &[MeterReading]) {
-        let (Some(follower), Some(interval)) = (&self.follower, self.interval) else { return };
+        let (Some(subscriber), Some(interval)) = (&self.subscriber, self.interval) else { return };
         // Meters are read several times in an interval; the reading nearest to its end counts.
         let is_due = |at: Instant| now.saturating_since(at) >= Duration::from_nanos(interval.nanos() / 16 * 15);
         if self.reported.as_ref().is_some_and(|(at, _)| !is_due(*at)) {
@@ -162,7 +162,7 @@ impl Tenants {
                 rx_bps: rate(now.rx, before.rx),
             });
             let used = tenants.filter(|used| used.tx_bps > 0 || used.rx_bps > 0).collect();
-            follower.send(ToController::Usage(Usage { tenants: used }));
+            subscriber.send(ToController::Usage(Usage { tenants: used }));
         }
         self.reported = Some((now, bytes));
     }
@@ -292,9 +292,9 @@ impl Daemon {
         pending.look = now + LOOK;
         if pending.queues.is_empty()
             && let Some(Pending { version, .. }) = self.tenants.pending.take()
-            && let Some(follower) = &self.tenants.follower
+            && let Some(subscriber) = &self.tenants.subscriber
         {
-            follower.send(ToController::Applied(version));
+            subscriber.send(ToController::Applied(version));
         }
     }
 }

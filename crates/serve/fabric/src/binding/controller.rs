@@ -1,8 +1,8 @@
-//! [`Controller`]: the binder with its followers.
+//! [`Controller`]: the binder with its subscribers.
 
 use super::placement::Places;
 use super::store::Store;
-use crate::binding_proto::{self as proto, from_controller, from_follower};
+use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::service::StreamId;
 use std::collections::BTreeMap;
 use std::io;
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// The largest weight of a queue: SONiC's.
 const MOST_WEIGHT: u32 = 100;
 
-/// The channel to a follower.
+/// The channel to a subscriber.
 pub(crate) type Messages = mpsc::Sender<Result<proto::FromController, Status>>;
 
 /// Why tenants have no queues.
@@ -46,7 +46,7 @@ pub(crate) enum Unbound {
     State(#[source] io::Error),
 }
 
-/// A follower: a machine or a switch.
+/// A subscriber: a machine or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
     /// A machine.
@@ -62,14 +62,14 @@ struct Stream {
     _over: oneshot::Sender<()>,
 }
 
-/// The binder, its network and its followers.
+/// The binder, its network and its subscribers.
 pub(crate) struct Controller {
     policy: Arc<Policy>,
     places: Places,
     binder: Binder,
     store: Store,
     streams: BTreeMap<Who, Stream>,
-    followers: BTreeMap<StreamId, Who>,
+    subscribers: BTreeMap<StreamId, Who>,
     /// The DSCP values that tenants can have.
     values: u64,
     interval: Duration,
@@ -92,12 +92,12 @@ impl Controller {
         let config = config(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
         let binder = Binder::new(&places.sites, config, epoch, earlier, now);
-        let (streams, followers) = (BTreeMap::new(), BTreeMap::new());
+        let (streams, subscribers) = (BTreeMap::new(), BTreeMap::new());
         let policy = Arc::clone(policy);
-        Ok(Self { policy, places, binder, store, streams, followers, values, interval, warned: false })
+        Ok(Self { policy, places, binder, store, streams, subscribers, values, interval, warned: false })
     }
 
-    /// The follower with this name.
+    /// The subscriber with this name.
     pub(crate) fn who(&self, hello: &proto::Hello) -> Option<Who> {
         match hello.kind() {
             proto::Kind::Machine => self.policy.network().machine_named(&hello.name).map(Who::Machine),
@@ -106,7 +106,7 @@ impl Controller {
         }
     }
 
-    /// Registers a stream; an earlier one of the follower ends. Returns the receiver that completes when it must end.
+    /// Registers a stream; an earlier one of the subscriber ends. Returns the receiver that completes when it must end.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -118,9 +118,9 @@ impl Controller {
         // The channel is new, so there is room.
         let _ = messages.try_send(Ok(message(from_controller::Message::Welcome(welcome))));
         let (over, ended) = oneshot::channel();
-        self.followers.insert(id, who);
+        self.subscribers.insert(id, who);
         if let Some(old) = self.streams.insert(who, Stream { id, messages, _over: over }) {
-            self.followers.remove(&old.id);
+            self.subscribers.remove(&old.id);
         }
         if let (Who::Switch(switch), true) = (who, hello.fresh) {
             self.handle(now, BinderInput::SwitchReset { switch });
@@ -139,17 +139,17 @@ impl Controller {
 
     /// A stream has ended.
     pub(crate) fn end(&mut self, id: StreamId) {
-        if let Some(who) = self.followers.remove(&id) {
+        if let Some(who) = self.subscribers.remove(&id) {
             self.streams.remove(&who);
         }
     }
 
-    /// Takes a message of a follower; `false` for one that no follower of its kind sends.
-    pub(crate) fn take(&mut self, now: Instant, id: StreamId, message: from_follower::Message) -> bool {
+    /// Takes a message of a subscriber; `false` for one that no subscriber of its kind sends.
+    pub(crate) fn take(&mut self, now: Instant, id: StreamId, message: from_subscriber::Message) -> bool {
         // A message that arrives after the end of its stream is obsolete.
-        let Some(who) = self.followers.get(&id).copied() else { return true };
+        let Some(who) = self.subscribers.get(&id).copied() else { return true };
         match (message, who) {
-            (from_follower::Message::Usage(usage), Who::Machine(machine)) => {
+            (from_subscriber::Message::Usage(usage), Who::Machine(machine)) => {
                 for used in usage.tenants {
                     let tenant = TenantId(used.tenant);
                     if tenant.index() >= self.places.sites.tenants.len() {
@@ -161,7 +161,7 @@ impl Controller {
                 }
                 true
             }
-            (from_follower::Message::Applied(version), who) => {
+            (from_subscriber::Message::Applied(version), who) => {
                 let version = Version { epoch: version.epoch, number: version.number };
                 self.handle(
                     now,
@@ -172,7 +172,7 @@ impl Controller {
                 );
                 true
             }
-            (from_follower::Message::Reading(reading), Who::Switch(switch)) => {
+            (from_subscriber::Message::Reading(reading), Who::Switch(switch)) => {
                 let Some(queue) = reading.queue else { return false };
                 let Some(port) = self.places.port(switch, &queue.port) else { return false };
                 let Ok(index) = u8::try_from(queue.queue) else { return false };
@@ -199,9 +199,9 @@ impl Controller {
         self.binder.counters().intervals > intervals
     }
 
-    /// Redirects all followers to the leading broker.
+    /// Redirects all subscribers to the leading broker.
     pub(crate) fn redirect(&mut self, leader: Option<&str>) {
-        self.followers.clear();
+        self.subscribers.clear();
         for stream in std::mem::take(&mut self.streams).into_values() {
             let _ = stream.messages.try_send(Ok(elsewhere(leader)));
         }
@@ -219,7 +219,7 @@ impl Controller {
         };
         let states = self.policy.tenants().iter().zip(self.binder.state());
         TenantQueuesStatus {
-            followers: self.streams.len() as u64,
+            subscribers: self.streams.len() as u64,
             intervals: counters.intervals,
             moves_begun: counters.moves,
             moves_ended: counters.moved,
@@ -244,7 +244,7 @@ impl Controller {
         }
     }
 
-    /// Sends an output to its follower.
+    /// Sends an output to its subscriber.
     fn carry_out(&self, output: BinderOutput) {
         let (who, message) = match output {
             BinderOutput::Machine { machine, version, tenants } => {

@@ -1,4 +1,4 @@
-//! Tenants' queues over the network: the controller beside the fabric broker, and its followers.
+//! Tenants' queues over the network: the controller beside the fabric broker, and its subscribers.
 //!
 //! Problem: the binder ([`weir_binding::binder`]) decides and performs no I/O; machines and switches are far away, may
 //! be slow, and may restart. Approach: the leading fabric broker has the binder. Every machine with tenants and every
@@ -7,20 +7,20 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `controller` | the binder with its followers, by name |
+//! | `controller` | the binder with its subscribers, by name |
 //! | `placement` | the tenants' places, from the file of `weir place` |
 //! | `store` | the binder's state on disk, written before settings are sent |
 //! | `service` | the controller's side of a stream |
-//! | [`follower`] | the side of a machine or a switch |
+//! | [`subscriber`] | the side of a machine or a switch |
 //!
 //! Source: QShare §VI (a controller that collects usage and configures switches and hypervisors).
 
 mod controller;
-pub mod follower;
 mod placement;
 mod service;
 mod store;
+pub mod subscriber;
 
 pub(crate) use controller::{Controller, Unbound};
-pub use follower::{Follower, FollowerConfig, FollowerState, FromController, ToController};
-pub(crate) use service::{BindingService, FollowerEvent, Verdict};
+pub(crate) use service::{BindingService, SubscriberEvent, Verdict};
+pub use subscriber::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};

@@ -1,10 +1,10 @@
-//! The stream of a follower, at the controller.
+//! The stream of a subscriber, at the controller.
 //!
-//! As with rack leaders, the certificate that TLS has verified must name the follower, so each speaks for itself only.
+//! As with rack leaders, the certificate that TLS has verified must name the subscriber, so each speaks for itself only.
 
 use super::controller::{Messages, elsewhere};
 use crate::binding_proto::binding_server::Binding;
-use crate::binding_proto::{self as proto, from_follower};
+use crate::binding_proto::{self as proto, from_subscriber};
 use crate::connections::Client;
 use crate::counters::Counters;
 use crate::service::{Event, HELLO_TIME, StreamId};
@@ -14,12 +14,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
 
-/// Messages that wait for a follower to take them: settings of some changes, and a reading of each queue.
+/// Messages that wait for a subscriber to take them: settings of some changes, and a reading of each queue.
 const MESSAGES: usize = 1_024;
 
-/// An event of a follower's stream, for the daemon.
-pub(crate) enum FollowerEvent {
-    /// A follower opens a stream.
+/// An event of a subscriber's stream, for the daemon.
+pub(crate) enum SubscriberEvent {
+    /// A subscriber opens a stream.
     Stream {
         /// Its first message; its certificate contains the name.
         hello: proto::Hello,
@@ -29,7 +29,7 @@ pub(crate) enum FollowerEvent {
         verdict: oneshot::Sender<Verdict>,
     },
     /// A message arrives.
-    Message(StreamId, from_follower::Message),
+    Message(StreamId, from_subscriber::Message),
     /// The stream has ended.
     End(StreamId),
 }
@@ -52,15 +52,15 @@ pub(crate) struct BindingService {
 }
 
 impl BindingService {
-    /// The first message of a stream, if the follower's certificate allows it.
+    /// The first message of a stream, if the subscriber's certificate allows it.
     async fn hello(
         &self,
         client: &Client,
-        messages: &mut Streaming<proto::FromFollower>,
+        messages: &mut Streaming<proto::FromSubscriber>,
     ) -> Result<proto::Hello, Status> {
         let first = tokio::time::timeout(HELLO_TIME, messages.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("the client sent no hello in time"))??;
-        let Some(proto::FromFollower { message: Some(from_follower::Message::Hello(hello)) }) = first else {
+        let Some(proto::FromSubscriber { message: Some(from_subscriber::Message::Hello(hello)) }) = first else {
             self.counters.malformed.add();
             return Err(Status::invalid_argument("the first message of a stream must be a hello"));
         };
@@ -77,21 +77,21 @@ impl BindingService {
 
 #[tonic::async_trait]
 impl Binding for BindingService {
-    type FollowStream = ReceiverStream<Result<proto::FromController, Status>>;
+    type SubscribeStream = ReceiverStream<Result<proto::FromController, Status>>;
 
-    async fn follow(
+    async fn subscribe(
         &self,
-        request: Request<Streaming<proto::FromFollower>>,
-    ) -> Result<Response<Self::FollowStream>, Status> {
+        request: Request<Streaming<proto::FromSubscriber>>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
         let client = request.extensions().get::<Client>().expect("every connection has one").clone();
         let mut incoming = request.into_inner();
         let hello = self.hello(&client, &mut incoming).await?;
         let gone = |_| Status::unavailable("the fabric broker ends");
         let name = hello.name.clone();
-        let (messages, to_follower) = mpsc::channel(MESSAGES);
+        let (messages, to_subscriber) = mpsc::channel(MESSAGES);
         let (verdict, decided) = oneshot::channel();
-        let stream = FollowerEvent::Stream { hello, messages: messages.clone(), verdict };
-        self.events.send(Event::Follower(stream)).await.map_err(|_| gone(()))?;
+        let stream = SubscriberEvent::Stream { hello, messages: messages.clone(), verdict };
+        self.events.send(Event::Subscriber(stream)).await.map_err(|_| gone(()))?;
         match decided.await.map_err(|_| gone(()))? {
             Verdict::Unknown => {
                 self.counters.unknown_machine.add();
@@ -106,13 +106,13 @@ impl Binding for BindingService {
                 tokio::spawn(receive(incoming, id, name, over, self.events.clone()));
             }
         }
-        Ok(Response::new(ReceiverStream::new(to_follower)))
+        Ok(Response::new(ReceiverStream::new(to_subscriber)))
     }
 }
 
-/// Forwards a follower's messages until it or the daemon ends the stream.
+/// Forwards a subscriber's messages until it or the daemon ends the stream.
 async fn receive(
-    mut incoming: Streaming<proto::FromFollower>,
+    mut incoming: Streaming<proto::FromSubscriber>,
     id: StreamId,
     name: String,
     mut over: oneshot::Receiver<()>,
@@ -124,8 +124,8 @@ async fn receive(
             _ = &mut over => return,
         };
         match message {
-            Ok(Some(proto::FromFollower { message: Some(message) })) => {
-                let message = Event::Follower(FollowerEvent::Message(id, message));
+            Ok(Some(proto::FromSubscriber { message: Some(message) })) => {
+                let message = Event::Subscriber(SubscriberEvent::Message(id, message));
                 if events.send(message).await.is_err() {
                     return;
                 }
@@ -138,5 +138,5 @@ async fn receive(
             }
         }
     }
-    let _ = events.send(Event::Follower(FollowerEvent::End(id))).await;
+    let _ = events.send(Event::Subscriber(SubscriberEvent::End(id))).await;
 }

@@ -1,7 +1,7 @@
 //! The controller of tenants' queues in the daemon's loop.
 
 use super::work::Daemon;
-use crate::binding::{Controller, FollowerEvent, Unbound, Verdict};
+use crate::binding::{Controller, SubscriberEvent, Unbound, Verdict};
 use tracing::{debug, info, warn};
 use weir_units::Instant;
 
@@ -9,7 +9,7 @@ impl Daemon {
     /// Starts a controller for the tenants of the policy in force, if this broker has their places.
     pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
         if let Some(controller) = &mut self.controller {
-            // Followers connect again, to the new controller.
+            // Subscribers connect again, to the new controller.
             controller.redirect(None);
         }
         self.controller = None;
@@ -31,33 +31,33 @@ impl Daemon {
         self.controller.as_ref().map(Controller::poll_timeout)
     }
 
-    pub(super) fn take_follower(&mut self, event: FollowerEvent) {
+    pub(super) fn take_subscriber(&mut self, event: SubscriberEvent) {
         let now = self.now();
         let Some(controller) = &mut self.controller else {
-            if let FollowerEvent::Stream { verdict, .. } = event {
+            if let SubscriberEvent::Stream { verdict, .. } = event {
                 let other = self.leader.clone().map_or(Verdict::NoTenants, |leader| Verdict::Elsewhere(Some(leader)));
                 let _ = verdict.send(other);
             }
             return;
         };
         match event {
-            FollowerEvent::Stream { hello, messages, verdict } => {
+            SubscriberEvent::Stream { hello, messages, verdict } => {
                 let Some(who) = controller.who(&hello) else {
                     let _ = verdict.send(Verdict::Unknown);
                     return;
                 };
-                debug!("`{}` follows", hello.name);
-                let id = self.followers;
-                self.followers += 1;
+                debug!("`{}` subscribes", hello.name);
+                let id = self.subscribers;
+                self.subscribers += 1;
                 let over = controller.begin(now, (who, &hello), id, messages);
                 let _ = verdict.send(Verdict::Stays(id, over));
             }
-            FollowerEvent::Message(id, message) => {
+            SubscriberEvent::Message(id, message) => {
                 if !controller.take(now, id, message) {
                     self.counters.malformed.add();
                 }
             }
-            FollowerEvent::End(id) => controller.end(id),
+            SubscriberEvent::End(id) => controller.end(id),
         }
     }
 }

@@ -42,8 +42,8 @@ pub(super) struct Daemon {
     pub(super) streams: Streams,
     /// The controller of tenants' queues, if this daemon leads and has their places.
     pub(super) controller: Option<Controller>,
-    /// The number of the next stream of a follower.
-    pub(super) followers: StreamId,
+    /// The number of the next stream of a subscriber.
+    pub(super) subscribers: StreamId,
     started: tokio::time::Instant,
     /// Why policies are not in force.
     pub(super) refusals: Refusals,
@@ -90,7 +90,7 @@ impl Daemon {
             cluster,
             streams: Streams::default(),
             controller: None,
-            followers: 0,
+            subscribers: 0,
             started: tokio::time::Instant::now(),
             refusals: Refusals::default(),
             certificate_refused: None,
@@ -169,7 +169,7 @@ impl Daemon {
                 self.streams.end(stream);
                 self.changed();
             }
-            Event::Follower(event) => self.take_follower(event),
+            Event::Subscriber(event) => self.take_subscriber(event),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `weir switch`: what the policy needs of the switches' ports, the difference to what is there, and its application.
 
-mod follow;
+mod bind;
 mod plan;
 mod print;
 mod select;
@@ -42,7 +42,7 @@ enum Action {
     /// Report ports of this switch that lose the policy's configuration, until Ctrl-C
     Watch(watch::Watch),
     /// Bind this switch's queues to tenants as the fabric broker's controller chooses, until Ctrl-C
-    Follow(follow::Follow),
+    Bind(bind::Bind),
     /// Remove Weir's configuration from ports
     Remove(Remove),
 }
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         Action::Diff(args) => diff(args, ui),
         Action::Apply(args) => apply(args, ui),
         Action::Watch(args) => watch::run(args, ui),
-        Action::Follow(args) => follow::run(args, ui),
+        Action::Bind(args) => bind::run(args, ui),
         Action::Remove(args) => remove(args, ui),
     }
 }

@@ -1,12 +1,12 @@
-//! [`Follower`]: the side of a machine or a switch.
+//! [`Subscriber`]: the side of a machine or a switch.
 //!
-//! Problem: an agent must never wait for the controller, and follows whichever fabric broker leads. Approach: a thread
-//! of its own holds one stream, tries one broker after the other, follows redirections, and passes messages both ways
+//! Problem: an agent must never wait for the controller, and subscribes to whichever fabric broker leads. Approach: a thread
+//! of its own holds one stream, tries one broker after the other, also where it is redirected, and passes messages both ways
 //! through queues of bounded length. After a failure it waits 100 ms, twice as long each time, up to 5 s, each time
 //! less a random half.
 
 use crate::binding_proto::binding_client::BindingClient;
-use crate::binding_proto::{self as proto, from_controller, from_follower};
+use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::clock::now_s;
 use crate::daemon::LARGEST_OF_TENANTS;
 use crate::failure;
@@ -23,7 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tracing::{info, warn};
 
-/// Messages that wait for the stream, or for the follower to take them.
+/// Messages that wait for the stream, or for the subscriber to take them.
 const QUEUED: usize = 256;
 /// The first wait after a failure, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The most redirections in a row: brokers that elect a leader may disagree.
 const MOST_REDIRECTIONS: u32 = 3;
 
-/// Configuration of a follower.
+/// Configuration of a subscriber.
 #[derive(Debug, Clone)]
-pub struct FollowerConfig {
+pub struct SubscriberConfig {
     /// Its name in the policy.
     pub name: String,
     /// Whether it is a switch; a machine otherwise.
@@ -74,30 +74,30 @@ pub enum ToController {
     Reading(proto::Reading),
 }
 
-/// The follower's description of itself, which may change between two streams.
+/// The subscriber's description of itself, which may change between two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FollowerState {
+pub struct SubscriberState {
     /// The fingerprint of its policy.
     pub policy: u64,
     /// Of a switch: its ports have no queues of Weir's.
     pub fresh: bool,
 }
 
-/// The handle of a follower's thread, which ends when this is dropped.
+/// The handle of a subscriber's thread, which ends when this is dropped.
 #[derive(Debug)]
-pub struct Follower {
+pub struct Subscriber {
     to_controller: mpsc::Sender<ToController>,
     messages: mpsc::Receiver<FromController>,
-    state: Arc<Mutex<FollowerState>>,
+    state: Arc<Mutex<SubscriberState>>,
     up: Arc<Mutex<Option<String>>>,
 }
 
-impl Follower {
+impl Subscriber {
     /// Starts the thread.
     ///
     /// # Errors
-    /// An identity that cannot be used, or does not name the follower.
-    pub fn start(config: FollowerConfig, state: FollowerState) -> Result<Self, SessionError> {
+    /// An identity that cannot be used, or does not name the subscriber.
+    pub fn start(config: SubscriberConfig, state: SubscriberState) -> Result<Self, SessionError> {
         let identity = Identity::read(&config.identity)?;
         identity.check_use(Use::Connect, &config.identity)?;
         identity.check_name(&config.name, &config.identity)?;
@@ -108,7 +108,7 @@ impl Follower {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
         let thread = Thread { config, outgoing, incoming, state: Arc::clone(&state), up: Arc::clone(&up) };
         std::thread::Builder::new()
-            .name("follower".to_owned())
+            .name("subscriber".to_owned())
             .spawn(move || runtime.block_on(thread.run()))
             .map_err(SessionError::Thread)?;
         Ok(Self { to_controller, messages, state, up })
@@ -130,7 +130,7 @@ impl Follower {
     }
 
     /// Changes the description for streams from now on.
-    pub fn set_state(&self, state: FollowerState) {
+    pub fn set_state(&self, state: SubscriberState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
@@ -144,24 +144,24 @@ impl Follower {
 enum End {
     /// Another broker leads; `None` if its address is unknown.
     Redirected(Option<BrokerUrl>),
-    /// The follower ends.
+    /// The subscriber ends.
     Over,
     /// It failed.
     Failed(String),
 }
 
 struct Thread {
-    config: FollowerConfig,
+    config: SubscriberConfig,
     outgoing: mpsc::Receiver<ToController>,
     incoming: mpsc::Sender<FromController>,
-    state: Arc<Mutex<FollowerState>>,
+    state: Arc<Mutex<SubscriberState>>,
     up: Arc<Mutex<Option<String>>>,
 }
 
 impl Thread {
     async fn run(mut self) {
         let (mut next, mut redirections, mut wait) = (0, 0, WAITS.0);
-        // The seed only has to differ between followers.
+        // The seed only has to differ between subscribers.
         let mut random = SmallRng::seed_from_u64(RandomState::new().hash_one(&self.config.name));
         let mut redirected_to: Option<BrokerUrl> = None;
         let mut last_failure = None;
@@ -204,7 +204,7 @@ impl Thread {
         };
         match timeout(PATIENCE, messages.message()).await {
             Ok(Ok(Some(proto::FromController { message: Some(from_controller::Message::Welcome(welcome)) }))) => {
-                info!("tenants' queues follow {broker}");
+                info!("subscribed to tenants' queues at {broker}");
                 *wait = WAITS.0;
                 *self.up.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker.to_string());
                 let interval = weir_units::Duration::from_nanos(welcome.interval_ns);
@@ -226,7 +226,7 @@ impl Thread {
     async fn exchange(
         &mut self,
         mut messages: tonic::Streaming<proto::FromController>,
-        to_broker: mpsc::Sender<proto::FromFollower>,
+        to_broker: mpsc::Sender<proto::FromSubscriber>,
     ) -> End {
         // Of an earlier stream.
         while self.outgoing.try_recv().is_ok() {}
@@ -236,12 +236,12 @@ impl Thread {
                 own = self.outgoing.recv() => {
                     let Some(own) = own else { return End::Over };
                     let own = match own {
-                        ToController::Usage(usage) => from_follower::Message::Usage(usage),
-                        ToController::Applied(version) => from_follower::Message::Applied(version),
-                        ToController::Reading(reading) => from_follower::Message::Reading(reading),
+                        ToController::Usage(usage) => from_subscriber::Message::Usage(usage),
+                        ToController::Applied(version) => from_subscriber::Message::Applied(version),
+                        ToController::Reading(reading) => from_subscriber::Message::Reading(reading),
                     };
                     // The reason for the end of the stream is read next.
-                    let _ = to_broker.send(proto::FromFollower { message: Some(own) }).await;
+                    let _ = to_broker.send(proto::FromSubscriber { message: Some(own) }).await;
                     continue;
                 }
                 () = self.incoming.closed() => return End::Over,
@@ -268,7 +268,7 @@ impl Thread {
     async fn connect(
         &self,
         broker: &BrokerUrl,
-    ) -> Result<(tonic::Streaming<proto::FromController>, mpsc::Sender<proto::FromFollower>), String> {
+    ) -> Result<(tonic::Streaming<proto::FromController>, mpsc::Sender<proto::FromSubscriber>), String> {
         let reported = |error: IdentityError| format!("{error}; {}", error.hint());
         let files = &self.config.identity;
         let identity = Identity::read(files).map_err(reported)?;
@@ -289,12 +289,13 @@ impl Thread {
             .max_decoding_message_size(LARGEST_OF_TENANTS)
             .max_encoding_message_size(LARGEST_OF_TENANTS);
         let (to_broker, outgoing) = mpsc::channel(QUEUED);
-        let FollowerState { policy, fresh } = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let SubscriberState { policy, fresh } = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = if self.config.is_switch { proto::Kind::Switch } else { proto::Kind::Machine };
         let hello = proto::Hello { name: self.config.name.clone(), kind: kind.into(), policy, fresh };
-        let hello = proto::FromFollower { message: Some(from_follower::Message::Hello(hello)) };
+        let hello = proto::FromSubscriber { message: Some(from_subscriber::Message::Hello(hello)) };
         to_broker.send(hello).await.map_err(|_| "the stream ended before it began".to_owned())?;
-        let reply = client.follow(ReceiverStream::new(outgoing)).await.map_err(|status| failure::of_status(&status))?;
+        let reply =
+            client.subscribe(ReceiverStream::new(outgoing)).await.map_err(|status| failure::of_status(&status))?;
         Ok((reply.into_inner(), to_broker))
     }
 }

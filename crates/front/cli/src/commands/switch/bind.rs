@@ -1,4 +1,4 @@
-//! `weir switch follow`: weights and DSCP values of tenants' queues, as the controller of the fabric broker sets them.
+//! `weir switch bind`: weights and DSCP values of tenants' queues, as the controller of the fabric broker sets them.
 //!
 //! The switch connects to the controller, so nothing listens on it. Ports get the policy's configuration first, with
 //! all tenants in the shared queue; a switch whose ports have their queues already keeps them as they are until the
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use weir_fabric::binding::{Follower, FollowerConfig, FollowerState, FromController, ToController};
+use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{Queue, Reading, SwitchSettings};
 use weir_fabric::{BrokerUrl, IdentityFiles};
 use weir_policy::Policy;
@@ -21,9 +21,9 @@ use weir_switch::{PortConfig, PortState, ReadQueues};
 /// The time between two checks that the ports have what was applied.
 const CHECK: Duration = Duration::from_secs(5);
 
-const FOLLOW: &str = "\
+const BIND: &str = "\
 Examples:
-  weir switch follow policy.yaml --switch r1 --bridge br0 --fabric https://fabric.example.org:30567 \\
+  weir switch bind policy.yaml --switch r1 --bridge br0 --fabric https://fabric.example.org:30567 \\
     --certificate machine-r1.pem --private-key machine-r1.key --ca ca.pem
 
 The certificate names the switch (`weir certificate`). Ports that lose their configuration get it
@@ -32,8 +32,8 @@ again within 5 s. Ctrl-C ends it; the configuration stays.
 Exit code 0: ended by Ctrl-C. 1: the ports cannot be configured. 2: refused.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = format!("{}\n\n{FOLLOW}", super::MAPPING))]
-pub(super) struct Follow {
+#[command(after_help = format!("{}\n\n{BIND}", super::MAPPING))]
+pub(super) struct Bind {
     /// The policy file
     policy: PathBuf,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(super) struct Follow {
     ca: PathBuf,
 }
 
-pub(super) fn run(args: &Follow, ui: &mut Ui) -> Result<Exit, CommandError> {
+pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, _) = crate::input::policy(&args.policy)??;
     let selected = needed(&args.policy, &args.mapping, ui)?;
     if policy.tenants().is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Follow, ui: &mut Ui) -> Result<Exit, CommandError> {
         driver: driver(&args.mapping.driver, &selected),
     };
     let fresh = ports.begin()?;
-    let config = FollowerConfig {
+    let config = SubscriberConfig {
         name: selected.switch.clone(),
         is_switch: true,
         brokers: args.fabric.clone(),
@@ -79,16 +79,16 @@ pub(super) fn run(args: &Follow, ui: &mut Ui) -> Result<Exit, CommandError> {
             ca: args.ca.clone(),
         },
     };
-    let state = FollowerState { policy: policy.digest(), fresh };
-    let follower = Follower::start(config, state).map_err(|error| CommandError::refused(error.to_string()))?;
+    let state = SubscriberState { policy: policy.digest(), fresh };
+    let subscriber = Subscriber::start(config, state).map_err(|error| CommandError::refused(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::failed(format!("start the event loop: {error}")))?;
-    runtime.block_on(follow(follower, ports, &policy, ui))
+    runtime.block_on(serve(subscriber, ports, &policy, ui))
 }
 
-/// Follows the controller until SIGINT or SIGTERM.
-async fn follow<D: ReadQueues>(
-    mut follower: Follower,
+/// Serves the controller until SIGINT or SIGTERM.
+async fn serve<D: ReadQueues>(
+    mut subscriber: Subscriber,
     mut ports: Ports<D>,
     policy: &Policy,
     ui: &mut Ui,
@@ -100,17 +100,17 @@ async fn follow<D: ReadQueues>(
     let mut trouble = None;
     loop {
         let outcome = tokio::select! {
-            message = follower.message() => match message {
+            message = subscriber.message() => match message {
                 FromController::Up { policy: other, .. } => {
                     let text = if other == policy.digest() { "the controller is there" } else { "the controller has another policy" };
                     ui.notice(&format!("{text}\n"))?;
                     Ok(())
                 }
                 FromController::Switch(settings) => ports.apply(&settings).map(|()| {
-                    settings.version.into_iter().for_each(|version| follower.send(ToController::Applied(version)));
+                    settings.version.into_iter().for_each(|version| subscriber.send(ToController::Applied(version)));
                 }),
                 FromController::Read(queue) => ports.read(queue).map(|reading| {
-                    reading.into_iter().for_each(|reading| follower.send(ToController::Reading(reading)));
+                    reading.into_iter().for_each(|reading| subscriber.send(ToController::Reading(reading)));
                 }),
                 FromController::Machine(_) => Ok(()),
             },
