@@ -17,7 +17,7 @@
 //! | [`ports`] | the ports of a network's switch, and which interface is which |
 //! | [`simulated`] | the simulator's ports, as a driver |
 //!
-//! `weir_linux::port` has the driver for Linux switches (`tc`). The crate reads no clock and compiles no C.
+//! `weir_linux::port` has the driver for Linux switches (`tc`), `weir_sonic` the one for SONiC. The crate reads no clock and compiles no C.
 //!
 //! Worked example: `apply(&mut driver, &desired)` on a port without configuration writes three stages: the rate and the
 //! queues; the DSCP map; nothing to remove. A weight that changes later is one step of the first stage.
@@ -33,7 +33,7 @@ pub mod request;
 pub mod simulated;
 
 pub use apply::{ApplyError, Rollback, apply, remove};
-pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
+pub use capabilities::{Capabilities, Maps, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff, port_changes};
 pub use driver::{Driver, WriteError};
 pub use policy::PolicyNeeds;

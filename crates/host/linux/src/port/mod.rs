@@ -48,7 +48,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
-    Capabilities, Change, Driver, DscpMap, DscpSet, PortState, QueueConfig, RateSetting, Schedule, Setting, Step,
+    Capabilities, Change, Driver, DscpMap, DscpSet, Maps, PortState, QueueConfig, RateSetting, Schedule, Setting, Step,
     WriteError,
 };
 use weir_units::Bytes;
@@ -333,6 +333,7 @@ impl Driver for TcSwitch {
             buffer_max: Bytes::new(PORT_BUFFER_MAX.into()),
             rate: RateSetting::Required,
             remarks: true,
+            maps: Maps::PerPort,
         }
     }
 
