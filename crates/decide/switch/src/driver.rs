@@ -35,6 +35,13 @@ pub struct WriteError<E> {
     pub error: E,
 }
 
+impl<E> WriteError<E> {
+    /// The same with another error.
+    pub fn map<F>(self, error: impl FnOnce(E) -> F) -> WriteError<F> {
+        WriteError { step: self.step, error: error(self.error) }
+    }
+}
+
 /// A switch that can be configured.
 pub trait Driver {
     /// Why an operation failed.
@@ -59,8 +66,8 @@ pub trait Driver {
         false
     }
 
-    /// The ports that have a map of Weir's, whether a caller names them or not. Only a switch with one map for all ports
-    /// ([`Maps::PerSwitch`](crate::Maps::PerSwitch)) needs it.
+    /// The ports that have a map of Weir's, whether a caller names them or not. Only a switch with one map for all
+    /// ports ([`Maps::PerSwitch`](crate::Maps::PerSwitch)) needs it.
     fn mapped(&mut self) -> Result<Vec<String>, Self::Error> {
         Ok(Vec::new())
     }

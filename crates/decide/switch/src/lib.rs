@@ -17,7 +17,8 @@
 //! | [`ports`] | the ports of a network's switch, and which interface is which |
 //! | [`simulated`] | the simulator's ports, as a driver |
 //!
-//! `weir_linux::port` has the driver for Linux switches (`tc`), `weir_sonic` the one for SONiC. The crate reads no clock and compiles no C.
+//! `weir_linux::port` has the driver for Linux switches (`tc`), `weir_sonic` the one for SONiC. The crate reads no
+//! clock and compiles no C.
 //!
 //! Worked example: `apply(&mut driver, &desired)` on a port without configuration writes three stages: the rate and the
 //! queues; the DSCP map; nothing to remove. A weight that changes later is one step of the first stage.

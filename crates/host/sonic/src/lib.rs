@@ -1,9 +1,9 @@
 //! [`SonicSwitch`]: the ports of a SONiC switch, configured through its redis server.
 //!
-//! Problem: SONiC's configuration is rows of a database (CONFIG_DB), which accepts any row. A daemon (orchagent) applies
-//! rows within about a second, gives no reply, drops a row with an unknown field, and aborts or misreads where a number
-//! is malformed. Approach: all rows are validated before a write; a write is one transaction with only the fields that
-//! differ; what counts is ASIC_DB, the objects that the daemons have made of the rows.
+//! Problem: SONiC's configuration is rows of a database (CONFIG_DB), which accepts any row. A daemon (orchagent)
+//! applies rows within about a second, gives no reply, drops a row with an unknown field, and aborts or misreads where
+//! a number is malformed. Approach: all rows are validated before a write; a write is one transaction with only the
+//! fields that differ; what counts is ASIC_DB, the objects that the daemons have made of the rows.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,7 +19,9 @@
 //! | queue 3's scheduler | `SCHEDULER\|weir.Ethernet0.q3`: one for each queue, so that a weight changes one queue |
 //! | queue 3 | `QUEUE\|Ethernet0\|3` |
 //! | threshold of 80 kB | `WRED_PROFILE\|WEIR_ECN_80000`, for all queues with it |
-//! | map | `DSCP_TO_TC_MAP\|WEIR_Ethernet0` with all 64 values, `TC_TO_QUEUE_MAP\|WEIR`, both named in `PORT_QOS_MAP\|Ethernet0` |
+//! | map | `DSCP_TO_TC_MAP\|WEIR_Ethernet0` with all 64 values |
+//! | traffic class n in queue n | `TC_TO_QUEUE_MAP\|WEIR` |
+//! | both, at the port | `PORT_QOS_MAP\|Ethernet0` |
 //!
 //! SONiC assigns packets to queues by the map of the port where they arrive, so that all ports have one map
 //! ([`Maps::PerSwitch`](weir_switch::Maps::PerSwitch)). Rates and buffers are the platform's, and packets are not

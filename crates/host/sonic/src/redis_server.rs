@@ -1,8 +1,8 @@
 //! Connections to the redis server of a switch: one for each database, opened when it is needed.
 //!
 //! The first connection is tried once. A server that was reachable before may be restarting: a later connection is
-//! tried until the driver's patience ends. A request that fails is not repeated, since its effect is unknown; the caller
-//! reads what is there.
+//! tried until the driver's patience ends. A request that fails is not repeated, since its effect is unknown; the
+//! caller reads what is there.
 
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, RedisResult};
 use std::collections::BTreeMap;

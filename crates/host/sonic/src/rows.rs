@@ -1,8 +1,8 @@
 //! Rows of CONFIG_DB: their names, the change of a step, and the difference of two contents.
 //!
 //! Rows of live objects change in place. A row that something refers to is never deleted: orchagent would keep a row of
-//! the same name waiting, for ever if the row that refers to it is written again. [`unreferenced`] lists rows for a later
-//! deletion.
+//! the same name waiting, for ever if the row that refers to it is written again. [`unreferenced`] lists rows for a
+//! later deletion.
 //!
 //! Source: sonic-swss, orchagent/qosorch.cpp, orchagent/orch.cpp (`resolveFieldRefValue`).
 

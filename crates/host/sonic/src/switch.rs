@@ -95,6 +95,29 @@ impl From<Unreadable> for SonicError {
     }
 }
 
+impl SonicError {
+    /// The remedy, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Server { error, .. } if error.is_io_error() => {
+                Some("SONiC's own socket is /var/run/redis/redis.sock; the database container must run".to_owned())
+            }
+            Self::Server { .. } => Some("give the server's password by --redis-password-file".to_owned()),
+            Self::NoPort => Some("`show interfaces status` lists the switch's ports".to_owned()),
+            Self::NoObject | Self::NoQueue(_) => {
+                Some("the port may not be up yet; `counterpoll queue enable` lists its queues".to_owned())
+            }
+            Self::Foreign { key, .. } => Some(format!(
+                "`sonic-db-cli CONFIG_DB hgetall '{key}'` shows it; `config qos clear` removes all QoS configuration"
+            )),
+            Self::Refused { key, .. } => {
+                Some(format!("another program changed the row; `sonic-db-cli CONFIG_DB del '{key}'` if it is unused"))
+            }
+            _ => None,
+        }
+    }
+}
+
 fn assigned(field: String) -> String {
     if field.is_empty() { field } else { format!("{field}=") }
 }
@@ -212,8 +235,11 @@ impl SonicSwitch {
     }
 
     /// Removes Weir's rows of a port that has no configuration in force: rows that orchagent refused, and rows to which
-    /// no row refers. Returns whether there were any.
+    /// no row refers. Returns whether there were any; a port with a configuration stays.
     pub fn sweep(&mut self, port: &str) -> Result<bool, SonicError> {
+        if !self.read(port)?.is_default() {
+            return Ok(false);
+        }
         let name = port.to_owned();
         let cleared = self.transact(&[name], |rows| {
             rows::clear(rows, port);
@@ -430,23 +456,7 @@ impl Driver for SonicSwitch {
     }
 
     fn hint(&self, error: &SonicError) -> Option<String> {
-        match error {
-            SonicError::Server { error, .. } if error.is_io_error() => {
-                Some("SONiC's own socket is /var/run/redis/redis.sock; the database container must run".to_owned())
-            }
-            SonicError::Server { .. } => Some("give the server's password by --redis-password-file".to_owned()),
-            SonicError::NoPort => Some("`show interfaces status` lists the switch's ports".to_owned()),
-            SonicError::NoObject | SonicError::NoQueue(_) => {
-                Some("the port may not be up yet; `counterpoll queue enable` lists its queues".to_owned())
-            }
-            SonicError::Foreign { key, .. } => Some(format!(
-                "`sonic-db-cli CONFIG_DB hgetall '{key}'` shows it; `config qos clear` removes all QoS configuration"
-            )),
-            SonicError::Refused { key, .. } => {
-                Some(format!("another program changed the row; `sonic-db-cli CONFIG_DB del '{key}'` if it is unused"))
-            }
-            _ => None,
-        }
+        error.hint()
     }
 }
 

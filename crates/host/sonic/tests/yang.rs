@@ -1,12 +1,11 @@
-//! The driver's rows against SONiC's YANG models, by yanglint. The models are not in this tree: they are looked for in
-//! `../shared/data/sonic-yang` beside it, or below the directory of WEIR_SHARED.
+//! The driver's rows against SONiC's YANG models, by yanglint. The models are not in this tree: they are looked for
+//! below the directory of WEIR_SHARED, or below `shared` beside the tree.
 
 mod stand_in;
 
 use serde_json::{Map, Value, json};
-use stand_in::{CONFIG, PORTS, Row, Rows, Switch};
+use stand_in::{CONFIG, PORTS, Row, Rows, Switch, is_missing, print_skipped};
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use weir_sonic::{Access, Address, SonicSwitch};
@@ -17,13 +16,11 @@ use weir_units::Bytes;
 fn models() -> Option<PathBuf> {
     let shared = std::env::var_os("WEIR_SHARED")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let models = shared.join("data/sonic-yang");
+    let models = shared.join("data").join("sonic-yang");
     if models.join("sonic-queue.yang").is_file() {
         return Some(models);
     }
-    // Not by println!, which a passing test swallows.
-    let line = format!("skipped: rows against SONiC's YANG models; there is no {}\n", models.display());
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    print_skipped(&format!("rows against SONiC's YANG models; there is no {}", models.display()));
     None
 }
 
@@ -107,8 +104,8 @@ fn validate(models: &Path, rows: &Rows) -> Output {
 
 #[test]
 fn rows_are_valid_under_the_models_of_sonic() {
-    let Some(models) = models() else { return };
-    let switch = Switch::start();
+    let Some(models) = models().filter(|_| !is_missing("yanglint")) else { return };
+    let Some(switch) = Switch::start() else { return };
     let access = Access { address: Address::Socket(switch.redis.socket()), password: None };
     let mut driver = SonicSwitch::connect("leaf1", access).expect("connected");
     let groups = (0..3).map(|group| Group { dscps: vec![10 + 2 * group], weight: 20 }).collect();
