@@ -276,31 +276,54 @@ fn references_keep_the_form_of_older_releases() {
     assert_eq!(own_rows(&switch).len(), 3, "{:?}", own_rows(&switch));
 }
 
-/// The server is killed while a change is read back. It is reported, and the old configuration is restored once the
-/// server is there again.
+/// Applies a change, and kills the server while the change is read back. `restarts`: it returns meanwhile.
+fn apply_beside_a_kill(switch: &mut Switch, driver: &mut SonicSwitch, restarts: bool) -> ApplyError {
+    std::thread::scope(|scope| {
+        let applying = scope.spawn(|| apply(driver, &desired(&[35, 20])));
+        let weight = ["HGET", "SCHEDULER|weir.Ethernet0.q1", "weight"];
+        while switch.query::<Option<String>>(CONFIG, &weight).as_deref() != Some("35") {
+            pause(5);
+        }
+        switch.redis.kill();
+        if restarts {
+            pause(300);
+            switch.redis.run();
+        }
+        applying.join().expect("no panic").expect_err("reported")
+    })
+}
+
+/// It is reported, and the old configuration is restored once the server is there again.
 #[test]
 fn a_restart_of_the_server_is_reported_and_the_old_configuration_restored() {
     let Some(mut switch) = Switch::start() else { return };
     apply(&mut driver(&switch), &desired(&[30, 20])).expect("applied");
     let rows = own_rows(&switch);
     switch.orchagent.shared().delay = Duration::from_millis(700);
-    let mut driver = driver_with(&switch, 5_000);
-    let changing = std::thread::scope(|scope| {
-        let applying = scope.spawn(|| apply(&mut driver, &desired(&[35, 20])));
-        while switch.query::<Option<String>>(CONFIG, &["HGET", "SCHEDULER|weir.Ethernet0.q1", "weight"]).as_deref()
-            != Some("35")
-        {
-            pause(5);
-        }
-        switch.redis.kill();
-        pause(300);
-        switch.redis.run();
-        applying.join().expect("no panic")
-    });
-    let error = changing.expect_err("reported");
+    let mut driver = driver(&switch);
+    let error = apply_beside_a_kill(&mut switch, &mut driver, true);
     let ApplyError::Failed { cause, rollback, hint, .. } = &error else { panic!("{error}") };
     assert!(cause.contains("redis server") && hint.is_some(), "{error}");
     assert_eq!(*rollback, Rollback::Complete, "{error}");
+    assert_eq!(own_rows(&switch), rows);
+    assert_sound(&switch);
+}
+
+/// The ports that could not be restored are listed, and the next `apply` completes either configuration.
+#[test]
+fn a_server_that_stays_away_leaves_ports_that_are_listed() {
+    let Some(mut switch) = Switch::start() else { return };
+    let mut driver = driver_with(&switch, 500);
+    apply(&mut driver, &desired(&[30, 20])).expect("applied");
+    let rows = own_rows(&switch);
+    switch.orchagent.shared().delay = Duration::from_millis(700);
+    let error = apply_beside_a_kill(&mut switch, &mut driver, false);
+    let ApplyError::Failed { rollback: Rollback::Incomplete(ports), .. } = &error else { panic!("{error}") };
+    let ports: Vec<&str> = ports.iter().map(|(position, _)| position.port.as_str()).collect();
+    assert_eq!(ports, ["Ethernet4", "Ethernet0"], "{error}");
+    switch.redis.run();
+    switch.orchagent.shared().delay = Duration::ZERO;
+    apply(&mut self::driver(&switch), &desired(&[30, 20])).expect("applied");
     assert_eq!(own_rows(&switch), rows);
     assert_sound(&switch);
 }
