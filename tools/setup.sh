@@ -28,6 +28,8 @@ command -v ptpd   >/dev/null || lab+=(ptpd)
 command -v etcd   >/dev/null || lab+=(etcd-server)
 # Tests run the units by a real systemd, which need not have booted this machine.
 [ -x /lib/systemd/systemd ]   || lab+=(systemd)
+# Tests check rows of SONiC switches under their YANG models.
+command -v yanglint >/dev/null || lab+=(libyang-tools)
 # Tests run the dashboard in a real browser.
 command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then

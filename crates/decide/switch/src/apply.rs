@@ -14,10 +14,10 @@
 //! Worked example: port 2 of 3 refuses a weight. Stage 1 was written for ports 1 to 3; the weights of ports 3, 2, 1 get
 //! their old values, and the error names port 2, the queue's scheduler, the cause and the remedy.
 
-use crate::capabilities::Refusal;
-use crate::change::{Change, Position, Step, diff, first_difference};
+use crate::capabilities::{Maps, Refusal};
+use crate::change::{Change, Field, Position, Step, diff, first_difference};
 use crate::driver::{Driver, WriteError};
-use crate::port::{PortConfig, PortState, SwitchState};
+use crate::port::{DscpMap, FieldError, PortConfig, PortState, SwitchState};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -88,6 +88,7 @@ impl fmt::Display for Rollback {
 pub fn apply<D: Driver>(driver: &mut D, desired: &BTreeMap<String, PortConfig>) -> Result<Vec<Step>, ApplyError> {
     check(driver, desired)?;
     let before = read(driver, desired.keys())?;
+    check_others(driver, desired)?;
     let after = desired.iter().map(|(port, config)| (port.clone(), config.state().clone())).collect();
     transition(driver, &before, &after)
 }
@@ -106,8 +107,44 @@ pub fn check<D: Driver>(driver: &D, desired: &BTreeMap<String, PortConfig>) -> R
         let errors = capabilities.check(config).into_iter();
         errors.map(|error| Refusal::at(switch, port, error)).collect::<Vec<_>>()
     };
-    let refusals: Vec<Refusal> = desired.iter().flat_map(errors).collect();
+    let mut refusals: Vec<Refusal> = desired.iter().flat_map(errors).collect();
+    if capabilities.maps == Maps::PerSwitch {
+        let maps = desired.iter().filter_map(|(port, config)| Some((port.as_str(), config.state().map?)));
+        refusals.extend(other_map(maps).map(|error| Refusal::at(switch, &error.0, error.1)));
+    }
     if refusals.is_empty() { Ok(()) } else { Err(ApplyError::Refused(refusals)) }
+}
+
+/// The first port whose map is not that of the first one.
+fn other_map<'a>(mut maps: impl Iterator<Item = (&'a str, DscpMap)>) -> Option<(String, FieldError)> {
+    let (first, one) = maps.next()?;
+    let (port, other) = maps.find(|(_, map)| *map != one)?;
+    let cause = format!("{other}; port {first} has {one}, and this switch has one map for all ports");
+    let hint = "give all ports of the switch the same map, and name all of them in one call";
+    Some((port.to_owned(), FieldError::new(Field::Map, cause, hint)))
+}
+
+/// Refuses a map that differs from the maps of ports that are not in `desired`, where a switch has one for all ports:
+/// packets that arrive by these ports would be in other queues.
+fn check_others<D: Driver>(driver: &mut D, desired: &BTreeMap<String, PortConfig>) -> Result<(), ApplyError> {
+    let Some((own, map)) = desired.iter().find_map(|(port, config)| Some((port, config.state().map?))) else {
+        return Ok(());
+    };
+    if driver.capabilities().maps == Maps::PerPort {
+        return Ok(());
+    }
+    let others = driver.mapped().map_err(|error| ApplyError::Unreadable {
+        position: Box::new(position(driver, own, None)),
+        cause: error.to_string(),
+        hint: driver.hint(&error),
+    })?;
+    let others: Vec<String> = others.into_iter().filter(|port| !desired.contains_key(port)).collect();
+    let states = read(driver, others.iter())?;
+    let theirs = states.iter().filter_map(|(port, state)| Some((port.as_str(), state.map?)));
+    match other_map(std::iter::once((own.as_str(), map)).chain(theirs)) {
+        Some((port, error)) => Err(ApplyError::Refused(vec![Refusal::at(driver.switch(), &port, error)])),
+        None => Ok(()),
+    }
 }
 
 /// The configurations of ports that are in force.

@@ -31,6 +31,15 @@ pub enum RateSetting {
     Required,
 }
 
+/// Where packets are assigned to queues by DSCP value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maps {
+    /// At the port that sends them: each port has a map of its own.
+    PerPort,
+    /// Where they arrive, before the sending port is chosen: all ports of a switch have one map.
+    PerSwitch,
+}
+
 /// The abilities of a switch's ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
@@ -54,6 +63,8 @@ pub struct Capabilities {
     pub rate: RateSetting,
     /// Whether a port re-marks arriving packets.
     pub remarks: bool,
+    /// DSCP maps.
+    pub maps: Maps,
 }
 
 /// A field that a driver cannot configure as wanted: position, cause and hint.
@@ -116,6 +127,17 @@ impl Capabilities {
             }
         }
         errors
+    }
+
+    /// The configuration without what the ports have by themselves and no driver can set: a rate, and buffers. Nothing
+    /// else is left out.
+    #[must_use]
+    pub fn without_fixed(&self, config: &PortConfig) -> PortConfig {
+        let rated = match self.rate {
+            RateSetting::Fixed => config.clone().at_line_rate(),
+            RateSetting::Optional | RateSetting::Required => config.clone(),
+        };
+        if self.buffers == Setting::Fixed { rated.with_default_buffers() } else { rated }
     }
 
     fn check_queues(&self, config: &PortConfig, errors: &mut Vec<FieldError>) {
@@ -189,6 +211,7 @@ mod tests {
             buffer_max: Bytes::new(1_000_000),
             rate: RateSetting::Optional,
             remarks: true,
+            maps: Maps::PerPort,
         }
     }
 

@@ -15,10 +15,9 @@
 //! - A map is written completely. The steps of one call may be one transaction; their order is a valid sequence too.
 //! - Blocking is allowed; a driver belongs to one switch and one caller.
 //!
-//! SONiC's tables in these terms: a queue is `QUEUE|port|q` with a `SCHEDULER` row of its own for each (port, queue),
-//! so that a weight changes one queue; a threshold a `WRED_PROFILE`; the map `DSCP_TO_TC_MAP` with traffic class =
-//! queue, under one `PORT_QOS_MAP|port`. Buffers and rates are the platform's
-//! ([`Setting::Fixed`](crate::Setting::Fixed)).
+//! A switch that assigns packets to queues where they arrive has one map for all its ports
+//! ([`Maps::PerSwitch`](crate::Maps::PerSwitch)). [`apply`](crate::apply::apply) then refuses maps that differ, within
+//! one call and from other ports that have a map ([`Driver::mapped`]).
 //!
 //! [`Change::apply`]: crate::change::Change::apply
 
@@ -36,6 +35,13 @@ pub struct WriteError<E> {
     pub step: usize,
     /// The cause.
     pub error: E,
+}
+
+impl<E> WriteError<E> {
+    /// The same with another error.
+    pub fn map<F>(self, error: impl FnOnce(E) -> F) -> WriteError<F> {
+        WriteError { step: self.step, error: error(self.error) }
+    }
 }
 
 /// A switch that can be configured.
@@ -60,6 +66,12 @@ pub trait Driver {
     fn wait(&mut self, reads: u32) -> bool {
         let _ = reads;
         false
+    }
+
+    /// The ports that have a map of Weir's, whether a caller names them or not. Only a switch with one map for all
+    /// ports ([`Maps::PerSwitch`](crate::Maps::PerSwitch)) needs it.
+    fn mapped(&mut self) -> Result<Vec<String>, Self::Error> {
+        Ok(Vec::new())
     }
 
     /// The remedy for an error, if there is one.

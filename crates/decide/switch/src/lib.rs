@@ -18,7 +18,8 @@
 //! | [`tenants`] | weights and DSCP values of tenants' queues |
 //! | [`simulated`] | the simulator's ports, as a driver |
 //!
-//! `weir_linux::port` has the driver for Linux switches (`tc`). The crate reads no clock and compiles no C.
+//! `weir_linux::port` has the driver for Linux switches (`tc`), `weir_sonic` the one for SONiC. The crate reads no
+//! clock and compiles no C.
 //!
 //! Worked example: `apply(&mut driver, &desired)` on a port without configuration writes three stages: the rate and the
 //! queues; the DSCP map; nothing to remove. A weight that changes later is one step of the first stage.
@@ -35,7 +36,7 @@ pub mod simulated;
 pub mod tenants;
 
 pub use apply::{ApplyError, Rollback, apply, remove};
-pub use capabilities::{Capabilities, RateSetting, Refusal, Setting};
+pub use capabilities::{Capabilities, Maps, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff, port_changes};
 pub use driver::{Driver, QueueReading, ReadQueues, WriteError};
 pub use policy::PolicyNeeds;

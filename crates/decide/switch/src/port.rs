@@ -296,6 +296,20 @@ impl PortConfig {
         Some(Self::new(state.rate, queues, state.map?).ok()?.remarking(state.remark))
     }
 
+    /// The same port without a limit of its rate.
+    #[must_use]
+    pub fn at_line_rate(mut self) -> Self {
+        self.0.rate = None;
+        self
+    }
+
+    /// The same port with the switch's own buffers.
+    #[must_use]
+    pub fn with_default_buffers(mut self) -> Self {
+        self.0.queues.values_mut().for_each(|queue| queue.buffer = None);
+        self
+    }
+
     /// The configuration as a state.
     pub fn state(&self) -> &PortState {
         &self.0

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_switch::change::first_difference;
 use weir_switch::{
-    ApplyError, DSCPS, DscpMap, DscpSet, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState, apply,
-    diff, remove,
+    ApplyError, DSCPS, DscpMap, DscpSet, Maps, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState,
+    apply, diff, remove,
 };
 use weir_units::{Bandwidth, Bytes};
 
@@ -154,4 +154,29 @@ fn ports_beside_a_lost_one_are_restored() {
     assert_eq!(position.port, "swp1");
     assert_eq!(changed.iter().map(|(position, _)| position.port.as_str()).collect::<Vec<_>>(), ["swp1"]);
     assert_eq!([&driver.ports["swp0"], &driver.ports["swp2"]], [&before["swp0"], &before["swp2"]]);
+}
+
+/// A switch that assigns packets to queues where they arrive: its ports cannot have different maps.
+#[test]
+fn ports_with_one_map_refuse_another() {
+    let queue = QueueConfig { schedule: Schedule::Weighted(1), mark: None, buffer: None };
+    let config = |to| PortConfig::new(None, vec![queue; 2], DscpMap::all(to)).expect("valid");
+    let of = |list: &[(&str, u8)]| list.iter().map(|(port, to)| ((*port).to_owned(), config(*to))).collect();
+    let mut driver = Memory::new(SwitchState::new());
+    driver.maps = Maps::PerSwitch;
+    let refused = |driver: &mut Memory, desired: &BTreeMap<String, PortConfig>| {
+        let before = driver.ports.clone();
+        let error = apply(driver, desired).expect_err("refused");
+        assert_eq!(driver.ports, before);
+        error.to_string()
+    };
+    let other = "switch leaf1, port swp1, DSCP map: 0-63 in queue 1; port swp0 has 0-63 in queue 0, and this switch \
+                 has one map for all ports";
+    assert_eq!(refused(&mut driver, &of(&[("swp0", 0), ("swp1", 1)])), other);
+    apply(&mut driver, &of(&[("swp0", 1), ("swp1", 1)])).expect("applied");
+    // A port that is not named keeps its map.
+    assert_eq!(refused(&mut driver, &of(&[("swp0", 0)])), other);
+    apply(&mut driver, &of(&[("swp0", 0), ("swp1", 0)])).expect("applied");
+    driver.maps = Maps::PerPort;
+    apply(&mut driver, &of(&[("swp0", 1)])).expect("applied");
 }

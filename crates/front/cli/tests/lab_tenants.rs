@@ -22,9 +22,8 @@ fn tenants_with_queues_divide_what_others_leave() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
     let phases = result["policy"]["phases"].as_array().expect("phases");
     // By phase and service: the bandwidth in the second half, in Mb/s.
-    let settled = |phase: usize, service: &str| {
-        phases[phase]["settled_bps"][service].as_f64().expect("a bandwidth") / 1e6
-    };
+    let settled =
+        |phase: usize, service: &str| phases[phase]["settled_bps"][service].as_f64().expect("a bandwidth") / 1e6;
     println!("{}", serde_json::to_string(&phases).expect("a text"));
     // A busy host sends less than the link carries, so shares are compared.
     let five: Vec<f64> = (1..=5).map(|tenant| settled(2, &format!("T{tenant}"))).collect();

@@ -349,6 +349,7 @@ fn ports_are_shown_without_a_switch_and_mistakes_are_explained() {
     let directory = directory();
     let policy = file(directory.path(), "policy.yaml", POLICY);
     let topology = file(directory.path(), "topology.yaml", TOPOLOGY);
+    let socket = directory.path().join("redis.sock").display().to_string();
     let cases: &[&[&str]] = &[
         &["switch", "show", &policy],
         &["switch", "show", &topology, "--switch", "leaf0"],
@@ -358,7 +359,11 @@ fn ports_are_shown_without_a_switch_and_mistakes_are_explained() {
         &["switch", "diff", &policy, "--switch", "r1", "--port", "swp1=m9"],
         &["switch", "diff", &policy, "--switch", "r1", "--port", "swp1=m1", "--port", "swp2=m1"],
         &["switch", "diff", &policy, "--switch", "r1", "--port", "swp1="],
-        &["switch", "diff", &policy, "--switch", "r1", "--driver", "sonic"],
+        &["switch", "diff", &policy, "--switch", "r1", "--driver", "gnmi"],
+        &["switch", "diff", &policy, "--switch", "r1", "--driver", "sonic", "--bridge", "br0"],
+        &["switch", "diff", &policy, "--switch", "r1", "--port", "swp1=m1", "--redis", "leaf1"],
+        &["switch", "diff", &policy, "--switch", "r1", "--driver", "sonic", "--redis", &socket, "--port", "m1"],
+        &["switch", "watch", &policy, "--switch", "r1", "--driver", "sonic", "--port", "m1"],
         &["switch", "remove"],
     ];
     let all: Vec<String> = cases

@@ -1,6 +1,6 @@
 //! A switch that does at once what is written, or fails where a test wants it.
 
-use weir_switch::{Capabilities, Driver, PortState, RateSetting, Setting, Step, SwitchState, WriteError};
+use weir_switch::{Capabilities, Driver, Maps, PortState, RateSetting, Setting, Step, SwitchState, WriteError};
 use weir_units::Bytes;
 
 /// The failure of a step, counted over all writes.
@@ -19,6 +19,7 @@ pub(crate) struct Memory {
     pub(crate) ports: SwitchState,
     /// Whether every map referred to existing queues after each step.
     pub(crate) was_sound: bool,
+    pub(crate) maps: Maps,
     fault: Option<Fault>,
     steps: usize,
     /// A port whose steps fail from this number of its steps on.
@@ -27,7 +28,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(ports: SwitchState) -> Self {
-        Self { ports, was_sound: true, fault: None, steps: 0, lost: None }
+        Self { ports, was_sound: true, maps: Maps::PerPort, fault: None, steps: 0, lost: None }
     }
     pub(crate) fn refuse_at(&mut self, step: usize) {
         self.fault = Some(Fault::Refuse(step));
@@ -66,11 +67,16 @@ impl Driver for Memory {
             buffer_max: Bytes::new(1_000_000),
             rate: RateSetting::Optional,
             remarks: true,
+            maps: self.maps,
         }
     }
 
     fn read(&mut self, port: &str) -> Result<PortState, Refused> {
         Ok(self.ports.get(port).cloned().unwrap_or_default())
+    }
+
+    fn mapped(&mut self) -> Result<Vec<String>, Refused> {
+        Ok(self.ports.iter().filter(|(_, state)| state.map.is_some()).map(|(port, _)| port.clone()).collect())
     }
 
     fn write(&mut self, steps: &[Step]) -> Result<(), WriteError<Refused>> {

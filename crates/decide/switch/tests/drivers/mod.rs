@@ -1,5 +1,5 @@
-//! Switches of tests: one in memory that fails on demand, and one as SONiC's CONFIG_DB.
+//! A switch of tests in memory, which fails on demand. The switch without acknowledgements is in the tests of
+//! `crates/host/sonic`.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-pub(crate) mod config_db;
 pub(crate) mod memory;

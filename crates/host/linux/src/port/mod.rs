@@ -48,8 +48,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
-    Capabilities, Change, Driver, DscpMap, DscpSet, PortState, QueueConfig, QueueReading, RateSetting, ReadQueues,
-    Schedule, Setting, Step, WriteError,
+    Capabilities, Change, Driver, DscpMap, DscpSet, Maps, PortState, QueueConfig, QueueReading, RateSetting,
+    ReadQueues, Schedule, Setting, Step, WriteError,
 };
 use weir_units::Bytes;
 
@@ -339,6 +339,7 @@ impl Driver for TcSwitch {
             buffer_max: Bytes::new(PORT_BUFFER_MAX.into()),
             rate: RateSetting::Required,
             remarks: true,
+            maps: Maps::PerPort,
         }
     }
 

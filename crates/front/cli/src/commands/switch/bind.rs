@@ -4,6 +4,7 @@
 //! all tenants in the shared queue; a switch whose ports have their queues already keeps them as they are until the
 //! controller's settings arrive.
 
+use super::driver::AnySwitch;
 use super::{Mapping, desired, driver, locked, needed, refusal};
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
@@ -54,20 +55,22 @@ pub(super) struct Bind {
 
 pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (policy, _) = crate::input::policy(&args.policy)??;
-    let selected = needed(&args.policy, &args.mapping, ui)?;
+    let mut selected = needed(&args.policy, &args.mapping, ui)?;
     if policy.tenants().is_empty() {
         return Err(
             CommandError::refused("the policy has no tenants").hint("`weir switch apply` sets all that it needs")
         );
     }
+    let driver = match driver::of(&args.mapping, &mut selected, ui)? {
+        AnySwitch::Tc(driver) => driver,
+        AnySwitch::Sonic(_) => {
+            let hint = "a Linux switch can, with --driver tc";
+            return Err(CommandError::refused("SONiC shows no backlog of queues, so no tenant can move").hint(hint));
+        }
+    };
     let interfaces = selected.ports.iter().filter_map(|port| Some((port.name.clone(), port.interface.clone()?)));
     let base = desired(&selected);
-    let mut ports = Ports {
-        interfaces: interfaces.collect(),
-        in_force: base.clone(),
-        base,
-        driver: driver(&args.mapping.driver, &selected),
-    };
+    let mut ports = Ports { interfaces: interfaces.collect(), in_force: base.clone(), base, driver };
     let fresh = ports.begin()?;
     let config = SubscriberConfig {
         name: selected.switch.clone(),

@@ -1,6 +1,7 @@
 //! `weir switch`: what the policy needs of the switches' ports, the difference to what is there, and its application.
 
 mod bind;
+mod driver;
 mod plan;
 mod print;
 mod select;
@@ -9,10 +10,11 @@ mod watch;
 use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::output::Ui;
+use driver::{AnySwitch, Chosen, DriverKind};
 use select::Selected;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_linux::port::{PortError, SwitchLock, TcSwitch};
+use weir_linux::port::SwitchLock;
 use weir_switch::{ApplyError, PortConfig, Step, SwitchState};
 
 /// The options.
@@ -24,6 +26,7 @@ Examples:
   weir switch apply policy.yaml --driver tc --switch r1 --port swp1=m1 --port swp49=spine0
   weir switch watch policy.yaml --switch r1 --bridge br0 --metrics 10.0.0.30:30566
   weir switch remove --driver tc --bridge br0
+  weir switch apply policy.yaml --driver sonic --switch r1 --port Ethernet0=m1 --port Ethernet4=m2
 
 Run all but show on the switch, as root. docs/switches.md explains the configuration.")]
 pub(crate) struct Args {
@@ -105,13 +108,14 @@ struct Ports {
 Examples:
   weir switch remove --bridge br0
   weir switch remove --port swp1 --port swp2
+  weir switch remove --driver sonic --port Ethernet0
 
-The kernel's default qdisc is then at the root of each port. Ports without a configuration stay.")]
+The ports are then as the switch makes them by itself, on Linux with the kernel's default qdisc.
+Ports without a configuration stay.")]
 #[command(group(clap::ArgGroup::new("ports").required(true).multiple(true).args(["bridge", "port"])))]
 struct Remove {
-    /// How this switch is configured
-    #[arg(long, value_enum, default_value_t)]
-    driver: DriverKind,
+    #[command(flatten)]
+    chosen: Chosen,
     /// All ports of a Linux bridge
     #[arg(long, value_name = "BRIDGE")]
     bridge: Option<String>,
@@ -123,9 +127,8 @@ struct Remove {
 /// Which interfaces are which ports of which switch.
 #[derive(Debug, clap::Args)]
 struct Mapping {
-    /// How this switch is configured
-    #[arg(long, value_enum, default_value_t)]
-    driver: DriverKind,
+    #[command(flatten)]
+    chosen: Chosen,
     /// The switch's name in the policy's network; this host's name if left out
     #[arg(long, value_name = "NAME")]
     switch: Option<String>,
@@ -141,13 +144,9 @@ struct Mapping {
     /// A machine of the policy without an agent: no packet from it is on a latency level
     #[arg(long, value_name = "MACHINE")]
     without_agent: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum DriverKind {
-    // A Linux switch: HTB and a BPF program on each port, over netlink.
-    #[default]
-    Tc,
+    /// Re-mark no packets: other devices keep senders from the DSCP values of levels
+    #[arg(long, conflicts_with_all = ["outside", "without_agent"])]
+    trust_dscp: bool,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -166,20 +165,23 @@ fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
     input::print_notes(&notes, ui)?;
     let network = select::Needed::of(&policy, &args.mapping.without_agent)?;
     if args.mapping.bridge.is_none() && args.mapping.port.is_empty() && args.mapping.outside.is_empty() {
-        let ports = network.all_ports(args.mapping.switch.as_deref())?;
+        let mut ports = network.all_ports(args.mapping.switch.as_deref())?;
+        driver::trust(&args.mapping, &mut ports);
         print::ports(&ports, args.json, ui)?;
         return Ok(Exit::Done);
     }
-    let selected = network.select(&args.mapping, ui)?;
-    let states = read(&mut driver(&args.mapping.driver, &selected), &desired(&selected))?;
+    let mut selected = network.select(&args.mapping, ui)?;
+    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let states = read(&mut driver, &desired(&selected))?;
     let ports: Vec<_> = selected.ports.into_iter().map(|port| port.with_state(&states)).collect();
     print::ports(&ports, args.json, ui)?;
     Ok(Exit::Done)
 }
 
 fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let selected = needed(&args.policy, &args.mapping, ui)?;
-    let (desired, mut driver) = (desired(&selected), driver(&args.mapping.driver, &selected));
+    let mut selected = needed(&args.policy, &args.mapping, ui)?;
+    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
+    let desired = desired(&selected);
     weir_switch::apply::check(&driver, &desired).map_err(refusal)?;
     let states = read(&mut driver, &desired)?;
     let wanted = desired.into_iter().map(|(port, config)| (port, config.state().clone())).collect();
@@ -188,16 +190,16 @@ fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 fn apply(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let selected = needed(&args.policy, &args.mapping, ui)?;
+    let mut selected = needed(&args.policy, &args.mapping, ui)?;
     let _lock = locked()?;
-    let mut driver = driver(&args.mapping.driver, &selected);
+    let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
     let steps = weir_switch::apply(&mut driver, &desired(&selected)).map_err(refusal)?;
     print::steps(&selected, &steps, args.json, ui)?;
     Ok(Exit::Done)
 }
 
 fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let DriverKind::Tc = args.driver;
+    args.chosen.check(args.bridge.as_deref())?;
     let mut ports = args.port.clone();
     if let Some(bridge) = &args.bridge {
         ports.extend(select::bridge_ports(bridge)?.into_iter().map(|port| port.interface));
@@ -205,12 +207,11 @@ fn remove(args: &Remove, ui: &mut Ui) -> Result<Exit, CommandError> {
     ports.sort_unstable();
     ports.dedup();
     let _lock = locked()?;
-    let mut driver = TcSwitch::new("this host");
+    let mut driver = args.chosen.open("this switch")?;
     let steps: Vec<Step> = weir_switch::remove(&mut driver, &ports).map_err(refusal)?;
     let mut changed = 0;
     for port in &ports {
-        let failed = |error: PortError| CommandError::failed(format!("port {port}: {error}"));
-        let swept = driver.sweep(port).map_err(failed)?;
+        let swept = driver.sweep(port).map_err(|error| CommandError::failed(format!("port {port}: {error}")))?;
         changed += usize::from(swept || steps.iter().any(|step| step.port == *port));
     }
     ui.notice(&format!("removed from {changed} of {}\n", crate::text::count(ports.len(), "port")))?;
@@ -228,20 +229,13 @@ fn needed(policy: &Path, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, Com
     select::Needed::of(&policy, &mapping.without_agent)?.select(mapping, ui)
 }
 
-/// The driver of this host's ports.
-fn driver(kind: &DriverKind, selected: &Selected) -> TcSwitch {
-    match kind {
-        DriverKind::Tc => TcSwitch::new(selected.switch.clone()),
-    }
-}
-
 /// By interface.
 fn desired(selected: &Selected) -> BTreeMap<String, PortConfig> {
     let of = |port: &select::Port| Some((port.interface.clone()?, port.config.clone()));
     selected.ports.iter().filter_map(of).collect()
 }
 
-fn read(driver: &mut TcSwitch, desired: &BTreeMap<String, PortConfig>) -> Result<SwitchState, CommandError> {
+fn read(driver: &mut AnySwitch, desired: &BTreeMap<String, PortConfig>) -> Result<SwitchState, CommandError> {
     weir_switch::apply::read(driver, desired.keys()).map_err(refusal)
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_document::Source;
-use weir_linux::port::{BridgePort, PortError};
+use weir_linux::port::{BridgePort, PortError, TcSwitch};
 use weir_policy::language;
 use weir_status::{SwitchPortStatus, fill};
 use weir_switch::PortConfig;
@@ -69,9 +69,10 @@ impl Plan {
         list: fn(&str) -> Result<Vec<BridgePort>, CommandError>,
     ) -> Result<Self, CommandError> {
         let bridge = mapping.bridge.as_deref().map(list).transpose()?;
-        let selected = file.needed.select_of(mapping, bridge.unwrap_or_default())?;
+        let mut selected = file.needed.select_of(mapping, bridge.unwrap_or_default())?;
+        driver::trust(mapping, &mut selected.ports);
         let desired = desired(&selected);
-        weir_switch::apply::check(&driver(&mapping.driver, &selected), &desired).map_err(refusal)?;
+        weir_switch::apply::check(&TcSwitch::new(selected.switch.clone()), &desired).map_err(refusal)?;
         Ok(Self { selected, desired })
     }
 

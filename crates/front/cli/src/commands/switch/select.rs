@@ -129,6 +129,7 @@ impl Needed {
     /// The ports that are interfaces of this host. Ports of the switch that are none are reported, and interfaces of
     /// the bridge that are no port are refused.
     pub(super) fn select(&self, mapping: &Mapping, ui: &mut Ui) -> Result<Selected, CommandError> {
+        mapping.chosen.check(mapping.bridge.as_deref())?;
         let bridge = mapping.bridge.as_deref().map(bridge_ports).transpose()?;
         let selected = self.select_of(mapping, bridge.unwrap_or_default())?;
         if let Some(stray) = selected.strays.first() {

@@ -2,7 +2,7 @@
 
 use super::plan::{Plan, PolicyFile, bridge_now};
 use super::select::bridge_ports;
-use super::{Mapping, driver, locked};
+use super::{DriverKind, Mapping, locked};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
@@ -133,9 +133,13 @@ impl Trouble {
 
 impl<'a> Watched<'a> {
     fn new(args: &'a Watch, ui: &mut Ui) -> Result<Self, CommandError> {
+        if args.mapping.chosen.driver != DriverKind::Tc {
+            return Err(CommandError::refused("only ports of Linux can be watched")
+                .hint("compare a switch of another kind with `weir switch diff`"));
+        }
         let file = PolicyFile::read(&args.policy, &args.mapping.without_agent, ui)?;
         let plan = Plan::new(&file, &args.mapping, bridge_ports)?;
-        let driver = driver(&args.mapping.driver, &plan.selected);
+        let driver = TcSwitch::new(plan.selected.switch.clone());
         let millis = args.every.nanos() / 1_000_000;
         let status = SwitchStatus {
             without_agent: args.mapping.without_agent.clone(),
