@@ -36,7 +36,13 @@ fn topologies() -> impl Values<Value = Topology> {
             Topology::LeafSpine(LeafSpine { racks, hosts, spines, host_link: link(host), fabric_link: link(fabric) })
         }),
         (mbps.clone(), mbps.clone()).prop_map(|(host, fabric)| {
-            Topology::FatTree(FatTree { k: 4, cores: 4, host_link: link(host), fabric_link: link(fabric) })
+            Topology::FatTree(FatTree {
+                k: 4,
+                cores: 4,
+                aggregations: 2,
+                host_link: link(host),
+                fabric_link: link(fabric),
+            })
         }),
         (1u32..4, mbps.clone(), mbps.clone()).prop_map(|(pairs, host, fabric)| {
             Topology::Dumbbell(Dumbbell { pairs, host_link: link(host), fabric_link: link(fabric) })

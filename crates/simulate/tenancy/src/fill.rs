@@ -138,7 +138,7 @@ impl Filled {
         }
         reserved
     }
-    /// The share of tenants for which a condition holds, of those with a reservation; 0 without any.
+    /// The share of tenants for which a condition holds; 0 without any.
     pub(crate) fn share_of_tenants(&self, holds: impl Fn(usize) -> bool) -> f64 {
         let count = (0..self.tenants.len()).filter(|tenant| holds(*tenant)).count();
         count as f64 / self.tenants.len().max(1) as f64

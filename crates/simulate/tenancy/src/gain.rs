@@ -19,7 +19,6 @@ use crate::share::{Queue, fair};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use weir_binding::{Map, Queues};
-use weir_units::TenantId;
 
 /// Apart from the seeds of arrivals.
 const ACTIVITY: u64 = 0x71_5f_ac_71;
@@ -65,7 +64,7 @@ pub enum Dividing {
 pub struct Interval {
     /// The active tenants.
     pub activity: Activity,
-    /// By tenant, whether it has queues of its own.
+    /// By tenant, whether it has queues of its own; alone in the shared queue of every port is as good.
     pub dedicated: Vec<bool>,
 }
 
@@ -76,10 +75,7 @@ impl Filled {
         let activity = Activity::draw(self, inactive, 0);
         let mut queues = Queues::new(&self.sites, map);
         self.bind(&mut queues, &activity);
-        // Alone in the shared queue of every port is as good.
-        let alone = self.alone(&queues);
-        let dedicated = (0..).map(TenantId).zip(alone).map(|(tenant, alone)| alone || queues.of(tenant).is_some());
-        Interval { dedicated: dedicated.collect(), activity }
+        Interval { dedicated: self.alone(&queues), activity }
     }
 
     /// By tenant, its bandwidth over its reservation, the same at each of its links; `None` for tenants that are

@@ -20,9 +20,16 @@ impl Reader<'_> {
     /// Whether all datacenters are good.
     pub(super) fn read_datacenters(&mut self, root: &Node) -> bool {
         let entries = root.get("datacenters").map_or(&[][..], Node::entries);
+        let mut refused: Vec<&str> = Vec::new();
         for (name, node) in entries {
-            let datacenter = self.datacenter(&name.text, node);
-            self.datacenters.extend(datacenter);
+            let like = node.get("like").and_then(Node::scalar);
+            // The mistakes of the other one are reported already.
+            let is_like_a_refused_one = like.is_some_and(|like| refused.contains(&like));
+            let datacenter = if is_like_a_refused_one { None } else { self.datacenter(&name.text, node) };
+            match datacenter {
+                Some(datacenter) => self.datacenters.push(datacenter),
+                None => refused.push(&name.text),
+            }
         }
         self.datacenters.len() == entries.len()
     }
