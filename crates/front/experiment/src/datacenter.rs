@@ -7,9 +7,8 @@ use crate::figure::Line;
 use crate::measure::Reading;
 use crate::model::{Measure, PerSetting};
 use std::sync::Arc;
-use weir_binding::Map;
 use weir_policy::Policy;
-use weir_tenancy::{Dividing, Filled, Filling};
+use weir_tenancy::{Condition, Dividing, Filled, Filling};
 
 /// The seed of a datacenter's arrivals where the command line gives none.
 pub const FIRST_SEED: u64 = 1;
@@ -46,8 +45,8 @@ pub fn reading(measure: &Measure, filled: &Filled) -> Option<Reading> {
 
 /// The distributions of the use of links, one for each division of [`DIVISIONS`]: used part, and share of links not
 /// above it.
-pub(crate) fn use_of_links(filled: &Filled, map: Map, inactive: f64) -> Vec<Line> {
-    let interval = filled.interval(map, inactive);
+pub(crate) fn use_of_links(filled: &Filled, when: Condition) -> Vec<Line> {
+    let interval = filled.interval(when);
     let line = |(_, dividing): &(&str, Dividing)| {
         let mut used = filled.utilisation(&interval, *dividing);
         used.sort_unstable_by(f64::total_cmp);

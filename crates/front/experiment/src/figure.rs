@@ -6,8 +6,7 @@
 
 use crate::measure::RunData;
 use crate::model::{Counted, PerSetting, Setting, Window};
-use weir_binding::Map;
-use weir_tenancy::Filled;
+use weir_tenancy::{Condition, Filled};
 use weir_units::Bytes;
 
 /// Points of a distribution, besides its ends.
@@ -67,10 +66,8 @@ pub enum FigureKind {
     UseOfLinks {
         /// The datacenter.
         datacenter: usize,
-        /// Where switches map packets to queues.
-        map: Map,
-        /// The share of inactive tenants.
-        inactive: f64,
+        /// The control interval.
+        when: Condition,
     },
     /// Bars: published beside measured.
     Values {
@@ -110,8 +107,8 @@ impl FigureKind {
     /// The lines of one datacenter; none if it is not part of the figure.
     pub fn lines_of_datacenter(&self, datacenter: usize, filled: &Filled) -> Vec<Line> {
         match self {
-            Self::UseOfLinks { datacenter: own, map, inactive } if *own == datacenter => {
-                crate::datacenter::use_of_links(filled, *map, *inactive)
+            Self::UseOfLinks { datacenter: own, when } if *own == datacenter => {
+                crate::datacenter::use_of_links(filled, *when)
             }
             _ => Vec::new(),
         }

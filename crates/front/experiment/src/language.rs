@@ -6,7 +6,7 @@
 mod datacenters;
 mod measures;
 
-use datacenters::{DATACENTER_KEY, DATACENTERS, INACTIVE_KEY, MAP_KEY};
+use datacenters::{DATACENTER_KEY, DATACENTERS, INACTIVE_KEY, INACTIVE_USE_KEY, MAP_KEY};
 pub(crate) use datacenters::{
     DIVIDING_KEYWORDS, DRAWN_KEYWORDS, DSCP_KEYWORDS, LINKS_KEYWORDS, MAP_KEYWORDS, QUEUED_KEYWORDS, STRATEGIES,
     TENANT_KEYWORDS,
@@ -338,7 +338,7 @@ static USE_OF_LINKS: Record = Record {
     what: "distributions of the use of links",
     doc: "The cumulative distribution of the used part of links in a datacenter with tenants: by reservations alone, \
           by weighted queues, and max-min fair.",
-    keys: &[DATACENTER_KEY, INACTIVE_KEY, MAP_KEY],
+    keys: &[DATACENTER_KEY, INACTIVE_KEY, INACTIVE_USE_KEY, MAP_KEY],
 };
 static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &GROUPED_BARS, &USE_OF_LINKS, &BARS];
 /// A drawing.

@@ -99,7 +99,7 @@ pub struct Filled {
     pub tenants: Vec<Placed>,
     /// The ports of switches and the tenants that pass them, with one queue less than a port has: that is shared.
     pub sites: Sites,
-    /// What tenants can reserve of each cable, bit/s.
+    /// The capacity of each cable for tenants, bit/s.
     pub capacity: Vec<f64>,
     /// The queues of a port.
     pub queues: u8,

@@ -3,7 +3,8 @@
 //! Problem: a tenant with queues of its own takes what others leave on each of its links, and its slowest link decides.
 //! Approach, by QShare's definition: at each of its links, the share of its queue by weighted fair queueing over its
 //! reservation; the tenant's gain is the smallest of these, and it uses so many times its reservation of every link.
-//! A tenant in the shared queue is held to its guarantee and has gain 1. Inactive tenants send nothing.
+//! A tenant in the shared queue is limited to its guarantee and has gain 1. Inactive tenants use a part of their
+//! reservations, or nothing.
 //!
 //! The smallest share of a tenant is not all that it can have: where another tenant is bound by a narrower link, it
 //! leaves a part of its share. [`crate::max_min`] divides that, too.
@@ -23,7 +24,7 @@ use weir_binding::{Map, Queues};
 /// Apart from the seeds of arrivals.
 const ACTIVITY: u64 = 0x71_5f_ac_71;
 
-/// The tenants that have more to send than their guarantees in a control interval; all others send nothing.
+/// The tenants that have more to send than their guarantees in a control interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// By tenant.
@@ -48,6 +49,17 @@ impl Activity {
     }
 }
 
+/// A control interval, as an experiment states it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Condition {
+    /// Where switches map packets to queues.
+    pub map: Map,
+    /// The share of inactive tenants, 0 to 1.
+    pub inactive: f64,
+    /// The part of their reservations that these use, 0 to 1.
+    pub inactive_use: f64,
+}
+
 /// The division of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dividing {
@@ -66,16 +78,18 @@ pub struct Interval {
     pub activity: Activity,
     /// By tenant, whether it has queues of its own; alone in the shared queue of every port is as good.
     pub dedicated: Vec<bool>,
+    /// The part of their reservations that inactive tenants use, 0 to 1.
+    pub inactive_use: f64,
 }
 
 impl Filled {
     /// The first control interval after tenants became active: tenants have the queues that Algorithm 2 gives them by
     /// their scores.
-    pub fn interval(&self, map: Map, inactive: f64) -> Interval {
-        let activity = Activity::draw(self, inactive, 0);
-        let mut queues = Queues::new(&self.sites, map);
+    pub fn interval(&self, when: Condition) -> Interval {
+        let activity = Activity::draw(self, when.inactive, 0);
+        let mut queues = Queues::new(&self.sites, when.map);
         self.bind(&mut queues, &activity);
-        Interval { dedicated: self.alone(&queues), activity }
+        Interval { dedicated: self.alone(&queues), activity, inactive_use: when.inactive_use }
     }
 
     /// By tenant, its bandwidth over its reservation, the same at each of its links; `None` for tenants that are
@@ -100,11 +114,14 @@ impl Filled {
             let (mut weight, mut demand) = (0.0, 0.0);
             for (tenant, reserved) in shared {
                 weight += reserved;
-                demand += if interval.activity.active[*tenant] { *reserved } else { 0.0 };
+                demand += if interval.activity.active[*tenant] { *reserved } else { interval.inactive_use * reserved };
             }
             let queue = |(tenant, reserved): &(usize, f64)| Queue {
                 weight: *reserved,
-                demand: if interval.activity.active[*tenant] { f64::INFINITY } else { 0.0 },
+                demand: match interval.activity.active[*tenant] {
+                    true => f64::INFINITY,
+                    false => interval.inactive_use * reserved,
+                },
             };
             let queues: Vec<Queue> = own.iter().map(queue).chain([Queue { weight, demand }]).collect();
             for ((tenant, reserved), share) in own.iter().zip(fair(*capacity, &queues)) {
@@ -132,11 +149,13 @@ impl Filled {
         (!gains.is_empty()).then(|| gains.iter().sum::<f64>() / gains.len() as f64)
     }
 
-    /// By cable, the used part of what tenants can reserve, 0 to 1. Every tenant uses its gain times its reservation.
+    /// By cable, the used part of what tenants can reserve, 0 to 1. Every active tenant uses its gain times its
+    /// reservation.
     pub fn utilisation(&self, interval: &Interval, dividing: Dividing) -> Vec<f64> {
         let gains = self.gains(interval, dividing);
         let used = |(capacity, tenants): (&f64, Vec<(usize, f64)>)| {
-            let bps: f64 = tenants.iter().map(|(tenant, reserved)| gains[*tenant].unwrap_or(0.0) * reserved).sum();
+            let part = |tenant: usize| gains[tenant].unwrap_or(interval.inactive_use);
+            let bps: f64 = tenants.iter().map(|(tenant, reserved)| part(*tenant) * reserved).sum();
             if *capacity > 0.0 { bps / capacity } else { 0.0 }
         };
         self.capacity.iter().zip(self.tenants_of_cables()).map(used).collect()

@@ -30,6 +30,6 @@ pub mod requests;
 pub mod share;
 
 pub use fill::{Datacenter, Filled, Filling};
-pub use gain::{Activity, Dividing};
+pub use gain::{Activity, Condition, Dividing};
 pub use quantity::Quantity;
 pub use requests::{DrawnPer, Requests};

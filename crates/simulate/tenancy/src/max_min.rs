@@ -18,9 +18,9 @@ const TINY: f64 = 1e-9;
 /// A link while gains rise.
 #[derive(Debug, Clone, Copy)]
 struct Link {
-    /// What tenants that keep their gain have left, bit/s.
+    /// The capacity beside tenants that keep their gain, bit/s.
     left: f64,
-    /// What tenants that still rise have reserved, bit/s.
+    /// The reservations of tenants that still rise, bit/s.
     rising: f64,
     /// How many still rise.
     count: usize,
@@ -34,14 +34,14 @@ impl Link {
 }
 
 impl Filled {
-    /// By tenant, its gain; without meaning for tenants without links, 0 for inactive ones.
+    /// By tenant, its gain; without meaning for tenants without links, the used part of its reservation for inactive ones.
     pub(crate) fn max_min(&self, interval: &Interval) -> Vec<f64> {
         let of_cables = self.tenants_of_cables();
         let active = &interval.activity.active;
         let mut gains: Vec<Option<f64>> = (active.iter().zip(&interval.dedicated).enumerate())
             .map(|(tenant, (active, dedicated))| match (active, dedicated) {
                 _ if !self.crosses_links(tenant) => Some(1.0),
-                (false, _) => Some(0.0),
+                (false, _) => Some(interval.inactive_use),
                 (true, false) => Some(1.0),
                 (true, true) => None,
             })

@@ -1,7 +1,7 @@
 //! [`Quantity`]: the numbers of a filled datacenter, by name.
 
 use crate::fill::Filled;
-use crate::gain::Dividing;
+use crate::gain::{Condition, Dividing};
 use weir_binding::Map;
 
 /// From this part of its capacity on a link is full: gains are sums of floats.
@@ -46,19 +46,15 @@ pub enum Quantity {
     WithoutDscp(Map),
     /// The mean gain of active tenants with links.
     Gain {
-        /// Where switches map packets to queues.
-        map: Map,
-        /// The share of inactive tenants.
-        inactive: f64,
+        /// The control interval.
+        when: Condition,
         /// The division of links.
         dividing: Dividing,
     },
     /// The share of links, both directions as one, that are used by more than a part of their capacity.
     Links {
-        /// Where switches map packets to queues.
-        map: Map,
-        /// The share of inactive tenants.
-        inactive: f64,
+        /// The control interval.
+        when: Condition,
         /// The division of links.
         dividing: Dividing,
         /// The part; `None` for full links.
@@ -89,11 +85,11 @@ impl Quantity {
             Self::Alone { map, inactive, intervals } => filled.share_alone(map, inactive, intervals),
             Self::DscpValues(map) => filled.dscp_values(map).0 as f64,
             Self::WithoutDscp(map) => filled.dscp_values(map).1 as f64,
-            Self::Gain { map, inactive, dividing } => {
-                return filled.mean_gain(&filled.interval(map, inactive), dividing);
+            Self::Gain { when, dividing } => {
+                return filled.mean_gain(&filled.interval(when), dividing);
             }
-            Self::Links { map, inactive, dividing, above, reserved_only } => {
-                let used = filled.utilisation(&filled.interval(map, inactive), dividing);
+            Self::Links { when, dividing, above, reserved_only } => {
+                let used = filled.utilisation(&filled.interval(when), dividing);
                 let counted = used.into_iter().zip(filled.reserved());
                 let counted = counted.filter(|(_, reserved)| !reserved_only || *reserved > 0.0);
                 let used: Vec<f64> = counted.map(|(used, _)| used).collect();

@@ -5,9 +5,11 @@ use weir_binding::{Map, Port, PortId, Queues, Site, Sites, SwitchId};
 use weir_placement::{CableId, Fit, Hose, Placed, Root, Strategy as Search, Weighing};
 use weir_policy::Policy;
 use weir_tenancy::gain::Interval;
-use weir_tenancy::{Activity, Datacenter, Dividing, DrawnPer, Filled, Filling, Quantity, Requests};
+use weir_tenancy::{Activity, Condition, Datacenter, Dividing, DrawnPer, Filled, Filling, Quantity, Requests};
 use weir_units::Bandwidth;
 
+/// All tenants are active.
+const ALL: Condition = Condition { map: Map::PerPort, inactive: 0.0, inactive_use: 0.0 };
 const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
 
 /// Links of these capacities, each with a port of a switch of its own, and tenants with reservations of them, Mb/s.
@@ -58,7 +60,7 @@ fn some(numbers: Vec<f64>) -> Vec<Option<f64>> {
 #[test]
 fn gains_of_the_worked_example() {
     let filled = filled(&[10_000, 10_000], 8, &[vec![(0, 1000), (1, 1000)], vec![(0, 4000)], vec![(1, 1000)]]);
-    let mut interval = filled.interval(Map::PerPort, 0.0);
+    let mut interval = filled.interval(ALL);
     near(&filled.gains(&interval, Dividing::Static), &[Some(1.0); 3]);
     near(&filled.gains(&interval, Dividing::Queues), &[Some(2.0), Some(2.0), Some(5.0)]);
     near(&filled.gains(&interval, Dividing::MaxMin), &[Some(2.0), Some(2.0), Some(8.0)]);
@@ -68,18 +70,18 @@ fn gains_of_the_worked_example() {
     // Tenant 2 is idle: the others have what their slowest links leave.
     interval.activity.active[1] = false;
     near(&filled.gains(&interval, Dividing::Queues), &[Some(5.0), None, Some(5.0)]);
+    // It uses half of its 4 Gb/s: the first link leaves tenant 1 eight times its reservation, the second five times.
+    interval.inactive_use = 0.5;
+    near(&filled.gains(&interval, Dividing::Queues), &[Some(5.0), None, Some(5.0)]);
+    near(&some(filled.utilisation(&interval, Dividing::Queues)), &[Some(0.7), Some(1.0)]);
+    near(&filled.gains(&interval, Dividing::MaxMin), &[Some(5.0), None, Some(5.0)]);
+    interval.inactive_use = 0.0;
     // Tenant 3 is in the shared queue, held to 1 Gb/s: the first link leaves tenant 1 twice, the second nine times.
     interval.activity.active[1] = true;
     interval.dedicated[2] = false;
     near(&filled.gains(&interval, Dividing::Queues), &[Some(2.0), Some(2.0), Some(1.0)]);
     near(&filled.gains(&interval, Dividing::MaxMin), &[Some(2.0), Some(2.0), Some(1.0)]);
-    let links = Quantity::Links {
-        map: Map::PerPort,
-        inactive: 0.0,
-        dividing: Dividing::Queues,
-        above: None,
-        reserved_only: false,
-    };
+    let links = Quantity::Links { when: ALL, dividing: Dividing::Queues, above: None, reserved_only: false };
     assert_eq!(links.of(&filled), Some(0.5));
 }
 
@@ -206,11 +208,13 @@ proptest! {
     fn links_are_never_exceeded_and_no_active_tenant_has_less_than_it_reserves(
         filled in any_filled(),
         flags in prop::collection::vec((any::<bool>(), any::<bool>()), 12),
+        inactive_use in prop_oneof![Just(0.0), 0.0f64..1.0],
     ) {
         let of = |flag: fn(&(bool, bool)) -> bool| -> Vec<bool> {
             flags.iter().take(filled.tenants.len()).map(flag).collect()
         };
-        let interval = Interval { activity: Activity { active: of(|flags| flags.0) }, dedicated: of(|flags| flags.1) };
+        let activity = Activity { active: of(|flags| flags.0) };
+        let interval = Interval { activity, dedicated: of(|flags| flags.1), inactive_use };
         let by = |dividing| (filled.gains(&interval, dividing), filled.utilisation(&interval, dividing));
         let [none, queues, max_min] = [Dividing::Static, Dividing::Queues, Dividing::MaxMin].map(by);
         for (gains, used) in [&none, &queues, &max_min] {

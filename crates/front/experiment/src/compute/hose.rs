@@ -1,4 +1,4 @@
-//! What a tenant reserves of a machine's link, as the placement computes it for a tree of one switch.
+//! The reservation of a machine's link, as the placement computes it for a tree of one switch.
 //!
 //! Worked example: virtual machines of 100 Mb/s, four on one machine and one on another: each link reserves 100 Mb/s.
 //!

@@ -4,7 +4,7 @@
 //! | module | computes |
 //! |---|---|
 //! | `shares` | allocations, and the shares of a policy |
-//! | `hose` | what a tenant reserves of links |
+//! | `hose` | the reservation of a link |
 //! | `levels` | the epoch and the rate of a latency level |
 //! | `queue` | a simulated M/M/1 queue |
 //! | `reports` | the reports of rack brokers |

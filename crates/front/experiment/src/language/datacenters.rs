@@ -28,6 +28,8 @@ static REFUSALS: Scalar = Scalar::Integer { what: "a number of refusals", min: 1
 static INTERVALS: Scalar = Scalar::Integer { what: "a number of intervals", min: 1, max: MAX_INTERVALS };
 static TENANTS_OF_A_PORT: Scalar = Scalar::Integer { what: "a number of tenants", min: 0, max: MAX_TENANTS };
 static INACTIVE: Scalar = Scalar::Percent { what: "a share of tenants", too_much: "none would be active" };
+static INACTIVE_USE: Scalar =
+    Scalar::Percent { what: "a part of a reservation", too_much: "they would not be inactive" };
 static USED: Scalar = Scalar::Percent { what: "a part of a link", too_much: "no link has more than that" };
 static BANDWIDTHS: List = List { what: "a list of bandwidths", item: Shape::Scalar(&RATE), min: 1 };
 static VMS_OF_MACHINES: List = List { what: "a list of machines", item: Shape::List(&VMS_OF_A_MACHINE), min: 2 };
@@ -118,8 +120,8 @@ pub(super) const DATACENTER_KEY: Key =
 pub(super) const MAP_KEY: Key = Key::optional(
     "map",
     Shape::Scalar(&Scalar::Words { what: "a place of the map to queues", words: MAP_KEYWORDS }),
-    "Where packets get their queue: at every `port` on its own (where not written), or on arrival, so that a tenant \
-     has one queue for all ports of a `switch`.",
+    "The place where packets get their queue: every `port` by itself (where not written), or the `switch` on arrival, so \
+     that a tenant has one queue for all of its ports.",
     "map: switch",
 );
 pub(super) const INACTIVE_KEY: Key = Key::optional(
@@ -127,6 +129,12 @@ pub(super) const INACTIVE_KEY: Key = Key::optional(
     Shape::Scalar(&INACTIVE),
     "The share of inactive tenants, of those with links; none where not written.",
     "inactive: 50%",
+);
+pub(super) const INACTIVE_USE_KEY: Key = Key::optional(
+    "inactive-use",
+    Shape::Scalar(&INACTIVE_USE),
+    "The part of their reservations that inactive tenants use; nothing where not written.",
+    "inactive-use: 50%",
 );
 const DIVIDE_KEY: Key = Key::optional(
     "divide",
@@ -165,8 +173,8 @@ pub(super) static QUEUED: Record = Record {
     id: "queued",
     what: "a share of tenants with queues",
     doc: "The share of tenants with a queue of their own at each port: those that never meet more tenants than a port \
-          has queues, or those that have them in a control interval. A tenant that is alone in the shared queue counts, \
-          and so does one that uses no links.",
+          has queues, or those that have them in a control interval. A tenant that is alone in the shared queue \
+          counts, and so does one that uses no links.",
     keys: &[
         DATACENTER_KEY,
         Key::required(
@@ -201,7 +209,7 @@ pub(super) static GAIN: Record = Record {
     what: "a gain of tenants",
     doc: "The mean over active tenants with links of their bandwidth over their reservation. Tenants in the shared \
           queue have their reservation.",
-    keys: &[DATACENTER_KEY, INACTIVE_KEY, DIVIDE_KEY, MAP_KEY],
+    keys: &[DATACENTER_KEY, INACTIVE_KEY, INACTIVE_USE_KEY, DIVIDE_KEY, MAP_KEY],
 };
 pub(super) static LINKS: Record = Record {
     id: "links",
@@ -211,6 +219,7 @@ pub(super) static LINKS: Record = Record {
         DATACENTER_KEY,
         Key::optional("above", Shape::Scalar(&USED), "The part; full links where not written.", "above: 60%"),
         INACTIVE_KEY,
+        INACTIVE_USE_KEY,
         DIVIDE_KEY,
         MAP_KEY,
         Key::optional(

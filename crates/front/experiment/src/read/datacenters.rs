@@ -13,7 +13,7 @@ use weir_binding::Map;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
 use weir_placement::{Strategy, Weighing};
-use weir_tenancy::{Dividing, DrawnPer, Filling, Quantity, Requests};
+use weir_tenancy::{Condition, Dividing, DrawnPer, Filling, Quantity, Requests};
 use weir_units::Bandwidth;
 
 impl Reader<'_> {
@@ -135,10 +135,9 @@ impl Reader<'_> {
             "ports" => self.ports(node)?,
             "queued" => self.queued(node, map)?,
             "dscp-values" => [Quantity::DscpValues(map), Quantity::WithoutDscp(map)][word(node, "of", DSCP_KEYWORDS)?],
-            "gain" => Quantity::Gain { map, inactive: inactive(node), dividing: dividing(node) },
+            "gain" => Quantity::Gain { when: when(node), dividing: dividing(node) },
             _ => Quantity::Links {
-                map,
-                inactive: inactive(node),
+                when: when(node),
                 dividing: dividing(node),
                 above: share(node, "above"),
                 reserved_only: word(node, "of", LINKS_KEYWORDS) == Some(1),
@@ -186,7 +185,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn use_of_links(&mut self, node: &Node) -> Option<FigureKind> {
-        Some(FigureKind::UseOfLinks { datacenter: self.datacenter_of(node)?, map: map(node), inactive: inactive(node) })
+        Some(FigureKind::UseOfLinks { datacenter: self.datacenter_of(node)?, when: when(node) })
     }
 }
 
@@ -202,6 +201,11 @@ fn bandwidths(list: &Node) -> Vec<Bandwidth> {
 
 fn map(node: &Node) -> Map {
     word(node, "map", MAP_KEYWORDS).map_or(Map::PerPort, |word| [Map::PerPort, Map::PerSwitch][word])
+}
+
+fn when(node: &Node) -> Condition {
+    let inactive_use = share(node, "inactive-use").unwrap_or(0.0);
+    Condition { map: map(node), inactive: inactive(node), inactive_use }
 }
 
 fn dividing(node: &Node) -> Dividing {

@@ -6,8 +6,8 @@
 //! hosts can send (rearrangeably non-blocking).
 //!
 //! With fewer core switches than (k/2)² a pod has as many links upward as there are core switches. They are spread over
-//! its aggregation switches in turn, so that no two aggregation switches differ by more than one of them. A pod may have
-//! fewer than k/2 aggregation switches; its edge switches then have fewer links upward.
+//! its aggregation switches in turn, so that no two aggregation switches differ by more than one of them. A pod may
+//! have fewer than k/2 aggregation switches; its edge switches then have fewer links upward.
 //!
 //! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has
 //! 1,024,000 hosts.
