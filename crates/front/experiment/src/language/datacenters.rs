@@ -120,8 +120,8 @@ pub(super) const DATACENTER_KEY: Key =
 pub(super) const MAP_KEY: Key = Key::optional(
     "map",
     Shape::Scalar(&Scalar::Words { what: "a place of the map to queues", words: MAP_KEYWORDS }),
-    "The place where packets get their queue: every `port` by itself (where not written), or the `switch` on arrival, so \
-     that a tenant has one queue for all of its ports.",
+    "The place where packets get their queue: every `port` by itself (where not written), or the `switch` on \
+     arrival, so that a tenant has one queue for all of its ports.",
     "map: switch",
 );
 pub(super) const INACTIVE_KEY: Key = Key::optional(

@@ -170,8 +170,8 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// Every run and every datacenter with every seed. Those of long experiments come first: a long run that begins last
-    /// keeps one core busy and leaves the others idle.
+    /// Every run and every datacenter with every seed. Those of long experiments come first: a long run that begins
+    /// last keeps one core busy and leaves the others idle.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
