@@ -34,7 +34,7 @@ impl Link {
 }
 
 impl Filled {
-    /// By tenant, its gain; of an inactive one the used part of its reservation; without meaning where it has no links.
+    /// By tenant, its gain; of an inactive one the used part of its reservation. Tenants without links have 1.
     pub(crate) fn max_min(&self, interval: &Interval) -> Vec<f64> {
         let of_cables = self.tenants_of_cables();
         let active = &interval.activity.active;
