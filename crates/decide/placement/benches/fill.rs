@@ -34,9 +34,14 @@ fn main() {
     let link = |gbps| LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::ZERO, queue: QueueSpec::default() };
     let common =
         Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
-    let graph =
-        Topology::FatTree(FatTree { k, cores: FatTree::all_cores(k), host_link: link(10), fabric_link: link(40) })
-            .build(common);
+    let graph = Topology::FatTree(FatTree {
+        k,
+        cores: FatTree::all_cores(k),
+        aggregations: k / 2,
+        host_link: link(10),
+        fabric_link: link(40),
+    })
+    .build(common);
     let fabric = Arc::new(Fabric::new(&graph));
     let ledger = Ledger::new(&fabric, &fabric.rates(&graph), vec![SLOTS; graph.hosts.len()]);
     let mut placer = Placer::new(fabric, ledger, strategy, 8);

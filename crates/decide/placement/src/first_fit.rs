@@ -9,5 +9,6 @@ use crate::search::first;
 
 /// The place of a tenant, or what it lacks.
 pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Hose) -> Result<Fit, Shortage> {
-    first(fabric, ledger, hose, |root| fill.in_order(fabric, ledger, root, hose))
+    let per_machine = fill.walk.per_machine;
+    first(fabric, ledger, hose, per_machine, |root| fill.in_order(fabric, ledger, root, hose))
 }

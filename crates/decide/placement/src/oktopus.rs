@@ -20,7 +20,8 @@ use crate::tree::Walk;
 /// The place of a tenant, or what it lacks.
 pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Hose) -> Result<Fit, Shortage> {
     let [group] = hose.groups() else { return Err(Shortage::Groups) };
-    first(fabric, ledger, hose, |root| {
+    let per_machine = fill.walk.per_machine;
+    first(fabric, ledger, hose, per_machine, |root| {
         fill.walk.start(fabric, Some(ledger), root);
         match Subtrees::new(&fill.walk, hose.vms(), group.bandwidth.bps()).give() {
             Some(given) => Ok(settle(fill, &given, root, hose)),

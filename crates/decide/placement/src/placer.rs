@@ -124,6 +124,22 @@ impl Placer {
     /// # Panics
     /// If a tenant of this name is placed already.
     pub fn arrive(&mut self, name: &str, hose: Hose) -> Result<&Placed, Shortage> {
+        self.place(name, hose, None)
+    }
+
+    /// Places a tenant with at most `per_machine` virtual machines on one machine.
+    ///
+    /// # Errors
+    /// The resource that it lacks; nothing has changed then.
+    ///
+    /// # Panics
+    /// If a tenant of this name is placed already.
+    pub fn arrive_spread(&mut self, name: &str, hose: Hose, per_machine: u32) -> Result<&Placed, Shortage> {
+        self.place(name, hose, Some(per_machine))
+    }
+
+    fn place(&mut self, name: &str, hose: Hose, per_machine: Option<u32>) -> Result<&Placed, Shortage> {
+        self.fill.walk.per_machine = per_machine;
         let (fill, fabric, ledger) = (&mut self.fill, &self.fabric, &self.ledger);
         let fit = match self.strategy {
             Strategy::QShare(weighing) => search::place(fill, fabric, ledger, &hose, (weighing, self.queues)),

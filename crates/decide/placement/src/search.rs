@@ -57,7 +57,8 @@ pub(crate) fn place(
     hose: &Hose,
     (weighing, queues): (Weighing, u32),
 ) -> Result<Fit, Shortage> {
-    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines()) {
+    let per_machine = fill.walk.per_machine;
+    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines(), per_machine) {
         return Ok(fit);
     }
     let mut nearest: Option<Stuck> = None;
@@ -92,9 +93,10 @@ pub(crate) fn first(
     fabric: &Fabric,
     ledger: &Ledger,
     hose: &Hose,
+    per_machine: Option<u32>,
     mut attempt: impl FnMut(Root) -> Result<Fit, Stuck>,
 ) -> Result<Fit, Shortage> {
-    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines()) {
+    if let Some(fit) = on_one_machine(ledger, hose, fabric.machines(), per_machine) {
         return Ok(fit);
     }
     let mut nearest: Option<Stuck> = None;
@@ -112,7 +114,10 @@ pub(crate) fn first(
 }
 
 /// The first machine that has slots for all: nothing crosses a link.
-fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize) -> Option<Fit> {
+fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize, per_machine: Option<u32>) -> Option<Fit> {
+    if per_machine.is_some_and(|most| hose.vms() > most) {
+        return None;
+    }
     let mut ids = (0..machines as u32).map(MachineId);
     let machine = ids.find(|machine| ledger.free(*machine) >= hose.vms())?;
     let vms = hose.groups().iter().map(|group| group.vms).collect();

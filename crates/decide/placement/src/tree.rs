@@ -41,6 +41,8 @@ pub(crate) struct Walk {
     seen: Vec<u32>,
     stamp: u32,
     open: Vec<(SwitchId, u32, u32)>,
+    /// The most virtual machines of the tenant on one machine; `None` for as many as it has slots.
+    pub(crate) per_machine: Option<u32>,
 }
 
 impl Walk {
@@ -80,6 +82,7 @@ impl Walk {
         match down.to {
             Node::Machine(machine) => {
                 let free = ledger.map_or(u32::MAX, |ledger| ledger.free(machine));
+                let free = self.per_machine.map_or(free, |most| most.min(free));
                 if free == 0 {
                     return;
                 }

@@ -36,7 +36,13 @@ fn topologies() -> impl Values<Value = Topology> {
             Topology::LeafSpine(LeafSpine { racks, hosts, spines, host_link: link(host), fabric_link: link(fabric) })
         }),
         (mbps.clone(), mbps.clone()).prop_map(|(host, fabric)| {
-            Topology::FatTree(FatTree { k: 4, cores: 4, host_link: link(host), fabric_link: link(fabric) })
+            Topology::FatTree(FatTree {
+                k: 4,
+                cores: 4,
+                aggregations: 2,
+                host_link: link(host),
+                fabric_link: link(fabric),
+            })
         }),
         (1u32..4, mbps.clone(), mbps.clone()).prop_map(|(pairs, host, fabric)| {
             Topology::Dumbbell(Dumbbell { pairs, host_link: link(host), fabric_link: link(fabric) })
@@ -146,6 +152,29 @@ proptest! {
             }
             for machine in (0..graph.hosts.len() as u32).map(MachineId) {
                 prop_assert_eq!(placer.ledger().free(machine), free[machine.index()]);
+            }
+        }
+    }
+
+    /// A tenant that is spread has no more than its bound on any machine, and reserves what its places need.
+    #[test]
+    fn no_machine_has_more_of_a_spread_tenant_than_its_bound(
+        topology in topologies(),
+        strategy in strategies(),
+        tenants in prop::collection::vec((hoses(), 1u32..6), 1..15),
+    ) {
+        let graph = built(topology);
+        let mut placer = placer(&graph, 4, strategy);
+        for (at, (hose, per_machine)) in tenants.into_iter().enumerate() {
+            let before = format!("{:?}", placer.ledger());
+            match placer.arrive_spread(&at.to_string(), hose, per_machine).cloned() {
+                Ok(placed) => {
+                    let parts = placed.fit.parts.iter().map(|part| part.vms.iter().sum::<u32>());
+                    prop_assert!(parts.into_iter().all(|vms| vms <= per_machine));
+                    prop_assert_eq!(placed.fit.parts.iter().flat_map(|part| &part.vms).sum::<u32>(), placed.hose.vms());
+                    reservations_are_exact(&graph, placer.fabric(), &placed);
+                }
+                Err(_) => prop_assert_eq!(before, format!("{:?}", placer.ledger())),
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::measure::RunData;
 use crate::model::{Counted, PerSetting, Setting, Window};
+use weir_tenancy::{Condition, Filled};
 use weir_units::Bytes;
 
 /// Points of a distribution, besides its ends.
@@ -22,7 +23,7 @@ pub struct Figure {
     pub kind: FigureKind,
 }
 
-/// The content of a figure. Runs and values are indices into the experiment.
+/// The content of a figure. Runs, datacenters and values are indices into the experiment.
 #[derive(Debug, Clone)]
 pub enum FigureKind {
     /// Bandwidth over time in one run.
@@ -61,6 +62,13 @@ pub enum FigureKind {
         /// A name, and its value in each category; all values have one unit.
         series: Vec<(String, Vec<usize>)>,
     },
+    /// Distributions of the use of links in a datacenter, one for each of [`crate::datacenter::DIVISIONS`].
+    UseOfLinks {
+        /// The datacenter.
+        datacenter: usize,
+        /// The control interval.
+        when: Condition,
+    },
     /// Bars: published beside measured.
     Values {
         /// The values, all of one unit.
@@ -95,10 +103,20 @@ impl FigureKind {
             _ => Vec::new(),
         }
     }
+
+    /// The lines of one datacenter; none if it is not part of the figure.
+    pub fn lines_of_datacenter(&self, datacenter: usize, filled: &Filled) -> Vec<Line> {
+        match self {
+            Self::UseOfLinks { datacenter: own, when } if *own == datacenter => {
+                crate::datacenter::use_of_links(filled, *when)
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The cumulative distribution of ascending values and of `unknown` more that are larger.
-fn distribution(ascending: &[f64], unknown: usize) -> Line {
+pub(crate) fn distribution(ascending: &[f64], unknown: usize) -> Line {
     let all = (ascending.len() + unknown) as f64;
     let indices = match ascending.len() {
         0 => return Line::default(),

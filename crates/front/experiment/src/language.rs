@@ -3,8 +3,14 @@
 //! The check, `schemas/paper.schema.json` and the reference in `docs/papers.md` come from
 //! [`PAPER`]; names that refer to each other, to scenarios or to policies are checked by `read`.
 
+mod datacenters;
 mod measures;
 
+use datacenters::{DATACENTER_KEY, DATACENTERS, INACTIVE_KEY, INACTIVE_USE_KEY, MAP_KEY};
+pub(crate) use datacenters::{
+    DIVIDING_KEYWORDS, DRAWN_KEYWORDS, DSCP_KEYWORDS, LINKS_KEYWORDS, MAP_KEYWORDS, QUEUED_KEYWORDS, STRATEGIES,
+    TENANT_KEYWORDS,
+};
 pub use measures::MEASURE;
 pub(crate) use measures::{
     BOUND_KEYWORDS, DIRECTION_KEYWORDS, EPOCH_KEYWORDS, LEVEL_KEYWORDS, POINT_KEYWORDS, SHARE_KEYWORDS,
@@ -327,7 +333,14 @@ static GROUPED_BARS: Record = Record {
         ),
     ],
 };
-static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &GROUPED_BARS, &BARS];
+static USE_OF_LINKS: Record = Record {
+    id: "use-of-links",
+    what: "distributions of the use of links",
+    doc: "The cumulative distribution of the used part of links in a datacenter with tenants: by reservations alone, \
+          by weighted queues, and max-min fair.",
+    keys: &[DATACENTER_KEY, INACTIVE_KEY, INACTIVE_USE_KEY, MAP_KEY],
+};
+static FIGURE_KINDS: &[&Record] = &[&OVER_TIME, &COMPLETION_TIMES, &QUEUES, &GROUPED_BARS, &USE_OF_LINKS, &BARS];
 /// A drawing.
 pub static FIGURE: Choice = Choice {
     id: "figure",
@@ -365,6 +378,12 @@ pub static PAPER: Record = Record {
             "scenario: ../scenarios/parley-fig14.scenario.yaml",
         ),
         Key::optional("runs", Shape::Map(&RUNS), "The runs.", "runs: { parley: { set: [ \"enforcement=parley\" ] } }"),
+        Key::optional(
+            "datacenters",
+            Shape::Map(&DATACENTERS),
+            "Datacenters filled with tenants, by name.",
+            "datacenters: { full: { policy: p.policy.yaml, mean-vms: 49, bandwidths: [100Mb/s] } }",
+        ),
         Key::optional(
             "windows",
             Shape::Map(&WINDOWS),

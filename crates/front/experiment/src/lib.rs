@@ -17,6 +17,7 @@
 //! | `outcome` | published beside measured: difference and [`Verdict`] |
 //! | [`measure`] | the measured value of a run |
 //! | [`compute`] | values that need no run |
+//! | [`datacenter`] | datacenters filled with tenants, and their values |
 //! | [`figure`] | the lines of an experiment's figures |
 //!
 //! Worked example, Parley's Table 3, one bound of it: at a load of 50 % the paper prints 15.32 ms
@@ -49,6 +50,7 @@
 //! ```
 
 pub mod compute;
+pub mod datacenter;
 pub mod figure;
 pub mod language;
 pub mod measure;
@@ -57,6 +59,7 @@ mod outcome;
 mod read;
 pub mod unit;
 
+pub use datacenter::Datacenter;
 pub use figure::{Figure, FigureKind};
 pub use measure::{Reading, RunData};
 pub use model::{

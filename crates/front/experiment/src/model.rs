@@ -1,5 +1,6 @@
 //! The valid experiment: every file that it names was read, and every name in it is resolved.
 
+use crate::datacenter::Datacenter;
 use crate::figure::Figure;
 use crate::unit::{Dimension, Unit};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use weir_latency::BurstBound;
 use weir_policy::{Demands, Policy};
 use weir_results::Percentile;
 use weir_scenario::Scenario;
+use weir_tenancy::Quantity;
 use weir_units::{
     Bandwidth, Bytes, ContentionPoint, Direction, Duration, Load, MachineId, Quantile, RackId, ServiceId,
 };
@@ -66,6 +68,8 @@ pub struct Experiment {
     pub takes: PerSetting<Duration>,
     /// The runs, in the file's order; none if all values are computed.
     pub runs: Vec<Run>,
+    /// The datacenters, in the file's order.
+    pub datacenters: Vec<Datacenter>,
     /// The values, in the file's order; at least one.
     pub values: Vec<Value>,
     /// The figures.
@@ -356,6 +360,20 @@ pub enum Measure {
         /// How many messages.
         messages: PerSetting<u64>,
     },
+    /// A number of a datacenter that is filled with tenants.
+    Datacenter {
+        /// The datacenter, an index into [`Experiment::datacenters`].
+        datacenter: usize,
+        /// The number.
+        of: Quantity,
+    },
+    /// The bandwidth that a tenant reserves of a machine's link, by the hose model.
+    Reservation {
+        /// By machine, the bandwidths of the tenant's virtual machines on it.
+        machines: Vec<Vec<Bandwidth>>,
+        /// The machine.
+        machine: usize,
+    },
     /// The wall-clock time of sharing one level.
     SharingTime {
         /// How many services.
@@ -397,6 +415,7 @@ impl Measure {
             | Self::PolicyShare { .. }
             | Self::PolicyCapacity { .. }
             | Self::RackReports { .. }
+            | Self::Reservation { .. }
             | Self::FabricReports { .. }
             | Self::NetworkEpoch { rate: true, .. } => Dimension::Rate,
             Self::Level { of, .. } => of.dimension(),
@@ -407,7 +426,7 @@ impl Measure {
             | Self::Mm1Queue { .. }
             | Self::SharingTime { .. }
             | Self::NetworkEpoch { rate: false, .. } => Dimension::Time,
-            Self::Fairness { .. } | Self::Slowdown { .. } => Dimension::Number,
+            Self::Fairness { .. } | Self::Slowdown { .. } | Self::Datacenter { .. } => Dimension::Number,
             Self::Queue { .. } | Self::Burst { .. } => Dimension::Packets,
             Self::ReportSize { .. } => Dimension::Size,
         }
@@ -423,6 +442,13 @@ impl Measure {
             | Self::Queue { run, .. }
             | Self::Settling { run, .. }
             | Self::Level { run, .. } => Some(*run),
+            _ => None,
+        }
+    }
+    /// The datacenter that it needs; `None` if it is of none.
+    pub fn datacenter(&self) -> Option<usize> {
+        match self {
+            Self::Datacenter { datacenter, .. } => Some(*datacenter),
             _ => None,
         }
     }

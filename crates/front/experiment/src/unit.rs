@@ -20,7 +20,7 @@ pub enum Dimension {
     Size,
     /// Packets.
     Packets,
-    /// A number without unit: an index, a ratio.
+    /// A number without unit: an index, a ratio; of a share, per cent.
     Number,
 }
 
@@ -52,7 +52,7 @@ const fn unit(name: &'static str, dimension: Dimension, factor: f64) -> Unit {
     Unit { name, dimension, factor }
 }
 
-static UNITS: [Unit; 11] = [
+static UNITS: [Unit; 12] = [
     unit("Gb/s", Dimension::Rate, 1e9),
     unit("Mb/s", Dimension::Rate, 1e6),
     unit("kb/s", Dimension::Rate, 1e3),
@@ -64,10 +64,11 @@ static UNITS: [Unit; 11] = [
     unit("B", Dimension::Size, 1.0),
     unit("packets", Dimension::Packets, 1.0),
     unit("1", Dimension::Number, 1.0),
+    unit("%", Dimension::Number, 0.01),
 ];
 
 /// The words, in the order of the table.
-pub static WORDS: &[&str] = &["Gb/s", "Mb/s", "kb/s", "s", "ms", "us", "MB", "kB", "B", "packets", "1"];
+pub static WORDS: &[&str] = &["Gb/s", "Mb/s", "kb/s", "s", "ms", "us", "MB", "kB", "B", "packets", "1", "%"];
 
 impl Unit {
     /// The unit with this name.
@@ -90,8 +91,8 @@ impl Unit {
     /// The value with its unit: `38.74 ms`; a bare number where it has none.
     pub fn text(self, base: f64) -> String {
         let number = self.number(base);
-        match self.dimension {
-            Dimension::Number => number,
+        match self.name {
+            "1" => number,
             _ => format!("{number} {self}"),
         }
     }
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(text("us", 0.000_002), "2 µs");
         assert_eq!(text("kb/s", 2_543_210.0), "2543 kb/s");
         assert_eq!(text("1", 0.987_654), "0.9877");
+        assert_eq!(text("%", 0.032_6), "3.26 %");
         assert_eq!(text("packets", 0.0), "0 packets");
     }
 }

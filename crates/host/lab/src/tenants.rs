@@ -143,8 +143,11 @@ fn arguments(command: &mut Command, files: &IdentityFiles) {
     command.arg("--ca").arg(&files.ca);
 }
 
+/// A switch: its namespace, its name in the policy's network, and its ports by interface.
+type Switch<'a> = (&'a Netns, String, Vec<(String, String)>);
+
 /// The switches of the lab: their names in the policy's network, and the ports by interface.
-fn switches<'a>(network: &'a Network, policy: &Policy) -> Vec<(&'a Netns, String, Vec<(String, String)>)> {
+fn switches<'a>(network: &'a Network, policy: &Policy) -> Vec<Switch<'a>> {
     let mut all = Vec::new();
     for (rack, id) in policy.network().racks().iter().zip(0..) {
         let machines = rack.machines().iter();

@@ -173,7 +173,9 @@ mod tests {
 
     #[test]
     fn edge_switches_of_a_fat_tree_are_racks() {
-        let graph = FatTree { k: 8, cores: 16, host_link: link(10), fabric_link: link(10) }.build(COMMON).by_rack();
+        let graph = FatTree { k: 8, cores: 16, aggregations: 4, host_link: link(10), fabric_link: link(10) }
+            .build(COMMON)
+            .by_rack();
         let racks: Vec<_> = (0..32).map(|rack| (format!("edge{rack}"), 4, [40, 40])).collect();
         assert_eq!(shape(&graph), racks);
         assert_eq!(graph.network().machines()[127].name(), "h127");

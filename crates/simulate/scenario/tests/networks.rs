@@ -366,6 +366,8 @@ refusals! {
     oversubscription_beyond_numbers: over("{ topology: leaf-spine, racks: 2, hosts: 1000000, spines: 1, \
                                            oversubscription: 0.001, host-link: { rate: 8Tb/s } }");
     odd_k: over("{ topology: fat-tree, k: 5, host-link: { rate: 1Gb/s } }");
+    too_many_cores: over("{ topology: fat-tree, k: 4, cores: 5, host-link: { rate: 1Gb/s } }");
+    too_many_aggregations: over("{ topology: fat-tree, k: 4, aggregations: 3, host-link: { rate: 1Gb/s } }");
     million_hosts: over("{ topology: fat-tree, k: 160, host-link: { rate: 10Gb/s } }");
     more_routes_than_memory: over("{ topology: leaf-spine, racks: 100000, hosts: 1, spines: 1, host-link: { rate: \
                                    10Gb/s }, fabric-link: { rate: 10Gb/s } }");

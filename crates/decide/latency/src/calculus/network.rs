@@ -229,7 +229,7 @@ mod tests {
             0 => Star { hosts: 4 * size, host_link }.build(COMMON),
             1 => LeafSpine { racks: size + 1, hosts: 3, spines: 2, host_link, fabric_link }.build(COMMON),
             2 => ParkingLot { switches: size + 1, hosts: 2, host_link, fabric_link }.build(COMMON),
-            _ => FatTree { k: 4, cores: 4, host_link, fabric_link }.build(COMMON),
+            _ => FatTree { k: 4, cores: 4, aggregations: 2, host_link, fabric_link }.build(COMMON),
         }
     }
 

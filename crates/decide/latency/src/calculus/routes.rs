@@ -532,7 +532,8 @@ mod tests {
 
     #[test]
     fn a_fat_tree_has_six_classes() {
-        let graph = FatTree { k: 4, cores: 4, host_link: link(10), fabric_link: link(10) }.build(COMMON);
+        let graph =
+            FatTree { k: 4, cores: 4, aggregations: 2, host_link: link(10), fabric_link: link(10) }.build(COMMON);
         // An edge has 2 hosts, a pod 4, the tree 16.
         let all = [
             ("h0->edge0", 16, 1),

@@ -4,6 +4,7 @@
 //! | module | computes |
 //! |---|---|
 //! | `shares` | allocations, and the shares of a policy |
+//! | `hose` | the reservation of a link |
 //! | `levels` | the epoch and the rate of a latency level |
 //! | `queue` | a simulated M/M/1 queue |
 //! | `reports` | the reports of rack brokers |
@@ -12,6 +13,7 @@
 //! Worked example: Parley section 4: congestion control that takes 10 ms to converge at 100 Mb/s
 //! admits 125,000 bytes, which are 83.3 packets of 1500 bytes.
 
+mod hose;
 mod levels;
 mod queue;
 mod reports;
@@ -25,8 +27,8 @@ use weir_latency::{Burst, LatencyError, Mm1};
 /// The reason why a value cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ComputeError {
-    /// It is measured in a run.
-    #[error("this value comes from a run")]
+    /// It is measured in a run, or in a datacenter with tenants.
+    #[error("this value comes from a run, or from a datacenter with tenants")]
     NeedsRun,
     /// A formula has no result.
     #[error(transparent)]
@@ -40,7 +42,7 @@ pub enum ComputeError {
 /// for measures of a computation's time; all others ignore it.
 ///
 /// # Errors
-/// If the measure needs a run, or a formula has no result.
+/// If the measure needs a run or a datacenter, or a formula has no result.
 pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Result<Reading, ComputeError> {
     let value = match measure {
         Measure::Allocation { policy, demands, service, machine, direction, share } => {
@@ -70,7 +72,9 @@ pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Re
         Measure::NetworkEpoch { hosts, packet, capacity, factor, frames, rate } => {
             levels::epoch(*hosts, *packet, *capacity, *factor, *frames, *rate)
         }
+        Measure::Reservation { machines, machine } => bps(hose::reservation(machines, *machine)),
         Measure::Bandwidth { .. }
+        | Measure::Datacenter { .. }
         | Measure::Level { .. }
         | Measure::MeterRate { .. }
         | Measure::CompletionTime { .. }

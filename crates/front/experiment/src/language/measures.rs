@@ -1,5 +1,6 @@
 //! The kinds of measures: the counterparts of published values.
 
+use super::datacenters::{DSCP_VALUES, GAIN, LINKS, PORTS, QUEUED, RESERVATION, TENANTS};
 use super::*;
 use weir_policy::language::MAX_LEVELS;
 
@@ -334,6 +335,13 @@ static MEASURES: &[&Record] = &[
     &FABRIC_REPORTS,
     &LEVEL,
     &NETWORK_EPOCH,
+    &RESERVATION,
+    &TENANTS,
+    &PORTS,
+    &QUEUED,
+    &DSCP_VALUES,
+    &GAIN,
+    &LINKS,
 ];
 /// The measure of a value.
 pub static MEASURE: Choice = Choice {

@@ -65,6 +65,7 @@ impl Reader<'_> {
                 FigureKind::Queues { window: self.window_of(node, &runs)?, runs, link: link?, packet }
             }
             "grouped-bars" => self.grouped_bars(node, metrics)?,
+            "use-of-links" => self.use_of_links(node)?,
             _ => {
                 let values = self.values_of(list(node, "values"), metrics)?;
                 self.have_one_unit(node, values.iter(), metrics)?;

@@ -29,6 +29,8 @@ impl Reader<'_> {
                 self.measured_in(run, kind, node)
             }
             "network-epoch" => network_epoch(node),
+            "reservation" => self.reservation(node),
+            kind @ ("tenants" | "ports" | "queued" | "dscp-values" | "gain" | "links") => self.tenancy(kind, node),
             "allocation" => self.allocation(node),
             "policy-share" => self.policy_share(node),
             "policy-capacity" => self.policy_capacity(node),
@@ -411,7 +413,7 @@ impl Reader<'_> {
         Some(Percentile(u32::try_from(millionths / MILLIONTHS_IN_PERCENTILE).ok()?))
     }
 
-    fn policy(&mut self, node: &Node) -> Option<Arc<Policy>> {
+    pub(super) fn policy(&mut self, node: &Node) -> Option<Arc<Policy>> {
         let path = self.directory.join(text(node, "policy")?);
         if let Some(read) = self.policies.get(&path) {
             return read.clone();
@@ -484,11 +486,11 @@ fn brokers(kind: &str, node: &Node) -> Option<Measure> {
 }
 
 /// A whole number below 2^32; the check has seen its range.
-fn count(node: &Node, key: &str) -> Option<u32> {
+pub(super) fn count(node: &Node, key: &str) -> Option<u32> {
     node.get(key).and_then(integer).and_then(|count| u32::try_from(count).ok())
 }
 
-fn word(node: &Node, key: &str, words: &[&str]) -> Option<usize> {
+pub(super) fn word(node: &Node, key: &str, words: &[&str]) -> Option<usize> {
     node.field(key, |text| scalar::word(text, "", words)).value()
 }
 
@@ -512,7 +514,7 @@ fn time(node: &Node, key: &str) -> Option<Duration> {
 }
 
 /// In millionths of the whole.
-fn percent(node: &Node, key: &str) -> Option<u64> {
+pub(super) fn percent(node: &Node, key: &str) -> Option<u64> {
     node.field(key, |text| scalar::percent(text, "", "")).value()
 }
 

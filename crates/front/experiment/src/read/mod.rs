@@ -7,15 +7,18 @@
 //! | module | reads |
 //! |---|---|
 //! | `runs` | `runs:`, `windows:` |
+//! | `datacenters` | `datacenters:`, and `measure:` of a value of one |
 //! | `values` | `values:` |
 //! | `measures` | `measure:` of a value |
 //! | `figures` | `figures:` |
 
+mod datacenters;
 mod figures;
 mod measures;
 mod runs;
 mod values;
 
+use crate::datacenter::Datacenter;
 use crate::language::{MAX_FILE, PAPER};
 use crate::model::{Experiment, PerSetting, Run, Setting, Window};
 use std::collections::BTreeMap;
@@ -54,6 +57,7 @@ impl Experiment {
             notes: Vec::new(),
             others: Vec::new(),
             runs: Vec::new(),
+            datacenters: Vec::new(),
             windows: BTreeMap::new(),
             policies: BTreeMap::new(),
             demands: BTreeMap::new(),
@@ -74,6 +78,8 @@ struct Reader<'a> {
     others: Vec<Diagnostics>,
     /// The runs; all of them once the first value is read.
     runs: Vec<Run>,
+    /// The datacenters, likewise.
+    datacenters: Vec<Datacenter>,
     windows: BTreeMap<String, PerSetting<Window>>,
     /// Policies and demands by path, `None` if they cannot be read: several values share one.
     policies: BTreeMap<PathBuf, Option<Arc<Policy>>>,
@@ -103,8 +109,9 @@ impl Reader<'_> {
     fn experiment(&mut self, root: &Node) -> Option<Experiment> {
         let windows_are_valid = self.read_windows(root);
         let runs_are_good = self.read_runs(root);
+        let datacenters_are_good = self.read_datacenters(root);
         // Missing names of runs would be reported a second time.
-        if !(windows_are_valid && runs_are_good) {
+        if !(windows_are_valid && runs_are_good && datacenters_are_good) {
             return None;
         }
         let values = self.values(root);
@@ -121,6 +128,7 @@ impl Reader<'_> {
             source: text(root, "source")?,
             takes: self.takes(root)?,
             runs: std::mem::take(&mut self.runs),
+            datacenters: std::mem::take(&mut self.datacenters),
             values,
             figures,
             notes: notes.iter().filter_map(|note| note.scalar().map(str::to_owned)).collect(),

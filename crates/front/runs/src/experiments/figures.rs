@@ -6,6 +6,7 @@
 //!
 //! Worked example: a figure of values 1 ms and 50 ms has a logarithmic axis, since their ratio is above 30.
 
+use weir_experiment::datacenter::DIVISIONS;
 use weir_experiment::figure::Line;
 use weir_experiment::unit::Dimension;
 use weir_experiment::{Counted, Experiment, FigureKind, Measure, Outcome, Setting, measure};
@@ -40,6 +41,7 @@ impl Drawn {
                 distributions(experiment, runs, lines, Axis::new("queue", Unit::Plain("packets".to_owned())))
             }
             FigureKind::Groups { axis, categories, series } => groups(experiment, (axis, categories), series, outcomes),
+            FigureKind::UseOfLinks { .. } => use_of_links(lines),
             FigureKind::Values { values } => bars(experiment, values, outcomes),
         };
         let is_empty = chart.series.iter().all(|series| series.points.iter().all(|(_, y)| !y.is_finite()));
@@ -103,6 +105,18 @@ fn distributions(experiment: &Experiment, runs: &[usize], lines: &[(usize, Vec<L
             let series = Series::new(experiment.runs[*run].name.clone(), line.points.clone());
             chart.series.push(Series { style: Style::Steps, ..series });
         }
+    }
+    chart
+}
+
+/// The use of links by each division.
+fn use_of_links(lines: &[(usize, Vec<Line>)]) -> Chart {
+    let unit = || Unit::Plain(String::new());
+    let mut chart = Chart::new(Axis::new("used part", unit()), Axis::new("share of links not above", unit()));
+    (chart.x.from, chart.x.to) = (Some(0.0), Some(1.0));
+    (chart.y.from, chart.y.to) = (Some(0.0), Some(1.0));
+    for ((name, _), line) in lines.iter().flat_map(|(_, lines)| DIVISIONS.iter().zip(lines)) {
+        chart.series.push(Series { style: Style::Steps, ..Series::new(*name, line.points.clone()) });
     }
     chart
 }

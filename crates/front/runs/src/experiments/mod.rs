@@ -1,10 +1,11 @@
-//! The runs of published experiments, on threads: their values and figures.
+//! The runs and the datacenters of published experiments, on threads: their values and figures.
 //!
 //! Problem: an experiment is up to some tens of runs of very different lengths, `--all` is all of
 //! them, and a user needs all cores busy and no results lost to Ctrl-C. Approach: every run with
-//! every seed is a job of one pool, whatever its experiment is; a job keeps readings and lines of
-//! figures and frees its packets' results at once. Values without a run are computed afterwards,
-//! when no run takes the processor: some of them are times of a computation.
+//! every seed is a job of one pool, whatever its experiment is, and so is every datacenter that is
+//! filled with tenants; a job keeps readings and lines of figures and frees its packets' results at
+//! once. Other values are computed afterwards, when no run takes the processor: some of them are
+//! times of a computation.
 //!
 //! Worked example: two experiments of three runs, one of them with two seeds, are seven jobs; after Ctrl-C in the
 //! fifth, the values of the first four are known and the others have no reading.
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use weir_experiment::figure::Line;
-use weir_experiment::{Experiment, Outcome, Reading, RunData, Setting, Verdict, compute, outcomes};
+use weir_experiment::{Experiment, Outcome, Reading, RunData, Setting, Verdict, compute, datacenter, outcomes};
 use weir_results::{FileError, ResultsDirectory};
 use weir_scenario::Scenario;
 use weir_sim::{Options, Progress, RunOutcome};
@@ -82,11 +83,18 @@ pub struct Work<'a> {
     pub stop: &'a Stop,
 }
 
-/// One run with one seed.
+/// The subject of a job: an index into an experiment's runs or datacenters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Run(usize),
+    Datacenter(usize),
+}
+
+/// One run or one datacenter with one seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
     experiment: usize,
-    run: usize,
+    subject: Subject,
     /// The index of the seed.
     seed: u32,
 }
@@ -94,9 +102,9 @@ pub struct Job {
 /// The results of a job.
 struct Done {
     job: Job,
-    /// By value that uses this run.
+    /// By value of this run or datacenter.
     readings: Vec<(usize, Option<Reading>)>,
-    /// By figure that shows this run; only of the first seed.
+    /// By figure that shows it; only of the first seed.
     lines: Vec<(usize, Vec<Line>)>,
     complete: bool,
 }
@@ -162,8 +170,8 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// Every run with every seed. Runs of long experiments come first: a long run that begins last keeps one
-    /// core busy and leaves the others idle.
+    /// Every run and every datacenter with every seed. Those of long experiments come first: a long run that begins
+    /// last keeps one core busy and leaves the others idle.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (experiment, of) in self.experiments.iter().enumerate() {
@@ -171,7 +179,12 @@ impl Work<'_> {
                 if of.scenario.get(self.setting).lab_only().is_some() {
                     continue;
                 }
-                jobs.extend((0..*of.seeds.get(self.setting)).map(|seed| Job { experiment, run, seed }));
+                let subject = Subject::Run(run);
+                jobs.extend((0..*of.seeds.get(self.setting)).map(|seed| Job { experiment, subject, seed }));
+            }
+            for (datacenter, of) in of.datacenters.iter().enumerate() {
+                let subject = Subject::Datacenter(datacenter);
+                jobs.extend((0..*of.seeds.get(self.setting)).map(|seed| Job { experiment, subject, seed }));
             }
         }
         // The sort is stable: within an experiment the file's order remains.
@@ -179,22 +192,28 @@ impl Work<'_> {
         jobs
     }
 
-    fn scenario(&self, job: Job) -> &Scenario {
-        self.experiments[job.experiment].runs[job.run].scenario.get(self.setting)
+    fn scenario(&self, experiment: usize, run: usize) -> &Scenario {
+        self.experiments[experiment].runs[run].scenario.get(self.setting)
     }
 
     fn seed(&self, job: Job) -> u64 {
-        let first = self.seed.unwrap_or_else(|| self.scenario(job).seed());
+        let first = self.seed.unwrap_or_else(|| match job.subject {
+            Subject::Run(run) => self.scenario(job.experiment, run).seed(),
+            Subject::Datacenter(_) => datacenter::FIRST_SEED,
+        });
         first.wrapping_add(u64::from(job.seed))
     }
 
     /// `parley-table3 none-50`, with the seed where there are several.
     pub fn name(&self, job: Job) -> String {
         let experiment = self.experiments[job.experiment];
-        let run = &experiment.runs[job.run];
-        match *run.seeds.get(self.setting) {
-            1 => format!("{} {}", experiment.id, run.name),
-            _ => format!("{} {} seed {}", experiment.id, run.name, self.seed(job)),
+        let (name, seeds) = match job.subject {
+            Subject::Run(run) => (&experiment.runs[run].name, &experiment.runs[run].seeds),
+            Subject::Datacenter(at) => (&experiment.datacenters[at].name, &experiment.datacenters[at].seeds),
+        };
+        match *seeds.get(self.setting) {
+            1 => format!("{} {name}", experiment.id),
+            _ => format!("{} {name} seed {}", experiment.id, self.seed(job)),
         }
     }
 
@@ -202,16 +221,25 @@ impl Work<'_> {
         if self.stop.is_requested() {
             return Ended::Interrupted;
         }
-        let (scenario, seed) = (self.scenario(job), self.seed(job));
+        let seed = self.seed(job);
+        let run = match job.subject {
+            Subject::Run(run) => run,
+            Subject::Datacenter(datacenter) => {
+                let filled = self.fill(job, datacenter, seed);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push(filled);
+                return Ended::Complete;
+            }
+        };
+        let scenario = self.scenario(job.experiment, run);
         let outcome = match pool::simulate(scenario, seed, &Options::default(), self.stop, step) {
             Ok(outcome) => outcome,
             Err(ended) => return ended,
         };
         let interrupted = outcome.interrupted;
-        let read = self.read(job, &outcome);
+        let read = self.read(job, run, &outcome);
         done.lock().unwrap_or_else(PoisonError::into_inner).push(read);
-        if let Some(directory) = self.directory_of(job) {
-            let written = self.write(job, seed, outcome, &directory);
+        if let Some(directory) = self.directory_of(job, run) {
+            let written = self.write(job, run, outcome, &directory);
             if let Err(error) = written {
                 return Ended::Disk(error);
             }
@@ -219,33 +247,46 @@ impl Work<'_> {
         if interrupted { Ended::Interrupted } else { Ended::Complete }
     }
 
+    /// The readings and lines that the experiment takes from a datacenter.
+    fn fill(&self, job: Job, datacenter: usize, seed: u64) -> Done {
+        let experiment = self.experiments[job.experiment];
+        let filled = experiment.datacenters[datacenter].fill(seed);
+        let values = experiment.values.iter().enumerate();
+        let own = values.filter(|(_, value)| value.measure.datacenter() == Some(datacenter));
+        let readings = own.map(|(index, value)| (index, datacenter::reading(&value.measure, &filled))).collect();
+        let figures = experiment.figures.iter().enumerate().filter(|_| job.seed == 0);
+        let lines = figures.map(|(index, figure)| (index, figure.kind.lines_of_datacenter(datacenter, &filled)));
+        let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
+        Done { job, readings, lines, complete: true }
+    }
+
     /// The readings and lines that the experiment takes from a run.
-    fn read(&self, job: Job, outcome: &RunOutcome) -> Done {
+    fn read(&self, job: Job, run: usize, outcome: &RunOutcome) -> Done {
         let experiment = self.experiments[job.experiment];
         let data = RunData {
-            scenario: self.scenario(job),
+            scenario: self.scenario(job.experiment, run),
             services: &outcome.uplink,
             results: Some(&outcome.results),
             // A run that ended early since it had no work left is a whole run.
             until: if outcome.interrupted {
                 outcome.results.simulated.duration()
             } else {
-                self.scenario(job).duration()
+                self.scenario(job.experiment, run).duration()
             },
         };
-        let run = &experiment.runs[job.run];
+        let of_run = &experiment.runs[run];
         let values = experiment.values.iter().enumerate();
-        let own = values.filter(|(_, value)| value.measure.run() == Some(job.run));
-        let readings = own.map(|(index, value)| (index, data.reading(run, &value.measure, self.setting))).collect();
+        let own = values.filter(|(_, value)| value.measure.run() == Some(run));
+        let readings = own.map(|(index, value)| (index, data.reading(of_run, &value.measure, self.setting))).collect();
         let figures = experiment.figures.iter().enumerate().filter(|_| job.seed == 0);
-        let lines = figures.map(|(index, figure)| (index, figure.kind.lines(job.run, &data, self.setting)));
+        let lines = figures.map(|(index, figure)| (index, figure.kind.lines(run, &data, self.setting)));
         let lines = lines.filter(|(_, lines)| !lines.is_empty()).collect();
         Done { job, readings, lines, complete: !outcome.interrupted }
     }
 
-    fn directory_of(&self, job: Job) -> Option<PathBuf> {
+    fn directory_of(&self, job: Job, run: usize) -> Option<PathBuf> {
         let experiment = self.experiments[job.experiment];
-        let run = &experiment.runs[job.run];
+        let run = &experiment.runs[run];
         let mut directory = self.directory?.to_owned();
         if self.experiments.len() > 1 {
             directory.push(&experiment.id);
@@ -257,15 +298,16 @@ impl Work<'_> {
         Some(directory)
     }
 
-    fn write(&self, job: Job, seed: u64, outcome: RunOutcome, directory: &Path) -> Result<(), FileError> {
-        let run = &self.experiments[job.experiment].runs[job.run];
-        let set = run.set.get(self.setting);
+    fn write(&self, job: Job, run: usize, outcome: RunOutcome, directory: &Path) -> Result<(), FileError> {
+        let scenario = self.scenario(job.experiment, run);
+        let run = &self.experiments[job.experiment].runs[run];
+        let (set, seed) = (run.set.get(self.setting), self.seed(job));
         let start = format!("weir sim {}", text::shell_word(&self.papers.in_tree(&run.path).display().to_string()));
         let changes: Vec<Change> =
             set.iter().map(|(path, value)| Change { path: path.clone(), value: value.clone() }).collect();
         let command = format!("{} --seed {seed}", command(&start, &changes));
         ResultsDirectory::prepare(directory, true)?;
-        run_files::write(directory, &results::simulated(self.scenario(job), outcome, set), &command)?;
+        run_files::write(directory, &results::simulated(scenario, outcome, set), &command)?;
         Ok(())
     }
 
@@ -275,18 +317,20 @@ impl Work<'_> {
         let clock = Stopwatch::start();
         let reading = |index: usize| -> Option<Reading> {
             let value = &of.values[index];
-            let Some(run) = value.measure.run() else {
-                return compute::value(&value.measure, self.setting, &|| clock.seconds()).ok();
+            let (subject, seeds) = match (value.measure.run(), value.measure.datacenter()) {
+                (Some(run), _) => (Subject::Run(run), &of.runs[run].seeds),
+                (None, Some(at)) => (Subject::Datacenter(at), &of.datacenters[at].seeds),
+                (None, None) => return compute::value(&value.measure, self.setting, &|| clock.seconds()).ok(),
             };
             let mut readings: Vec<(u32, Reading)> = Vec::new();
-            for done in done.iter().filter(|done| done.job.run == run) {
+            for done in done.iter().filter(|done| done.job.subject == subject) {
                 let (_, reading) = done.readings.iter().find(|(value, _)| *value == index)?;
                 readings.push((done.job.seed, (*reading)?));
             }
             // A mean of fewer runs than requested is another value. In the order of seeds, since
             // sums of floats depend on it.
             readings.sort_unstable_by_key(|(index, _)| *index);
-            let all = readings.len() == *of.runs[run].seeds.get(self.setting) as usize;
+            let all = readings.len() == *seeds.get(self.setting) as usize;
             let readings: Vec<Reading> = readings.into_iter().map(|(_, reading)| reading).collect();
             Reading::mean(&readings).filter(|_| all)
         };
@@ -295,7 +339,9 @@ impl Work<'_> {
             let mut lines: Vec<(usize, Vec<Line>)> = Vec::new();
             for done in done {
                 let own = done.lines.iter().filter(|(of, _)| *of == figure);
-                lines.extend(own.map(|(_, lines)| (done.job.run, lines.clone())));
+                // A figure shows runs, or else a datacenter.
+                let (Subject::Run(of) | Subject::Datacenter(of)) = done.job.subject;
+                lines.extend(own.map(|(_, lines)| (of, lines.clone())));
             }
             lines
         };
@@ -307,7 +353,7 @@ impl Work<'_> {
             let run = value.measure.run().map(|run| &of.runs[run]);
             run.is_some_and(|run| run.scenario.get(self.setting).lab_only().is_some())
         };
-        let seed = of.runs.first().map_or(1, |run| run.scenario.get(self.setting).seed());
+        let seed = of.runs.first().map_or(datacenter::FIRST_SEED, |run| run.scenario.get(self.setting).seed());
         BackendRun {
             backend: "sim",
             seed: self.seed.unwrap_or(seed),

@@ -66,6 +66,7 @@ static STAR_HOSTS: Scalar = count("a number of hosts", 2, MAX_HOSTS_OF_ONE);
 static RACKS: Scalar = count("a number of racks", 1, MAX_RACKS);
 static CHAIN: Scalar = count("a number of switches", 2, MAX_RACKS);
 static CORES: Scalar = count("a number of core switches", 1, (MAX_K / 2) * (MAX_K / 2));
+static AGGREGATIONS: Scalar = count("a number of aggregation switches", 1, MAX_K / 2);
 static SPINES: Scalar = count("a number of spine switches", 1, MAX_SPINES);
 static PORTS: Scalar = count("a number of ports", 2, MAX_K);
 static WEIGHT: Scalar = count("the weight of a class", 1, MAX_WEIGHT);
@@ -301,6 +302,12 @@ static FAT_TREE: Record = Record {
             Shape::Scalar(&CORES),
             "Core switches, each with a link to every pod; (k/2)² where not written.",
             "cores: 2",
+        ),
+        Key::optional(
+            "aggregations",
+            Shape::Scalar(&AGGREGATIONS),
+            "Aggregation switches of a pod, with links to all its edge switches; k/2 where not written.",
+            "aggregations: 1",
         ),
         OVERSUBSCRIPTION,
         ROUTING_KEY,

@@ -105,6 +105,18 @@ impl NetworkReader<'_> {
         field.value().and_then(|number| u32::try_from(number).ok())
     }
 
+    /// A number of a fat-tree's switches, all of them where it is not written.
+    fn at_most(&mut self, node: &Node, key: &str, what: &str, all: u32) -> Option<u32> {
+        let Some(written) = node.get(key) else { return Some(all) };
+        let number = self.number(node, key, 1, u32::MAX)?;
+        if number > all {
+            let cause = format!("a fat-tree of this size has at most {all} {what}, not {number}");
+            self.error(written.span, cause, format!("write 1 to {all}, or leave the key out for all"));
+            return None;
+        }
+        Some(number)
+    }
+
     fn host_link(&mut self, node: &Node, inherited: &Inherited) -> Option<LinkSpec> {
         let link = node.get("host-link")?;
         self.link(link, None, inherited.queue, inherited.common.packets, inherited.own_buffer())
@@ -228,13 +240,16 @@ impl NetworkReader<'_> {
         }
         let host_link = self.host_link(node, inherited);
         let half = k.map(|k| k / 2);
+        let cores = self.at_most(node, "cores", "core switches", FatTree::all_cores(k?))?;
+        let aggregations = self.at_most(node, "aggregations", "aggregation switches in a pod", k? / 2)?;
         let otherwise = host_link.map(|link| LinkSpec { queue: inherited.queue, ..link });
-        let fabric_link = self.fabric_link(node, inherited, (half, half), host_link, otherwise);
-        let all = FatTree::all_cores(k?);
-        let cores = match node.get("cores") {
-            Some(_) => self.number(node, "cores", 1, all)?,
-            None => all,
-        };
-        Some(Topology::FatTree(FatTree { k: k?, cores, host_link: host_link?, fabric_link: fabric_link? }))
+        let fabric_link = self.fabric_link(node, inherited, (half, Some(aggregations)), host_link, otherwise);
+        Some(Topology::FatTree(FatTree {
+            k: k?,
+            cores,
+            aggregations,
+            host_link: host_link?,
+            fabric_link: fabric_link?,
+        }))
     }
 }

@@ -6,7 +6,8 @@
 //! hosts can send (rearrangeably non-blocking).
 //!
 //! With fewer core switches than (k/2)² a pod has as many links upward as there are core switches. They are spread over
-//! its aggregation switches in turn, so that no two aggregation switches differ by more than one of them.
+//! its aggregation switches in turn, so that no two aggregation switches differ by more than one of them. A pod may
+//! have fewer than k/2 aggregation switches; its edge switches then have fewer links upward.
 //!
 //! Example: k = 4: 16 hosts, 8 edge, 8 aggregation and 4 core switches, 32 cables; k = 160 has
 //! 1,024,000 hosts.
@@ -24,6 +25,8 @@ pub struct FatTree {
     pub k: u32,
     /// Core switches: 1 to (k/2)².
     pub cores: u32,
+    /// Aggregation switches of a pod: 1 to k/2.
+    pub aggregations: u32,
     /// The hosts' links.
     pub host_link: LinkSpec,
     /// The links between switches.
@@ -38,17 +41,18 @@ impl FatTree {
     /// How large the graph will be.
     pub fn size(&self) -> Size {
         let (k, half) = (u64::from(self.k), u64::from(self.k / 2));
-        let (hosts, cores) = (k * half * half, u64::from(self.cores));
-        // Below the aggregation switches there are as many cables as hosts, above them one of each pod for each core.
-        let size = Size::new(hosts, 2 * k * half + cores, k * half, hosts + k * cores);
-        if cores % half == 0 { size } else { size.unlike() }
+        let (hosts, cores, aggregations) = (k * half * half, u64::from(self.cores), u64::from(self.aggregations));
+        // A cable from every edge switch to every aggregation switch of its pod, and one of each pod for each core.
+        let cables = k * half * aggregations + k * cores;
+        let size = Size::new(hosts, k * half + k * aggregations + cores, k * half, cables);
+        if cores % aggregations == 0 { size } else { size.unlike() }
     }
     /// The graph: hosts and switches numbered pod by pod.
     pub fn build(&self, common: Common) -> Graph {
         let half = self.k / 2;
         let mut builder = Builder::default();
         let edges = builder.switches("edge", self.k * half);
-        let aggregations = builder.switches("agg", self.k * half);
+        let aggregations = builder.switches("agg", self.k * self.aggregations);
         let cores = builder.switches("core", self.cores);
         let mut number = 0;
         for pod in 0..self.k {
@@ -60,15 +64,15 @@ impl FatTree {
                     builder.join(&format!("pod{pod}"), host);
                     number += 1;
                 }
-                for a in 0..half {
-                    let aggregation = aggregations + (pod * half + a) as usize;
+                for a in 0..self.aggregations {
+                    let aggregation = aggregations + (pod * self.aggregations + a) as usize;
                     builder.cable(edges + edge as usize, aggregation, self.fabric_link);
                 }
             }
             let mut core = cores;
-            for a in 0..half {
-                for _ in 0..self.cores / half + u32::from(a < self.cores % half) {
-                    builder.cable(aggregations + (pod * half + a) as usize, core, self.fabric_link);
+            for a in 0..self.aggregations {
+                for _ in 0..self.cores / self.aggregations + u32::from(a < self.cores % self.aggregations) {
+                    builder.cable(aggregations + (pod * self.aggregations + a) as usize, core, self.fabric_link);
                     core += 1;
                 }
             }

@@ -94,6 +94,7 @@ fn fat_trees_by_the_formula() {
         let graph = check(&Topology::FatTree(FatTree {
             k,
             cores: FatTree::all_cores(k),
+            aggregations: k / 2,
             host_link: link(10),
             fabric_link: link(10),
         }));
@@ -109,13 +110,23 @@ fn fat_trees_by_the_formula() {
         assert!(ports.iter().all(|ports| *ports == k), "k = {k}");
     }
     // Six core switches over aggregation switches of four a pod: two, two, one and one.
-    let graph = check(&Topology::FatTree(FatTree { k: 8, cores: 6, host_link: link(10), fabric_link: link(10) }));
+    let graph = check(&Topology::FatTree(FatTree {
+        k: 8,
+        cores: 6,
+        aggregations: 4,
+        host_link: link(10),
+        fabric_link: link(10),
+    }));
     let upward = |name: &str| {
         let switch = graph.switches.iter().position(|known| known == name);
         graph.cables.iter().filter(|cable| Some(cable.a) == switch).count()
     };
     assert_eq!(["agg4", "agg5", "agg6", "agg7"].map(upward), [2, 2, 1, 1]);
-    let million = FatTree { k: 160, cores: 6400, host_link: link(10), fabric_link: link(10) }.size();
+    // One aggregation switch in each of eight pods, with two core switches: the others are not there.
+    let few = FatTree { k: 8, cores: 2, aggregations: 1, host_link: link(10), fabric_link: link(10) };
+    let graph = check(&Topology::FatTree(few));
+    assert_eq!((graph.hosts.len(), graph.switches.len(), graph.cables.len()), (128, 32 + 8 + 2, 32 + 16));
+    let million = FatTree { k: 160, cores: 6400, aggregations: 80, host_link: link(10), fabric_link: link(10) }.size();
     assert_eq!((million.hosts, million.switches, million.links), (1_024_000, 32_000, 6_144_000));
     assert!(million.memory() > Bytes::new(5_000_000_000));
 }
@@ -124,7 +135,10 @@ fn fat_trees_by_the_formula() {
 /// not twice as much.
 #[test]
 fn the_estimate_of_memory_is_near_the_measurement() {
-    let fat_tree = |k| FatTree { k, cores: FatTree::all_cores(k), host_link: link(10), fabric_link: link(10) }.size();
+    let fat_tree = |k| {
+        FatTree { k, cores: FatTree::all_cores(k), aggregations: k / 2, host_link: link(10), fabric_link: link(10) }
+            .size()
+    };
     let leaf_spine = LeafSpine { racks: 1000, hosts: 40, spines: 40, host_link: link(10), fabric_link: link(40) };
     let random = |switches| Size::new(switches, switches, switches, 2 * switches - 1).unlike();
     for (size, measured) in [
