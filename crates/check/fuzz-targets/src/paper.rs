@@ -216,6 +216,9 @@ fn figures(experiment: &Experiment) {
             FigureKind::Groups { categories, series, .. } => {
                 assert!(series.iter().all(|(_, values)| values.len() == categories.len()), "a bar is missing");
             }
+            FigureKind::UseOfLinks { datacenter, .. } => {
+                assert!(*datacenter < experiment.datacenters.len(), "no such datacenter");
+            }
             FigureKind::Values { values } => {
                 let units = values.iter().map(|value| experiment.values[*value].unit);
                 assert!(units.clone().count() > 0 && units.clone().all(|unit| Some(unit) == units.clone().next()));
