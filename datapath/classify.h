@@ -24,8 +24,8 @@
 #include "rule_index.h"
 
 /*
- * Rules that one loop compares. The verifier follows every comparison of a loop. Nearly all lists end within
- * the first part; the verifier checks the function for the further parts once for all calls.
+ * Rules that an inlined loop compares. The verifier follows every comparison of a loop, and checks the function for
+ * further rules once for all calls.
  */
 #define WEIR_RULES_PART 8
 #define WEIR_UNCLASSIFIED WEIR_U32_MAX
@@ -64,31 +64,25 @@ WEIR_INLINE u32 weir_scan_part(const struct weir_rule_index *index, u32 at, u32 
 	return WEIR_LIST_CONTINUES;
 }
 
-/* Does the same for the rules after the first part. */
-WEIR_ONCE u32 weir_scan_more(const struct weir_rule_index *index, u32 at, u32 best, const struct weir_packet *packet)
+/*
+ * Returns the number of the first rule of a list at a position that matches and is below `best`, or `best`. Has no
+ * function of its own for further parts: kernels limit the stack of all functions of a call together.
+ */
+WEIR_ONCE u32 weir_scan_list(const struct weir_rule_index *index, u32 at, u32 best, const struct weir_packet *packet)
 {
-	return index && packet ? weir_scan_part(index, at, best, packet) : best;
-}
+	u32 i, number;
 
-/* Returns the number of the first rule of a list that matches and is below `best`, or `best`. */
-WEIR_INLINE u32 weir_scan_all(const struct weir_rule_index *index, u32 list, u32 best,
-			      const struct weir_packet *packet)
-{
-	u32 found = weir_scan_part(index, list, best, packet), i;
-
-	for (i = 1; i < WEIR_COMPARISONS_MAX / WEIR_RULES_PART + 1; i++) {
-		if (found != WEIR_LIST_CONTINUES)
-			return found;
-		list += WEIR_RULES_PART;
-		found = weir_scan_more(index, list, best, packet);
+	if (!index || !packet)
+		return best;
+	for (i = 0; i <= WEIR_COMPARISONS_MAX; i++) {
+		number = index->lists[(at + i) & (WEIR_INDEX_LISTS - 1)];
+		if (number >= best)
+			return number & WEIR_INDEX_LAST ? weir_list_end(number, best) : best;
+		WEIR_OPAQUE(number);
+		if (weir_rule_matches(&index->rules[number & (WEIR_RULES_MAX - 1)], packet))
+			return number;
 	}
-	return found < best ? found : best;
-}
-
-/* Does the same for a list at a position. */
-WEIR_ONCE u32 weir_scan_list(const struct weir_rule_index *index, u32 list, u32 best, const struct weir_packet *packet)
-{
-	return index && packet ? weir_scan_all(index, list, best, packet) : best;
+	return best;
 }
 
 /* Does the same for a reference to a list. Most lists have no rule, or one that matches all packets of the list. */
@@ -179,6 +173,19 @@ WEIR_ONCE u32 weir_scan_others(const struct weir_rule_index *index, u32 best, co
 	return best;
 }
 
+/* Does the same for rules in no dimension. The first part is inlined, as small sets of rules are in it. */
+WEIR_INLINE u32 weir_scan_linear(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
+{
+	u32 list = index->linear, found;
+
+	if (list & WEIR_INDEX_LAST)
+		return weir_list_end(list, best);
+	if (!list)
+		return best;
+	found = weir_scan_part(index, list, best, packet);
+	return found == WEIR_LIST_CONTINUES ? weir_scan_list(index, list + WEIR_RULES_PART, best, packet) : found;
+}
+
 /* Returns the service of the first rule that matches, or WEIR_UNCLASSIFIED. */
 WEIR_INLINE u32 weir_classify(const struct weir_rule_index *index, const struct weir_packet *packet)
 {
@@ -188,10 +195,7 @@ WEIR_INLINE u32 weir_classify(const struct weir_rule_index *index, const struct 
 		best = weir_scan_ports(index, best, packet);
 	if (dimensions & ~WEIR_INDEX_PORTS)
 		best = weir_scan_others(index, best, packet);
-	if (index->linear & WEIR_INDEX_LAST)
-		best = weir_list_end(index->linear, best);
-	else if (index->linear)
-		best = weir_scan_all(index, index->linear, best, packet);
+	best = weir_scan_linear(index, best, packet);
 	WEIR_OPAQUE(best);
 	return best < count ? index->rules[best & (WEIR_RULES_MAX - 1)].service : WEIR_UNCLASSIFIED;
 }

@@ -169,8 +169,11 @@ fn filter(random: &mut Random) -> Match {
     filter
 }
 
-/// Large sets of filters as hosts with many guests have them: the filter of each number below 4,096.
-pub(crate) const SETS: [(&str, fn(u32) -> Match); 5] =
+/// A set of filters: that of each number below 4,096.
+type Set = fn(u32) -> Match;
+
+/// Large sets of filters as hosts with many guests have them, by name.
+pub(crate) const SETS: [(&str, Set); 5] =
     [("addresses", by_address), ("IPv6 prefixes", by_prefix), ("VNIs", by_vni), ("ports", by_port), ("mixed", mixed)];
 
 /// The address of a guest, in a network of a thousand.
