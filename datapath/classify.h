@@ -144,10 +144,11 @@ WEIR_INLINE u32 weir_scan_addresses(const struct weir_rule_index *index, u32 bes
 WEIR_INLINE u32 weir_scan_globs(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
 {
 	u64 set = packet->cgroups;
-	u32 i;
+	u32 i, glob;
 
 	for (i = 0; i < WEIR_CGROUP_GLOBS_MAX && set; i++) {
-		best = weir_scan(index, index->globs[weir_lowest_glob(set) & (WEIR_CGROUP_GLOBS_MAX - 1)], best, packet);
+		glob = weir_lowest_glob(set) & (WEIR_CGROUP_GLOBS_MAX - 1);
+		best = weir_scan(index, index->globs[glob], best, packet);
 		set &= set - 1;
 	}
 	return best;

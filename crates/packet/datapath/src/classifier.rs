@@ -45,7 +45,7 @@ pub enum ClassifierError {
          {key}, of which the last is `{filter}`"
     )]
     TooManyComparisons {
-        /// What the filters of the longest list are tried for: a port, an address, a VNI, a glob or every packet.
+        /// The value of the longest list: a port, an address, a VNI, a glob or every packet.
         key: String,
         /// Number of filters in that list.
         listed: usize,
@@ -69,7 +69,7 @@ pub enum ClassifierError {
 }
 
 impl ClassifierError {
-    /// What to write instead.
+    /// A policy that would be taken, in general terms.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::TooManyRules { .. } => "use ranges of ports and address prefixes",

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 pub(crate) enum Unindexed {
     /// A packet may have to be compared with more than [`COMPARISONS_MAX`] rules.
     TooManyComparisons {
-        /// What most of these rules are tried for.
+        /// The value of the longest list.
         key: String,
         /// How many are.
         listed: usize,
