@@ -41,14 +41,12 @@ static __always_inline void set_departure(struct __sk_buff *skb, u64 departure)
 }
 
 /*
- * The service of a packet. Not inlined, so that the verifier checks its 256 comparisons once and not once per path that
+ * The service of a packet. Not inlined, so that the verifier checks its comparisons once and not once per path that
  * leads here.
  */
 __noinline u32 classify(const struct weir_table *table, const struct weir_packet *packet)
 {
-	if (!table || !packet)
-		return WEIR_UNCLASSIFIED;
-	return weir_classify(table->rules, table->count, table->starts, packet);
+	return table && packet ? weir_classify(&table->index, packet) : WEIR_UNCLASSIFIED;
 }
 
 /* The key in weir_ecn_senders of the sender of a packet of a service. */

@@ -104,11 +104,10 @@ struct weir_config {
 };
 
 struct weir_table {
-	u32 count;
 	u32 cgroups; /* entries of `cgroup_depths`; 0: no rule needs the packet's socket */
+	u32 reserved;
 	u16 cgroup_depths[WEIR_CGROUP_GLOBS_MAX]; /* of globs over control groups: each once, the largest first */
-	u16 starts[WEIR_STARTS]; /* see classify.h */
-	struct weir_rule rules[WEIR_RULES_MAX];
+	struct weir_rule_index index;
 };
 
 /* The globs of each classifier that include a control group, which at least one of them matches. */

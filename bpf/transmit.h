@@ -44,11 +44,9 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 	table = bpf_map_lookup_elem(&weir_tables, &key);
 	if (!table)
 		return WEIR_UNCLASSIFIED;
-	if (table->cgroups) {
+	if (table->cgroups)
 		add_cgroup(skb, packet, WEIR_END_DESTINATION, table, key);
-		return classify(table, packet);
-	}
-	return weir_classify_from(table->rules, table->count, weir_start_by_ports(table->starts, packet), packet);
+	return weir_classify(&table->index, packet);
 }
 
 static __always_inline void meter_packet(u32 service, u32 direction, u64 bytes, u32 packets)

@@ -82,7 +82,7 @@ int weir_verdict(struct __sk_buff *skb)
 	found->service = WEIR_UNCLASSIFIED;
 	found->parsed = weir_parse(skb, &packet) == WEIR_PARSED;
 	if (found->parsed)
-		found->service = weir_classify(table->rules, table->count, table->starts, &packet);
+		found->service = weir_classify(&table->index, &packet);
 	found->packet = packet;
 	return 0;
 }

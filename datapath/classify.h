@@ -3,118 +3,94 @@
  * Classification of a packet: from its header fields to its service.
  *
  * Each packet belongs to at most one service, which must be the same in the simulator and in the
- * kernel. The classifier is an array of rules in the order of the policy. The first matching rule
- * determines the service. A rule matches if all fields that it specifies match. Ports and addresses
- * match either end of the packet, so the requests and the responses of a service both belong to it.
- * Interface globs are resolved earlier: each interface has its own array. Globs over control groups
- * are resolved earlier, too: a packet has the set of globs that include its socket's control group.
- * A packet costs at most WEIR_RULES_MAX comparisons, each of constant time.
- *
- * Most rules specify ports. The table `starts` skips rules for other ports: for each value of a
- * port's last byte it contains the index of the first rule that a port with this byte can match.
- * The component that creates the rules also fills the table. The search begins at the smaller of
- * the entries for the packet's two ports, since no earlier rule can match. With twenty services of
- * one port each, the last rule is found as fast as the first. A rule without ports, or with 256
- * ports or more, bounds all entries: no search begins after it. For a packet with a set of globs the
- * table also has the first rule that the lowest glob of the set, or no glob, allows. Globs are
- * numbered by the first rule that names each, so that no other glob of the set allows an earlier one.
+ * kernel. The rules of an interface (rule.h) have the order of the policy. The first matching rule
+ * determines the service. An index (rule_index.h) has for each value of a field the few rules that such
+ * a packet may match, in lists; the packet is compared with these, both of its ends included, and
+ * with the rules that no field indexes. The smallest number of a rule that matches is the result, so
+ * the order in which the lists are searched does not matter. A list is searched until its next number is
+ * not below the result so far. A packet costs at most WEIR_COMPARISONS_MAX comparisons: the component that
+ * builds the index refuses other rules.
  *
  * Worked example: rules [protocol 6, ports 7000-7099 -> 1], [address 10.1.0.0/16 -> 2]. A TCP
  * packet from 10.1.0.5:40000 to 10.2.0.1:7001 belongs to service 1. A TCP packet from
  * 10.1.0.5:40000 to 10.2.0.1:80 belongs to service 2. All other packets are unclassified.
  *
  * Source: Parley section 3.1 (a service is a set of packet filters). The order is the policy's.
+ * docs/design/classification.md.
  */
 #ifndef WEIR_CLASSIFY_H
 #define WEIR_CLASSIFY_H
 
-#include "packet.h"
+#include "rule_index.h"
 
-/* 256 comparisons take about 0.5 us, the upper limit of the cost per packet. */
-#define WEIR_RULES_MAX 256
 /*
- * Rules that one loop compares. The verifier follows every comparison of a loop. The first part, in
- * which nearly all packets find their rule, is inlined; the verifier checks the function for the
- * further parts once for all calls.
+ * Rules that an inlined loop compares. The verifier follows every comparison of a loop, and checks the function for
+ * further rules once for all calls.
  */
 #define WEIR_RULES_PART 8
 #define WEIR_UNCLASSIFIED WEIR_U32_MAX
-/* Globs over control groups of one classifier: the bits of `cgroups`. */
-#define WEIR_CGROUP_GLOBS_MAX 64
-/* Entries of `starts`: by a port's last byte; from WEIR_START_GLOBS on by a glob; for no glob. */
-#define WEIR_START_PORTS 256
-#define WEIR_START_GLOBS WEIR_START_PORTS
-#define WEIR_START_NO_GLOB (WEIR_START_GLOBS + WEIR_CGROUP_GLOBS_MAX)
-#define WEIR_STARTS (WEIR_START_NO_GLOB + 4)
+/* The list has further rules. */
+#define WEIR_LIST_CONTINUES WEIR_U32_MAX
 
-/* Fields that a rule specifies. */
-#define WEIR_RULE_PROTOCOL 0x01
-#define WEIR_RULE_PORTS 0x02
-#define WEIR_RULE_ADDRESS 0x04
-#define WEIR_RULE_DSCP 0x08
-#define WEIR_RULE_VNI 0x10
-#define WEIR_RULE_PRIORITY 0x20
-#define WEIR_RULE_CGROUP 0x40
-
-struct weir_rule {
-	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
-	u64 mask[2];    /* network byte order */
-	u64 cgroups;    /* the bit of its glob over control groups */
-	u32 service;
-	u32 vni;
-	u32 priority;
-	u16 port_first; /* inclusive, host byte order */
-	u16 port_last;  /* inclusive, host byte order */
-	u8 fields;      /* WEIR_RULE_* */
-	u8 needs;       /* WEIR_HAS_*: headers that a packet needs for these fields to be defined */
-	u8 protocol;
-	u8 dscp;
-	u8 family; /* of `address`: 4 or 6 */
-	u8 reserved[3];
-};
-
-/* Rules as an object of constant size, as a WEIR_ONCE function takes it. Only the rules in use are read. */
-struct weir_rule_array {
-	struct weir_rule rules[WEIR_RULES_MAX];
-};
-
-WEIR_INLINE int weir_in_prefix(const struct weir_rule *rule, const u64 *address)
+/* Returns the smaller of `best` and the rule of a list's end. */
+WEIR_INLINE u32 weir_list_end(u32 end, u32 best)
 {
-	return !(((address[0] & rule->mask[0]) ^ rule->address[0]) | ((address[1] & rule->mask[1]) ^ rule->address[1]));
+	end &= WEIR_INDEX_LAST - 1;
+	return end < best ? end : best;
 }
 
-WEIR_INLINE int weir_in_ports(const struct weir_rule *rule, u16 port)
+/*
+ * Compares a packet with at most WEIR_RULES_PART rules of a list from position `at` on. Returns the
+ * number of the first that matches, `best` if none below it does up to the end, or WEIR_LIST_CONTINUES.
+ */
+WEIR_INLINE u32 weir_scan_part(const struct weir_rule_index *index, u32 at, u32 best,
+			       const struct weir_packet *packet)
 {
-	return rule->port_first <= port && port <= rule->port_last;
+	u32 i, number;
+
+	for (i = 0; i < WEIR_RULES_PART; i++) {
+		number = index->lists[(at + i) & (WEIR_INDEX_LISTS - 1)];
+		/* An end has the bit and is above every number. */
+		if (number >= best)
+			return number & WEIR_INDEX_LAST ? weir_list_end(number, best) : best;
+		/*
+		 * Otherwise the compiler computes the rule's address before the bounds check, which
+		 * the verifier rejects.
+		 */
+		WEIR_OPAQUE(number);
+		if (weir_rule_matches(&index->rules[number & (WEIR_RULES_MAX - 1)], packet))
+			return number;
+	}
+	return WEIR_LIST_CONTINUES;
 }
 
-WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct weir_packet *packet)
+/*
+ * Returns the number of the first rule of a list at a position that matches and is below `best`, or `best`. Has no
+ * function of its own for further parts: kernels limit the stack of all functions of a call together.
+ */
+WEIR_ONCE u32 weir_scan_list(const struct weir_rule_index *index, u32 at, u32 best, const struct weir_packet *packet)
 {
-	u8 fields = rule->fields;
+	u32 i, number;
 
-	if (rule->needs & ~packet->has)
-		return 0;
-	if ((fields & WEIR_RULE_PROTOCOL) && rule->protocol != packet->protocol)
-		return 0;
-	if ((fields & WEIR_RULE_PORTS) && !weir_in_ports(rule, packet->source_port) &&
-	    !weir_in_ports(rule, packet->destination_port))
-		return 0;
-	if ((fields & WEIR_RULE_ADDRESS) &&
-	    (rule->family != packet->family ||
-	     (!weir_in_prefix(rule, packet->source) && !weir_in_prefix(rule, packet->destination))))
-		return 0;
-	/* Few rules specify one of these. */
-	if (!(fields & (WEIR_RULE_DSCP | WEIR_RULE_VNI | WEIR_RULE_PRIORITY | WEIR_RULE_CGROUP)))
-		return 1;
-	if ((fields & WEIR_RULE_DSCP) && rule->dscp != packet->dscp)
-		return 0;
-	if ((fields & WEIR_RULE_VNI) && rule->vni != packet->vni)
-		return 0;
-	if ((fields & WEIR_RULE_PRIORITY) && rule->priority != packet->priority)
-		return 0;
-	if ((fields & WEIR_RULE_CGROUP) && !(rule->cgroups & packet->cgroups))
-		return 0;
-	return 1;
+	if (!index || !packet)
+		return best;
+	for (i = 0; i <= WEIR_COMPARISONS_MAX; i++) {
+		number = index->lists[(at + i) & (WEIR_INDEX_LISTS - 1)];
+		if (number >= best)
+			return number & WEIR_INDEX_LAST ? weir_list_end(number, best) : best;
+		WEIR_OPAQUE(number);
+		if (weir_rule_matches(&index->rules[number & (WEIR_RULES_MAX - 1)], packet))
+			return number;
+	}
+	return best;
+}
+
+/* Does the same for a reference to a list. Most lists have no rule, or one that matches all packets of the list. */
+WEIR_INLINE u32 weir_scan(const struct weir_rule_index *index, u32 list, u32 best, const struct weir_packet *packet)
+{
+	if (list & WEIR_INDEX_LAST)
+		return weir_list_end(list, best);
+	return list ? weir_scan_list(index, list, best, packet) : best;
 }
 
 /*
@@ -133,85 +109,96 @@ WEIR_INLINE u32 weir_lowest_glob(u64 set)
 	return (u32)(below * 0x0101010101010101ULL >> 56);
 }
 
-/* Returns the index of the first rule that a packet with these ports can match. */
-WEIR_INLINE u32 weir_start_by_ports(const u16 *starts, const struct weir_packet *packet)
+/* Returns the number of the first rule below `best` that matches by the lists of the packet's ports, or `best`. */
+WEIR_INLINE u32 weir_scan_ports(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
 {
-	u16 source, destination;
+	const u16 *ports = weir_index_ports(index, packet->protocol);
+	u32 source = ports[packet->source_port], destination = ports[packet->destination_port];
 
-	if (!(packet->has & WEIR_HAS_PORTS))
-		return 0;
-	source = starts[packet->source_port & (WEIR_START_PORTS - 1)];
-	destination = starts[packet->destination_port & (WEIR_START_PORTS - 1)];
-	return source < destination ? source : destination;
-}
-
-/* Returns the index of the first rule that can match. All earlier rules specify other ports or globs. */
-WEIR_INLINE u32 weir_classify_start(const u16 *starts, const struct weir_packet *packet)
-{
-	u32 start = weir_start_by_ports(starts, packet), glob;
-
-	if (!(packet->has & WEIR_HAS_CGROUP))
-		return start;
-	glob = weir_lowest_glob(packet->cgroups);
-	if (glob <= WEIR_CGROUP_GLOBS_MAX && starts[WEIR_START_GLOBS + glob] > start)
-		start = starts[WEIR_START_GLOBS + glob];
-	return start;
+	best = weir_scan(index, destination, best, packet);
+	return source == destination ? best : weir_scan(index, source, best, packet);
 }
 
 /*
- * Returns the index of the first rule that matches, of at most WEIR_RULES_PART rules from `start`
- * on. Returns `count` or more if there is none up to the end, and else the index after these rules.
+ * Does the same for its addresses. The searches of both ends take their steps together, as they do not depend on
+ * each other.
  */
-WEIR_INLINE u32 weir_classify_part(const struct weir_rule *rules, u32 count, u32 start,
-				   const struct weir_packet *packet)
+WEIR_INLINE u32 weir_scan_addresses(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
 {
-	u32 i, at;
+	u32 source = index->search[packet->family != 4], destination = source, i;
 
-	for (i = 0; i < WEIR_RULES_PART; i++) {
-		at = start + i;
-		/*
-		 * Otherwise the compiler computes the rule's address before the bounds check, which
-		 * the verifier rejects.
-		 */
-		WEIR_OPAQUE(at);
-		if (at >= count || at >= WEIR_RULES_MAX || weir_rule_matches(&rules[at], packet))
-			return at;
+	for (i = 0; i < WEIR_INDEX_DEPTH && (source | destination) >> WEIR_INDEX_STEP_SHIFT; i++) {
+		if (source >> WEIR_INDEX_STEP_SHIFT)
+			source = weir_index_take_step(index, source, packet->source[0], packet->source[1]);
+		if (destination >> WEIR_INDEX_STEP_SHIFT)
+			destination = weir_index_take_step(index, destination, packet->destination[0],
+							   packet->destination[1]);
 	}
-	return start + WEIR_RULES_PART;
+	source &= WEIR_INDEX_REFERENCE;
+	destination &= WEIR_INDEX_REFERENCE;
+	best = weir_scan(index, destination, best, packet);
+	return source == destination ? best : weir_scan(index, source, best, packet);
 }
 
-/* Does the same for the rules after the first part. */
-WEIR_ONCE u32 weir_classify_more(const struct weir_rule_array *array, u32 count, u32 start,
-				 const struct weir_packet *packet)
+/* Does the same for the globs that include its socket's control group. */
+WEIR_INLINE u32 weir_scan_globs(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
 {
-	return array && packet ? weir_classify_part(array->rules, count, start, packet) : WEIR_RULES_MAX;
-}
+	u64 set = packet->cgroups;
+	u32 i, glob;
 
-/* Returns the service of the first of `count` rules from `start` on that matches, or WEIR_UNCLASSIFIED. */
-WEIR_INLINE u32 weir_classify_from(const struct weir_rule *rules, u32 count, u32 start,
-				   const struct weir_packet *packet)
-{
-	const struct weir_rule_array *array = (const struct weir_rule_array *)rules;
-	u32 at = weir_classify_part(rules, count, start, packet), i;
-
-	for (i = 1; i < WEIR_RULES_MAX / WEIR_RULES_PART; i++) {
-		if (at != start + WEIR_RULES_PART)
-			break;
-		start = at;
-		at = weir_classify_more(array, count, start, packet);
+	for (i = 0; i < WEIR_CGROUP_GLOBS_MAX && set; i++) {
+		glob = weir_lowest_glob(set) & (WEIR_CGROUP_GLOBS_MAX - 1);
+		best = weir_scan(index, index->globs[glob], best, packet);
+		set &= set - 1;
 	}
-	WEIR_OPAQUE(at);
-	return at < count && at < WEIR_RULES_MAX ? rules[at].service : WEIR_UNCLASSIFIED;
+	return best;
 }
 
 /*
- * Returns the service of the first of `count` rules that matches, or WEIR_UNCLASSIFIED.
- * `starts` has WEIR_STARTS entries.
+ * Returns the number of the first rule below `best` of all dimensions but ports that matches, or `best`. A function
+ * of its own, so that packets of an interface with rules for ports alone do not save its registers.
  */
-WEIR_INLINE u32 weir_classify(const struct weir_rule *rules, u32 count, const u16 *starts,
-			      const struct weir_packet *packet)
+WEIR_ONCE u32 weir_scan_others(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
 {
-	return weir_classify_from(rules, count, weir_classify_start(starts, packet), packet);
+	u32 dimensions;
+
+	if (!index || !packet)
+		return best;
+	dimensions = index->dimensions;
+	if ((dimensions & WEIR_INDEX_ADDRESSES) && (packet->has & WEIR_HAS_IP))
+		best = weir_scan_addresses(index, best, packet);
+	if ((dimensions & WEIR_INDEX_VNIS) && (packet->has & WEIR_HAS_VNI))
+		best = weir_scan(index, weir_index_vni(index, packet->vni), best, packet);
+	if ((dimensions & WEIR_INDEX_GLOBS) && (packet->has & WEIR_HAS_CGROUP))
+		best = weir_scan_globs(index, best, packet);
+	return best;
+}
+
+/* Does the same for rules in no dimension. The first part is inlined, as small sets of rules are in it. */
+WEIR_INLINE u32 weir_scan_linear(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
+{
+	u32 list = index->linear, found;
+
+	if (list & WEIR_INDEX_LAST)
+		return weir_list_end(list, best);
+	if (!list)
+		return best;
+	found = weir_scan_part(index, list, best, packet);
+	return found == WEIR_LIST_CONTINUES ? weir_scan_list(index, list + WEIR_RULES_PART, best, packet) : found;
+}
+
+/* Returns the service of the first rule that matches, or WEIR_UNCLASSIFIED. */
+WEIR_INLINE u32 weir_classify(const struct weir_rule_index *index, const struct weir_packet *packet)
+{
+	u32 dimensions = index->dimensions, count = index->count, best = count;
+
+	if ((dimensions & WEIR_INDEX_PORTS) && (packet->has & WEIR_HAS_PORTS))
+		best = weir_scan_ports(index, best, packet);
+	if (dimensions & ~WEIR_INDEX_PORTS)
+		best = weir_scan_others(index, best, packet);
+	best = weir_scan_linear(index, best, packet);
+	WEIR_OPAQUE(best);
+	return best < count ? index->rules[best & (WEIR_RULES_MAX - 1)].service : WEIR_UNCLASSIFIED;
 }
 
 #endif

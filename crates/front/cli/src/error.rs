@@ -226,8 +226,9 @@ impl From<RunError> for CommandError {
             RunError::LabOnly(_) => Self::refused(error.to_string()).hint("run it with `weir lab`"),
             RunError::Unclassified { .. } => Self::refused(error.to_string())
                 .hint("give the service a match that TCP packets between these machines have"),
-            RunError::Classifier(_) => Self::refused(format!("the policy's filters cannot be used: {error}"))
-                .hint("use fewer or simpler matches"),
+            RunError::Classifier(filters) => {
+                Self::refused(format!("the policy's filters cannot be used: {filters}")).hint(filters.hint())
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::loader::LoaderError;
 use crate::pins::Pins;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, PerCpuValues, Queue};
-use bytemuck::Pod;
+use bytemuck::{Pod, TransparentWrapper};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
@@ -22,7 +22,7 @@ const CONFIG: &str = "weir_config";
 /// A key or value of a map: integers without padding.
 #[doc(hidden)]
 #[repr(transparent)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, TransparentWrapper)]
 pub struct Value<T>(pub T);
 
 // SAFETY: transparent over a type without padding in which every bit pattern is valid.
@@ -37,7 +37,12 @@ impl<T: Pod> Values<T> {
     }
 
     pub(crate) fn set(&mut self, index: u32, value: T) -> Result<(), MapError> {
-        self.0.set(index, Value(value), 0)
+        self.set_large(index, &value)
+    }
+
+    /// The same for a value that is too large for a stack.
+    pub(crate) fn set_large(&mut self, index: u32, value: &T) -> Result<(), MapError> {
+        self.0.set(index, Value::wrap_ref(value), 0)
     }
 }
 

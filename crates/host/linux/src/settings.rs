@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use weir_datapath::abi::{self, Interface, Key, Peer, Rule, SERVICES_MAX, Service, Table};
-use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law, starts};
-use weir_policy::{CgroupGlob, Policy, Sharing};
+use weir_datapath::abi::{self, Interface, Key, Peer, SERVICES_MAX, Service, Table};
+use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law};
+use weir_policy::{Policy, Sharing};
 use weir_shaping::ShaperConfig;
 use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
@@ -106,13 +106,15 @@ impl InterfaceDatapath {
         if classes == Classes::Edt && !self.paces {
             return Err(LoaderError::WithoutEdt);
         }
-        let rule = |rule: &Rule| Ok(Rule { service: self.slots.of(ServiceId(rule.service))?, ..*rule });
-        let rules: Vec<Rule> = classifier.rules().iter().map(rule).collect::<Result<_, LoaderError>>()?;
+        let mut table = table(classifier);
+        for rule in &mut table.index.rules[..classifier.rules().len()] {
+            rule.service = self.slots.of(ServiceId(rule.service))?;
+        }
         let next = 1 - self.config.table;
         if !self.has_prepared(classifier) {
             self.prepare_cgroups(classifier)?;
         }
-        self.maps.tables.set(next, table(&rules, classifier.cgroups()))?;
+        self.maps.tables.set_large(next, &table)?;
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
             Classes::Htb => (u32::from(htb::MAJOR) << 16, u32::from(htb::STATIC_FIRST)),
@@ -307,12 +309,12 @@ fn tick(shortest: Duration) -> u64 {
     shortest.nanos().max(abi::TICK_MIN.into())
 }
 
-/// The classifier of these rules, at most RULES_MAX, with these globs over control groups.
-fn table(rules: &[Rule], globs: &[CgroupGlob]) -> Table {
-    let mut table = Table { count: rules.len() as u32, starts: starts(rules), ..Table::default() };
-    table.rules[..rules.len()].copy_from_slice(rules);
+/// The table of a classifier, whose rules name services and not yet slots.
+fn table(classifier: &Classifier) -> Box<Table> {
+    let mut table = bytemuck::zeroed_box::<Table>();
+    table.index = *classifier.index();
     // A path has at most 2,047 parts.
-    let depths: BTreeSet<u16> = globs.iter().map(|glob| glob.depth() as u16).collect();
+    let depths: BTreeSet<u16> = classifier.cgroups().iter().map(|glob| glob.depth() as u16).collect();
     table.cgroups = depths.len() as u32;
     for (entry, depth) in table.cgroup_depths.iter_mut().zip(depths.into_iter().rev()) {
         *entry = depth;
@@ -347,13 +349,19 @@ const _: () = assert!(SERVICES_MAX <= 0x1000, "a thousand hexadecimal classes of
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_policy::{CgroupGlob, Match};
 
     #[test]
     fn table_has_the_depths_of_its_globs_from_the_largest_on() {
-        let globs = ["/a/b", "/a", "/c/*", "/*/b/c"].map(|text| CgroupGlob::new(text).expect("a glob"));
-        let table = table(&[], &globs);
+        let of = |globs: &[&str]| {
+            let filter =
+                |text: &&str| Match { cgroup: Some(CgroupGlob::new(text).expect("a glob")), ..Match::default() };
+            let filters: Vec<Match> = globs.iter().map(filter).collect();
+            table(&Classifier::new((0..).map(ServiceId).zip(&filters), None).expect("supported"))
+        };
+        let table = of(&["/a/b", "/a", "/c/*", "/*/b/c"]);
         assert_eq!((table.cgroups, &table.cgroup_depths[..4]), (3, &[3, 2, 1, 0][..]));
-        assert_eq!(super::table(&[], &[]).cgroups, 0);
+        assert_eq!(of(&[]).cgroups, 0);
     }
 
     #[test]

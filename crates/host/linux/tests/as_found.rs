@@ -3,6 +3,7 @@
 mod common;
 
 use aya::maps::{Array, Map, MapData};
+use bytemuck::TransparentWrapper;
 use common::{Cable, interface, services, skipped};
 use std::io::Write;
 use std::mem::offset_of;
@@ -416,11 +417,11 @@ fn as_of_an_earlier_version(netns: &Netns) {
         let config = config.get(&0, 0).expect("the configuration").0;
         // Another array stands in for the configuration: its values are larger.
         let mut larger = Array::<_, Value<Table>>::try_from(open("weir_tables")).expect("the sizes agree");
-        let mut value = Table::default();
+        let mut value = bytemuck::zeroed_box::<Table>();
         let first_fields = offset_of!(Config, clsact) + size_of::<u32>();
-        bytemuck::bytes_of_mut(&mut value)[..first_fields]
+        bytemuck::bytes_of_mut(&mut *value)[..first_fields]
             .copy_from_slice(&bytemuck::bytes_of(&config)[..first_fields]);
-        larger.set(0, Value(value), 0).expect("written");
+        larger.set(0, Value::wrap_ref(&*value), 0).expect("written");
         std::fs::rename(own.join("weir_tables"), own.join("weir_config")).expect("renamed");
         std::fs::rename(&own, own.with_file_name(format!("v0{which}"))).expect("renamed");
     };

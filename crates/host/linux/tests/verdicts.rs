@@ -7,13 +7,15 @@ mod frames;
 use aya::Ebpf;
 use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
-use frames::{Random, filters, frame};
-use weir_datapath::abi::{self, Found, LevelStep, PoliceStep, Rule, Step, Table, UNCLASSIFIED};
-use weir_datapath::{Classifier, LevelRegulator, Limiter, PoliceVerdict, Policer, level_rules, parse, starts};
+use bytemuck::TransparentWrapper;
+use frames::{Random, SETS, filters, frame, frame_of};
+use weir_datapath::abi::{self, Found, LevelStep, PoliceStep, Step, Table, UNCLASSIFIED};
+use weir_datapath::{Classifier, LevelRegulator, Limiter, PoliceVerdict, Policer, level_rules, parse};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
+use weir_policy::Match;
 use weir_shaping::LevelLimits;
-use weir_units::{Bandwidth, Bytes, Duration, Instant};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -40,12 +42,12 @@ fn runnable(frame: &[u8]) -> bool {
     }
 }
 
-fn set_rules(object: &mut Ebpf, rules: &[Rule]) {
-    let count = rules.len() as u32;
-    let mut table = Table { count, starts: starts(rules), ..Table::default() };
-    table.rules[..rules.len()].copy_from_slice(rules);
+fn set_rules(object: &mut Ebpf, classifier: &Classifier) {
+    let mut table = bytemuck::zeroed_box::<Table>();
+    table.index = *classifier.index();
     let map = object.map_mut("weir_tables").expect("a map");
-    Array::try_from(map).expect("the sizes agree").set(0, Value(table), 0).expect("rules");
+    let mut tables = Array::<_, Value<Table>>::try_from(map).expect("the sizes agree");
+    tables.set(0, Value::wrap_ref(&*table), 0).expect("rules");
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn kernel_and_native_verdicts_agree() {
     for count in [1, 2, 5, 20, 100, 256] {
         let filters = filters(&mut random, count);
         let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), None).expect("supported");
-        set_rules(&mut object, classifier.rules());
+        set_rules(&mut object, &classifier);
         for _ in 0..4000 {
             let frame = frame(&mut random);
             if !runnable(&frame) {
@@ -85,6 +87,37 @@ fn kernel_and_native_verdicts_agree() {
     }
     println!("{compared} frames, {classified} classified, {malformed} malformed");
     assert!(compared > 20_000 && classified > compared / 4 && malformed > compared / 50);
+}
+
+/// Thousands of filters of each kind: frames with the fields of each tenth filter, in both directions.
+#[test]
+fn kernel_and_native_verdicts_of_large_sets_agree() {
+    if common::skipped() {
+        return;
+    }
+    let mut object = load("weir_verdict");
+    for (name, filter) in SETS {
+        let filters: Vec<Match> = (0..4096).map(filter).collect();
+        let classifier = Classifier::new((0..).map(ServiceId).zip(&filters), None).expect("supported");
+        set_rules(&mut object, &classifier);
+        for filter in filters.iter().step_by(10) {
+            let frame = frame_of(filter);
+            let mut reply = frame.clone();
+            let (addresses, length) = if frame[12] == 8 { (26, 4) } else { (22, 16) };
+            reply[addresses..addresses + 2 * length].rotate_left(length);
+            reply[addresses + 2 * length..addresses + 2 * length + 4].rotate_left(2);
+            for frame in [frame, reply] {
+                run(&mut object, "weir_verdict", &frame);
+                let map = object.map("weir_found").expect("a map");
+                let Value(kernel): Value<Found> =
+                    Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+                let native = classifier.classify(&frame);
+                assert_eq!(kernel.service, native.map_or(UNCLASSIFIED, |service| service.0), "{name}: {frame:02x?}");
+                // A VNI is in packets to the port of VXLAN alone.
+                assert!(native.is_some() || filter.vni.is_some(), "{name}: {frame:02x?}");
+            }
+        }
+    }
 }
 
 #[test]

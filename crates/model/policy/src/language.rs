@@ -19,8 +19,8 @@ pub const MAX_SERVICES: usize = 100_000;
 pub const MAX_TENANTS: usize = 100_000;
 /// Virtual machines of a tenant.
 pub const MAX_TENANT_VMS: u32 = 1_000_000;
-/// Filters of one service.
-pub const MAX_FILTERS: usize = 1_000;
+/// Filters of one service: as many as one interface can have.
+pub const MAX_FILTERS: usize = 4_096;
 /// Filters of a policy.
 pub const MAX_ALL_FILTERS: usize = 200_000;
 /// Weights of senders in a policy, ranges written out: as many as ten for every service of the

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 /// time): as their headers say, that is not 0, which the callers in this crate ensure.
 const SAFE: &[&str] = &[
     "weir_advertised_slot",
+    "weir_classify",
     "weir_control_kind",
     "weir_cpu_batch_end",
     "weir_cpu_batch_pass",
@@ -39,6 +40,9 @@ const SAFE: &[&str] = &[
     "weir_feedback_subject",
     "weir_feedback_tag",
     "weir_feedback_write_as",
+    "weir_index_bucket",
+    "weir_index_hash",
+    "weir_index_slot_of",
     "weir_interface_meter_init",
     "weir_interface_meter_packet",
     "weir_interface_meter_reach",
@@ -78,8 +82,7 @@ const SAFE: &[&str] = &[
     "weir_wire_bytes",
 ];
 /// Functions with pointers that may be null, alias, or name several objects.
-const UNSAFE: &[&str] =
-    &["weir_classify", "weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
+const UNSAFE: &[&str] = &["weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
 
 /// The structure of event counters, which status and metrics read by name.
 const COUNTERS: &str = "weir_counts";

@@ -21,11 +21,12 @@ use syn::{Attribute, Item};
 const REVISION: &str = "WEIR_STATE_REVISION";
 /// Constants on whose values the content of the maps depends, by name or, with `_` at the end, by prefix.
 const STORED: &[&str] = &[
-    // Values of fields: of `weir_config` and `weir_pacing`, of rules, of replies, of CPUs' batches.
+    // Values of fields: of `weir_config` and `weir_pacing`, of rules and their index, of replies, of CPUs' batches.
     "WEIR_SHARE_FILL",
     "WEIR_SHARE_ADD",
     "WEIR_RULE_",
     "WEIR_HAS_",
+    "WEIR_INDEX_",
     "WEIR_REPLY_",
     "WEIR_NO_DESTINATION",
     // Indexes: of `weir_interfaces`, of `weir_meters`, of unclassified traffic.

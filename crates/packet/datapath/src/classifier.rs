@@ -1,18 +1,20 @@
 //! [`Classifier`]: from a frame, or from the fields of a packet, to the service that it belongs to.
 //!
 //! A policy's filters, in their order, give the same verdict on a packet in the simulator (which
-//! has fields and no bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`]
-//! in an array that the same C code scans in both (`datapath/classify.h`). Interface globs are
-//! resolved when the array is built, so a classifier is for one interface.
+//! has fields and no bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`], and
+//! the same C code searches the rules in both, by the same index (`datapath/classify.h`). Interface globs are
+//! resolved when the rules are built, so a classifier is for one interface.
 //!
 //! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `eth0` become
 //! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
 
 use crate::abi::{
     self, HAS_CGROUP, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP,
-    RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule,
+    RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule, RuleIndex,
 };
+use crate::rule_index::{self, Unindexed};
 use ipnet::IpNet;
+use std::fmt;
 use std::net::IpAddr;
 use weir_policy::{CgroupGlob, Match, Protocol, glob};
 use weir_units::ServiceId;
@@ -21,15 +23,40 @@ use weir_units::ServiceId;
 pub const RULES_MAX: usize = abi::RULES_MAX as usize;
 /// The most globs over control groups of one interface.
 pub const CGROUP_GLOBS_MAX: usize = abi::CGROUP_GLOBS_MAX as usize;
-/// Entries of the table of first rules: by a port's last byte, by a glob over control groups, and for no glob.
-pub const STARTS: usize = abi::STARTS as usize;
+/// The most rules that one packet is compared with.
+pub const COMPARISONS_MAX: usize = abi::COMPARISONS_MAX as usize;
 
 /// A policy's filters cannot become a classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClassifierError {
     /// More filters apply to the interface than [`RULES_MAX`].
-    #[error("{count} filters apply to this interface, and a packet is compared with at most {RULES_MAX}")]
+    #[error("{count} filters apply to this interface, of at most {RULES_MAX}; the first beyond is `{filter}`")]
     TooManyRules {
+        /// Number of filters that apply.
+        count: usize,
+        /// The service of the first beyond the limit.
+        service: ServiceId,
+        /// That filter, as [`Match::canonical_text`] writes it.
+        filter: String,
+    },
+    /// A packet may have to be compared with more than [`COMPARISONS_MAX`] filters.
+    #[error(
+        "a packet may have to be compared with more than {COMPARISONS_MAX} filters: at least {listed} are tried for \
+         {key}, of which the last is `{filter}`"
+    )]
+    TooManyComparisons {
+        /// The value of the longest list: a port, an address, a VNI, a glob or every packet.
+        key: String,
+        /// Number of filters in that list.
+        listed: usize,
+        /// The service of the last of them.
+        service: ServiceId,
+        /// That filter, as [`Match::canonical_text`] writes it.
+        filter: String,
+    },
+    /// The index of the filters exceeds its space.
+    #[error("the {count} filters of this interface need more space than a table of filters has")]
+    TooLarge {
         /// Number of filters that apply.
         count: usize,
     },
@@ -39,6 +66,26 @@ pub enum ClassifierError {
         /// Number of globs that apply.
         count: usize,
     },
+}
+
+impl ClassifierError {
+    /// A policy that would be taken, in general terms.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::TooManyRules { .. } => "use ranges of ports and address prefixes",
+            Self::TooManyComparisons { .. } => "use filters with different ports, addresses, VNIs or control groups",
+            Self::TooLarge { .. } => "use fewer filters, or address prefixes of fewer different lengths",
+            Self::TooManyCgroups { .. } => "use one glob for several groups",
+        }
+    }
+
+    /// The service of the filter that the error is about, if it is about one.
+    pub fn service(&self) -> Option<ServiceId> {
+        match self {
+            Self::TooManyRules { service, .. } | Self::TooManyComparisons { service, .. } => Some(*service),
+            Self::TooLarge { .. } | Self::TooManyCgroups { .. } => None,
+        }
+    }
 }
 
 /// The fields of a packet, where its bytes are not available.
@@ -83,11 +130,17 @@ impl From<&Fields> for Packet {
 }
 
 /// The filters of a policy that apply to one interface, in their order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Classifier {
-    rules: Vec<Rule>,
-    starts: Box<[u16; STARTS]>,
+    index: Box<RuleIndex>,
     cgroups: Vec<CgroupGlob>,
+}
+
+impl fmt::Debug for Classifier {
+    /// Without the index, which has a megabyte.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Classifier").field("rules", &self.rules()).field("cgroups", &self.cgroups).finish()
+    }
 }
 
 impl Classifier {
@@ -97,7 +150,7 @@ impl Classifier {
         order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
         interface: Option<&str>,
     ) -> Result<Self, ClassifierError> {
-        let (mut rules, mut cgroups) = (Vec::new(), Vec::new());
+        let (mut rules, mut filters, mut cgroups) = (Vec::new(), Vec::new(), Vec::new());
         for (service, filter) in order {
             let applies = match (&filter.interface, interface) {
                 (None, _) => true,
@@ -106,20 +159,34 @@ impl Classifier {
             };
             if applies {
                 rules.push(rule(service, filter, &mut cgroups));
+                filters.push((service, filter));
             }
         }
-        if rules.len() > RULES_MAX {
-            return Err(ClassifierError::TooManyRules { count: rules.len() });
+        if let Some((service, filter)) = filters.get(RULES_MAX) {
+            let (count, filter) = (rules.len(), filter.canonical_text());
+            return Err(ClassifierError::TooManyRules { count, service: *service, filter });
         }
         if cgroups.len() > CGROUP_GLOBS_MAX {
             return Err(ClassifierError::TooManyCgroups { count: cgroups.len() });
         }
-        Ok(Self { starts: Box::new(starts(&rules)), rules, cgroups })
+        let index = rule_index::build(&rules).map_err(|error| match error {
+            Unindexed::TooManyComparisons { key, listed, last } => {
+                let (service, filter) = (filters[last].0, filters[last].1.canonical_text());
+                ClassifierError::TooManyComparisons { key, listed, service, filter }
+            }
+            Unindexed::TooLarge => ClassifierError::TooLarge { count: rules.len() },
+        })?;
+        Ok(Self { index, cgroups })
     }
 
-    /// The rules, as the kernel's program reads them.
+    /// The rules in the order of the policy.
     pub fn rules(&self) -> &[Rule] {
-        &self.rules
+        &self.index.rules[..self.index.count as usize]
+    }
+
+    /// The rules with their index, as the kernel's program reads them.
+    pub fn index(&self) -> &RuleIndex {
+        &self.index
     }
 
     /// The globs over control groups, in the order of their bits in [`Packet::cgroups`].
@@ -129,41 +196,19 @@ impl Classifier {
 
     /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
     pub fn classify(&self, frame: &[u8]) -> Option<ServiceId> {
-        self.verdict(&parse(frame)?)
+        self.classify_packet(&parse(frame)?)
     }
 
     /// The service of a packet with these fields.
     pub fn classify_fields(&self, fields: &Fields) -> Option<ServiceId> {
-        self.verdict(&fields.into())
+        self.classify_packet(&fields.into())
     }
 
-    fn verdict(&self, packet: &Packet) -> Option<ServiceId> {
-        // SAFETY: `rules` holds `rules.len()` rules (at most RULES_MAX) and `starts` STARTS values; all is only read.
-        let service =
-            unsafe { abi::classify(self.rules.as_ptr(), self.rules.len() as u32, self.starts.as_ptr(), packet) };
+    /// The service of a parsed packet.
+    pub fn classify_packet(&self, packet: &Packet) -> Option<ServiceId> {
+        let service = abi::classify(&self.index, packet);
         (service != abi::UNCLASSIFIED).then_some(ServiceId(service))
     }
-}
-
-/// For each value of a port's last byte, for each glob and for no glob, the index of the first of `rules` (at most
-/// [`RULES_MAX`]) that such a packet may match, or the number of rules if none may (`datapath/classify.h`).
-pub fn starts(rules: &[Rule]) -> [u16; STARTS] {
-    const PORTS: u16 = abi::START_PORTS as u16;
-    let by_port = |rule: &Rule, byte: u16| {
-        let ports = rule.port_last.wrapping_sub(rule.port_first);
-        rule.fields & RULE_PORTS == 0 || byte.wrapping_sub(rule.port_first) % PORTS <= ports
-    };
-    let by_glob = |rule: &Rule, glob: u16| {
-        let bit = 1u64.checked_shl(glob.into()).unwrap_or(0);
-        rule.fields & RULE_CGROUP == 0 || rule.cgroups & bit != 0
-    };
-    let may_match = |rule: &Rule, entry: u16| match entry.checked_sub(PORTS) {
-        None => by_port(rule, entry),
-        Some(glob) => by_glob(rule, glob),
-    };
-    std::array::from_fn(|entry| {
-        rules.iter().position(|rule| may_match(rule, entry as u16)).unwrap_or(rules.len()) as u16
-    })
 }
 
 /// The fields of an Ethernet frame; `None` if it is malformed.
@@ -280,10 +325,13 @@ mod tests {
 
     #[test]
     fn excess_filters_are_refused() {
-        let any = Match::default();
-        let many = |count| Classifier::new((0..count).map(|i| (ServiceId(i), &any)), None);
-        assert!(many(256).is_ok());
-        assert_eq!(many(257), Err(ClassifierError::TooManyRules { count: 257 }));
+        let ports: Vec<Match> =
+            (1..=4097).map(|port| Match { ports: Some((port, port)), ..Match::default() }).collect();
+        let many = |count| Classifier::new((0..).map(ServiceId).zip(ports.iter().take(count)), None);
+        assert_eq!(many(4096).expect("as many as can be").rules().len(), 4096);
+        let (service, filter) = (ServiceId(4096), "port 4097".into());
+        let refused = ClassifierError::TooManyRules { count: 4097, service, filter };
+        assert_eq!(many(4097), Err(refused));
         let groups: Vec<Match> = (0..65).map(|i| in_cgroup(&format!("/{i}"))).collect();
         let many = |count| Classifier::new(groups.iter().take(count).map(|group| (ServiceId(0), group)), None);
         assert!(many(64).is_ok());
@@ -303,7 +351,9 @@ mod tests {
         let classifier = Classifier::new(order, None).expect("a classifier");
         assert_eq!(classifier.cgroups().iter().map(CgroupGlob::as_str).collect::<Vec<_>>(), ["/a", "/b/*"]);
         let service = |protocol, has, cgroups| {
-            classifier.verdict(&Packet { protocol, has: HAS_IP | has, cgroups, ..Packet::default() }).map(|id| id.0)
+            classifier
+                .classify_packet(&Packet { protocol, has: HAS_IP | has, cgroups, ..Packet::default() })
+                .map(|id| id.0)
         };
         for (protocol, has, cgroups, expected) in [
             (17, HAS_CGROUP, 0b01, Some(4)),
@@ -317,10 +367,10 @@ mod tests {
         }
     }
 
-    /// The table of first rules skips no rule that matches: the verdict is that of comparing all, for every set of
+    /// The lists skip no rule that matches: the verdict is that of comparing all, for every set of
     /// globs, where rules of groups, of ports and of both follow each other in any order.
     #[test]
-    fn first_rules_of_globs_skip_none_that_matches() {
+    fn lists_of_globs_skip_none_that_matches() {
         let port = |filter: Match| Match { ports: Some((7000, 7000)), ..filter };
         let (a, b, c) = (in_cgroup("/a"), in_cgroup("/b"), in_cgroup("/c"));
         let filters = [a.clone(), port(b.clone()), port(Match::default()), c.clone(), b, port(a), c, Match::default()];
@@ -338,7 +388,11 @@ mod tests {
                             && (filter.ports.is_none() || source_port == 7000)
                     };
                     let expected = order.clone().find(|(_, filter)| matches(filter)).map(|(id, _)| id);
-                    assert_eq!(classifier.verdict(&packet), expected, "{first} {step} {cgroups:b} {source_port}");
+                    assert_eq!(
+                        classifier.classify_packet(&packet),
+                        expected,
+                        "{first} {step} {cgroups:b} {source_port}"
+                    );
                 }
             }
         }

@@ -8,7 +8,7 @@
 //!
 //! | type | computes | header |
 //! |---|---|---|
-//! | [`Classifier`] | frame or fields → service | `packet.h`, `classify.h` |
+//! | [`Classifier`] | frame or fields → service | `packet.h`, `rule.h`, `rule_index.h`, `classify.h` |
 //! | [`Meter`] | bytes and packets on the wire | `meter.h`, `tunnel.h` |
 //! | [`Limiter`] | packet → departure time | `limiter.h` |
 //! | [`LevelRegulator`] | packet of a latency level → departure time | `level.h` |
@@ -44,9 +44,10 @@ mod policer;
 mod port_queues;
 mod rate_law;
 mod receive_meter;
+mod rule_index;
 
 pub use abi::CONTROL_PORT;
-pub use classifier::{CGROUP_GLOBS_MAX, Classifier, ClassifierError, Fields, RULES_MAX, STARTS, parse, starts};
+pub use classifier::{CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, RULES_MAX, parse};
 pub use departure::{CpuBatch, Lease, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};

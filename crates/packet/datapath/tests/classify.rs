@@ -179,9 +179,9 @@ fn c_and_model_verdicts_agree() {
 }
 
 #[test]
-fn only_rules_for_other_ports_are_skipped() {
+fn ranges_of_ports_overlap_in_any_order() {
     let mut random = Random(0x5eed_0003);
-    let (mut classified, mut late) = (0, 0);
+    let mut classified = 0;
     for round in 0..400 {
         let count = random.pick(&[1, 2, 20, 256]);
         // One in eight rounds has a rule without ports; one range in eight is wide.
@@ -195,8 +195,6 @@ fn only_rules_for_other_ports_are_skipped() {
             })
             .collect();
         let classifier = classifier(&filters);
-        let starts = weir_datapath::starts(classifier.rules());
-        late += starts.iter().filter(|start| **start > 0).count();
         for _ in 0..300 {
             let mut port = || match random.below(3) {
                 0 => random.next() as u16,
@@ -222,8 +220,8 @@ fn only_rules_for_other_ports_are_skipped() {
             classified += u32::from(expected.is_some());
         }
     }
-    println!("{classified} classified; {late} of {} searches begin behind the first rule", 400 * 256);
-    assert!(classified > 50_000 && late > 50_000);
+    println!("{classified} classified");
+    assert!(classified > 50_000);
 }
 
 #[test]

@@ -20,5 +20,6 @@ mod port_bursts;
 mod rate_law;
 mod receive_meter;
 mod receive_tick;
+mod rule_sets;
 mod slow_port;
 mod tunnel;

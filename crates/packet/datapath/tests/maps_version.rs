@@ -23,6 +23,7 @@ pub const WEIR_SHARE_ADD: u32 = 1;
 pub const WEIR_SHARE_FLOOR_PART: u32 = 100;
 pub const WEIR_RULE_DSCP: u8 = 8;
 pub const WEIR_HAS_PORTS: u8 = 2;
+pub const WEIR_INDEX_VNIS: u32 = 2;
 pub const WEIR_REPLY_CLONE: u32 = 1;
 pub const WEIR_NO_DESTINATION: u32 = 4294967295;
 pub const WEIR_SIDE_SENDING: u32 = 1;
@@ -89,6 +90,7 @@ fn constants_that_maps_store_change_the_version() {
         ("SHARE_ADD: u32 = 1", "SHARE_ADD: u32 = 2"),
         ("RULE_DSCP: u8 = 8", "RULE_DSCP: u8 = 16"),
         ("HAS_PORTS: u8 = 2", "HAS_PORTS: u8 = 4"),
+        ("INDEX_VNIS: u32 = 2", "INDEX_VNIS: u32 = 4"),
         ("REPLY_CLONE: u32 = 1", "REPLY_CLONE: u32 = 2"),
         ("NO_DESTINATION: u32 = 4294967295", "NO_DESTINATION: u32 = 16384"),
         ("SIDE_SENDING: u32 = 1", "SIDE_SENDING: u32 = 2"),

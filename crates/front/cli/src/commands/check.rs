@@ -6,6 +6,7 @@ use crate::{input, levels, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weir_datapath::Classifier;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_policy::{Policy, beside_levels};
@@ -45,6 +46,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let read = input::admitted_policy(&args.policy)?.map(|(policy, mut notes, levels)| {
         notes.extend(shaper_remarks::of_policy(&policy));
+        notes.extend(filter_remark(&policy));
         (policy, notes, levels)
     });
     match (read, args.json) {
@@ -66,6 +68,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
         (Err(refused), false) => Err(refused.into()),
     }
+}
+
+/// A remark on filters that every agent refuses, whatever the name of its interface. The policy may still be one for
+/// planning.
+fn filter_remark(policy: &Policy) -> Option<Diagnostic> {
+    let services = policy.services();
+    let error = Classifier::new(services.classification_order(), None).err()?;
+    let path = error.service().map_or("", |service| services.get(service).path());
+    let keys: Vec<&str> = path.split('/').flat_map(|name| ["services", name]).chain(["match"]).collect();
+    Some(policy.note(&keys, &format!("no agent enforces these filters: {error}"), error.hint()))
 }
 
 /// The output of `--json` for a refused document.

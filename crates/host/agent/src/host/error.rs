@@ -32,7 +32,7 @@ pub enum HostError {
     #[error(transparent)]
     Interface(#[from] InterfaceError),
     /// The policy's filters.
-    #[error(transparent)]
+    #[error("{}; {}", .0, .0.hint())]
     Classifier(#[from] ClassifierError),
     /// The control groups of the policy's filters.
     #[error(transparent)]

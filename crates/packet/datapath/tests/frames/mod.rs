@@ -168,3 +168,75 @@ fn filter(random: &mut Random) -> Match {
     }
     filter
 }
+
+/// A set of filters: that of each number below 4,096.
+type Set = fn(u32) -> Match;
+
+/// Large sets of filters as hosts with many guests have them, by name.
+pub(crate) const SETS: [(&str, Set); 5] =
+    [("addresses", by_address), ("IPv6 prefixes", by_prefix), ("VNIs", by_vni), ("ports", by_port), ("mixed", mixed)];
+
+/// The address of a guest, in a network of a thousand.
+fn guest(i: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a4d_0000 + i / 1000 * 0x1_0000 + i % 1000)
+}
+
+fn by_address(i: u32) -> Match {
+    Match { address: Some(IpAddr::from(guest(i)).into()), ..Match::default() }
+}
+
+/// Networks of 2^64 addresses, and those of 64 of them behind them.
+fn by_prefix(i: u32) -> Match {
+    let (network, length) = if i < 4032 { (i, 64) } else { ((i - 4032) * 64, 58) };
+    let address = IpAddr::from(Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(network) << 64));
+    Match { address: ipnet::IpNet::new(address, length).ok(), ..Match::default() }
+}
+
+fn by_vni(i: u32) -> Match {
+    Match { vni: Some(0x0a_0000 + i), ..Match::default() }
+}
+
+fn by_port(i: u32) -> Match {
+    let port = 1024 + i as u16 * 8;
+    Match { protocol: Some(Protocol::TCP), ports: Some((port, port + 7)), ..Match::default() }
+}
+
+/// Four ports of each guest, a network for each four guests, VNIs, and ports of any host.
+fn mixed(i: u32) -> Match {
+    let of = i / 4;
+    match i % 4 {
+        0 => Match { ports: Some((8000 + of as u16 % 4, 8000 + of as u16 % 4)), ..by_address(of / 4) },
+        1 => by_vni(of),
+        2 => by_port(of),
+        _ => Match { address: ipnet::IpNet::new(guest(of * 4).into(), 30).ok(), ..Match::default() },
+    }
+}
+
+/// A frame of 64 B or more that has the fields of a filter at its destination, over UDP if the filter allows it. The
+/// source is in no filter of [`SETS`].
+pub(crate) fn frame_of(filter: &Match) -> Vec<u8> {
+    let tcp = filter.protocol == Some(Protocol::TCP);
+    let port = if filter.vni.is_some() { 4789 } else { filter.ports.map_or(80, |(_, last)| last) };
+    let mut frame = vec![0; 12];
+    match filter.address.map_or(IpAddr::from([192, 168, 0, 2]), |prefix| prefix.addr()) {
+        IpAddr::V4(to) => {
+            frame.extend([8, 0, 0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, if tcp { 6 } else { 17 }, 0, 0, 192, 168, 0, 1]);
+            frame.extend(to.octets());
+        }
+        IpAddr::V6(to) => {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 30, if tcp { 6 } else { 17 }, 64]);
+            frame.extend(Ipv6Addr::from(0xfd00_u128 << 112 | 1).octets());
+            frame.extend(to.octets());
+        }
+    }
+    frame.extend(0xff00_u16.to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    if tcp {
+        frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0]);
+    } else {
+        frame.extend([0, 22, 0, 0, 8, 0, 0, 0]);
+        frame.extend((filter.vni.unwrap_or(0) << 8).to_be_bytes());
+    }
+    frame.resize(frame.len().max(64) + 16, 0);
+    frame
+}
