@@ -85,7 +85,8 @@ int weir_egress(struct __sk_buff *skb)
 		note_neighbour(skb, config, &packet);
 	marks = marks_of(config, service);
 	if (marks & WEIR_LEVEL_SENT)
-		return send_on_level(skb, &packet, marks & WEIR_LEVEL_SENT, service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
+		return send_on_level(skb, &packet, marks & WEIR_LEVEL_SENT,
+				     service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	if (mark_beside_levels(skb, config, &packet, marks, segments) == DROP)
 		return DROP;
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))

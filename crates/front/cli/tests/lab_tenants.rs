@@ -9,7 +9,7 @@ use std::path::Path;
 /// Five tenants of ten that send divide the link, whose guarantees are a tenth of it each, and later the tenants of the
 /// shared queue have theirs beside six with queues of their own.
 #[test]
-fn tenants_with_queues_divide_what_others_leave() {
+fn spare_bandwidth_is_divided_among_tenants_with_queues() {
     if skipped("tenants' queues in the lab") {
         return;
     }

@@ -225,7 +225,7 @@ fn levels_alone_have_their_dscp_values() {
 
 /// A tenant's packets leave with its value whatever they carried, those of others without it, levels as before.
 #[test]
-fn tenants_are_tagged_and_nobody_else_claims_their_values() {
+fn tenants_are_tagged_and_no_other_packet_has_their_values() {
     if skipped_with(Backend::Htb) {
         return;
     }

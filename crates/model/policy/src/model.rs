@@ -127,8 +127,8 @@ impl Policy {
         }
     }
     /// The share of a service at an instance of a contention point: without a guarantee where it
-    /// does not run; the reservation of a placed tenant at a machine. Traffic that matches a service there is limited as
-    /// the service is.
+    /// does not run; the reservation of a placed tenant at a machine. Traffic that matches a service there is limited
+    /// as the service is.
     pub fn share_at(&self, service: ServiceId, place: Place, direction: Direction) -> Share {
         if let Place::Machine(machine) = place {
             let reserved = &self.services.get(service).reserved;

@@ -16,14 +16,26 @@ use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles};
 use weir_policy::Policy;
 
-const POLICY: &str = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: { uplink: 1Gb/s, machines: [m1] }\n    r2: { \
-    uplink: 1Gb/s, machines: [m2] }\n  slots: 4\n  switches: { queues: 3, scheduler: weighted }\ntenants:\n  red: { vms: \
-    2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }\n  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] \
-    }\ntenant-queues: { interval: 200ms }\n";
+const POLICY: &str = r#"
+weir: 1
+network:
+  nic: 1Gb/s
+  racks:
+    r1: { uplink: 1Gb/s, machines: [m1] }
+    r2: { uplink: 1Gb/s, machines: [m2] }
+  slots: 4
+  switches: { queues: 3, scheduler: weighted }
+tenants:
+  red: { vms: 2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }
+  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] }
+tenant-queues: { interval: 200ms }
+"#;
 
 const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "spine0", "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "spine0", "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
+    { "tenant": "blue", "tree": "spine0",
+      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
+    { "tenant": "red", "tree": "spine0",
+      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
 
 struct Network {
     directory: tempfile::TempDir,

@@ -10,7 +10,8 @@
 //! | `levels` | none | none: the policy's latency levels alone |
 //! | `qshare` | Parley's | none: tenants are bound to queues of the switches |
 //!
-//! Latency levels are in force under `shaper`, `parley` and `qshare`, too: regulators at hosts, and strict priorities at ports.
+//! Latency levels are in force under `shaper`, `parley` and `qshare`, too: regulators at hosts, and strict priorities
+//! at ports.
 //!
 //! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
 //! Table 1). These marks are the shapers' only signal of congestion in the network.

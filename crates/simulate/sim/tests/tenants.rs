@@ -23,17 +23,39 @@ fn run(policy: &str, scenario: &str) -> RunOutcome {
 /// the shared one change hands: a and b have them from 0.4 s on, c and d take them at 1.2 s.
 #[test]
 fn guarantees_hold_in_every_window_while_queues_change_hands() {
-    let policy = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  racks:\n    r1: { uplink: 400Mb/s, machines: [\"a[1-4]\"] }\n    \
-        r2: { uplink: 400Mb/s, machines: [\"b[1-4]\"] }\n  slots: 1\n  switches: { queues: 3, scheduler: weighted }\n\
-        tenants:\n  ta: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 1 } ] }\n  tb: { vms: 2, bandwidth: 100Mb/s, \
-        match: [ { port: 2 } ] }\n  tc: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 3 } ] }\n  td: { vms: 2, \
-        bandwidth: 100Mb/s, match: [ { port: 4 } ] }\ntenant-queues: { interval: 400ms }\n";
-    let scenario = "scenario: 1\nname: tenants\npolicy: p.yaml\nduration: 3s\nenforcement: qshare\nlinks: { delay: 20us, \
-        queue: { buffer: 300kB } }\ntransport: { protocol: newreno, min-rto: 10ms }\ntenants: { places: { ta: [a1, b1], \
-        tb: [a2, b2], tc: [a3, b3], td: [a4, b4] } }\ntraffic:\n  - { service: ta, from: a1, to: b1, flows: 4, stop: \
-        800ms }\n  - { service: tb, from: a2, to: b2, flows: 4, stop: 800ms }\n  - { service: tc, from: a3, to: b3, \
-        flows: 4, start: 900ms }\n  - { service: td, from: a4, to: b4, flows: 4, start: 900ms }\n  - { service: ta, \
-        name: again, from: a1, to: b1, flows: 4, start: 2s }\nmeasure: { rack: r1, direction: tx, every: 100ms }\n";
+    let policy = r#"
+weir: 1
+network:
+  nic: 1Gb/s
+  racks:
+    r1: { uplink: 400Mb/s, machines: ["a[1-4]"] }
+    r2: { uplink: 400Mb/s, machines: ["b[1-4]"] }
+  slots: 1
+  switches: { queues: 3, scheduler: weighted }
+tenants:
+  ta: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 1 } ] }
+  tb: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] }
+  tc: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 3 } ] }
+  td: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 4 } ] }
+tenant-queues: { interval: 400ms }
+"#;
+    let scenario = r#"
+scenario: 1
+name: tenants
+policy: p.yaml
+duration: 3s
+enforcement: qshare
+links: { delay: 20us, queue: { buffer: 300kB } }
+transport: { protocol: newreno, min-rto: 10ms }
+tenants: { places: { ta: [a1, b1], tb: [a2, b2], tc: [a3, b3], td: [a4, b4] } }
+traffic:
+  - { service: ta, from: a1, to: b1, flows: 4, stop: 800ms }
+  - { service: tb, from: a2, to: b2, flows: 4, stop: 800ms }
+  - { service: tc, from: a3, to: b3, flows: 4, start: 900ms }
+  - { service: td, from: a4, to: b4, flows: 4, start: 900ms }
+  - { service: ta, name: again, from: a1, to: b1, flows: 4, start: 2s }
+measure: { rack: r1, direction: tx, every: 100ms }
+"#;
     let outcome = run(policy, scenario);
     let counters = &outcome.results.counters;
     // Two in, two out for two others, and again two out and in at most.
@@ -66,14 +88,34 @@ fn guarantees_hold_in_every_window_while_queues_change_hands() {
 /// Two spines: each tenant's packets pass the spine of its tree alone, whatever their flows' hashes are.
 #[test]
 fn tenants_stay_in_their_trees() {
-    let policy = "weir: 1\nnetwork:\n  topology: leaf-spine\n  racks: 2\n  hosts: 2\n  spines: 2\n  host-link: { rate: \
-        1Gb/s }\n  fabric-link: { rate: 1Gb/s }\n  slots: 1\n  switches: { queues: 8, scheduler: weighted }\ntenants:\n  \
-        red: { vms: 2, bandwidth: 600Mb/s, match: [ { port: 1 } ] }\n  blue: { vms: 2, bandwidth: 600Mb/s, match: [ { \
-        port: 2 } ] }\n";
-    let scenario = "scenario: 1\nname: trees\npolicy: p.yaml\nduration: 300ms\nenforcement: qshare\ntransport: \
-        newreno\ntenants: { places: { red: [h0, h2], blue: [h1, h3] } }\ntraffic:\n  - { service: red, from: h0, to: h2, \
-        flows: 16 }\n  - { service: blue, from: h1, to: h3, flows: 16 }\nmeasure: { rack: leaf0, direction: tx, every: \
-        100ms }\n";
+    let policy = r#"
+weir: 1
+network:
+  topology: leaf-spine
+  racks: 2
+  hosts: 2
+  spines: 2
+  host-link: { rate: 1Gb/s }
+  fabric-link: { rate: 1Gb/s }
+  slots: 1
+  switches: { queues: 8, scheduler: weighted }
+tenants:
+  red: { vms: 2, bandwidth: 600Mb/s, match: [ { port: 1 } ] }
+  blue: { vms: 2, bandwidth: 600Mb/s, match: [ { port: 2 } ] }
+"#;
+    let scenario = r#"
+scenario: 1
+name: trees
+policy: p.yaml
+duration: 300ms
+enforcement: qshare
+transport: newreno
+tenants: { places: { red: [h0, h2], blue: [h1, h3] } }
+traffic:
+  - { service: red, from: h0, to: h2, flows: 16 }
+  - { service: blue, from: h1, to: h3, flows: 16 }
+measure: { rack: leaf0, direction: tx, every: 100ms }
+"#;
     let outcome = run(policy, scenario);
     let up: Vec<u64> = outcome
         .results

@@ -1,6 +1,7 @@
 //! The stream of a subscriber, at the controller.
 //!
-//! As with rack leaders, the certificate that TLS has verified must name the subscriber, so each speaks for itself only.
+//! As with rack leaders, the certificate that TLS has verified must name the subscriber, so each can report for itself
+//! only.
 
 use super::controller::{Messages, elsewhere};
 use crate::binding_proto::binding_server::Binding;

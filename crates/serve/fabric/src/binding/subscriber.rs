@@ -1,9 +1,9 @@
 //! [`Subscriber`]: the side of a machine or a switch.
 //!
-//! Problem: an agent must never wait for the controller, and subscribes to whichever fabric broker leads. Approach: a thread
-//! of its own holds one stream, tries one broker after the other, also where it is redirected, and passes messages both ways
-//! through queues of bounded length. After a failure it waits 100 ms, twice as long each time, up to 5 s, each time
-//! less a random half.
+//! Problem: an agent must never wait for the controller, and subscribes to whichever fabric broker leads. Approach: a
+//! thread of its own holds one stream, tries one broker after the other, also where it is redirected, and passes
+//! messages both ways through queues of bounded length. After a failure it waits 100 ms, twice as long each time, up to
+//! 5 s, each time less a random half.
 
 use crate::binding_proto::binding_client::BindingClient;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};

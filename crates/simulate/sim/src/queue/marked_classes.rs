@@ -1,7 +1,7 @@
 //! The queues of a port to which packets are mapped by their marks: DSCP values, and classes of latency levels.
 //!
-//! Problem: a switch knows tenants by DSCP values, and its map of values to queues changes while packets wait.
-//! Approach: a table by mark, read when a packet arrives; one that waits stays in the queue that it has joined.
+//! Problem: a switch maps packets to tenants' queues by DSCP values, and the map changes while packets wait. Approach:
+//! a table by mark, read when a packet arrives; one that waits stays in the queue that it has joined.
 //!
 //! Example: a port with four queues and one level: class 0 of levels is class 4 here; DSCP 12 in queue 2 is class 2;
 //! everything else is class 0.

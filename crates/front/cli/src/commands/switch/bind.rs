@@ -105,7 +105,10 @@ async fn serve<D: ReadQueues>(
         let outcome = tokio::select! {
             message = subscriber.message() => match message {
                 FromController::Up { policy: other, .. } => {
-                    let text = if other == policy.digest() { "the controller is there" } else { "the controller has another policy" };
+                    let text = match other == policy.digest() {
+                        true => "subscribed to the controller",
+                        false => "the controller has another policy",
+                    };
                     ui.notice(&format!("{text}\n"))?;
                     Ok(())
                 }
