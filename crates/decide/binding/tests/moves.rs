@@ -40,6 +40,7 @@ struct Sent {
     machines: BTreeMap<MachineId, (Version, Vec<(TenantId, TenantSettings)>)>,
     switch: (Version, Vec<(PortId, PortSettings)>),
     reads: usize,
+    round: u64,
 }
 
 impl Sent {
@@ -50,7 +51,10 @@ impl Sent {
                     self.machines.insert(machine, (version, tenants));
                 }
                 BinderOutput::Switch { version, ports, .. } => self.switch = (version, ports),
-                BinderOutput::Read(_) => self.reads += 1,
+                BinderOutput::Read { round, .. } => {
+                    self.reads += 1;
+                    self.round = round;
+                }
             }
         }
     }
@@ -107,7 +111,7 @@ fn steps_wait_for_the_machines_and_switches_that_they_change() {
     // Two rounds: 1,000 bytes that were there have to leave, twice; then nothing is there.
     let mut read = |sent_bytes, backlog| {
         let queue = weir_binding::binder::QueueId { port: PortId(0), queue: None };
-        binder.handle_input(now(4_005), BinderInput::QueueRead { queue, sent: sent_bytes, backlog });
+        binder.handle_input(now(4_005), BinderInput::QueueRead { queue, round: sent.round, sent: sent_bytes, backlog });
         sent.take(&mut binder);
         (sent.reads, sent.switch.1[0].1.weights.clone())
     };

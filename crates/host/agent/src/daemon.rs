@@ -342,7 +342,8 @@ impl Daemon {
                 Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };
                     // Queues of the switches divide uplinks among tenants, and the controller limits those without one.
-                    limits.retain(|limit| !self.tenants.has(limit.service));
+                    let of_tenants = limits.iter_mut().filter(|limit| self.tenants.has(limit.service));
+                    of_tenants.for_each(|limit| limit.limit = Bandwidth::UNLIMITED);
                     let changed = host.set_limits(&limits)?;
                     self.report(&changed);
                     if self.is_status_due() {

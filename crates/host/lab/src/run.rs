@@ -82,6 +82,9 @@ pub enum LabError {
     /// Machines or switches that have not subscribed to the controller of tenants' queues.
     #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
     NoSubscribers,
+    /// A controller of tenants' queues that does not choose.
+    #[error("no control interval of tenants' queues ended in time")]
+    NoInterval,
 }
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
@@ -208,7 +211,10 @@ impl Lab {
         if let Some(control) = &mut tenants {
             progress(Progress::Step("waiting for the end of a control interval"));
             let (before, patience) = (control.intervals()?, PATIENCE + scenario.policy().tenant_queues().interval);
-            Clock::start().until(patience, interrupted, || Ok::<_, LabError>(control.intervals()? > before))?;
+            let ended = || Ok::<_, LabError>(control.intervals()? > before);
+            if !Clock::start().until(patience, interrupted, ended)? && !interrupted() {
+                return Err(LabError::NoInterval);
+            }
         }
         progress(Progress::Step(&describe(scenario, &transfers)));
         Ok(Some(Self { meter, messages, applications, transfers, agents, tenants, network }))

@@ -113,6 +113,22 @@ impl Policy {
         policy
     }
 
+    /// The DSCP values that tenants can have, ascending: all but 0, those of network control (CS6, CS7), of latency
+    /// levels, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other packet may
+    /// carry one of them.
+    pub fn tenant_dscps(&self) -> Vec<u8> {
+        const NETWORK_CONTROL: [u8; 2] = [48, 56];
+        let levels: Vec<u8> =
+            self.levels().into_iter().flat_map(|levels| levels.all()).map(|level| level.dscp).collect();
+        let filters = self.services().all().iter().flat_map(|service| service.matches());
+        let filters: BTreeSet<u8> = filters.filter_map(|filter| filter.dscp).collect();
+        let taken = [&self.tenant_queues.reserved_dscps, &filters];
+        let is_free = |dscp: &u8| {
+            !NETWORK_CONTROL.contains(dscp) && !levels.contains(dscp) && !taken.iter().any(|set| set.contains(dscp))
+        };
+        if self.tenants.is_empty() { Vec::new() } else { (1..64).filter(is_free).collect() }
+    }
+
     /// The policy with its tenants on machines: `places` has the machines of each tenant, ascending, with its
     /// reservation at each one's interface. A tenant is guaranteed its reservation there, and its weight is its
     /// reservation over the mean of all tenants' there: tenants divide spare bandwidth as their reservations, and all

@@ -24,7 +24,7 @@ use crate::world::World;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_binding::binder::{Binder, BinderConfig, BinderInput, BinderOutput, PortSettings, QueueId, TenantSettings};
-use weir_binding::{Map, Ports, Sites, pool};
+use weir_binding::{Map, Ports, Sites};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
 use weir_placement::Placed;
@@ -282,11 +282,11 @@ impl TenantControl {
                 ports.iter().for_each(|(port, settings)| self.set_port(*port, settings, world));
                 BinderInput::SwitchApplied { switch, version }
             }
-            BinderOutput::Read(queue) => {
+            BinderOutput::Read { queue, round } => {
                 let QueueId { port, queue: index } = queue;
                 let class = index.map_or(0, |index| usize::from(index) + 1);
                 let (sent, backlog) = world.queue_of(self.ports[port.index()]).reading(class);
-                BinderInput::QueueRead { queue, sent, backlog }
+                BinderInput::QueueRead { queue, round, sent, backlog }
             }
         };
         self.send(world.now(), Message::ToController(response));
@@ -327,14 +327,13 @@ impl TenantControl {
 
 fn binder_config(policy: &Policy, tenancy: &Tenancy) -> BinderConfig {
     let queues = policy.tenant_queues();
-    let levels = policy.levels().into_iter().flat_map(|levels| levels.settings().dscp.iter().copied());
     BinderConfig {
         interval: queues.interval,
         retry: RETRY,
         poll: POLL,
         map: Map::PerPort,
         most_weight: MOST_WEIGHT,
-        pool: pool(&queues.reserved_dscps.iter().copied().chain(levels).collect()),
+        pool: policy.tenant_dscps(),
         hops: tenancy.fabric.longest_path(),
         limit_shared: queues.shared == SharedQueue::Cap,
     }

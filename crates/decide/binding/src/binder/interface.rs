@@ -91,6 +91,16 @@ pub enum BinderInput {
         /// The version.
         version: Version,
     },
+    /// A machine has connected: settings that it confirmed earlier may be lost, and are sent again under a new version.
+    MachineConnected {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// The same of a switch that has queues.
+    SwitchConnected {
+        /// The switch.
+        switch: SwitchId,
+    },
     /// A switch has lost its settings.
     SwitchReset {
         /// The switch.
@@ -100,6 +110,8 @@ pub enum BinderInput {
     QueueRead {
         /// The queue.
         queue: QueueId,
+        /// The round of [`BinderOutput::Read`].
+        round: u64,
         /// Bytes that it has sent since it exists.
         sent: u64,
         /// Bytes in it.
@@ -128,8 +140,13 @@ pub enum BinderOutput {
         /// The settings.
         ports: Vec<(PortId, PortSettings)>,
     },
-    /// A reading of a queue is needed.
-    Read(QueueId),
+    /// A reading of a queue is needed, made from now on.
+    Read {
+        /// The queue.
+        queue: QueueId,
+        /// The round of readings that it is for.
+        round: u64,
+    },
 }
 
 /// Counters since the start.

@@ -58,6 +58,8 @@ pub struct Binder {
     values: Values,
     states: Vec<TenantState>,
     waiting: BTreeMap<TenantId, Waiting>,
+    /// Rounds of readings that have begun.
+    rounds: u64,
     scores: Vec<Score>,
     /// Switches whose settings are lost.
     lost: BTreeSet<SwitchId>,
@@ -96,6 +98,7 @@ impl Binder {
             chosen,
             values,
             waiting: BTreeMap::new(),
+            rounds: 0,
             scores: vec![Score::default(); states.len()],
             lost: BTreeSet::new(),
             settings: Settings::new(sites, epoch),
@@ -135,7 +138,9 @@ impl Binder {
                 self.lost.insert(switch);
                 self.refresh();
             }
-            BinderInput::QueueRead { queue, sent, backlog } => self.take_reading(queue, sent, backlog),
+            BinderInput::MachineConnected { machine } => self.outputs.extend(self.settings.again(Some(machine), None)),
+            BinderInput::SwitchConnected { switch } => self.outputs.extend(self.settings.again(None, Some(switch))),
+            BinderInput::QueueRead { queue, round, sent, backlog } => self.take_reading((queue, round), sent, backlog),
         }
         self.advance();
     }
@@ -189,7 +194,7 @@ impl Binder {
         if self.now >= self.next_poll {
             self.next_poll = self.now + self.config.poll;
             let drains = self.waiting.values().filter_map(|waiting| waiting.drain.as_ref());
-            self.outputs.extend(drains.flat_map(Drain::needed).map(BinderOutput::Read));
+            self.outputs.extend(drains.flat_map(Drain::needed));
         }
     }
 
@@ -245,16 +250,12 @@ impl Binder {
         let state = &self.states[tenant.index()];
         let Some(motion) = &state.motion else { return };
         let site = self.sites.site(tenant);
-        let mut waiting = Waiting::default();
+        // A machine of the tenant that has lost its settings in a later step must have them again.
+        let own = site.machines.iter().map(|(machine, _)| (*machine, self.settings.machine_version(*machine)));
+        let mut waiting = Waiting { machines: own.collect(), ..Waiting::default() };
         match motion.step {
             Step::Cap => waiting.machines = self.limited_for(tenant),
-            Step::Tag => {
-                waiting.machines = site
-                    .machines
-                    .iter()
-                    .map(|(machine, _)| (*machine, self.settings.machine_version(*machine)))
-                    .collect();
-            }
+            Step::Tag => {}
             Step::Raise | Step::Lower => {
                 let switches: BTreeSet<SwitchId> =
                     site.ports.iter().map(|(port, _)| self.sites.ports[port.index()].switch).collect();
@@ -262,8 +263,9 @@ impl Binder {
                     switches.into_iter().map(|switch| (switch, self.settings.switch_version(switch))).collect();
             }
             Step::Drain => {
-                let drain = Drain::new(site, &state.place, self.config.hops);
-                self.outputs.extend(drain.needed().map(BinderOutput::Read));
+                self.rounds += 1;
+                let drain = Drain::new(site, &state.place, self.config.hops, self.rounds);
+                self.outputs.extend(drain.needed());
                 waiting.drain = Some(drain);
             }
         }
@@ -282,11 +284,14 @@ impl Binder {
         machines.into_iter().map(|machine| (machine, self.settings.machine_version(machine))).collect()
     }
 
-    fn take_reading(&mut self, queue: QueueId, sent: u64, backlog: u64) {
+    fn take_reading(&mut self, read: (QueueId, u64), sent: u64, backlog: u64) {
         for waiting in self.waiting.values_mut() {
             let Some(drain) = &mut waiting.drain else { continue };
-            if drain.take(queue, sent, backlog) && !drain.is_over() {
-                self.outputs.extend(drain.needed().map(BinderOutput::Read));
+            if drain.take(read, sent, backlog, self.rounds + 1) {
+                self.rounds += 1;
+                if !drain.is_over() {
+                    self.outputs.extend(drain.needed());
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A tenant's move between queues: its steps and the settings in each of them (docs/design/binding.md).
 
-use super::interface::{QueueId, Version};
+use super::interface::{BinderOutput, QueueId, Version};
 use crate::queues::QueueIndex;
 use crate::site::{PortId, Site};
 use serde::{Deserialize, Serialize};
@@ -121,6 +121,8 @@ pub(super) struct Waiting {
 pub(super) struct Drain {
     /// Rounds that are to be completed.
     rounds: u32,
+    /// The number of this round among all: readings of earlier rounds do not count.
+    round: u64,
     /// The queues that are not through: the bytes that they had sent at the first reading of the round, and those that
     /// they will have sent then.
     open: BTreeMap<QueueId, Option<(u64, u64)>>,
@@ -129,18 +131,22 @@ pub(super) struct Drain {
 
 impl Drain {
     /// The queues of a place.
-    pub(super) fn new(site: &Site, place: &Place, hops: u32) -> Self {
+    pub(super) fn new(site: &Site, place: &Place, hops: u32, round: u64) -> Self {
         let queue = |(at, (port, _)): (usize, &(PortId, _))| QueueId { port: *port, queue: place.queue(at) };
         let all: Vec<QueueId> = site.ports.iter().enumerate().map(queue).collect();
         let open = all.iter().map(|queue| (*queue, None)).collect();
-        Self { rounds: hops.max(1), open, all }
+        Self { rounds: hops.max(1), round, open, all }
     }
     /// The queues of which a reading is needed.
-    pub(super) fn needed(&self) -> impl Iterator<Item = QueueId> + '_ {
-        self.open.keys().copied()
+    pub(super) fn needed(&self) -> impl Iterator<Item = BinderOutput> + '_ {
+        self.open.keys().map(|queue| BinderOutput::Read { queue: *queue, round: self.round })
     }
-    /// Takes a reading; returns whether it completed a round, so that readings are needed at once.
-    pub(super) fn take(&mut self, queue: QueueId, sent: u64, backlog: u64) -> bool {
+    /// Takes a reading; returns whether it completed a round, so that readings are needed at once. `next` is the number
+    /// of the next round.
+    pub(super) fn take(&mut self, (queue, round): (QueueId, u64), sent: u64, backlog: u64, next: u64) -> bool {
+        if round != self.round {
+            return false;
+        }
         let Some(mark) = self.open.get_mut(&queue) else { return false };
         // A counter that went back belongs to a queue that was made anew.
         let known = mark.filter(|(from, _)| sent >= *from);
@@ -153,6 +159,7 @@ impl Drain {
             return false;
         }
         self.rounds -= 1;
+        self.round = next;
         if self.rounds > 0 {
             self.open = self.all.iter().map(|queue| (*queue, None)).collect();
         }

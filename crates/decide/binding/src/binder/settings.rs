@@ -98,6 +98,24 @@ impl Settings {
         self.last
     }
 
+    /// The settings of a machine or a switch that has connected, under a new version: earlier ones do not count.
+    pub(super) fn again(&mut self, machine: Option<MachineId>, switch: Option<SwitchId>) -> Option<BinderOutput> {
+        let next = self.next();
+        if let Some(own) = machine.and_then(|machine| self.machines.get_mut(&machine)) {
+            own.applied = Version::default();
+            (own.version, own.since) = (next, next);
+        }
+        if let Some(own) = switch.and_then(|switch| self.switches.get_mut(&switch)) {
+            own.applied = Version::default();
+            (own.version, own.since) = (next, next);
+        }
+        match (machine, switch) {
+            (Some(machine), _) => self.machine(machine),
+            (None, Some(switch)) => self.switch(switch),
+            (None, None) => None,
+        }
+    }
+
     /// The settings of a machine.
     pub(super) fn machine(&self, machine: MachineId) -> Option<BinderOutput> {
         Some(machine_output(machine, self.machines.get(&machine)?))

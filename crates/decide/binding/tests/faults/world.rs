@@ -26,7 +26,7 @@ enum Event {
     ToSwitch(SwitchId, Version, Vec<(PortId, PortSettings)>),
     /// A switch applies the settings of one port; the last one is answered.
     Apply(SwitchId, Version, Vec<(PortId, PortSettings)>),
-    Read(QueueId),
+    Read(QueueId, u64),
     ToBinder(u64, BinderInput),
     /// A value of a tenant is in no queue any more.
     Left(TenantId, MachineId, u8, u64),
@@ -130,7 +130,7 @@ impl World {
                     let switch = self.switches.entry(switch).or_default();
                     (switch.version, switch.ports) = (version, ports.into_iter().collect());
                 }
-                BinderOutput::Read(_) => {}
+                BinderOutput::Read { .. } => {}
             }
         }
         for _ in 0..self.random.random_range(0..3) {
@@ -205,10 +205,10 @@ impl World {
                 }
             }
             Event::Apply(switch, version, ports) => self.apply(switch, version, ports),
-            Event::Read(queue) => {
+            Event::Read(queue, round) => {
                 let residence = self.residence[queue.port.index()];
                 let (sent, backlog) = (self.now / MS * SENT_PER_MS, residence.div_ceil(MS) * SENT_PER_MS);
-                self.send(Event::ToBinder(self.epoch, BinderInput::QueueRead { queue, sent, backlog }));
+                self.send(Event::ToBinder(self.epoch, BinderInput::QueueRead { queue, round, sent, backlog }));
             }
             Event::Left(tenant, machine, value, sent) => {
                 if let Some(values) = self.values.get_mut(&(tenant, machine))
@@ -266,7 +266,7 @@ impl World {
                     self.send(Event::ToMachine(machine, version, tenants));
                 }
                 BinderOutput::Switch { switch, version, ports } => self.send(Event::ToSwitch(switch, version, ports)),
-                BinderOutput::Read(queue) => self.send(Event::Read(queue)),
+                BinderOutput::Read { queue, round } => self.send(Event::Read(queue, round)),
             }
         }
     }

@@ -16,7 +16,7 @@ use weir_binding::binder::{
     Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, Step, TenantSettings, TenantState,
     Version,
 };
-use weir_binding::{Map, PortId, Score, SwitchId, pool};
+use weir_binding::{Map, PortId, Score, SwitchId};
 use weir_policy::{Policy, SharedQueue};
 use weir_status::{TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
@@ -58,6 +58,8 @@ pub(crate) enum Who {
 struct Stream {
     id: StreamId,
     messages: Messages,
+    /// Whether the subscriber has the same policy; another one numbers tenants otherwise.
+    same_policy: bool,
     /// Dropping it ends the task that receives.
     _over: oneshot::Sender<()>,
 }
@@ -88,7 +90,7 @@ impl Controller {
     ) -> Result<Self, Unbound> {
         let places = Places::read(placement, policy)?;
         let store = Store::new(state);
-        let earlier = store.load(policy, &places.sites).map_err(Unbound::State)?;
+        let earlier = store.load(policy, &places).map_err(Unbound::State)?;
         let config = config(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
         let binder = Binder::new(&places.sites, config, epoch, earlier, now);
@@ -119,21 +121,24 @@ impl Controller {
         let _ = messages.try_send(Ok(message(from_controller::Message::Welcome(welcome))));
         let (over, ended) = oneshot::channel();
         self.subscribers.insert(id, who);
-        if let Some(old) = self.streams.insert(who, Stream { id, messages, _over: over }) {
+        let same_policy = hello.policy == self.policy.digest();
+        if !same_policy {
+            warn!("`{}` has another policy: it gets no settings of tenants' queues", hello.name);
+        }
+        if let Some(old) = self.streams.insert(who, Stream { id, messages, same_policy, _over: over }) {
             self.subscribers.remove(&old.id);
         }
         if let (Who::Switch(switch), true) = (who, hello.fresh) {
             self.handle(now, BinderInput::SwitchReset { switch });
         }
-        let settings = match who {
-            Who::Machine(machine) => self.binder.machine(machine),
-            Who::Switch(switch) => self.binder.switch(switch),
-        };
-        if hello.policy == self.policy.digest() {
-            settings.into_iter().for_each(|settings| self.carry_out(settings));
-        } else {
-            warn!("`{}` has another policy: it gets no settings of tenants' queues", hello.name);
-        }
+        // What a subscriber confirmed on an earlier stream may be lost.
+        self.handle(
+            now,
+            match who {
+                Who::Machine(machine) => BinderInput::MachineConnected { machine },
+                Who::Switch(switch) => BinderInput::SwitchConnected { switch },
+            },
+        );
         ended
     }
 
@@ -176,9 +181,9 @@ impl Controller {
                 let Some(queue) = reading.queue else { return false };
                 let Some(port) = self.places.port(switch, &queue.port) else { return false };
                 let Ok(index) = u8::try_from(queue.queue) else { return false };
-                let queue = QueueId { port, queue: index.checked_sub(1) };
-                let (sent, backlog) = (reading.sent, reading.backlog);
-                self.handle(now, BinderInput::QueueRead { queue, sent, backlog });
+                let (queue_round, queue) = (queue.round, QueueId { port, queue: index.checked_sub(1) });
+                let (round, sent, backlog) = (queue_round, reading.sent, reading.backlog);
+                self.handle(now, BinderInput::QueueRead { queue, round, sent, backlog });
                 true
             }
             _ => false,
@@ -230,7 +235,7 @@ impl Controller {
 
     fn handle(&mut self, now: Instant, input: BinderInput) {
         self.binder.handle_input(now, input);
-        if let Err(error) = self.store.save(&self.policy, self.binder.state()) {
+        if let Err(error) = self.store.save(&self.policy, &self.places, self.binder.state()) {
             if !std::mem::replace(&mut self.warned, true) {
                 warn!("keep the state of tenants' queues: {error}; no tenant moves until it is kept");
             }
@@ -258,14 +263,15 @@ impl Controller {
                 let settings = proto::SwitchSettings { version: Some(self::version(version)), ports };
                 (Who::Switch(switch), from_controller::Message::Switch(settings))
             }
-            BinderOutput::Read(QueueId { port, queue }) => {
+            BinderOutput::Read { queue: QueueId { port, queue }, round } => {
                 let switch = self.places.sites.ports[port.index()].switch;
                 let queue = queue.map_or(0, |queue| u32::from(queue) + 1);
-                let queue = proto::Queue { port: self.places.ports[port.index()].clone(), queue };
+                let queue = proto::Queue { port: self.places.ports[port.index()].clone(), queue, round };
                 (Who::Switch(switch), from_controller::Message::Read(queue))
             }
         };
-        match self.streams.get(&who).map(|stream| stream.messages.try_send(Ok(self::message(message)))) {
+        let stream = self.streams.get(&who).filter(|stream| stream.same_policy);
+        match stream.map(|stream| stream.messages.try_send(Ok(self::message(message)))) {
             Some(Ok(())) | None | Some(Err(TrySendError::Closed(_))) => {}
             Some(Err(TrySendError::Full(_))) => debug!("{who:?} does not take its messages"),
         }
@@ -315,14 +321,13 @@ pub(crate) fn elsewhere(leader: Option<&str>) -> proto::FromController {
 
 fn config(policy: &Policy, hops: u32) -> BinderConfig {
     let queues = policy.tenant_queues();
-    let levels = policy.levels().into_iter().flat_map(|levels| levels.settings().dscp.iter().copied());
     BinderConfig {
         interval: queues.interval,
         retry: RETRY,
         poll: POLL,
         map: Map::PerPort,
         most_weight: MOST_WEIGHT,
-        pool: pool(&queues.reserved_dscps.iter().copied().chain(levels).collect()),
+        pool: policy.tenant_dscps(),
         hops,
         limit_shared: queues.shared == SharedQueue::Cap,
     }

@@ -4,7 +4,7 @@ use super::Unbound;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use weir_binding::{PortId, Ports, Sites};
+use weir_binding::{PortId, Ports, Site, Sites};
 use weir_document::Source;
 use weir_network::graph::LinkRef;
 use weir_placement::{Fabric, Placed, SwitchId, file};
@@ -57,6 +57,14 @@ impl Places {
         })
     }
 
+    /// The ports of a tenant, by the names of switch and neighbour.
+    pub(super) fn ports_of(&self, site: &Site) -> Vec<String> {
+        let name = |port: &PortId| {
+            let switch = self.sites.ports[port.index()].switch;
+            format!("{} {}", self.switches[switch.index()], self.ports[port.index()])
+        };
+        site.ports.iter().map(|(port, _)| name(port)).collect()
+    }
     /// The switch with this name.
     pub(super) fn switch(&self, name: &str) -> Option<SwitchId> {
         self.switches.iter().position(|known| known == name).map(|at| SwitchId(at as u32))

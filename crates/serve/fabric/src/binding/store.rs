@@ -1,15 +1,17 @@
 //! The binder's state on disk: a successor continues each tenant's move at its step.
 //!
-//! Tenants are kept by name: a policy may get others meanwhile. A tenant whose state names another number of queues
-//! than it has ports now begins in the shared queue, as a new one does.
+//! Tenants and ports are kept by name: policy and places may be others meanwhile. A tenant with other ports, a queue that
+//! does not exist any more or that another one has, or a DSCP value that it may not have, begins in the shared queue, as
+//! a new one does.
 
+use super::placement::Places;
 use crate::state::replace;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use weir_binding::Sites;
 use weir_binding::binder::{BinderState, Place, TenantState};
+use weir_binding::{PortId, QueueIndex, Site};
 use weir_policy::Policy;
 
 /// The file, under the state directory.
@@ -17,7 +19,14 @@ const FILE: &str = "tenant-queues.json";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Stored {
-    tenants: BTreeMap<String, TenantState>,
+    tenants: BTreeMap<String, StoredTenant>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredTenant {
+    /// Its ports, by the names of switch and neighbour.
+    ports: Vec<String>,
+    state: TenantState,
 }
 
 /// The state's file.
@@ -34,35 +43,69 @@ impl Store {
     }
 
     /// The state of an earlier binder, by the tenants of this policy.
-    pub(super) fn load(&self, policy: &Policy, sites: &Sites) -> io::Result<BinderState> {
+    pub(super) fn load(&self, policy: &Policy, places: &Places) -> io::Result<BinderState> {
         let text = match std::fs::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BinderState::new()),
             Err(error) => return Err(error),
         };
         let stored: Stored = serde_json::from_slice(&text).map_err(io::Error::other)?;
-        let of = |(tenant, site): (&weir_policy::Tenant, &weir_binding::Site)| {
-            let state = stored.tenants.get(&tenant.name).cloned().unwrap_or_default();
-            let fits = |place: &Place| match place {
-                Place::Shared => true,
-                Place::Dedicated { queues, .. } => queues.len() == site.ports.len(),
-            };
-            let is_sound = fits(&state.place) && state.motion.as_ref().is_none_or(|motion| fits(&motion.to));
-            if is_sound { state } else { TenantState::default() }
+        let mut taken = Taken { pool: policy.tenant_dscps(), ..Taken::default() };
+        let of = |(tenant, site): (&weir_policy::Tenant, &Site)| {
+            let known = stored.tenants.get(&tenant.name).filter(|known| known.ports == places.ports_of(site));
+            let state = known.map(|known| known.state.clone()).unwrap_or_default();
+            if taken.takes(places, site, &state) { state } else { TenantState::default() }
         };
-        Ok(policy.tenants().iter().zip(&sites.tenants).map(of).collect())
+        Ok(policy.tenants().iter().zip(&places.sites.tenants).map(of).collect())
     }
 
     /// Writes the state if it differs from the last one.
-    pub(super) fn save(&mut self, policy: &Policy, state: &BinderState) -> io::Result<()> {
+    pub(super) fn save(&mut self, policy: &Policy, places: &Places, state: &BinderState) -> io::Result<()> {
         if *state == self.last {
             return Ok(());
         }
         let names = policy.tenants().iter().map(|tenant| tenant.name.clone());
-        let stored = Stored { tenants: names.zip(state.iter().cloned()).collect() };
+        let states = places.sites.tenants.iter().zip(state);
+        let states = states.map(|(site, state)| StoredTenant { ports: places.ports_of(site), state: state.clone() });
+        let stored = Stored { tenants: names.zip(states).collect() };
         let text = serde_json::to_vec_pretty(&stored).map_err(io::Error::other)?;
         replace::write_durably(&self.path, &text)?;
         self.last.clone_from(state);
         Ok(())
+    }
+}
+
+/// The queues and DSCP values of ports that tenants have so far.
+#[derive(Default)]
+struct Taken {
+    pool: Vec<u8>,
+    queues: BTreeSet<(PortId, QueueIndex)>,
+    dscps: BTreeSet<(PortId, u8)>,
+}
+
+impl Taken {
+    /// Takes the queues and values of a state, if they exist and no other tenant has them.
+    fn takes(&mut self, places: &Places, site: &Site, state: &TenantState) -> bool {
+        let all = [Some(&state.place), state.motion.as_ref().map(|motion| &motion.to)];
+        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeSet::new());
+        for place in all.into_iter().flatten() {
+            let Place::Dedicated { queues: own, dscp } = place else { continue };
+            if own.len() != site.ports.len() || !self.pool.contains(dscp) {
+                return false;
+            }
+            for ((port, _), queue) in site.ports.iter().zip(own) {
+                if *queue >= places.sites.ports[port.index()].queues {
+                    return false;
+                }
+                queues.insert((*port, *queue));
+                dscps.insert((*port, *dscp));
+            }
+        }
+        let is_free = queues.is_disjoint(&self.queues) && dscps.is_disjoint(&self.dscps);
+        if is_free {
+            self.queues.extend(queues);
+            self.dscps.extend(dscps);
+        }
+        is_free
     }
 }

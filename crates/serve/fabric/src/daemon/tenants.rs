@@ -2,17 +2,16 @@
 
 use super::work::Daemon;
 use crate::binding::{Controller, SubscriberEvent, Unbound, Verdict};
+use crate::state::epoch;
 use tracing::{debug, info, warn};
 use weir_units::Instant;
+
+/// The file of the last epoch of controllers, under the state directory.
+const EPOCH_OF_TENANTS: &str = "epoch-of-tenant-queues";
 
 impl Daemon {
     /// Starts a controller for the tenants of the policy in force, if this broker has their places.
     pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
-        if let Some(controller) = &mut self.controller {
-            // Subscribers connect again, to the new controller.
-            controller.redirect(None);
-        }
-        self.controller = None;
         let Some(placement) = &self.config.placement else {
             if !self.policy.tenants().is_empty() {
                 warn!("the policy's tenants have no queues of their own: no places are configured (--placement)");
@@ -20,7 +19,13 @@ impl Daemon {
             return Ok(());
         };
         let (policy, state, now) = (&self.policy, &self.config.state, self.now());
-        let controller = Controller::new(policy, placement, state, self.epoch, now)?;
+        // Each controller has an epoch of its own: its versions begin anew.
+        let epoch = epoch::next(state, EPOCH_OF_TENANTS, 0).map_err(Unbound::State)?;
+        let controller = Controller::new(policy, placement, state, epoch, now)?;
+        if let Some(earlier) = &mut self.controller {
+            // Subscribers connect again, to the new controller.
+            earlier.redirect(None);
+        }
         info!("queues are bound to {} tenants", policy.tenants().len());
         self.controller = Some(controller);
         Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use weir_binding::{Sites, Values, pool};
+use weir_binding::{Sites, Values};
 use weir_network::Graph;
 use weir_placement::{Placed, Placer, Shortage, file};
 use weir_policy::{Policy, Tenant};
@@ -127,9 +127,7 @@ impl PlacedTenant {
 fn values(policy: &Policy, graph: &Graph, placer: &Placer) -> Values {
     let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
     let sites = Sites::of_placement(places, placer.fabric(), graph, 1);
-    let levels = policy.levels().into_iter().flat_map(|levels| levels.all().iter().map(|level| level.dscp));
-    let filters = policy.services().all().iter().flat_map(|service| service.matches()).filter_map(|filter| filter.dscp);
-    let pool = pool(&levels.chain(filters).collect());
+    let pool = policy.tenant_dscps();
     let mut values = Values::default();
     for (tenant, site) in sites.all() {
         if !site.ports.is_empty() {

@@ -113,6 +113,7 @@ async fn serve<D: ReadQueues>(
                     Ok(())
                 }
                 FromController::Switch(settings) => ports.apply(&settings).map(|()| {
+                    subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: false });
                     settings.version.into_iter().for_each(|version| subscriber.send(ToController::Applied(version)));
                 }),
                 FromController::Read(queue) => ports.read(queue).map(|reading| {
@@ -152,8 +153,9 @@ impl<D: ReadQueues> Ports<D> {
         let _lock = locked()?;
         weir_switch::apply::check(&self.driver, &self.base).map_err(refusal)?;
         let states = weir_switch::apply::read(&mut self.driver, self.base.keys()).map_err(refusal)?;
+        // Ports outside the policy have no queues of Weir's.
         let lacks = |(interface, config): &(&String, &PortConfig)| {
-            states.get(*interface).is_none_or(|state| !has_queues(state, config))
+            config.queues().len() > 0 && states.get(*interface).is_none_or(|state| !has_queues(state, config))
         };
         let lacking: BTreeMap<String, PortConfig> =
             self.base.iter().filter(lacks).map(|(interface, config)| (interface.clone(), config.clone())).collect();
