@@ -18,7 +18,8 @@ const INTERVALS: u32 = 20;
 
 fn main() {
     let mut random = StdRng::seed_from_u64(1);
-    let port = |at| Port { switch: SwitchId(at / 16), rate: Bandwidth::from_gbps(40), queues: 7 };
+    let port =
+        |at| Port { switch: SwitchId(at / 16), rate: Bandwidth::from_gbps(40), queues: 7, others: Bandwidth::ZERO };
     let site = |_| {
         let mbps = Bandwidth::from_mbps([10, 50, 100, 200, 300][random.random_range(0..5)]);
         let mut ports: Vec<u32> = (0..random.random_range(1..=20)).map(|_| random.random_range(0..PORTS)).collect();

@@ -38,12 +38,14 @@ impl Ports {
 
 impl Sites {
     /// The tenants of a placement, in the order of `placed`, on ports with `queues` queues beside the shared one. A
-    /// tenant without a place has no ports.
+    /// tenant without a place has no ports. `others` has the guarantees of services by cable
+    /// ([`weir_placement::of_services`]); none where it is empty.
     pub fn of_placement<'a>(
         placed: impl IntoIterator<Item = Option<&'a Placed>>,
         fabric: &Fabric,
         graph: &Graph,
         queues: u8,
+        others: &[Bandwidth],
     ) -> Self {
         let all = Ports::new(graph);
         let switch = |link: LinkRef| match link {
@@ -51,8 +53,12 @@ impl Sites {
             LinkRef::Forward(cable) => graph.cables[cable].a,
             LinkRef::Backward(cable) => graph.cables[cable].b,
         };
-        let port =
-            |link: &LinkRef| Port { switch: SwitchId(switch(*link) as u32), rate: graph.link(*link).rate, queues };
+        let port = |link: &LinkRef| Port {
+            switch: SwitchId(switch(*link) as u32),
+            rate: graph.link(*link).rate,
+            queues,
+            others: others.get(fabric.cable(*link).index()).copied().unwrap_or_default(),
+        };
         let tenants =
             placed.into_iter().map(|placed| placed.map_or_else(Site::default, |placed| site(placed, fabric, &all)));
         Self { ports: all.links().iter().map(port).collect(), tenants: tenants.collect() }

@@ -26,6 +26,8 @@ pub struct Port {
     pub rate: Bandwidth,
     /// Queues for single tenants, beside the shared one.
     pub queues: u8,
+    /// The guarantees of services, whose packets are in the shared queue.
+    pub others: Bandwidth,
 }
 
 /// A tenant's place.

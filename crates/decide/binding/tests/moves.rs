@@ -17,7 +17,7 @@ fn sites() -> Arc<Sites> {
         ports: vec![(PortId(0), MBPS(mbps))],
         machines: vec![(MachineId(machine), MBPS(mbps))],
     };
-    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 1 };
+    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 1, others: Bandwidth::ZERO };
     Arc::new(Sites { ports: vec![port], tenants: vec![site(0, 200), site(1, 300)] })
 }
 

@@ -7,7 +7,7 @@ use weir_units::{Bandwidth, TenantId};
 /// Tenants over these ports; ports of a switch are adjacent, two by two.
 fn sites(queues: u8, tenants: &[Vec<u32>]) -> Sites {
     let ports = tenants.iter().flatten().max().map_or(0, |most| most + 1);
-    let port = |at| Port { switch: SwitchId(at / 2), rate: Bandwidth::from_gbps(10), queues };
+    let port = |at| Port { switch: SwitchId(at / 2), rate: Bandwidth::from_gbps(10), queues, others: Bandwidth::ZERO };
     let site = |ports: &Vec<u32>| Site {
         ports: ports.iter().map(|port| (PortId(*port), Bandwidth::from_mbps(1))).collect(),
         ..Site::default()

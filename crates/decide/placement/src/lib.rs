@@ -62,4 +62,5 @@ pub use fill::{Fit, Part};
 pub use hose::{Group, Hose};
 pub use ledger::Ledger;
 pub use placer::{Placed, Placer, Shortage, Strategy};
+pub use room::of_services;
 pub use search::Weighing;

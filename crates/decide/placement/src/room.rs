@@ -26,6 +26,15 @@ impl Ledger {
     }
 }
 
+/// By cable: the bandwidth that services' guarantees and caps take from tenants. Its part of each port is in the queue
+/// that tenants share.
+pub fn of_services(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Vec<Bandwidth> {
+    let all = Room::new(policy, graph, fabric).free;
+    let ledger = Ledger::of_policy(policy, graph, fabric);
+    let left = |cable: u32| ledger.capacity(CableId(cable));
+    (0..).zip(all).map(|(cable, all)| Bandwidth::from_bps(all).saturating_sub(left(cable))).collect()
+}
+
 struct Room<'a> {
     policy: &'a Policy,
     graph: &'a Graph,

@@ -27,6 +27,8 @@ pub struct PolicyNeeds {
     /// By level: its DSCP value, and the machines that may send on it; `None` for all of them.
     levels: Vec<(u8, Option<MachineSet>)>,
     without_agent: MachineSet,
+    /// The values that tenants can have.
+    of_tenants: DscpSet,
 }
 
 impl PolicyNeeds {
@@ -50,6 +52,7 @@ impl PolicyNeeds {
             offer,
             levels: levels.iter().map(|level| (level.dscp, level.senders.clone())).collect(),
             without_agent: MachineSet::new(without_agent),
+            of_tenants: if queues > 0 { policy.tenant_dscps().into_iter().collect() } else { DscpSet::default() },
         }
     }
 
@@ -60,9 +63,10 @@ impl PolicyNeeds {
         Self { needs, offer: Offer::PLAIN, levels: Vec::new(), ..self }
     }
 
-    /// The DSCP values that no machine outside the policy may claim: those of all levels, and of network control.
-    pub fn of_levels(&self) -> DscpSet {
-        self.control().chain(self.levels.iter().map(|(dscp, _)| *dscp)).collect()
+    /// The DSCP values that no machine outside the policy may claim: those of all levels, of tenants, and of network
+    /// control.
+    pub fn claimable(&self) -> DscpSet {
+        self.control().chain(self.levels.iter().map(|(dscp, _)| *dscp)).chain(self.of_tenants.values()).collect()
     }
 
     /// The values of network control, which have a strict queue beside levels.
@@ -75,7 +79,7 @@ impl PolicyNeeds {
     pub fn remark(&self, link: LinkRef) -> DscpSet {
         let LinkRef::Down(machine) = link else { return DscpSet::default() };
         if self.without_agent.contains(machine) {
-            return self.of_levels();
+            return self.claimable();
         }
         let may_send = |senders: &Option<MachineSet>| senders.as_ref().is_none_or(|senders| senders.contains(machine));
         let others = self.levels.iter().filter(|(_, senders)| !may_send(senders)).map(|(dscp, _)| *dscp);

@@ -164,6 +164,11 @@ fn host_levels(policy: &Policy, plan: &MachinePlan) -> HostLevels {
     }
 }
 
+/// The DSCP values that tenants can have, one bit for each.
+pub(crate) fn tag_values(policy: &Policy) -> u64 {
+    policy.tenant_dscps().into_iter().fold(0, |bits, dscp| bits | 1 << dscp)
+}
+
 /// The classifier and leaf services of an interface, or why this host cannot classify; the
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
@@ -280,6 +285,7 @@ impl Host {
         trust(&mut datapath, host_context)?;
         // Levels and rules come last, so that no packet is sent to a class that does not exist yet.
         datapath.set_levels(&plan.levels, classes(backend))?;
+        datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
         datapath.start_timer()?;
@@ -350,6 +356,7 @@ impl Host {
         }
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_levels(&plan.levels, classes(self.backend))?;
+        self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.level_check.renew(host_context.policy);

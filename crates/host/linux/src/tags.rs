@@ -52,8 +52,13 @@ impl InterfaceDatapath {
         }
         self.marks.tags = of_slot;
         self.write_marks()?;
-        if self.config.tenant_dscps != tags.values {
-            self.config.tenant_dscps = tags.values;
+        self.set_tag_values(tags.values)
+    }
+
+    /// Sets the values that tenants can have, one bit for each: no packet of others leaves with one of them.
+    pub fn set_tag_values(&mut self, values: u64) -> Result<(), LoaderError> {
+        if self.config.tenant_dscps != values {
+            self.config.tenant_dscps = values;
             self.write_config()?;
         }
         Ok(())

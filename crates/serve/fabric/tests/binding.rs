@@ -25,6 +25,8 @@ network:
     r2: { uplink: 1Gb/s, machines: [m2] }
   slots: 4
   switches: { queues: 3, scheduler: weighted }
+services:
+  web: { match: [ { port: 80 } ], rack: { min: 100Mb/s } }
 tenants:
   red: { vms: 2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }
   blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] }
@@ -169,6 +171,10 @@ fn tenant_that_uses_its_guarantee_gets_a_queue() {
         subscribers.switches[&2].ports.iter().map(|port| (port.port.as_str(), port.weights.clone())).collect();
     // Red has a queue of three times blue's weight, or blue's is shared.
     assert_eq!(ports.keys().copied().collect::<Vec<_>>(), ["m1", "spine0"]);
+    // The service's guarantee at the uplink is in the shared queue; red reserves three times as much.
+    let uplink = &subscribers.switches[&2].ports[1];
+    let queue_of_red = uplink.map[&of_red.dscp] as usize + 1;
+    assert_eq!(uplink.weights[0] * 3, uplink.weights[queue_of_red], "{ports:?}");
     assert!(subscribers.switches[&2].ports.iter().all(|port| port.map.contains_key(&of_red.dscp)), "{ports:?}");
     let state = std::fs::read_to_string(network.directory.path().join("state/tenant-queues.json")).expect("a state");
     assert!(state.contains("dedicated"), "{state}");

@@ -144,7 +144,7 @@ impl<'a> Enforcer<'a> {
         enforcer.set_shapers(world);
         if let Some(tenancy) = &governed.tenants {
             let indices = ServiceIndices::new(&governed.policy);
-            let control = TenantControl::new(&enforcer.policy, tenancy, graph, |service| indices.of(service), world);
+            let control = TenantControl::new(&governed.policy, tenancy, graph, |service| indices.of(service), world);
             enforcer.tenants = Some(control);
         }
         if governed.enforcement == Enforcement::Parley {

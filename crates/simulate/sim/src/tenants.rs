@@ -27,7 +27,7 @@ use weir_binding::binder::{Binder, BinderConfig, BinderInput, BinderOutput, Port
 use weir_binding::{Map, Ports, Sites};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
-use weir_placement::Placed;
+use weir_placement::{Placed, of_services};
 use weir_policy::{Policy, SharedQueue};
 use weir_scenario::Tenancy;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection, SimTime, TenantId};
@@ -173,7 +173,8 @@ impl TenantControl {
         world: &mut World<O>,
     ) -> Self {
         let dedicated = tenancy.queues.saturating_sub(1);
-        let sites = Sites::of_placement(tenancy.placed.iter().map(Some), &tenancy.fabric, graph, dedicated);
+        let others = of_services(policy, graph, &tenancy.fabric);
+        let sites = Sites::of_placement(tenancy.placed.iter().map(Some), &tenancy.fabric, graph, dedicated, &others);
         let sites = Arc::new(sites);
         let links = Ports::new(graph);
         let ports: Vec<PortId> = links.links().iter().map(|link| world.port_of(*link)).collect();

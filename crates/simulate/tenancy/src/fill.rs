@@ -118,7 +118,7 @@ impl Filled {
         let dedicated = datacenter.queues.saturating_sub(1);
         let (free, slots) = ledger.slots();
         Self {
-            sites: Sites::of_placement(tenants.iter().map(Some), fabric, &datacenter.graph, dedicated),
+            sites: Sites::of_placement(tenants.iter().map(Some), fabric, &datacenter.graph, dedicated, &[]),
             capacity: (0..fabric.cables() as u32).map(|cable| ledger.capacity(CableId(cable)).bps() as f64).collect(),
             tenants,
             queues: datacenter.queues,

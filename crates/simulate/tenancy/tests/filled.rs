@@ -18,6 +18,7 @@ fn filled(capacity: &[u64], queues: u8, tenants: &[Vec<(u32, u64)>]) -> Filled {
         switch: SwitchId(at as u32 / 2),
         rate: MBPS(capacity[at]),
         queues: queues.saturating_sub(1),
+        others: Bandwidth::ZERO,
     };
     let placed = |links: &Vec<(u32, u64)>| Placed {
         hose: Hose::uniform(2, MBPS(links.iter().map(|(_, mbps)| *mbps).max().unwrap_or(1))),

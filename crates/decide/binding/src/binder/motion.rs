@@ -47,7 +47,7 @@ impl Place {
 pub enum Step {
     /// Machines limit it to its reservations, and with it the tenants of the shared queues of its ports.
     Cap,
-    /// Both queues' weights contain its reservations, and ports know both DSCP values.
+    /// Both queues' weights contain its reservations, and ports map both DSCP values.
     Raise,
     /// Its machines send the new DSCP value.
     Tag,

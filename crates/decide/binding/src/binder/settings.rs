@@ -216,6 +216,7 @@ fn port_settings(
 ) -> PortSettings {
     let queues = usize::from(sites.ports[port.index()].queues);
     let mut reserved = vec![Bandwidth::ZERO; queues + 1];
+    reserved[0] = sites.ports[port.index()].others;
     let mut map = BTreeMap::new();
     for tenant in tenants {
         let (site, state) = (sites.site(*tenant), &states[tenant.index()]);

@@ -14,7 +14,12 @@ const LINK: u64 = 60;
 pub(crate) fn sites(random: &mut StdRng) -> Sites {
     let (switches, per_switch) = (random.random_range(1..4u32), random.random_range(1..4u32));
     let queues = random.random_range(1..4u8);
-    let port = |at| Port { switch: SwitchId(at / per_switch), rate: Bandwidth::from_bps(LINK * UNIT), queues };
+    let port = |at| Port {
+        switch: SwitchId(at / per_switch),
+        rate: Bandwidth::from_bps(LINK * UNIT),
+        queues,
+        others: Bandwidth::ZERO,
+    };
     let ports: Vec<Port> = (0..switches * per_switch).map(port).collect();
     let mut free = vec![LINK; ports.len()];
     let mut tenants = Vec::new();

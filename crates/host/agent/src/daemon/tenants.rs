@@ -11,6 +11,7 @@
 
 use super::{AgentError, Daemon, host_context};
 use crate::daemon::config::AgentConfig;
+use crate::host::tag_values;
 use crate::runtime_config::RuntimeConfig;
 use std::sync::Arc;
 use tracing::{debug, warn};
@@ -44,10 +45,12 @@ struct Pending {
 /// The tenants on this machine.
 pub(super) struct Tenants {
     subscriber: Option<Subscriber>,
-    /// By tenant, its service.
+    /// By tenant, its name and its service.
+    names: Vec<String>,
     services: Vec<ServiceId>,
-    /// The policy's fingerprint.
+    /// The policy's fingerprint, and whether the controller's is the same.
     digest: u64,
+    has_own_policy: bool,
     in_force: Option<InForce>,
     pending: Option<Pending>,
     /// The control interval, while a stream is up.
@@ -61,8 +64,10 @@ impl Tenants {
     pub(super) fn start(config: &AgentConfig) -> Result<Self, AgentError> {
         let mut tenants = Self {
             subscriber: None,
+            names: Vec::new(),
             services: Vec::new(),
             digest: 0,
+            has_own_policy: false,
             in_force: None,
             pending: None,
             interval: None,
@@ -78,8 +83,9 @@ impl Tenants {
         if self.subscriber.is_some() && self.digest == policy.digest() {
             return Ok(());
         }
-        (self.subscriber, self.interval, self.pending) = (None, None, None);
+        (self.subscriber, self.interval, self.pending, self.reported) = (None, None, None, None);
         self.digest = policy.digest();
+        self.names = names_of(policy);
         self.services = policy.tenants().iter().map(|tenant| tenant.service).collect();
         if policy.tenants().is_empty() {
             return Ok(());
@@ -111,14 +117,21 @@ impl Tenants {
         self.services.contains(&service)
     }
 
-    /// Takes another policy: settings stay if it has the same tenants. Returns those before.
+    /// Takes another policy: settings stay if it has the same tenants, and no tag of others stays. Returns those before.
     pub(super) fn renew(&mut self, config: &RuntimeConfig) -> Option<InForce> {
         let earlier = self.in_force.take();
-        if config.policy.digest() == self.digest {
-            self.in_force = earlier.clone().map(|own| {
-                let policy = Arc::new(config.policy.at_machine(config.machine, &own.shares));
-                InForce { policy, ..own }
-            });
+        let policy = &config.policy;
+        let has_same = names_of(policy) == self.names;
+        let of_before = |service: &ServiceId| self.services.iter().position(|known| known == service);
+        let of_now = |(service, dscp): &(ServiceId, u8)| Some((policy.tenants()[of_before(service)?].service, *dscp));
+        let (shares, tenants) = match earlier.as_ref().filter(|_| has_same) {
+            Some(own) => (own.shares.clone(), own.tags.tenants.iter().filter_map(of_now).collect()),
+            None => (Vec::new(), Vec::new()),
+        };
+        if earlier.is_some() || !has_same {
+            let tags = HostTags { tenants, values: tag_values(policy) };
+            let policy = Arc::new(policy.at_machine(config.machine, &shares));
+            self.in_force = Some(InForce { shares, tags, policy });
         }
         earlier
     }
@@ -200,6 +213,10 @@ impl Tenants {
     }
 }
 
+fn names_of(policy: &Policy) -> Vec<String> {
+    policy.tenants().iter().map(|tenant| tenant.name.clone()).collect()
+}
+
 /// The value of a service's packets; 0 for a service without a tag.
 fn dscp_of(tags: &HostTags, service: ServiceId) -> u8 {
     tags.tenants.iter().find(|(known, _)| *known == service).map_or(0, |(_, dscp)| *dscp)
@@ -219,12 +236,18 @@ impl Daemon {
         match message {
             FromController::Up { policy, interval } => {
                 self.tenants.interval = Some(interval);
-                if policy != self.tenants.digest {
-                    warn!("the controller of tenants' queues has another policy, {policy:016x}");
+                self.tenants.has_own_policy = policy == self.tenants.digest;
+                if !self.tenants.has_own_policy {
+                    warn!(
+                        "the controller of tenants' queues has another policy, {policy:016x}: nothing of it is taken"
+                    );
                 }
+                // Of an earlier stream, on which nothing is confirmed any more.
+                self.tenants.pending = None;
                 Ok(())
             }
-            FromController::Machine(settings) => self.put_in_force(&settings),
+            FromController::Machine(settings) if self.tenants.has_own_policy => self.put_in_force(&settings),
+            FromController::Machine(_) => Ok(()),
             FromController::Switch(_) | FromController::Read(_) => Ok(()),
         }
     }
@@ -251,8 +274,12 @@ impl Daemon {
         };
         if let Err(error) = applied {
             // The controller sends the settings again.
+            warn!("settings of tenants cannot be put in force: {error}");
             self.tenants.in_force = earlier;
-            return Err(error.into());
+            let runtime = &self.config.runtime_config;
+            let (backend, broker) = (self.config.backend, &self.config.broker);
+            let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
+            return Ok(host.renew(&context, false)?);
         }
         let (Change::Tags(retagged) | Change::Shares(retagged)) = change else {
             return self.set_pending(version, Vec::new());
@@ -265,9 +292,14 @@ impl Daemon {
         let Some(host) = &self.host else { return Ok(()) };
         let mut queues = self.tenants.pending.take().map(|pending| pending.queues).unwrap_or_default();
         for service in services {
-            let (sent, backlog) = host.queue(service)?;
-            if backlog > Bytes::ZERO {
-                queues.push((service, Bytes::new(sent.get() + backlog.get())));
+            match host.queue(service) {
+                Ok((_, Bytes::ZERO)) => {}
+                Ok((sent, backlog)) => queues.push((service, Bytes::new(sent.get() + backlog.get()))),
+                // Until it is empty.
+                Err(error) => {
+                    debug!("read the queue of a tenant: {error}");
+                    queues.push((service, Bytes::new(u64::MAX)));
+                }
             }
         }
         self.tenants.pending = Some(Pending { version, queues, look: self.now() });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_binding::{PortId, Ports, Site, Sites};
 use weir_document::Source;
 use weir_network::graph::LinkRef;
-use weir_placement::{Fabric, Placed, SwitchId, file};
+use weir_placement::{Fabric, Placed, SwitchId, file, of_services};
 use weir_policy::Policy;
 use weir_switch::ports::ports_of;
 
@@ -39,7 +39,7 @@ impl Places {
         let placed: BTreeMap<String, Placed> =
             file::read(&source, policy, &graph, &fabric).map_err(refused)?.into_iter().collect();
         let of_tenants = policy.tenants().iter().map(|tenant| placed.get(&tenant.name));
-        let sites = Sites::of_placement(of_tenants, &fabric, &graph, queues);
+        let sites = Sites::of_placement(of_tenants, &fabric, &graph, queues, &of_services(policy, &graph, &fabric));
         let names: BTreeMap<LinkRef, String> = (0..graph.switches.len())
             .flat_map(|switch| ports_of(&graph, switch))
             .map(|port| (port.link, port.name()))

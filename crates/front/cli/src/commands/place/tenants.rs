@@ -126,7 +126,7 @@ impl PlacedTenant {
 /// The DSCP values of tenants that use links, as if all of them had queues.
 fn values(policy: &Policy, graph: &Graph, placer: &Placer) -> Values {
     let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
-    let sites = Sites::of_placement(places, placer.fabric(), graph, 1);
+    let sites = Sites::of_placement(places, placer.fabric(), graph, 1, &[]);
     let pool = policy.tenant_dscps();
     let mut values = Values::default();
     for (tenant, site) in sites.all() {

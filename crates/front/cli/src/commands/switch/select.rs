@@ -179,7 +179,7 @@ impl Needed {
             switch: name.clone(),
             name: OUTSIDE.to_owned(),
             interface: Some(interface.clone()),
-            config: PortConfig::remark_only(self.needs.of_levels()),
+            config: PortConfig::remark_only(self.needs.claimable()),
             in_force: None,
         };
         let outside = mapping.outside.iter().map(outside);
