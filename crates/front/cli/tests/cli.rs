@@ -71,13 +71,13 @@ fn the_fabric_and_many_machines() {
 }
 
 #[test]
-fn keys_without_enforcement_are_noted() {
+fn tenants_on_switches_without_queues_are_noted() {
     let directory = directory();
     let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
                   web: { match: [ { port: 80, protocol: tcp } ] }\ntenants: { red: { vms: 1, bandwidth: 1Mb/s } }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let checked = run(&["check", &policy]);
-    assert!(checked.status.success() && text(&checked.stdout).contains("`tenants` is read but not enforced"));
+    assert!(checked.status.success() && text(&checked.stdout).contains("have no weighted queues"));
     let demands = file(directory.path(), "demands.csv", "m1,web,tx,unlimited\n");
     let allocated = run(&["allocate", &policy, "--demands", &demands, "--json"]);
     assert!(text(&allocated.stderr).starts_with("note: "), "{}", text(&allocated.stderr));

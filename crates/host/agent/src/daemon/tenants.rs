@@ -117,7 +117,8 @@ impl Tenants {
         self.services.contains(&service)
     }
 
-    /// Takes another policy: settings stay if it has the same tenants, and no tag of others stays. Returns those before.
+    /// Takes another policy: settings stay if it has the same tenants, and no tag of others stays. Returns the earlier
+    /// ones.
     pub(super) fn renew(&mut self, config: &RuntimeConfig) -> Option<InForce> {
         let earlier = self.in_force.take();
         let policy = &config.policy;

@@ -83,6 +83,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let levels = levels::read(root.get("levels"), &network, &services, problems);
     let reserved = levels.as_ref().and_then(|levels| levels.reserved);
     let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);
+    tenants::note_queues(root, network.network.offer(), problems);
     admission::check(&network, &services, &read_caps, reserved, problems);
 
     let mut caps = Caps::default();

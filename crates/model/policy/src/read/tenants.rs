@@ -7,6 +7,7 @@ use crate::model::{Service, Shaper, Sharing};
 use crate::tenants::{SharedQueue, Tenant, TenantQueues, VmGroup};
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
 use weir_network::names::natural_order;
+use weir_network::switches::Offer;
 use weir_units::{Bandwidth, PerDirection, PerPoint, ServiceId};
 
 impl Reader<'_> {
@@ -115,6 +116,20 @@ impl Reader<'_> {
         let hint = "name the same groups in both, for example `vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, \
                     db: 1Gb/s }`";
         self.problems.error_with(at, cause, hint, (other, "beside this"));
+    }
+}
+
+/// A remark if switches cannot give tenants queues.
+pub(super) fn note_queues(root: &Node, offer: Option<Offer>, problems: &mut Problems) {
+    let key = root.entries().iter().find(|(key, node)| key.text == "tenants" && !node.entries().is_empty());
+    if let Some((key, _)) = key
+        && offer.is_none_or(|offer| offer.available().1 == 0)
+    {
+        problems.note(
+            key.span,
+            "the network's switches have no weighted queues, so tenants have no guarantees inside it",
+            "write what they have under `network`, for example `switches: { queues: 8, scheduler: weighted }`",
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 //! The binder's state on disk: a successor continues each tenant's move at its step.
 //!
-//! Tenants and ports are kept by name: policy and places may be others meanwhile. A tenant with other ports, a queue that
-//! does not exist any more or that another one has, or a DSCP value that it may not have, begins in the shared queue, as
-//! a new one does.
+//! Tenants and ports are kept by name: policy and places may be others meanwhile. A tenant with other ports, a queue
+//! that does not exist any more or that another one has, or a DSCP value that it may not have, begins in the shared
+//! queue, as a new one does.
 
 use super::placement::Places;
 use crate::state::replace;
