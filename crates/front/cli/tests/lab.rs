@@ -49,8 +49,7 @@ fn a_limit_holds_real_tcp_and_without_enforcement_it_does_not() {
     let output = weir(&["lab", "--json"]).arg(&free).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rate = settled_mbps(&output.stdout);
-    // More than the limit lets through: a busy host sends less than the uplink carries.
-    assert!((25.0..=81.0).contains(&rate), "{rate} Mb/s through an uplink of 80");
+    assert!((at_least(65.0)..=81.0).contains(&rate), "{rate} Mb/s through an uplink of 80");
     assert_eq!(lab_namespaces(), Vec::<String>::new());
 }
 
