@@ -8,15 +8,8 @@
 //! in a fully reserved datacenter, §VII-C1).
 
 use crate::site::Sites;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_units::TenantId;
-
-/// The values that tenants can have, ascending: all but 0, which is the shared queue's, and those of others (latency
-/// levels, CS6 and CS7 of network control, the operator's own).
-pub fn pool(of_others: &BTreeSet<u8>) -> Vec<u8> {
-    const NETWORK_CONTROL: [u8; 2] = [48, 56];
-    (1..64).filter(|value| !of_others.contains(value) && !NETWORK_CONTROL.contains(value)).collect()
-}
 
 /// The values of tenants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

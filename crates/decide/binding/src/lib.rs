@@ -25,7 +25,7 @@ mod score;
 mod site;
 mod weights;
 
-pub use dscp::{Values, pool};
+pub use dscp::Values;
 pub use placed::Ports;
 pub use queues::{Map, QueueIndex, Queues};
 pub use score::{Score, score};

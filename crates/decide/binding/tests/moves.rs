@@ -5,7 +5,8 @@ use std::sync::Arc;
 use weir_binding::binder::{
     Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, TenantSettings, Version,
 };
-use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId, pool};
+use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId};
+use weir_network::switches::pool;
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;

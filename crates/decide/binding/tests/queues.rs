@@ -1,7 +1,8 @@
 //! Queues bound to tenants: the paper's rules hold in any network of ports, after any scores.
 
 use proptest::prelude::*;
-use weir_binding::{Map, Port, PortId, Queues, Score, Site, Sites, SwitchId, Values, pool};
+use weir_binding::{Map, Port, PortId, Queues, Score, Site, Sites, SwitchId, Values};
+use weir_network::switches::pool;
 use weir_units::{Bandwidth, TenantId};
 
 /// Tenants over these ports; ports of a switch are adjacent, two by two.

@@ -28,8 +28,7 @@ use crate::port::{DSCPS, DscpMap, FieldError, PortConfig, QueueConfig, Schedule}
 use weir_network::switches::{Offer, Scheduler};
 use weir_units::{Bandwidth, Bytes};
 
-/// The DSCP values of network control: CS6 and CS7.
-pub(crate) const CONTROL: [u8; 2] = [48, 56];
+pub(crate) use weir_network::switches::NETWORK_CONTROL as CONTROL;
 
 /// Traffic with a weighted queue of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

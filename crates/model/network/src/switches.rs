@@ -7,6 +7,8 @@
 //! Worked example: `switches: { queues: 8, scheduler: { strict: 2, weighted: 6 } }` offers two strict queues, and five
 //! weighted ones beside the shared one.
 
+use std::collections::BTreeSet;
+
 /// The schedulers of a network's switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
@@ -44,6 +46,15 @@ pub struct Offer {
     pub queues: u8,
     /// Their scheduler.
     pub scheduler: Scheduler,
+}
+
+/// The DSCP values of network control: CS6 and CS7 (RFC 4594, RFC 2474).
+pub const NETWORK_CONTROL: [u8; 2] = [48, 56];
+
+/// The DSCP values that tenants can have, ascending: all but 0, which is the shared queue's, those of network control,
+/// and those of others (latency levels, services' filters, the operator's own).
+pub fn pool(of_others: &BTreeSet<u8>) -> Vec<u8> {
+    (1..64).filter(|value| !of_others.contains(value) && !NETWORK_CONTROL.contains(value)).collect()
 }
 
 /// The queues of a port of most switches (IEEE 802.1Q has eight traffic classes).

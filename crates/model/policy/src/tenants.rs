@@ -13,6 +13,7 @@ use crate::machine_set::MachineSet;
 use crate::model::{Policy, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use weir_network::switches::pool;
 use weir_units::{Bandwidth, ContentionPoint, Direction, Duration, MachineId, ServiceId, TenantId, Weight};
 
 /// A tenant.
@@ -117,16 +118,13 @@ impl Policy {
     /// levels, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other packet may
     /// carry one of them.
     pub fn tenant_dscps(&self) -> Vec<u8> {
-        const NETWORK_CONTROL: [u8; 2] = [48, 56];
-        let levels: Vec<u8> =
-            self.levels().into_iter().flat_map(|levels| levels.all()).map(|level| level.dscp).collect();
+        if self.tenants.is_empty() {
+            return Vec::new();
+        }
+        let levels = self.levels().into_iter().flat_map(|levels| levels.all()).map(|level| level.dscp);
         let filters = self.services().all().iter().flat_map(|service| service.matches());
-        let filters: BTreeSet<u8> = filters.filter_map(|filter| filter.dscp).collect();
-        let taken = [&self.tenant_queues.reserved_dscps, &filters];
-        let is_free = |dscp: &u8| {
-            !NETWORK_CONTROL.contains(dscp) && !levels.contains(dscp) && !taken.iter().any(|set| set.contains(dscp))
-        };
-        if self.tenants.is_empty() { Vec::new() } else { (1..64).filter(is_free).collect() }
+        let reserved = self.tenant_queues.reserved_dscps.iter().copied();
+        pool(&levels.chain(filters.filter_map(|filter| filter.dscp)).chain(reserved).collect())
     }
 
     /// The policy with its tenants on machines: `places` has the machines of each tenant, ascending, with its

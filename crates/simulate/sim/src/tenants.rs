@@ -24,22 +24,16 @@ use crate::world::World;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_binding::binder::{Binder, BinderConfig, BinderInput, BinderOutput, PortSettings, QueueId, TenantSettings};
-use weir_binding::{Map, Ports, Sites};
+use weir_binding::{Ports, Sites};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
 use weir_placement::{Placed, of_services};
-use weir_policy::{Policy, SharedQueue};
+use weir_policy::Policy;
 use weir_scenario::Tenancy;
-use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection, SimTime, TenantId};
+use weir_units::{Bandwidth, Bytes, Instant, MachineId, PerDirection, SimTime, TenantId};
 
-/// The time after which settings that are not applied are sent again.
-const RETRY: Duration = Duration::from_secs(1);
-/// The time between two readings of a queue: the packets of a full buffer of a megabyte leave a link of 1 Gb/s in 8 ms.
-const POLL: Duration = Duration::from_millis(10);
 /// The bytes of the least weight in a round: a full Ethernet frame, so that each queue sends in every round.
 const FRAME: u32 = 1_514;
-/// The largest weight of a queue, as in a SONiC `SCHEDULER` row.
-const MOST_WEIGHT: u32 = 100;
 
 /// Tags of tenants' packets, and the trees that they take.
 #[derive(Debug, Default)]
@@ -189,7 +183,7 @@ impl TenantControl {
         for (service, placed) in services.iter().zip(&tenancy.placed) {
             world.confine(*service, &cables(placed, tenancy, world));
         }
-        let config = binder_config(policy, tenancy);
+        let config = BinderConfig::of_policy(policy, tenancy.fabric.longest_path());
         let (interval, start) = (config.interval, world.now().instant());
         let delay = SimTime::from(tenancy.delay);
         let mut control = Self {
@@ -323,20 +317,6 @@ impl TenantControl {
     /// The counters of the controller.
     pub(crate) fn counters(&self) -> weir_binding::binder::BinderCounters {
         *self.binder.counters()
-    }
-}
-
-fn binder_config(policy: &Policy, tenancy: &Tenancy) -> BinderConfig {
-    let queues = policy.tenant_queues();
-    BinderConfig {
-        interval: queues.interval,
-        retry: RETRY,
-        poll: POLL,
-        map: Map::PerPort,
-        most_weight: MOST_WEIGHT,
-        pool: policy.tenant_dscps(),
-        hops: tenancy.fabric.longest_path(),
-        limit_shared: queues.shared == SharedQueue::Cap,
     }
 }
 

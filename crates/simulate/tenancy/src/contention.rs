@@ -19,7 +19,8 @@
 use crate::fill::Filled;
 use crate::gain::Activity;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_binding::{Map, Queues, Score, SwitchId, Values, pool};
+use weir_binding::{Map, Queues, Score, SwitchId, Values};
+use weir_network::switches::pool;
 use weir_units::TenantId;
 
 impl Filled {

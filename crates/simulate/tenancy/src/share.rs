@@ -1,8 +1,8 @@
 //! A link divided among queues by weight, exactly.
 //!
 //! Problem: weighted fair queueing gives every queue its part of a link, and divides what a queue does not use among
-//! the others. Approach, for queues as flows: queues by demand over weight; each has the lesser of its demand and its
-//! weight's part of what is left.
+//! the others. Approach, for queues as flows: queues by demand over weight; each has the lesser of its demand and of
+//! the remaining capacity in proportion to its weight.
 //!
 //! Example: 10 Gb/s, weights 1, 4 and 5, demands without bound, of 2 and of 0: the third has nothing, the second its
 //! 2, the first 8 Gb/s.

@@ -4,6 +4,7 @@ use crate::queues::{Map, QueueIndex};
 use crate::site::PortId;
 use std::collections::BTreeMap;
 use weir_placement::SwitchId;
+use weir_policy::{Policy, SharedQueue};
 use weir_units::{Bandwidth, Duration, MachineId, PerDirection, TenantId};
 
 /// Settings of a binder.
@@ -19,12 +20,37 @@ pub struct BinderConfig {
     pub map: Map,
     /// The largest weight of a queue.
     pub most_weight: u32,
-    /// The DSCP values of tenants, ascending; see [`crate::pool`].
+    /// The DSCP values of tenants, ascending; see [`weir_network::switches::pool`].
     pub pool: Vec<u8>,
     /// The most ports of a path.
     pub hops: u32,
     /// Tenants without queues of their own are limited to their reservations.
     pub limit_shared: bool,
+}
+
+impl BinderConfig {
+    /// The time after which settings that are not applied are sent again: SONiC's daemons need about a second.
+    pub const RETRY: Duration = Duration::from_secs(2);
+    /// The time between two readings of a queue: a full buffer of a megabyte leaves a link of 1 Gb/s in 8 ms.
+    pub const POLL: Duration = Duration::from_millis(10);
+    /// The largest weight of a queue: SONiC's.
+    pub const MOST_WEIGHT: u32 = 100;
+
+    /// The settings that a policy states, on a network with paths of at most `hops` ports whose switches map packets to
+    /// queues at every port.
+    pub fn of_policy(policy: &Policy, hops: u32) -> Self {
+        let queues = policy.tenant_queues();
+        Self {
+            interval: queues.interval,
+            retry: Self::RETRY,
+            poll: Self::POLL,
+            map: Map::PerPort,
+            most_weight: Self::MOST_WEIGHT,
+            pool: policy.tenant_dscps(),
+            hops,
+            limit_shared: queues.shared == SharedQueue::Cap,
+        }
+    }
 }
 
 /// The order of settings for a machine or a switch. A successor has a higher epoch.

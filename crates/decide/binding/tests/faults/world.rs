@@ -9,7 +9,8 @@ use std::sync::Arc;
 use weir_binding::binder::{
     Binder, BinderConfig, BinderInput, BinderOutput, BinderState, PortSettings, QueueId, TenantSettings, Version,
 };
-use weir_binding::{Map, PortId, Sites, SwitchId, pool};
+use weir_binding::{Map, PortId, Sites, SwitchId};
+use weir_network::switches::pool;
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 const MS: u64 = 1_000_000;

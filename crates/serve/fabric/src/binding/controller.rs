@@ -16,18 +16,10 @@ use weir_binding::binder::{
     Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, Step, TenantSettings, TenantState,
     Version,
 };
-use weir_binding::{Map, PortId, Score, SwitchId};
-use weir_policy::{Policy, SharedQueue};
+use weir_binding::{PortId, Score, SwitchId};
+use weir_policy::Policy;
 use weir_status::{TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
-
-/// The time after which settings that are not applied are sent again: SONiC's daemons need about a second.
-const RETRY: Duration = Duration::from_secs(2);
-/// The time between two readings of a queue that packets are leaving: a full buffer of a megabyte leaves a link of
-/// 1 Gb/s in 8 ms.
-const POLL: Duration = Duration::from_millis(10);
-/// The largest weight of a queue: SONiC's.
-const MOST_WEIGHT: u32 = 100;
 
 /// The channel to a subscriber.
 pub(crate) type Messages = mpsc::Sender<Result<proto::FromController, Status>>;
@@ -91,7 +83,7 @@ impl Controller {
         let places = Places::read(placement, policy)?;
         let store = Store::new(state);
         let earlier = store.load(policy, &places).map_err(Unbound::State)?;
-        let config = config(policy, places.hops);
+        let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
         let binder = Binder::new(&places.sites, config, epoch, earlier, now);
         let (streams, subscribers) = (BTreeMap::new(), BTreeMap::new());
@@ -317,18 +309,4 @@ fn message(message: from_controller::Message) -> proto::FromController {
 pub(crate) fn elsewhere(leader: Option<&str>) -> proto::FromController {
     let url = leader.unwrap_or_default().to_owned();
     message(from_controller::Message::Elsewhere(proto::Elsewhere { url }))
-}
-
-fn config(policy: &Policy, hops: u32) -> BinderConfig {
-    let queues = policy.tenant_queues();
-    BinderConfig {
-        interval: queues.interval,
-        retry: RETRY,
-        poll: POLL,
-        map: Map::PerPort,
-        most_weight: MOST_WEIGHT,
-        pool: policy.tenant_dscps(),
-        hops,
-        limit_shared: queues.shared == SharedQueue::Cap,
-    }
 }
