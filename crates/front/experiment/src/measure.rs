@@ -82,6 +82,9 @@ impl RunData<'_> {
                 Some(Reading { value, is_lower_bound: index >= known })
             }
             Measure::Slowdown { of, .. } => self.slowdown(of),
+            Measure::Counter { name, .. } => {
+                self.results?.counters.get(name).map(|count| Reading::exact(*count as f64))
+            }
             Measure::Queue { link, percentile, packet, window, .. } => {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;
                 percentile_of(&queues, 0, *percentile).map(Reading::exact)

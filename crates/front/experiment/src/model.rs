@@ -210,6 +210,13 @@ pub enum Measure {
         /// The flows.
         of: SlowdownOf,
     },
+    /// A counter of a run.
+    Counter {
+        /// The run.
+        run: usize,
+        /// Its name in results.
+        name: String,
+    },
     /// The mean over a window of the rate R that a receive meter advertises to its senders.
     MeterRate {
         /// The run.
@@ -426,7 +433,9 @@ impl Measure {
             | Self::Mm1Queue { .. }
             | Self::SharingTime { .. }
             | Self::NetworkEpoch { rate: false, .. } => Dimension::Time,
-            Self::Fairness { .. } | Self::Slowdown { .. } | Self::Datacenter { .. } => Dimension::Number,
+            Self::Fairness { .. } | Self::Slowdown { .. } | Self::Counter { .. } | Self::Datacenter { .. } => {
+                Dimension::Number
+            }
             Self::Queue { .. } | Self::Burst { .. } => Dimension::Packets,
             Self::ReportSize { .. } => Dimension::Size,
         }
@@ -441,6 +450,7 @@ impl Measure {
             | Self::Fairness { run, .. }
             | Self::Queue { run, .. }
             | Self::Settling { run, .. }
+            | Self::Counter { run, .. }
             | Self::Level { run, .. } => Some(*run),
             _ => None,
         }

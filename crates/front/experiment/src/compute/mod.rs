@@ -74,6 +74,7 @@ pub fn value(measure: &Measure, setting: Setting, clock: &dyn Fn() -> f64) -> Re
         }
         Measure::Reservation { machines, machine } => bps(hose::reservation(machines, *machine)),
         Measure::Bandwidth { .. }
+        | Measure::Counter { .. }
         | Measure::Datacenter { .. }
         | Measure::Level { .. }
         | Measure::MeterRate { .. }

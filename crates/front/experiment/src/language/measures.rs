@@ -16,6 +16,12 @@ static BANDWIDTH: Record = Record {
           a link.",
     keys: &[RUN_KEY, SERVICE_KEY, GROUP_KEY, LINK_KEY, SENT_KEY, RECEIVED_KEY, MACHINE_KEY, WINDOW_KEY],
 };
+static COUNTER: Record = Record {
+    id: "counter",
+    what: "a counter of a run",
+    doc: "A counter of the simulator at the end of a run, as in the `counters` of its results.",
+    keys: &[RUN_KEY, Key::required("name", Shape::Scalar(&TEXT), "The counter.", "name: tenant_queue_moves_begun")],
+};
 static METER_RATE: Record = Record {
     id: "meter-rate",
     what: "a rate of a receive meter",
@@ -317,6 +323,7 @@ static NETWORK_EPOCH: Record = Record {
 static MEASURES: &[&Record] = &[
     &BANDWIDTH,
     &METER_RATE,
+    &COUNTER,
     &COMPLETION_TIME,
     &SLOWDOWN,
     &FAIRNESS,

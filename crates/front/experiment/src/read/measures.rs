@@ -24,7 +24,7 @@ impl Reader<'_> {
     pub(super) fn measure(&mut self, node: &Node) -> Option<Measure> {
         match MEASURE.chosen(node)?.id {
             kind @ ("bandwidth" | "settling" | "meter-rate" | "completion-time" | "slowdown" | "fairness" | "queue"
-            | "level") => {
+            | "counter" | "level") => {
                 let run = self.run_of(node)?;
                 self.measured_in(run, kind, node)
             }
@@ -64,6 +64,7 @@ impl Reader<'_> {
             "slowdown" => self.slowdown(run, node),
             "fairness" => self.fairness(run, node),
             "level" => self.level(run, node),
+            "counter" => Some(Measure::Counter { run, name: node.get("name")?.scalar()?.to_owned() }),
             _ => {
                 let (link, window) = (self.link(node.get("link")?, run), self.window_of(node, &[run]));
                 let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);

@@ -14,7 +14,7 @@ pub(crate) const PATTERN_KEYWORDS: &[&str] = &["full-mesh", "pairs"];
 pub(crate) const ARRIVALS_KEYWORDS: &[&str] = &["poisson", "constant", "uniform"];
 pub(crate) const ORDER_KEYWORDS: &[&str] = &["random", "staggered"];
 pub(crate) const BARRIER_KEYWORDS: &[&str] = &["all-to-all", "ring", "to-one"];
-pub(crate) const THINKING_KEYWORDS: &[&str] = &["constant", "exponential"];
+pub(crate) const THINKING_KEYWORDS: &[&str] = &["constant", "exponential", "dormant"];
 pub(crate) const SWITCH_KEYWORDS: &[&str] = &["on", "off"];
 /// Flows that a host may have under way by one flow group.
 pub(crate) const MAX_PARALLEL: u32 = 10_000;
@@ -389,7 +389,8 @@ static REQUESTS: Record = Record {
         Key::optional(
             "thinking",
             Shape::Scalar(&Scalar::Words { what: "a kind of thinking", words: THINKING_KEYWORDS }),
-            "Whether `think` is `constant` (the default) or the mean of an `exponential` time.",
+            "Whether `think` is `constant` (the default), the mean of an `exponential` time, or the longest time for \
+             which a client is `dormant`: it is so after half of the responses, for a uniform time from zero on.",
             "thinking: exponential",
         ),
         Key::optional(

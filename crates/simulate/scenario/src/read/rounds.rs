@@ -131,6 +131,7 @@ impl<F: Files> Reader<'_, F> {
             let think = if think == Field::Absent { Duration::ZERO } else { think.value()? };
             let think = match item.field("thinking", |text| scalar::word(text, "", THINKING_KEYWORDS)) {
                 Field::Value(1, _) => Think::Exponential(think.into()),
+                Field::Value(2, _) => Think::Dormant(think.into()),
                 _ => Think::Constant(think.into()),
             };
             return Some(RequestLoop::Closed { outstanding: u32::try_from(outstanding.value()?).ok()?, think });

@@ -32,6 +32,9 @@ pub enum Think {
     Constant(SimTime),
     /// Exponential with this mean.
     Exponential(SimTime),
+    /// With one half no time at all, else uniform from zero to this: a client that is active or dormant (QShare
+    /// §VII-A2, whose dormant time is at most a second).
+    Dormant(SimTime),
 }
 
 /// The trigger of clients' requests.
@@ -187,6 +190,7 @@ impl RequestsState {
         let length = match *think {
             Think::Constant(length) => length,
             Think::Exponential(mean) => exponential(mean, &mut self.draws[client]),
+            Think::Dormant(most) => dormant(most, &mut self.draws[client]),
         };
         thinking.push(Reverse((later(now, length), *thoughts, client)));
         *thoughts += 1;
@@ -251,6 +255,14 @@ impl RequestsState {
 
     pub(crate) fn is_finite(&self) -> bool {
         self.spec.requests < u64::MAX || self.spec.until != SimTime::NEVER
+    }
+}
+
+/// Half of the times zero, else uniform in picoseconds from zero to `most`.
+fn dormant(most: SimTime, rng: &mut Rng) -> SimTime {
+    match rng.below(2) {
+        0 => SimTime::ZERO,
+        _ => SimTime::from_picos(rng.below(most.picos().saturating_add(1))),
     }
 }
 

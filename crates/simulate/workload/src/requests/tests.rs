@@ -63,6 +63,56 @@ fn without_think_times_the_outstanding_stay_the_same() {
 }
 
 #[test]
+fn dormant_clients_pause_after_half_of_their_responses_and_a_quarter_of_the_longest_pause_on_average() {
+    let most = SimTime::from_micros(1000);
+    let spec = closed(1, Think::Dormant(most)).at_most(4000).expect("requests");
+    let pairs = pairs(&run(&spec, 5, |_| SimTime::from_nanos(1)));
+    let mut last: BTreeMap<MachineId, SimTime> = BTreeMap::new();
+    let mut pauses = Vec::new();
+    for (request, response) in &pairs {
+        if let Some(before) = last.insert(request.start.from, response.end) {
+            pauses.push(request.start.at - before);
+        }
+    }
+    let active = pauses.iter().filter(|pause| **pause == SimTime::ZERO).count();
+    // Binomial: the standard deviation of 3,996 pauses is 32.
+    assert!((1998 - 130..1998 + 130).contains(&active), "{active} of {}", pauses.len());
+    assert!(pauses.iter().all(|pause| *pause <= most));
+    let mean = pauses.iter().map(|pause| pause.picos()).sum::<u64>() / pauses.len() as u64;
+    // A quarter of `most`, whose mean has a standard deviation of 5 µs.
+    assert!((230_000_000..270_000_000).contains(&mean), "{mean} ps");
+}
+
+/// QShare §VII-A2: of N independent pairs that are each active half of the time, none is with the probability (1/2)^N.
+#[test]
+fn independent_clients_are_all_dormant_for_a_part_of_the_time_that_halves_with_each() {
+    let most = SimTime::from_micros(1000);
+    // As long as the mean pause, so that a client is active half of the time.
+    let takes = |flow: &FlowStart| if flow.bytes == 100 { SimTime::from_picos(1) } else { SimTime::from_micros(250) };
+    for clients in 1..=4_u32 {
+        let driven = RequestLoop::Closed { outstanding: 1, think: Think::Dormant(most) };
+        let spec = Requests::new(hosts(0..clients), hosts(4..9), 100, sizes(), driven).expect("requests");
+        let lives = run(&spec.at_most(20_000 * u64::from(clients)).expect("requests"), 11, takes);
+        // All clients have about as many requests, so the end, where few are left, is cut off.
+        let until = lives.iter().map(|life| life.end).max().expect("lives").picos() / 10 * 9;
+        let mut edges: Vec<(u64, i32)> = lives
+            .iter()
+            .flat_map(|life| [(life.start.at.picos().min(until), 1), (life.end.picos().min(until), -1)])
+            .collect();
+        edges.sort_unstable();
+        let (mut under_way, mut since, mut idle) = (0, 0, 0);
+        for (at, change) in edges {
+            if under_way == 0 {
+                idle += at - since;
+            }
+            (under_way, since) = (under_way + change, at);
+        }
+        let (part, expected) = (idle as f64 / until as f64, 0.5_f64.powi(clients as i32));
+        assert!((part / expected - 1.0).abs() < 0.05, "{clients}: {part} of {expected}");
+    }
+}
+
+#[test]
 fn a_client_is_independent_of_other_clients() {
     let spec = closed(1, Think::Exponential(SimTime::from_micros(50))).at_most(4000).expect("requests");
     let asked = |slow: u64| -> Vec<_> {
