@@ -68,4 +68,4 @@ pub use ledger::Ledger;
 pub use placer::{Placed, Placer, Shortage, Strategy};
 pub use room::{CableRoom, of_services, rooms};
 pub use routes::{Route, Routes};
-pub use search::Weighing;
+pub use search::{Surveyed, Weighing};

@@ -4,7 +4,7 @@ use crate::fabric::{CableId, Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
-use crate::search::Weighing;
+use crate::search::{Surveyed, Weighing};
 use crate::{first_fit, oktopus, search};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -147,6 +147,17 @@ impl Placer {
             Strategy::Oktopus => oktopus::place(fill, fabric, ledger, &hose),
         }?;
         Ok(self.settle(name, Placed { hose, fit }))
+    }
+
+    /// The trees that QShare's search finds for a tenant that does not fit on one machine, by layer: what a strategy
+    /// of QShare would choose from now.
+    pub fn survey(&mut self, hose: &Hose) -> Vec<Surveyed> {
+        let weighing = match self.strategy {
+            Strategy::QShare(weighing) => weighing,
+            Strategy::FirstFit | Strategy::Oktopus => Weighing::default(),
+        };
+        self.fill.walk.per_machine = None;
+        search::survey(&mut self.fill, &self.fabric, &self.ledger, hose, (weighing, self.queues))
     }
 
     /// Takes over a tenant that was placed earlier.

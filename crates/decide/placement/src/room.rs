@@ -52,7 +52,13 @@ pub fn rooms(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Vec<CableRoom> 
         let levels = rate.saturating_sub(rest);
         CableRoom { rate, levels, services, capped: rest.saturating_sub(services).saturating_sub(tenants), tenants }
     };
-    fabric.rates(graph).into_iter().zip(room.free.iter().copied()).zip(room.services.iter().copied()).map(of_cable).collect()
+    fabric
+        .rates(graph)
+        .into_iter()
+        .zip(room.free.iter().copied())
+        .zip(room.services.iter().copied())
+        .map(of_cable)
+        .collect()
 }
 
 /// By cable: the bandwidth that services' guarantees and caps take from tenants. Its part of each port is in the queue

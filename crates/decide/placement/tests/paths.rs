@@ -28,9 +28,8 @@ fn leaf_spine(racks: u32, hosts: u32, spines: u32, mbps: u64) -> Graph {
 
 fn layered() -> impl Values<Value = Graph> {
     prop_oneof![
-        (2u32..5, 1u32..4, 1u32..4, 500u64..2000).prop_map(|(racks, hosts, spines, mbps)| {
-            leaf_spine(racks, hosts, spines, mbps)
-        }),
+        (2u32..5, 1u32..4, 1u32..4, 500u64..2000)
+            .prop_map(|(racks, hosts, spines, mbps)| { leaf_spine(racks, hosts, spines, mbps) }),
         (500u64..2000, 1u32..3).prop_map(|(mbps, cores)| {
             built(Topology::FatTree(FatTree {
                 k: 4,
@@ -104,9 +103,8 @@ fn leaves(graph: &Graph, placed: &Placed) -> BTreeMap<usize, u64> {
 fn most(graph: &Graph, leaves: &BTreeMap<usize, u64>, (from, to): (usize, usize)) -> u64 {
     let distance: BTreeMap<usize, Vec<u32>> = leaves.keys().map(|leaf| (*leaf, distances(graph, *leaf))).collect();
     let pairs = leaves.keys().flat_map(|one| leaves.keys().map(move |other| (*one, *other)));
-    let over = pairs.filter(|(one, other)| {
-        one != other && distance[one][from] + 1 + distance[other][to] == distance[one][*other]
-    });
+    let over = pairs
+        .filter(|(one, other)| one != other && distance[one][from] + 1 + distance[other][to] == distance[one][*other]);
     let (senders, receivers): (BTreeSet<usize>, BTreeSet<usize>) = over.unzip();
     let sum = |of: BTreeSet<usize>| of.iter().map(|leaf| leaves[leaf]).sum::<u64>();
     sum(senders).min(sum(receivers))

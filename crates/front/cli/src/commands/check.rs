@@ -181,9 +181,9 @@ fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
     let first = found.first().filter(|_| policy.tenant_queues().paths == TenantPaths::Unstated)?;
     let cause = format!(
         "the network has several paths, and its switches spread the packets of tenants such as `{}` over them: \
-         reservations hold in the simulator only, until {} route tenants along their trees",
+         reservations hold in the simulator only, until the routes of tenants along their trees are configured at {}",
         first.tenant,
-        text::count(routes::switches(found), "switch")
+        routes::switches_text(found)
     );
     let hint = "`weir place` lists the routes: configure them and write `tenant-queues: { paths: routed }`, or write \
                 `paths: spread`, which needs none and reserves in full on each of the equal uplinks";
@@ -222,7 +222,7 @@ fn valid_json(policy: &Policy, notes: &[Diagnostic]) -> Value {
         "diagnostics": notes.iter().map(Diagnostic::to_json).collect::<Value>(),
         "racks": policy.network().racks().len(),
         "machines": policy.network().machines().len(),
-        "services": policy.services().leaves().count(),
+        "services": policy.services().leaves().count() - policy.tenants().len(),
         "guarantees": guarantees.collect::<Value>(),
     })
 }
@@ -232,8 +232,13 @@ fn print_valid(args: &Args, policy: &Policy, admitted: Option<&Admitted>, ui: &m
     let found = [
         text::count(network.racks().len(), "rack"),
         text::count(network.machines().len(), "machine"),
-        text::count(services.leaves().count(), "service"),
+        // Each tenant has a service of its own.
+        text::count(services.leaves().count() - policy.tenants().len(), "service"),
     ];
+    let mut found = found.to_vec();
+    if !policy.tenants().is_empty() {
+        found.push(text::count(policy.tenants().len(), "tenant"));
+    }
     let valid = ui.on_out(Style::Good, "valid");
     ui.print(&format!("{}: {valid}, {}\n\n", args.policy.display(), found.join(", ")))?;
 

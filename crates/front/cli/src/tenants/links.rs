@@ -29,7 +29,8 @@ impl Links {
         }
         let group = |((kind, room), cables): ((CableKind, CableRoom), Vec<CableId>)| {
             // The first of equal ones.
-            let fullest = cables.iter().copied().max_by_key(|cable| (ledger.reserved(*cable), std::cmp::Reverse(*cable)));
+            let fullest =
+                cables.iter().copied().max_by_key(|cable| (ledger.reserved(*cable), std::cmp::Reverse(*cable)));
             let fullest = fullest.expect("a group has a link");
             Self { kind, room, most: ledger.reserved(fullest), fullest, cables }
         };

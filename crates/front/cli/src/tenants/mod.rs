@@ -107,9 +107,8 @@ impl Plan {
         let all = policy.tenants().len() - self.placer.placed().len();
         self.arrive(policy, |done, count| {
             watch.show(done, ui, |elapsed| {
-                let left = progress::left(done, elapsed).map_or(String::new(), |left| {
-                    format!("{} left; ", progress::wall(left))
-                });
+                let left = progress::left(done, elapsed)
+                    .map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
                 format!("{left}placed {} of {} tenants", text::whole(count as u64), text::whole(all as u64))
             });
             !interrupt.is_some_and(Interrupt::is_requested)

@@ -40,14 +40,15 @@ pub(crate) fn of(plan: &Plan, policy: &Policy) -> Vec<TenantRoute> {
         let name = plan.graph.link_name(link);
         name.split_once("->").map_or(name.clone(), |(_, next)| next.to_owned())
     };
-    let route = |(switch, _, tenant, route): (weir_placement::SwitchId, _, &Tenant, weir_placement::Route)| TenantRoute {
-        switch: plan.graph.switches[switch.index()].clone(),
-        tenant: tenant.name.clone(),
-        packets: packets(policy, tenant),
-        towards: route.towards.iter().map(|machine| plan.graph.hosts[machine.index()].name.clone()).collect(),
-        next: next(route.link),
-        instead_of: route.instead_of.into_iter().map(next).collect(),
-    };
+    let route =
+        |(switch, _, tenant, route): (weir_placement::SwitchId, _, &Tenant, weir_placement::Route)| TenantRoute {
+            switch: plan.graph.switches[switch.index()].clone(),
+            tenant: tenant.name.clone(),
+            packets: packets(policy, tenant),
+            towards: route.towards.iter().map(|machine| plan.graph.hosts[machine.index()].name.clone()).collect(),
+            next: next(route.link),
+            instead_of: route.instead_of.into_iter().map(next).collect(),
+        };
     found.into_iter().map(route).collect()
 }
 
@@ -56,9 +57,17 @@ pub(crate) fn packets(policy: &Policy, tenant: &Tenant) -> Vec<String> {
     policy.services().get(tenant.service).matches().iter().map(Match::canonical_text).collect()
 }
 
-/// The names of the switches that need routes.
+/// How many switches need routes.
 pub(crate) fn switches(routes: &[TenantRoute]) -> usize {
     routes.iter().map(|route| route.switch.as_str()).collect::<BTreeSet<_>>().len()
+}
+
+/// The same in words.
+pub(crate) fn switches_text(routes: &[TenantRoute]) -> String {
+    match switches(routes) {
+        1 => "1 switch".to_owned(),
+        more => format!("{} switches", text::whole(more as u64)),
+    }
 }
 
 /// Prints a row for each route.

@@ -162,7 +162,8 @@ pub(super) fn check_dscps(root: &Node, policy: &Policy, problems: &mut Problems)
     let key = |name: &str| root.entries().iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
     let reserved = key("tenant-queues").and_then(|node| node.get("reserved-dscp"));
     let span = reserved.or(key("tenants")).map_or(root.span, |node| node.span);
-    let hint = "of 64 values, 0, CS6, CS7, those of latency levels, of filters and of `reserved-dscp` are not for tenants";
+    let hint =
+        "of 64 values, 0, CS6, CS7, those of latency levels, of filters and of `reserved-dscp` are not for tenants";
     match values {
         0 => problems.error(span, "no DSCP value is left for tenants, so none can have a queue of its own", hint),
         _ => {

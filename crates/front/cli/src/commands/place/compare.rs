@@ -2,7 +2,7 @@
 //!
 //! Source: QShare §IV and §VII-C (c_b and c_q); Oktopus (accepted tenants).
 
-use super::percent;
+use super::{STRATEGIES, percent};
 use crate::error::{CommandError, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Table, Ui};
@@ -10,19 +10,10 @@ use crate::progress::Watch;
 use crate::tenants::Plan;
 use crate::text;
 use serde_json::{Value, json};
-use weir_placement::{CableId, Strategy, Weighing, file};
+use weir_placement::{CableId, file};
 use weir_policy::Policy;
 use weir_report::json;
 use weir_units::Bandwidth;
-
-/// The strategies by the words of `--strategy`.
-const STRATEGIES: [(&str, Strategy); 5] = [
-    ("load", Strategy::QShare(Weighing::Load)),
-    ("queues", Strategy::QShare(Weighing::Queues)),
-    ("bandwidth", Strategy::QShare(Weighing::Bandwidth)),
-    ("first-fit", Strategy::FirstFit),
-    ("oktopus", Strategy::Oktopus),
-];
 
 /// The result of one strategy.
 struct Outcome {

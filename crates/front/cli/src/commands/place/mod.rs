@@ -1,6 +1,7 @@
 //! `weir place`: tenants' virtual machines onto machines.
 
 mod compare;
+mod page;
 mod print;
 mod tenants;
 
@@ -8,7 +9,9 @@ use crate::error::{CommandError, Exit};
 use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
+use crate::report_files::ReportArgs;
 use crate::tenants::{Plan, admit};
+use crate::text;
 use std::path::{Path, PathBuf};
 use tenants::Placement;
 use weir_placement::{Strategy, Weighing};
@@ -19,7 +22,8 @@ use weir_report::json;
 #[command(after_help = "\
 Examples:
   weir place policy.yaml
-  weir place policy.yaml --placed /var/lib/weir/placement.json
+  weir place policy.yaml --placed /var/lib/weir/placement.json --report out/place
+  weir place policy.yaml --compare
 
 Each tenant goes into one tree of the network: onto one machine if it has room, otherwise below the
 lowest switch whose links have the bandwidth, and there where it costs least: few tenants on a link
@@ -50,6 +54,8 @@ tenants of any of its links when it arrives. With --json: {\"strategies\": [{\"s
 \"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\", \"mean_cb_bps\", \"mean_cq\",
 \"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
 
+--report DIR draws the load of links, the tenants of ports and maps of the fullest racks.
+
 Ctrl-C ends it between two tenants; with --placed, those that have a place are kept, and the same
 command continues.
 
@@ -64,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "placed")]
     rebalance: bool,
     /// Compare the strategies on this policy
-    #[arg(long, conflicts_with_all = ["placed", "strategy"])]
+    #[arg(long, conflicts_with_all = ["placed", "strategy", "report"])]
     compare: bool,
     /// The search for places
     #[arg(long, value_name = "NAME", value_parser = strategy, default_value = "load")]
@@ -72,17 +78,22 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
+/// The strategies by their words.
+const STRATEGIES: [(&str, Strategy); 5] = [
+    ("load", Strategy::QShare(Weighing::Load)),
+    ("queues", Strategy::QShare(Weighing::Queues)),
+    ("bandwidth", Strategy::QShare(Weighing::Bandwidth)),
+    ("first-fit", Strategy::FirstFit),
+    ("oktopus", Strategy::Oktopus),
+];
+
 fn strategy(text: &str) -> Result<Strategy, String> {
-    Ok(match text {
-        "load" => Strategy::QShare(Weighing::Load),
-        "queues" => Strategy::QShare(Weighing::Queues),
-        "bandwidth" => Strategy::QShare(Weighing::Bandwidth),
-        "first-fit" => Strategy::FirstFit,
-        "oktopus" => Strategy::Oktopus,
-        _ => return Err("a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned()),
-    })
+    let named = STRATEGIES.iter().find(|(name, _)| *name == text).map(|(_, strategy)| *strategy);
+    named.ok_or_else(|| "a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned())
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -96,6 +107,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.compare {
         return compare::run(&policy, args.json, ui);
     }
+    let report = args.report.prepare()?;
     let interrupt = Interrupt::listen()?;
     let mut plan = Plan::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
@@ -112,6 +124,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if let Some(path) = &args.placed {
         write(path, &placement)?;
     }
+    if let Some(report) = &report {
+        let name = args.policy.display().to_string();
+        let path = page::write(&policy, &placement, (&name, &args.command()), report)?;
+        ui.notice(&format!("report: {}\n", path.display()))?;
+    }
     if args.json {
         json::write(ui.out(), &placement.to_json())?;
     } else {
@@ -122,6 +139,24 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::interrupted(format!("interrupted: {untried} tenants were not placed")).hint(kept));
     }
     Ok(if placement.plan.rejected.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+impl Args {
+    /// The command line that makes the same report.
+    fn command(&self) -> String {
+        let mut parts = vec!["weir".to_owned(), "place".to_owned(), self.policy.display().to_string()];
+        if let Some(path) = &self.placed {
+            parts.extend(["--placed".to_owned(), path.display().to_string()]);
+        }
+        let named = STRATEGIES.iter().find(|(_, strategy)| *strategy == self.strategy);
+        if let Some((name, _)) = named.filter(|_| self.strategy != Strategy::default()) {
+            parts.extend(["--strategy".to_owned(), (*name).to_owned()]);
+        }
+        if let Some(directory) = self.report.directory() {
+            parts.extend(["--report".to_owned(), directory.display().to_string()]);
+        }
+        parts.iter().map(|part| text::shell_word(part)).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Writes the file beside the old one and renames it.

@@ -1,11 +1,11 @@
 //! The result of `weir place`: each tenant's place, or its shortage.
 
+use crate::tenants::Plan;
+use crate::tenants::routes::{self, TenantRoute};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use weir_binding::{Sites, Values};
 use weir_network::Graph;
-use crate::tenants::Plan;
-use crate::tenants::routes::{self, TenantRoute};
 use weir_placement::{Placed, Placer, Shortage};
 use weir_policy::{Policy, Tenant};
 use weir_units::TenantId;
