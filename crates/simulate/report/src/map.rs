@@ -54,6 +54,7 @@ impl SlotMap {
         let right = WIDTH - EDGE - widest(&mut self.rows.iter().map(|row| row.remark.as_str())) - 8.0;
         let most = self.rows.iter().map(|row| row.slots).max().unwrap_or(1).max(1);
         let cell = ((right - left) / f64::from(most)).min(CELL);
+        let right = left + cell * f64::from(most);
         let font = |colour| Font { size: TEXT, bold: false, colour };
         draw((WIDTH as u32, height.ceil() as u32), &self.title, |pen| {
             pen.fill((0.0, 0.0), (WIDTH, height), PAPER, 1.0);

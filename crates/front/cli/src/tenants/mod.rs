@@ -53,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) rejected: Vec<Rejected>,
     /// Tenants whose places come from a file.
     pub(crate) kept: usize,
+    /// Tenants that were placed now.
+    arrived: usize,
     /// Tenants that were not placed since the user ended the command.
     pub(crate) untried: usize,
     file: Option<PathBuf>,
@@ -67,7 +69,7 @@ impl Plan {
         let queues = policy.network().offer().map_or(8, |offer| offer.queues);
         let rooms = rooms(policy, &graph, &fabric);
         let placer = Placer::new(fabric, ledger, strategy, queues.into());
-        Self { graph, rooms, placer, rejected: Vec::new(), kept: 0, untried: 0, file: None }
+        Self { graph, rooms, placer, rejected: Vec::new(), kept: 0, arrived: 0, untried: 0, file: None }
     }
 
     /// Takes over the tenants of an earlier placement.
@@ -94,9 +96,13 @@ impl Plan {
                 self.untried = new.len() - at;
                 return;
             }
-            if let Err(shortage) = self.placer.arrive(&tenant.name, file::hose(tenant)) {
-                let rejected = Rejected { name: tenant.name.clone(), shortage, link: self.link_of(shortage) };
-                self.rejected.push(rejected);
+            let arrived = self.placer.arrive(&tenant.name, file::hose(tenant)).map(drop);
+            match arrived {
+                Ok(()) => self.arrived += 1,
+                Err(shortage) => {
+                    let rejected = Rejected { name: tenant.name.clone(), shortage, link: self.link_of(shortage) };
+                    self.rejected.push(rejected);
+                }
             }
         }
     }
@@ -126,11 +132,10 @@ impl Plan {
 
     /// The origin of the places, for a heading.
     pub(crate) fn origin(&self) -> String {
-        let others = self.placer.placed().len() - self.kept;
-        match &self.file {
-            Some(path) if others == 0 => format!("places of `{}`", path.display()),
-            Some(path) => format!("places of `{}`, and {others} more as `weir place` finds them", path.display()),
-            None => "places as `weir place` finds them for all tenants at once".to_owned(),
+        match (&self.file, self.arrived) {
+            (Some(path), 0) => format!("places of `{}`", path.display()),
+            (Some(path), more) => format!("places of `{}`, and {more} more as `weir place` finds them", path.display()),
+            (None, _) => "places as `weir place` finds them for all tenants at once".to_owned(),
         }
     }
     /// The origin of the places, for programs: the file, or nothing.

@@ -81,12 +81,16 @@ impl Case<'_> {
         let groups: Vec<String> =
             tenant.groups.iter().map(|group| format!("{} × {}", group.vms, text::rate(group.bandwidth))).collect();
         let name = ui.on_out(Style::Strong, &tenant.name);
+        let packets = match routes::packets(self.policy, tenant) {
+            filters if filters.is_empty() => "no filter".to_owned(),
+            filters => text::list(&filters, 5),
+        };
         ui.print(&format!(
             "{name}: {} ({}), pays for {}; packets: {}\n{}\n",
             text::count(tenant.vms() as usize, "virtual machine"),
             groups.join(", "),
             text::rate(tenant.bandwidth()),
-            text::list(&routes::packets(self.policy, tenant), 5),
+            packets,
             self.plan.origin(),
         ))?;
         self.print_place(ui)?;

@@ -31,8 +31,7 @@ struct Outcome {
 }
 
 /// Places all tenants by each strategy.
-pub(super) fn run(policy: &Policy, as_json: bool, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let interrupt = Interrupt::listen()?;
+pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut watch = Watch::new(ui.err_is_terminal());
     let mut outcomes = Vec::new();
     for (at, (name, strategy)) in STRATEGIES.into_iter().enumerate() {

@@ -97,6 +97,7 @@ fn strategy(text: &str) -> Result<Strategy, String> {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let interrupt = Interrupt::listen()?;
     let (policy, notes) = input::policy(&args.policy)??;
     input::print_notes(&notes, ui)?;
     if policy.tenants().is_empty() {
@@ -105,10 +106,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     admit::network(&policy)?;
     if args.compare {
-        return compare::run(&policy, args.json, ui);
+        return compare::run(&policy, args.json, &interrupt, ui);
     }
     let report = args.report.prepare()?;
-    let interrupt = Interrupt::listen()?;
     let mut plan = Plan::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
         plan.adopt(path, &policy)?;
@@ -135,8 +135,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         print::print(&policy, &placement, ui)?;
     }
     if untried > 0 {
-        let kept = if args.placed.is_some() { "the others are kept: the same command continues" } else { "" };
-        return Err(CommandError::interrupted(format!("interrupted: {untried} tenants were not placed")).hint(kept));
+        let error = CommandError::interrupted(format!("interrupted: {untried} tenants were not placed"));
+        return Err(match args.placed {
+            Some(_) => error.hint("all others are kept: the same command continues"),
+            None => error,
+        });
     }
     Ok(if placement.plan.rejected.is_empty() { Exit::Done } else { Exit::Failed })
 }
