@@ -1,6 +1,7 @@
 //! Filling a datacenter with tenants, and an arrival when it is full.
 //!
-//! `cargo bench -p weir-placement --bench fill -- [K] [STRATEGY]`. QShare §VII-C1: a fat-tree of k-port switches (16),
+//! `cargo bench -p weir-placement --bench fill -- [K] [STRATEGY]`, or `-- compare [K]` for all strategies with accepted
+//! tenants and costs. QShare §VII-C1: a fat-tree of k-port switches (16),
 //! machines with 100 slots at 10 Gb/s, links of 40 Gb/s between switches; tenants of an exponential(49) number of
 //! virtual machines, each tenant with one of 10, 50, 100, 200, 300 Mb/s, until 100 in a row find no place.
 
@@ -11,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
-use weir_network::graph::{LinkSpec, Packets, QueueSpec, Routing};
+use weir_network::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing};
 use weir_network::topology::{Common, FatTree, Topology};
 use weir_placement::{Fabric, Hose, Ledger, Placer, Strategy, Weighing};
 use weir_units::{Bandwidth, Duration};
@@ -22,6 +23,9 @@ const REFUSED: u32 = 100;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if arguments.first().is_some_and(|word| word == "compare") {
+        return compare(arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(16));
+    }
     let k = arguments.first().and_then(|text| text.parse().ok()).unwrap_or(16);
     let strategy = match arguments.get(1).map(String::as_str) {
         Some("first-fit") => Strategy::FirstFit,
@@ -31,17 +35,7 @@ fn main() {
         _ => Strategy::default(),
     };
     let began = Instant::now();
-    let link = |gbps| LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::ZERO, queue: QueueSpec::default() };
-    let common =
-        Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
-    let graph = Topology::FatTree(FatTree {
-        k,
-        cores: FatTree::all_cores(k),
-        aggregations: k / 2,
-        host_link: link(10),
-        fabric_link: link(40),
-    })
-    .build(common);
+    let graph = fat_tree(k);
     let fabric = Arc::new(Fabric::new(&graph));
     let ledger = Ledger::new(&fabric, &fabric.rates(&graph), vec![SLOTS; graph.hosts.len()]);
     let mut placer = Placer::new(fabric, ledger, strategy, 8);
@@ -51,10 +45,9 @@ fn main() {
     let (began, mut refused, mut arrivals) = (Instant::now(), 0, 0);
     let (mut slowest, mut slowest_refusal) = (0.0f64, 0.0f64);
     while refused < REFUSED {
-        let vms = (-49.0 * (1.0 - random.random::<f64>()).ln()).round().max(1.0) as u32;
-        let mbps = [10, 50, 100, 200, 300][random.random_range(0..5)];
+        let hose = request(&mut random);
         let arrived = Instant::now();
-        let placed = placer.arrive(&arrivals.to_string(), Hose::uniform(vms, Bandwidth::from_mbps(mbps))).is_ok();
+        let placed = placer.arrive(&arrivals.to_string(), hose).is_ok();
         let took = arrived.elapsed().as_secs_f64() * 1e3;
         arrivals += 1;
         if placed {
@@ -72,6 +65,65 @@ fn main() {
         placer.placed().len(),
         100.0 - 100.0 * free as f64 / slots as f64,
     );
+}
+
+/// A fat-tree of k-port switches with the paper's rates.
+fn fat_tree(k: u32) -> Graph {
+    let link = |gbps| LinkSpec { rate: Bandwidth::from_gbps(gbps), delay: Duration::ZERO, queue: QueueSpec::default() };
+    let common =
+        Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
+    let (cores, aggregations) = (FatTree::all_cores(k), k / 2);
+    Topology::FatTree(FatTree { k, cores, aggregations, host_link: link(10), fabric_link: link(40) }).build(common)
+}
+
+/// The next tenant of the stream.
+fn request(random: &mut StdRng) -> Hose {
+    let vms = (-49.0 * (1.0 - random.random::<f64>()).ln()).round().max(1.0) as u32;
+    Hose::uniform(vms, Bandwidth::from_mbps([10, 50, 100, 200, 300][random.random_range(0..5)]))
+}
+
+/// The same arrivals by every strategy, as many virtual machines as there are slots: accepted tenants, mean c_b and
+/// mean c_q.
+fn compare(k: u32) {
+    let graph = fat_tree(k);
+    let slots = u64::from(SLOTS) * graph.hosts.len() as u64;
+    let mut random = StdRng::seed_from_u64(1);
+    let (mut hoses, mut vms) = (Vec::new(), 0);
+    while vms < slots {
+        hoses.push(request(&mut random));
+        vms += u64::from(hoses[hoses.len() - 1].vms());
+    }
+    println!("fat-tree k = {k}: {} tenants with {vms} virtual machines for {slots} slots", hoses.len());
+    let all = [
+        ("load", Fabric::new(&graph), Strategy::QShare(Weighing::Load)),
+        ("queues", Fabric::new(&graph), Strategy::QShare(Weighing::Queues)),
+        ("bandwidth", Fabric::new(&graph), Strategy::QShare(Weighing::Bandwidth)),
+        ("first-fit", Fabric::new(&graph), Strategy::FirstFit),
+        ("oktopus", Fabric::new(&graph), Strategy::Oktopus),
+        ("load, spread", Fabric::spread(&graph), Strategy::default()),
+    ];
+    for (name, fabric, strategy) in all {
+        let fabric = Arc::new(fabric);
+        let ledger = Ledger::new(&fabric, &fabric.rates(&graph), vec![SLOTS; graph.hosts.len()]);
+        let mut placer = Placer::new(fabric, ledger, strategy, 8);
+        let (mut accepted, mut vms, mut bandwidth, mut tenants) = (0u32, 0, 0u128, 0);
+        let began = Instant::now();
+        for (at, hose) in hoses.iter().enumerate() {
+            let Ok(placed) = placer.arrive(&at.to_string(), hose.clone()) else { continue };
+            let fit = placed.fit.clone();
+            (accepted, vms, bandwidth) = (accepted + 1, vms + u64::from(hose.vms()), bandwidth + fit.bandwidth());
+            let ledger = placer.ledger();
+            tenants += fit.reservations.iter().map(|(cable, _)| ledger.tenants(*cable)).max().unwrap_or(0);
+        }
+        println!(
+            "{name:12} {:.1} % of tenants, {:.1} % of slots, mean c_b {:.0} Mb/s, mean c_q {:.2}, {:.2} s",
+            100.0 * f64::from(accepted) / hoses.len() as f64,
+            100.0 * vms as f64 / slots as f64,
+            bandwidth as f64 / f64::from(accepted) / 1e6,
+            f64::from(tenants) / f64::from(accepted),
+            began.elapsed().as_secs_f64(),
+        );
+    }
 }
 
 /// The filled part, on a terminal.

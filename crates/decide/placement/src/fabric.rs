@@ -13,11 +13,16 @@
 //! Example: a fat-tree with k = 16 has 1024 machines of layer 0, 128 edge switches of layer 1 with 8 machines each,
 //! 128 aggregation switches of layer 2 with 64 each, and 64 core switches of layer 3 with all.
 //!
+//! Where switches spread packets over equal paths, a root stands for all switches with the same machines below
+//! ([`Fabric::spread`]).
+//!
 //! Source: QShare §IV-A (a TR option of layer i is a tree rooted there; its leaves are all servers reachable over
 //! downward paths).
 
-use std::collections::{BTreeMap, VecDeque};
+use crate::spread::Spread;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use weir_network::graph::{Graph, LinkRef};
+use weir_policy::{Policy, TenantPaths};
 use weir_units::{Bandwidth, MachineId};
 
 /// A cable, in both directions: a host's, then those between switches.
@@ -29,6 +34,17 @@ impl CableId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// The place of a cable in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CableKind {
+    /// Between a machine and its switch.
+    Machine,
+    /// Between switches, of which one has machines: an uplink of a rack.
+    Uplink,
+    /// Between switches without machines.
+    Core,
 }
 
 /// A switch, the index into [`Graph::switches`].
@@ -95,6 +111,8 @@ pub struct Fabric {
     sets_of_machine: Vec<Vec<u32>>,
     /// By switch: switches with equal lists of children share a number.
     twins: Vec<u32>,
+    /// The bundles of sets, where switches spread packets over equal paths.
+    spread: Option<Spread>,
 }
 
 impl Fabric {
@@ -124,12 +142,71 @@ impl Fabric {
             sets_of_machine: vec![Vec::new(); machines],
             down,
             around,
+            spread: None,
         };
         fabric.find_sets();
         fabric.find_layers();
         fabric
     }
 
+    /// The network of a policy: trees, or bundles with `tenant-queues: { paths: spread }`.
+    pub fn of_policy(policy: &Policy, graph: &Graph) -> Self {
+        match policy.tenant_queues().paths {
+            TenantPaths::Spread => Self::spread(graph),
+            TenantPaths::Unstated | TenantPaths::Routed => Self::new(graph),
+        }
+    }
+
+    /// A network whose switches spread packets over equal paths: a tenant reserves in full on every cable that they
+    /// may use. Networks without equal paths have trees.
+    ///
+    /// # Panics
+    /// If the graph is not layered ([`weir_network::layers::is_layered`]).
+    pub fn spread(graph: &Graph) -> Self {
+        let mut fabric = Self::new(graph);
+        if weir_network::layers::has_one_path(graph) {
+            return fabric;
+        }
+        assert!(weir_network::layers::is_layered(graph), "packets are spread over a network without layers");
+        let spread = Spread::new(&fabric.down, &fabric.set_of, &fabric.sets_of_machine, &fabric.sets);
+        fabric.spread = Some(spread);
+        // One root for each set, in the lowest layer that has it.
+        let mut seen = HashSet::new();
+        let set_of = &fabric.set_of;
+        for roots in &mut fabric.layers {
+            roots.retain(|root| !matches!(root, Root::Switch(switch) if !seen.insert(set_of[switch.index()])));
+        }
+        fabric
+    }
+
+    /// Whether tenants reserve on all equal paths.
+    pub fn is_spread(&self) -> bool {
+        self.spread.is_some()
+    }
+    /// The bundles, where tenants reserve on all equal paths.
+    pub(crate) fn bundles(&self) -> Option<&Spread> {
+        self.spread.as_ref()
+    }
+    /// The switches that a root stands for: itself, or where packets are spread all with its machines, in its layer.
+    pub fn roots(&self, root: Root) -> Vec<SwitchId> {
+        match root {
+            Root::Machine(_) => Vec::new(),
+            Root::Switch(switch) if self.is_spread() => {
+                let alike = |other: &SwitchId| self.set_of(*other) == self.set_of(switch);
+                (0..self.down.len() as u32).map(SwitchId).filter(alike).collect()
+            }
+            Root::Switch(switch) | Root::Spanning(switch) => vec![switch],
+        }
+    }
+    /// The place of a cable; `graph` is the fabric's.
+    pub fn kind(&self, graph: &Graph, cable: CableId) -> CableKind {
+        let (LinkRef::Forward(at) | LinkRef::Backward(at)) = self.links(cable).0 else { return CableKind::Machine };
+        let ends = [graph.cables[at].a, graph.cables[at].b];
+        match ends.iter().any(|end| self.has_machines(SwitchId(*end as u32))) {
+            true => CableKind::Uplink,
+            false => CableKind::Core,
+        }
+    }
     /// How many machines there are.
     pub fn machines(&self) -> usize {
         self.machines

@@ -6,12 +6,14 @@
 //! others now is refused: nothing moves by itself.
 //!
 //! Example: `{ "placement": 1, "tenants": [ { "tenant": "red", "tree": "leaf1", "vms": [ { "vm": "red-0", "machine":
-//! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`) are for readers.
+//! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`, `routes`) are for
+//! readers.
 
 use crate::fabric::{Fabric, Root, SwitchId};
 use crate::fill::{Fit, Part};
 use crate::hose::{Group, Hose};
-use crate::placer::Placed;
+use crate::ledger::Ledger;
+use crate::placer::{Placed, Shortage};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_document::scalar::Scalar;
@@ -84,6 +86,26 @@ static REFUSAL: Record = Record {
         Key::optional("left", Shape::Scalar(&BPS), "Virtual machines that found no place.", "left: 2"),
     ],
 };
+static NAMES: List = List { what: "a list of names", item: Shape::Scalar(&NAME), min: 0 };
+static ROUTES: List = List { what: "a list of routes", item: Shape::Record(&ROUTE), min: 0 };
+static ROUTE: Record = Record {
+    id: "tenant-route",
+    what: "a route",
+    doc: "A route that a switch needs for a tenant's packets, so that they stay in the tenant's tree.",
+    keys: &[
+        Key::required("switch", Shape::Scalar(&NAME), "The switch.", "switch: leaf0"),
+        Key::required("tenant", Shape::Scalar(&NAME), "The tenant.", "tenant: red"),
+        Key::optional("packets", Shape::List(&NAMES), "The tenant's filters.", "packets: [ vni 5001 ]"),
+        Key::required("to", Shape::List(&NAMES), "The machines of the destinations.", "to: [ m3 ]"),
+        Key::required("by", Shape::Scalar(&NAME), "The next switch.", "by: spine0"),
+        Key::optional(
+            "instead_of",
+            Shape::List(&NAMES),
+            "The next switches of the shortest paths.",
+            "instead_of: [ spine0, spine1 ]",
+        ),
+    ],
+};
 /// The whole file.
 pub static PLACEMENT: Record = Record {
     id: "placement",
@@ -93,6 +115,7 @@ pub static PLACEMENT: Record = Record {
         Key::required("placement", Shape::Scalar(&VERSION), "The version of this format.", "placement: 1"),
         Key::required("tenants", Shape::List(&TENANTS), "The tenants.", "tenants: []"),
         Key::optional("rejected", Shape::List(&REJECTED), "Tenants without a place.", "rejected: []"),
+        Key::optional("routes", Shape::List(&ROUTES), "Routes that confine tenants to their trees.", "routes: []"),
     ],
 };
 
@@ -105,7 +128,7 @@ pub fn hose(tenant: &Tenant) -> Hose {
 ///
 /// # Errors
 /// Texts that are no placement; machines and trees that the network does not have; a tenant whose virtual machines are
-/// not those of the policy.
+/// not those of the policy; tenants that together need more slots or bandwidth than the policy leaves them.
 pub fn read(
     source: &Arc<Source>,
     policy: &Policy,
@@ -117,7 +140,9 @@ pub fn read(
         check::check(&root, &Shape::Record(&PLACEMENT), &mut problems);
         let mut reader = Reader::new(policy, graph, fabric, &mut problems);
         let tenants = root.get("tenants").map_or(&[][..], Node::items);
-        tenants.iter().filter_map(|node| reader.tenant(node)).collect::<Vec<_>>()
+        let places: Vec<_> = tenants.iter().filter_map(|node| reader.tenant(node)).collect();
+        reader.fits(&places, policy, graph);
+        places.into_iter().map(|(name, _, placed)| (name, placed)).collect::<Vec<_>>()
     });
     Ok(problems.finish(places)?.0.unwrap_or_default())
 }
@@ -145,8 +170,33 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A tenant's place; `None` if the policy does not have the tenant, or something was reported.
-    fn tenant(&mut self, node: &Node) -> Option<(String, Placed)> {
+    /// Reports tenants that do not fit beside those before them.
+    fn fits(&mut self, places: &[(String, Span, Placed)], policy: &Policy, graph: &Graph) {
+        let mut ledger = Ledger::of_policy(policy, graph, self.fabric);
+        for (name, span, placed) in places {
+            match ledger.fits(&placed.fit) {
+                Ok(()) => ledger.settle(self.fabric, &placed.fit),
+                Err(shortage) => {
+                    let lacking = match shortage {
+                        Shortage::Bandwidth { cable, missing, .. } => {
+                            format!("{} lacks {missing}", graph.link_name(self.fabric.links(cable).0))
+                        }
+                        _ => shortage.to_string(),
+                    };
+                    self.problems.error(
+                        *span,
+                        format!("tenant `{name}` does not fit any more: {lacking}"),
+                        "the policy leaves tenants less than before: place all tenants anew (`weir place \
+                         --rebalance`), or this one by removing it from the file",
+                    );
+                }
+            }
+        }
+    }
+
+    /// A tenant's place, with the position of its name; `None` if the policy does not have the tenant, or something
+    /// was reported.
+    fn tenant(&mut self, node: &Node) -> Option<(String, Span, Placed)> {
         let name = node.get("tenant")?;
         let text = name.scalar()?;
         if let Some(first) = self.seen.insert(text.to_owned(), name.span) {
@@ -171,7 +221,7 @@ impl<'a> Reader<'a> {
                 "name the switch above them all, or remove the tenant from the file to place it anew",
             );
         }
-        Some((text.to_owned(), Placed { fit: fits?, hose }))
+        Some((text.to_owned(), name.span, Placed { fit: fits?, hose }))
     }
 
     /// The machines of a tenant's virtual machines, which are those of the policy.
@@ -182,8 +232,14 @@ impl<'a> Reader<'a> {
         }
         let mut parts: BTreeMap<MachineId, Vec<u32>> = BTreeMap::new();
         let hint = "a tenant that changes is another: give it a new name, or remove it from the file to place it anew";
+        let mut seen: HashMap<&str, Span> = HashMap::new();
         for item in node.get("vms").map_or(&[][..], Node::items) {
             let (vm, machine) = (item.get("vm")?, item.get("machine")?);
+            if let Some(first) = seen.insert(vm.scalar()?, vm.span) {
+                let cause = format!("virtual machine `{}` is listed twice", vm.scalar()?);
+                self.problems.error_with(vm.span, cause, "keep one of them", (first, "first here"));
+                return None;
+            }
             let Some(group) = expected.remove(vm.scalar()?) else {
                 let cause = format!("`{}` is not a virtual machine of tenant `{}`", vm.scalar()?, tenant.name);
                 self.problems.error(vm.span, cause, hint);

@@ -68,7 +68,7 @@ impl Fit {
                 part.vms.iter().zip(hose.groups()).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps());
             fill.walk.put(leaf, part.vms.iter().sum(), bandwidths.sum());
         }
-        Some(fill.fit(root, parts, hose))
+        Some(fill.fit(fabric, root, parts, hose))
     }
 }
 
@@ -111,7 +111,7 @@ impl Fill {
             let branch = self.walk.branch_of(best.leaf);
             self.best[branch] = self.best_of(branch, &remaining, hose);
         }
-        Ok(self.fit(root, parts, hose))
+        Ok(self.fit(fabric, root, parts, hose))
     }
 
     /// The tenant in a tree below a switch, machines filled in order.
@@ -124,7 +124,7 @@ impl Fill {
                 self.put(leaf, usable, &mut remaining, &mut parts);
             }
         }
-        if remaining.vms() > 0 { Err(self.stuck(&remaining, hose)) } else { Ok(self.fit(root, parts, hose)) }
+        if remaining.vms() > 0 { Err(self.stuck(&remaining, hose)) } else { Ok(self.fit(fabric, root, parts, hose)) }
     }
 
     fn begin<'a>(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &'a Hose) -> Remaining<'a> {
@@ -143,9 +143,9 @@ impl Fill {
     }
 
     /// The virtual machines that are in the tree now.
-    pub(crate) fn fit(&self, root: Root, mut parts: Vec<Part>, hose: &Hose) -> Fit {
+    pub(crate) fn fit(&self, fabric: &Fabric, root: Root, mut parts: Vec<Part>, hose: &Hose) -> Fit {
         parts.sort_by_key(|part| part.machine);
-        Fit { root, parts, reservations: self.reservations(hose) }
+        Fit { root, parts, reservations: self.reservations(fabric, hose) }
     }
 
     /// The machine with the most usable slots, the first of equals.
@@ -175,9 +175,14 @@ impl Fill {
         best
     }
 
-    fn reservations(&self, hose: &Hose) -> Vec<(CableId, Bandwidth)> {
-        let needs = self.walk.links.iter().map(|link| (link.cable, hose.reservation(Bandwidth::from_bps(link.below))));
-        let mut needs: Vec<_> = needs.filter(|(_, bandwidth)| *bandwidth > Bandwidth::ZERO).collect();
+    fn reservations(&self, fabric: &Fabric, hose: &Hose) -> Vec<(CableId, Bandwidth)> {
+        let mut needs = Vec::new();
+        for link in &self.walk.links {
+            let need = hose.reservation(Bandwidth::from_bps(link.below));
+            if need > Bandwidth::ZERO {
+                needs.extend(self.walk.cables(fabric, link).iter().map(|cable| (*cable, need)));
+            }
+        }
         needs.sort_unstable();
         needs
     }

@@ -1,6 +1,8 @@
 //! [`Ledger`]: what is free in a network: bandwidth of cables, slots of machines.
 
 use crate::fabric::{CableId, Fabric};
+use crate::fill::Fit;
+use crate::placer::Shortage;
 use weir_units::{Bandwidth, MachineId};
 
 /// Capacities and reservations.
@@ -85,6 +87,30 @@ impl Ledger {
         self.capacity[cable.index()] - self.reserved[cable.index()]
     }
 
+    /// Whether a place is free.
+    ///
+    /// # Errors
+    /// The slots that a machine lacks, or the bandwidth that a cable lacks.
+    pub(crate) fn fits(&self, fit: &Fit) -> Result<(), Shortage> {
+        for part in &fit.parts {
+            let missing = part.vms.iter().sum::<u32>().saturating_sub(self.free(part.machine));
+            if missing > 0 {
+                return Err(Shortage::Slots { missing: missing.into() });
+            }
+        }
+        for (cable, bandwidth) in &fit.reservations {
+            let missing = bandwidth.saturating_sub(Bandwidth::from_bps(self.available(*cable)));
+            if missing > Bandwidth::ZERO {
+                return Err(Shortage::Bandwidth { cable: *cable, missing, left: 0 });
+            }
+        }
+        Ok(())
+    }
+    /// Takes the slots and the bandwidth of a place that is free.
+    pub(crate) fn settle(&mut self, fabric: &Fabric, fit: &Fit) {
+        fit.parts.iter().for_each(|part| self.take_slots(fabric, part.machine, part.vms.iter().sum()));
+        fit.reservations.iter().for_each(|(cable, bandwidth)| self.reserve(*cable, *bandwidth));
+    }
     /// Takes slots of a machine.
     pub(crate) fn take_slots(&mut self, fabric: &Fabric, machine: MachineId, vms: u32) {
         self.free[machine.index()] = self.free(machine).checked_sub(vms).expect("a machine has the slots it gives");

@@ -16,6 +16,8 @@
 //! | `room` | what a policy leaves to tenants |
 //! | [`search`](Weighing) | QShare: the cheapest tree of the lowest layer |
 //! | [`file`] | places that are kept |
+//! | [`routes`](Routes) | the routes that confine a tenant to its tree |
+//! | `spread` | tenants without trees, reserved on all equal paths |
 //! | `first_fit`, `oktopus` | the baselines |
 //!
 //! Example: two machines with four slots each on one switch, links of 1 Gb/s. A tenant of five virtual machines of 300
@@ -54,13 +56,16 @@ mod ledger;
 mod oktopus;
 mod placer;
 mod room;
+mod routes;
 mod search;
+mod spread;
 mod tree;
 
-pub use fabric::{CableId, Fabric, Root, SwitchId};
+pub use fabric::{CableId, CableKind, Fabric, Root, SwitchId};
 pub use fill::{Fit, Part};
 pub use hose::{Group, Hose};
 pub use ledger::Ledger;
 pub use placer::{Placed, Placer, Shortage, Strategy};
-pub use room::of_services;
-pub use search::Weighing;
+pub use room::{CableRoom, of_services, rooms};
+pub use routes::{Route, Routes};
+pub use search::{Surveyed, Weighing};

@@ -24,7 +24,7 @@ pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Ho
     first(fabric, ledger, hose, per_machine, |root| {
         fill.walk.start(fabric, Some(ledger), root);
         match Subtrees::new(&fill.walk, hose.vms(), group.bandwidth.bps()).give() {
-            Some(given) => Ok(settle(fill, &given, root, hose)),
+            Some(given) => Ok(settle(fill, fabric, &given, (root, hose))),
             // The other fill finds the link that is too narrow; it may place them where this one does not.
             None => match fill.in_order(fabric, ledger, root, hose) {
                 Err(stuck) => Err(stuck),
@@ -35,14 +35,14 @@ pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Ho
 }
 
 /// The fit of a tree whose machines have been given all virtual machines.
-fn settle(fill: &mut Fill, given: &[(usize, u32)], root: Root, hose: &Hose) -> Fit {
+fn settle(fill: &mut Fill, fabric: &Fabric, given: &[(usize, u32)], (root, hose): (Root, &Hose)) -> Fit {
     let bps = hose.groups()[0].bandwidth.bps();
     let mut parts = Vec::new();
     for (leaf, vms) in given {
         fill.walk.put(*leaf, *vms, u64::from(*vms) * bps);
         parts.push(Part { machine: fill.walk.leaves[*leaf].machine, vms: vec![*vms] });
     }
-    fill.fit(root, parts, hose)
+    fill.fit(fabric, root, parts, hose)
 }
 
 /// The subtrees of a tree, by the link above them.

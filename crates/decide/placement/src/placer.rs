@@ -4,7 +4,7 @@ use crate::fabric::{CableId, Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
-use crate::search::Weighing;
+use crate::search::{Surveyed, Weighing};
 use crate::{first_fit, oktopus, search};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -149,6 +149,17 @@ impl Placer {
         Ok(self.settle(name, Placed { hose, fit }))
     }
 
+    /// The trees that QShare's search finds for a tenant that does not fit on one machine, by layer: what a strategy
+    /// of QShare would choose from now.
+    pub fn survey(&mut self, hose: &Hose) -> Vec<Surveyed> {
+        let weighing = match self.strategy {
+            Strategy::QShare(weighing) => weighing,
+            Strategy::FirstFit | Strategy::Oktopus => Weighing::default(),
+        };
+        self.fill.walk.per_machine = None;
+        search::survey(&mut self.fill, &self.fabric, &self.ledger, hose, (weighing, self.queues))
+    }
+
     /// Takes over a tenant that was placed earlier.
     ///
     /// # Errors
@@ -158,7 +169,7 @@ impl Placer {
     /// # Panics
     /// If a tenant of this name is placed already.
     pub fn adopt(&mut self, name: &str, placed: Placed) -> Result<&Placed, Shortage> {
-        self.fits(&placed.fit)?;
+        self.ledger.fits(&placed.fit)?;
         Ok(self.settle(name, placed))
     }
 
@@ -179,7 +190,7 @@ impl Placer {
         let mut shortage = Shortage::Slots { missing: hose.vms().into() };
         for root in alone.into_iter().chain(layers) {
             let Some(fit) = Fit::in_place(&self.fabric, root, parts.to_vec(), &hose) else { continue };
-            match self.fits(&fit) {
+            match self.ledger.fits(&fit) {
                 Ok(()) => return Ok(self.settle(name, Placed { hose, fit })),
                 Err(lacking) => shortage = lacking,
             }
@@ -187,31 +198,8 @@ impl Placer {
         Err(shortage)
     }
 
-    /// Whether a place is free.
-    fn fits(&self, fit: &Fit) -> Result<(), Shortage> {
-        for part in &fit.parts {
-            let missing = part.vms.iter().sum::<u32>().saturating_sub(self.ledger.free(part.machine));
-            if missing > 0 {
-                return Err(Shortage::Slots { missing: missing.into() });
-            }
-        }
-        for (cable, bandwidth) in &fit.reservations {
-            let free = Bandwidth::from_bps(self.ledger.available(*cable));
-            let missing = bandwidth.saturating_sub(free);
-            if missing > Bandwidth::ZERO {
-                return Err(Shortage::Bandwidth { cable: *cable, missing, left: 0 });
-            }
-        }
-        Ok(())
-    }
-
     fn settle(&mut self, name: &str, placed: Placed) -> &Placed {
-        for part in &placed.fit.parts {
-            self.ledger.take_slots(&self.fabric, part.machine, part.vms.iter().sum());
-        }
-        for (cable, bandwidth) in &placed.fit.reservations {
-            self.ledger.reserve(*cable, *bandwidth);
-        }
+        self.ledger.settle(&self.fabric, &placed.fit);
         let before = self.placed.insert(name.to_owned(), placed);
         assert!(before.is_none(), "the tenant {name} is placed twice");
         &self.placed[name]

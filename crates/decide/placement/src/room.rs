@@ -6,6 +6,8 @@
 //! have their part of every port. Tenants can reserve the rest, of each cable as much as its narrower direction has.
 //!
 //! Example: a rack `min` of 10 Gb/s over four uplinks of 40 Gb/s leaves 37.5 Gb/s of each to tenants.
+//!
+//! Source: QShare §II-A; Parley §3.1 (minima at machines and racks).
 
 use crate::fabric::{CableId, Fabric, Node, Root, SwitchId};
 use crate::ledger::Ledger;
@@ -16,23 +18,54 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, Load, MachineId, RackId}
 impl Ledger {
     /// The bandwidth and slots that a policy leaves to tenants; `graph` is that of the policy.
     pub fn of_policy(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Self {
-        let mut room = Room::new(policy, graph, fabric);
-        room.machines();
-        let guarantees = room.racks();
-        room.above_racks(&guarantees);
-        let capacity: Vec<Bandwidth> = room.free.iter().map(|bps| Bandwidth::from_bps(*bps)).collect();
+        let capacity: Vec<Bandwidth> = rooms(policy, graph, fabric).iter().map(|room| room.tenants).collect();
         let slots = policy.network().machines().iter().map(|machine| machine.slots()).collect();
         Self::new(fabric, &capacity, slots)
     }
 }
 
+/// The division of a cable among levels, services and tenants, in the direction that leaves tenants less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CableRoom {
+    /// The smaller rate of its directions.
+    pub rate: Bandwidth,
+    /// The part that bounded latency levels may fill.
+    pub levels: Bandwidth,
+    /// The guarantees of services.
+    pub services: Bandwidth,
+    /// The part that nothing may use: caps, and interfaces and uplinks that the policy states as slower than the cable.
+    pub capped: Bandwidth,
+    /// The part that tenants can reserve.
+    pub tenants: Bandwidth,
+}
+
+/// By cable: its division. `graph` is that of the policy.
+pub fn rooms(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Vec<CableRoom> {
+    let mut room = Room::new(policy, graph, fabric);
+    room.machines();
+    let guarantees = room.racks();
+    room.above_racks(&guarantees);
+    let of_cable = |((rate, tenants), services): ((Bandwidth, u64), u64)| {
+        let rest = beside_levels(rate, room.reserved);
+        let tenants = Bandwidth::from_bps(tenants);
+        let services = Bandwidth::from_bps(services).min(rest.saturating_sub(tenants));
+        let levels = rate.saturating_sub(rest);
+        CableRoom { rate, levels, services, capped: rest.saturating_sub(services).saturating_sub(tenants), tenants }
+    };
+    fabric
+        .rates(graph)
+        .into_iter()
+        .zip(room.free.iter().copied())
+        .zip(room.services.iter().copied())
+        .map(of_cable)
+        .collect()
+}
+
 /// By cable: the bandwidth that services' guarantees and caps take from tenants. Its part of each port is in the queue
 /// that tenants share.
 pub fn of_services(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Vec<Bandwidth> {
-    let all = Room::new(policy, graph, fabric).free;
-    let ledger = Ledger::of_policy(policy, graph, fabric);
-    let left = |cable: u32| ledger.capacity(CableId(cable));
-    (0..).zip(all).map(|(cable, all)| Bandwidth::from_bps(all).saturating_sub(left(cable))).collect()
+    let taken = |room: CableRoom| Bandwidth::from_bps(room.services.bps() + room.capped.bps());
+    rooms(policy, graph, fabric).into_iter().map(taken).collect()
 }
 
 struct Room<'a> {
@@ -40,16 +73,17 @@ struct Room<'a> {
     graph: &'a Graph,
     fabric: &'a Fabric,
     reserved: Option<Load>,
-    /// By cable, bit/s.
+    /// By cable, bit/s: what is left to tenants, and the guarantees of services in the direction that leaves the least.
     free: Vec<u64>,
+    services: Vec<u64>,
 }
 
 impl<'a> Room<'a> {
     fn new(policy: &'a Policy, graph: &'a Graph, fabric: &'a Fabric) -> Self {
         let reserved = policy.levels().and_then(|levels| levels.reserved());
         let rates = fabric.rates(graph);
-        let free = rates.into_iter().map(|rate| beside_levels(rate, reserved).bps()).collect();
-        Self { policy, graph, fabric, reserved, free }
+        let free: Vec<u64> = rates.into_iter().map(|rate| beside_levels(rate, reserved).bps()).collect();
+        Self { policy, graph, fabric, reserved, services: vec![0; free.len()], free }
     }
 
     /// The sum of the services' minima at a place; tenants have none.
@@ -58,9 +92,12 @@ impl<'a> Room<'a> {
         roots.map(|id| self.policy.share_at(*id, place, direction).min.bps()).sum()
     }
 
-    fn at_most(&mut self, cable: CableId, bps: u64) {
-        let free = &mut self.free[cable.index()];
-        *free = (*free).min(bps);
+    /// Leaves at most `bps` of a cable to tenants, in a direction in which services are guaranteed `services`.
+    fn at_most(&mut self, cable: CableId, bps: u64, services: u64) {
+        let (free, guaranteed) = (&mut self.free[cable.index()], &mut self.services[cable.index()]);
+        if (bps, std::cmp::Reverse(services)) < (*free, std::cmp::Reverse(*guaranteed)) {
+            (*free, *guaranteed) = (bps, services);
+        }
     }
 
     fn machines(&mut self) {
@@ -69,8 +106,8 @@ impl<'a> Room<'a> {
             for direction in Direction::ALL {
                 let speed = self.policy.network().machine(machine).nic()[direction].min(caps[direction]);
                 let rest = beside_levels(speed, self.reserved).bps();
-                let rest = rest.saturating_sub(self.minima(Place::Machine(machine), direction));
-                self.at_most(CableId(machine.0), rest);
+                let minima = self.minima(Place::Machine(machine), direction);
+                self.at_most(CableId(machine.0), rest.saturating_sub(minima), minima);
             }
         }
     }
@@ -91,7 +128,9 @@ impl<'a> Room<'a> {
         for link in links {
             let rate = u128::from(self.graph.link(link).rate.bps());
             let part = u128::from(capacity.saturating_sub(minima)) * rate / all;
-            self.at_most(self.fabric.cable(link), u64::try_from(part).unwrap_or(u64::MAX));
+            let guaranteed = (u128::from(minima) * rate).div_ceil(all);
+            let bps = |part: u128| u64::try_from(part).unwrap_or(u64::MAX);
+            self.at_most(self.fabric.cable(link), bps(part), bps(guaranteed));
         }
         minima
     }
@@ -119,8 +158,8 @@ impl<'a> Room<'a> {
             self.fabric.sets_of(*machine).iter().for_each(|set| below[*set as usize] += guarantee);
         }
         for (cable, set) in cables {
-            let rate = self.free[cable.index()];
-            self.at_most(cable, rate.saturating_sub(below[set].div_ceil(upward[set])));
+            let (rate, guaranteed) = (self.free[cable.index()], below[set].div_ceil(upward[set]));
+            self.at_most(cable, rate.saturating_sub(guaranteed), guaranteed);
         }
     }
 }

@@ -88,6 +88,70 @@ pub(crate) fn place(
     Err(Shortage::of(ledger, hose, nearest))
 }
 
+/// The trees of a layer, as a search finds them for one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surveyed {
+    /// Trees of the layer.
+    pub trees: usize,
+    /// Of these, trees with fewer free slots than the tenant has virtual machines.
+    pub without_slots: usize,
+    /// Trees with slots that lack bandwidth, or whose slots are at machines with full links.
+    pub without_bandwidth: usize,
+    /// The lack of the tree that has room for most of the tenant.
+    pub nearest: Option<Shortage>,
+    /// The trees that can have the tenant, the cheapest first; equal trees once.
+    pub feasible: Vec<Fit>,
+}
+
+/// The layers from the lowest up to the first with a tree that can have the tenant.
+pub(crate) fn survey(
+    fill: &mut Fill,
+    fabric: &Fabric,
+    ledger: &Ledger,
+    hose: &Hose,
+    (weighing, queues): (Weighing, u32),
+) -> Vec<Surveyed> {
+    let mut surveyed = Vec::new();
+    for roots in fabric.layers() {
+        let mut evaluated = HashSet::new();
+        let mut nearest: Option<Stuck> = None;
+        let mut layer = Surveyed {
+            trees: roots.len(),
+            without_slots: 0,
+            without_bandwidth: 0,
+            nearest: None,
+            feasible: Vec::new(),
+        };
+        for &root in roots {
+            if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) {
+                layer.without_slots += 1;
+                continue;
+            }
+            if !is_new(&mut evaluated, fabric, ledger, root) {
+                continue;
+            }
+            match fill.in_tree(fabric, ledger, root, hose) {
+                Ok(fit) => layer.feasible.push(fit),
+                Err(stuck) => {
+                    layer.without_bandwidth += 1;
+                    if nearest.is_none_or(|nearest| stuck.left < nearest.left) {
+                        nearest = Some(stuck);
+                    }
+                }
+            }
+        }
+        layer.nearest = nearest.map(|stuck| Shortage::of(ledger, hose, Some(stuck)));
+        // A stable sort: of equal ones the lowest root is first, as in the search.
+        layer.feasible.sort_by_key(|fit| weighing.cost(fit, ledger, queues));
+        let is_last = !layer.feasible.is_empty();
+        surveyed.push(layer);
+        if is_last {
+            break;
+        }
+    }
+    surveyed
+}
+
 /// The first tree that takes a tenant, from single machines upward.
 pub(crate) fn first(
     fabric: &Fabric,

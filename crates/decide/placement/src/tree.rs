@@ -3,6 +3,7 @@
 use crate::fabric::{CableId, Down, Fabric, Node, Root, SwitchId};
 use crate::hose::Remaining;
 use crate::ledger::Ledger;
+use crate::spread::Spread;
 use weir_units::{Bandwidth, MachineId};
 
 /// No entry: the parent of a root's children.
@@ -11,7 +12,10 @@ const NONE: u32 = u32::MAX;
 /// A link of the tree, away from the root.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
+    /// The cable, or of a bundle the one with the least free bandwidth.
     pub(crate) cable: CableId,
+    /// The set whose bundle this is, or [`NONE`].
+    bundle: u32,
     /// The link nearer to the root, or [`NONE`].
     up: u32,
     available: u64,
@@ -41,6 +45,8 @@ pub(crate) struct Walk {
     seen: Vec<u32>,
     stamp: u32,
     open: Vec<(SwitchId, u32, u32)>,
+    /// The same of sets.
+    open_sets: Vec<(u32, u32, u32)>,
     /// The most virtual machines of the tenant on one machine; `None` for as many as it has slots.
     pub(crate) per_machine: Option<u32>,
 }
@@ -55,6 +61,10 @@ impl Walk {
         self.seen.resize(fabric.switches(), 0);
         self.stamp += 1;
         let (Root::Switch(top) | Root::Spanning(top)) = root else { return };
+        if let Some(spread) = fabric.bundles() {
+            self.start_spread(fabric, spread, ledger, top);
+            return;
+        }
         self.seen[top.index()] = self.stamp;
         self.open.push((top, NONE, NONE));
         let mut next = 0;
@@ -66,6 +76,41 @@ impl Walk {
         }
         self.leaves.sort_by_key(|leaf| leaf.branch);
         self.find_branches();
+    }
+
+    /// Walks the sets below a switch: a bundle is one link.
+    fn start_spread(&mut self, fabric: &Fabric, spread: &Spread, ledger: Option<&Ledger>, top: SwitchId) {
+        self.open_sets.clear();
+        self.open_sets.push((fabric.set_of(top) as u32, NONE, NONE));
+        let mut next = 0;
+        while let Some((set, up, branch)) = self.open_sets.get(next).copied() {
+            next += 1;
+            for (machine, cable) in spread.machines(set) {
+                let down = Down { cable: *cable, to: Node::Machine(*machine) };
+                self.visit(fabric, ledger, down, (up, branch), false);
+            }
+            for &child in spread.children(set) {
+                if ledger.is_some_and(|ledger| ledger.free_in(Some(child as usize)) == 0) {
+                    continue;
+                }
+                let link = self.links.len() as u32;
+                let free = |cable: &CableId| ledger.map_or(0, |ledger| ledger.available(*cable));
+                let bundle = spread.bundle(child).iter().map(|cable| (free(cable), *cable));
+                let (available, cable) = bundle.min().expect("a set below another one has cables");
+                self.links.push(Link { cable, bundle: child, up, available, below: 0 });
+                self.open_sets.push((child, link, if up == NONE { link } else { branch }));
+            }
+        }
+        self.leaves.sort_by_key(|leaf| leaf.branch);
+        self.find_branches();
+    }
+
+    /// The cables of a link.
+    pub(crate) fn cables<'a>(&'a self, fabric: &'a Fabric, link: &'a Link) -> &'a [CableId] {
+        match fabric.bundles() {
+            Some(spread) if link.bundle != NONE => spread.bundle(link.bundle),
+            _ => std::slice::from_ref(&link.cable),
+        }
     }
 
     fn visit(
@@ -101,6 +146,7 @@ impl Walk {
         }
         self.links.push(Link {
             cable: down.cable,
+            bundle: NONE,
             up,
             available: ledger.map_or(0, |ledger| ledger.available(down.cable)),
             below: 0,

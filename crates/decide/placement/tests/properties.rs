@@ -179,6 +179,25 @@ proptest! {
         }
     }
 
+    /// A survey's cheapest tree is the one that the search chooses.
+    #[test]
+    fn a_survey_begins_with_the_chosen_tree(
+        topology in topologies(),
+        hoses in prop::collection::vec(hoses(), 1..10),
+    ) {
+        let graph = built(topology);
+        let mut placer = placer(&graph, 3, Strategy::default());
+        for (at, hose) in hoses.into_iter().enumerate() {
+            let survey = placer.survey(&hose);
+            let first = survey.last().and_then(|layer| layer.feasible.first()).cloned();
+            let on_one = (0..graph.hosts.len()).any(|at| placer.ledger().free(MachineId(at as u32)) >= hose.vms());
+            let chosen = placer.arrive(&at.to_string(), hose).ok().map(|placed| placed.fit.clone());
+            if !on_one {
+                prop_assert_eq!(chosen, first);
+            }
+        }
+    }
+
     /// The names of tenants, and those of machines in another file, have no part in a placement.
     #[test]
     fn names_do_not_matter(topology in topologies(), hoses in prop::collection::vec(hoses(), 1..10), seed: u64) {

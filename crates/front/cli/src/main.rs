@@ -23,6 +23,7 @@ mod output;
 mod plan;
 mod progress;
 mod report_files;
+mod tenants;
 mod text;
 mod top;
 mod watched;

@@ -73,7 +73,7 @@ fn the_fabric_and_many_machines() {
 #[test]
 fn tenants_on_switches_without_queues_are_noted() {
     let directory = directory();
-    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
+    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
                   web: { match: [ { port: 80, protocol: tcp } ] }\ntenants: { red: { vms: 1, bandwidth: 1Mb/s } }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let checked = run(&["check", &policy]);

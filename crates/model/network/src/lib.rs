@@ -12,12 +12,14 @@
 //! | `mapping` | a graph as the network of a policy that lists racks |
 //! | [`topology`] | graphs from a few parameters |
 //! | [`language`], [`read`] | the keys of a topology, and their values |
+//! | [`layers`] | whether all shortest paths go up and then down |
 //! | [`switches`] | the queues of switches, as far as a file states them |
 //! | [`names`] | syntax, order and ranges of names |
 
 mod contention;
 pub mod graph;
 pub mod language;
+pub mod layers;
 mod mapping;
 pub mod names;
 mod network;

@@ -520,8 +520,18 @@ static TENANT_QUEUES: Record = Record {
              latency levels need not be written.",
             "reserved-dscp: [8, 10]",
         ),
+        Key::optional(
+            "paths",
+            Shape::Scalar(&PATHS),
+            "The paths of tenants' packets where the network has several: `routed`, switches route each tenant along \
+             its tree (`weir place` lists the routes); `spread`, switches spread packets over equal paths, and each \
+             tenant reserves in full on all of them. Not written: trees whose routes are not there yet.",
+            "paths: spread",
+        ),
     ],
 };
+pub(crate) const PATHS_KEYWORDS: &[&str] = &["routed", "spread"];
+static PATHS: Scalar = Scalar::Words { what: "the paths of tenants", words: PATHS_KEYWORDS };
 pub(crate) const SHARED_KEYWORDS: &[&str] = &["elastic", "cap"];
 static SHARED: Scalar = Scalar::Words { what: "a treatment of the shared queue", words: SHARED_KEYWORDS };
 /// The shortest control interval: a change of queues takes a few round trips through the control network.

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`model`](Policy) | the valid policy |
 //! | [`tenants`](Tenant) | virtual machines with the bandwidth of their hoses |
+//! | [`queue_budget`](QueueBudget) | the queues of a switch's port, by what they are for |
 //! | [`levels`](Levels) | the latency levels, their senders and rates |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
@@ -58,6 +59,7 @@ mod machine_set;
 mod membership;
 mod model;
 mod overlap;
+mod queue_budget;
 mod read;
 mod sweep;
 mod tenants;
@@ -71,6 +73,7 @@ pub use machine_set::MachineSet;
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
 };
-pub use tenants::{SharedQueue, Tenant, TenantAtMachine, TenantQueues, VmGroup};
+pub use queue_budget::QueueBudget;
+pub use tenants::{SharedQueue, Tenant, TenantAtMachine, TenantPaths, TenantQueues, VmGroup};
 pub use weir_document::{Diagnostic, Diagnostics};
 pub use write::cap_text;

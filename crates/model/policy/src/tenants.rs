@@ -65,12 +65,31 @@ pub struct TenantQueues {
     pub shared: SharedQueue,
     /// DSCP values that the operator uses for other purposes: no tenant has one of them.
     pub reserved_dscps: BTreeSet<u8>,
+    /// The paths of tenants' packets where the network has several.
+    pub paths: TenantPaths,
+}
+
+/// The paths of tenants' packets where the network has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TenantPaths {
+    /// Not stated: each tenant reserves in one tree, and nothing is known about routes.
+    #[default]
+    Unstated,
+    /// Each tenant reserves in one tree, and switches route its packets there.
+    Routed,
+    /// Switches spread packets over equal paths: each tenant reserves in full on all of them.
+    Spread,
 }
 
 impl Default for TenantQueues {
     /// An interval of 4 s (QShare §VII-A).
     fn default() -> Self {
-        Self { interval: Duration::from_secs(4), shared: SharedQueue::default(), reserved_dscps: BTreeSet::new() }
+        Self {
+            interval: Duration::from_secs(4),
+            shared: SharedQueue::default(),
+            reserved_dscps: BTreeSet::new(),
+            paths: TenantPaths::default(),
+        }
     }
 }
 

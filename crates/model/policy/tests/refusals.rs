@@ -168,6 +168,12 @@ refusals! {
     tenants_match_overlaps: changed("caps:", "tenants: { a: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.0.0.0/8 } ] }, b: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.1.0.0/16 } ] } }\ncaps:");
+    tenants_spread_over_a_ring: refused("weir: 1\nnetwork:\n  topology: links\n  hosts: [\"h[1-3]\"]\n  switches: [a, b, \
+                                        c]\n  links:\n    - { between: [h1, a], rate: 1Gb/s }\n    - { between: [h2, b], \
+                                        rate: 1Gb/s }\n    - { between: [h3, c], rate: 1Gb/s }\n    - { between: [a, b], \
+                                        rate: 1Gb/s }\n    - { between: [b, c], rate: 1Gb/s }\n    - { between: [c, a], \
+                                        rate: 1Gb/s }\n  slots: 4\ntenants: { t: { vms: 6, bandwidth: 100Mb/s, match: [ { \
+                                        vni: 1 } ] } }\ntenant-queues: { paths: spread }\n");
     neither_services_nor_tenants: refused("weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: \
                                            [m1] } } }\n");
     slots_twice: network("  nic: 10Gb/s\n  slots: 4\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  \
@@ -294,4 +300,23 @@ fn unreadable_files() {
     assert_eq!(cause(&path), "the file is not UTF-8: byte 0xff at offset 8");
     std::fs::write(&path, texts::EXAMPLE).expect("written");
     assert!(Policy::read(&path).is_ok());
+}
+
+/// Tenants with queues of their own differ by DSCP values: no value is refused, too few are noted.
+#[test]
+fn dscp_values_that_tenants_lack() {
+    let policy = |used: std::ops::Range<u8>| {
+        let used: Vec<String> = used.map(|value| value.to_string()).collect();
+        format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, switches: {{ queues: 8, scheduler: weighted }}, racks: {{ r: {{ uplink: \
+             1Gb/s, machines: [m1] }} }} }}\ntenants: {{ t: {{ vms: 1, bandwidth: 1Mb/s, match: [ {{ vni: 1 }} ] }} }}\n\
+             tenant-queues: {{ reserved-dscp: [{}] }}\n",
+            used.join(", ")
+        )
+    };
+    let errors = refused(&policy(1..64));
+    assert!(errors.contains("no DSCP value is left for tenants") && errors.contains(":4:"), "{errors}");
+    let notes = |used| Policy::parse("policy.yaml", &policy(used)).unwrap_or_else(|errors| panic!("{errors}")).1;
+    assert_eq!(notes(4..64)[0].cause(), "3 DSCP values are left for the tenants of 7 queues at every port");
+    assert!(notes(8..64).is_empty());
 }

@@ -213,6 +213,7 @@ fn the_fingerprint() {
         ),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    shaper: { interval: 1ms, burst: 9kB }"),
         ("    rack:    { max: 1Gb/s }", "    rack:    { max: 1Gb/s }\n    senders: { m2: 1 }"),
+        ("caps:", "tenant-queues: { paths: spread }\ncaps:"),
     ] {
         assert_eq!(read(&texts::EXAMPLE.replace(from, to)).digest(), base, "{to}");
     }

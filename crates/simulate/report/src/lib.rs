@@ -15,6 +15,7 @@
 //! | `draw`, `draw_series` | the layout of a chart, and the content of its plot |
 //! | `scale` | units, ticks and positions on an axis |
 //! | `labels` | placement of labels without overlap |
+//! | `map` | slots coloured by what occupies them |
 //! | [`page`], `table` | HTML |
 //! | `escape` | escaping of text |
 //! | [`json`] | JSON in lines that people can read |
@@ -41,11 +42,13 @@ mod draw;
 mod escape;
 pub mod json;
 mod labels;
+mod map;
 pub mod page;
 mod scale;
 mod table;
 
 pub use chart::{Axis, Chart, Look, Marker, Phase, Reference, Series, Style};
+pub use map::{MapRow, SlotMap};
 pub use page::{Html, Page, Panel, side_by_side};
 pub use scale::{Unit, whole};
 pub use table::{Cell, Table};

@@ -7,6 +7,7 @@
 use crate::canvas::{GRID, INK, MUTED, PALETTE, PAPER, SHADE};
 use crate::chart::Chart;
 use crate::escape::escape;
+use crate::map::SlotMap;
 use crate::table::{Table, address};
 use plotters::style::RGBColor;
 
@@ -64,6 +65,11 @@ impl Page {
     #[must_use]
     pub fn chart(self, chart: &Chart) -> Self {
         self.push(figure(chart, "", &chart.to_svg()))
+    }
+    /// Adds a map of slots.
+    #[must_use]
+    pub fn map(self, map: &SlotMap) -> Self {
+        self.push(Html(format!("<figure style=\"max-width: 800px\">\n{}</figure>\n", map.to_svg())))
     }
     /// Adds a table.
     #[must_use]

@@ -180,7 +180,9 @@ impl TenantControl {
             .iter()
             .map(|tenant| index_of(tenant.service).expect("a tenant's service is a leaf"))
             .collect();
-        for (service, placed) in services.iter().zip(&tenancy.placed) {
+        // Where packets are spread over equal paths, reservations are on all of them.
+        let confined = tenancy.placed.iter().filter(|_| !tenancy.fabric.is_spread());
+        for (service, placed) in services.iter().zip(confined) {
             world.confine(*service, &cables(placed, tenancy, world));
         }
         let config = BinderConfig::of_policy(policy, tenancy.fabric.longest_path());

@@ -39,7 +39,7 @@ impl Datacenter {
     /// many, whatever the policy states.
     pub fn new(policy: &Policy, slots: Option<u32>) -> Self {
         let graph = policy.graph();
-        let fabric = Arc::new(Fabric::new(&graph));
+        let fabric = Arc::new(Fabric::of_policy(policy, &graph));
         let ledger = Ledger::of_policy(policy, &graph, &fabric);
         let ledger = match slots {
             Some(slots) => {

@@ -2,6 +2,8 @@
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
+use crate::tenants::routes::TenantRoute;
+use crate::tenants::{self, Plan, admit, routes};
 use crate::{input, levels, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -9,7 +11,8 @@ use std::path::PathBuf;
 use weir_datapath::Classifier;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
-use weir_policy::{Policy, beside_levels};
+use weir_placement::Strategy;
+use weir_policy::{Policy, TenantPaths, beside_levels};
 use weir_report::json;
 use weir_runs::shaper_remarks;
 use weir_units::{Bandwidth, ContentionPoint, Direction};
@@ -19,6 +22,7 @@ use weir_units::{Bandwidth, ContentionPoint, Direction};
 #[command(after_help = "\
 Examples:
   weir check policy.yaml
+  weir check policy.yaml --placed /var/lib/weir/placement.json
   weir check --json - < policy.yaml | jq '.diagnostics[] | \"\\(.line): \\(.cause)\"'
 
 With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [{\"severity\",
@@ -34,32 +38,40 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"message_bytes\", \"round_trip\", \"needed_bps\", \"wait_ns\", \"worst_ns\", \"target_ns\", \"verdict\"}],
 \"unlimited\": [service]}.
 
+A policy with tenants is checked with their places: those of --placed FILE, and for all others those
+that `weir place` would find. Services come first on every link and tenants reserve the rest; both
+are in one table, and the queues of ports in a second. It has \"tenants\" too: {\"places\": file or
+null, \"placed\", \"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
+[{\"link\", \"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\",
+\"for_tenants_bps\", \"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\",
+\"control\", \"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
+\"ports_with_more_tenants\"}]}. Reservations are the same in both directions of a link.
+
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
+    /// Check the tenants of this placement where they are
+    #[arg(long, value_name = "FILE")]
+    placed: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let read = input::admitted_policy(&args.policy)?.map(|(policy, mut notes, levels)| {
-        notes.extend(shaper_remarks::of_policy(&policy));
-        notes.extend(filter_remark(&policy));
-        (policy, notes, levels)
-    });
-    match (read, args.json) {
-        (Ok((policy, notes, admitted)), true) => {
-            let mut value = valid_json(&policy, &notes);
-            if let Some(admitted) = &admitted {
-                value["levels"] = levels::json::to_json(admitted);
-            }
-            json::write(ui.out(), &value)?;
+    let read = input::admitted_policy(&args.policy)?;
+    let checked = match read {
+        Ok((policy, notes, levels)) => Checked::new(args, policy, notes, levels, ui)?,
+        Err(refused) => Err(refused),
+    };
+    match (checked, args.json) {
+        (Ok(checked), true) => {
+            json::write(ui.out(), &checked.to_json())?;
             Ok(Exit::Done)
         }
-        (Ok((policy, notes, admitted)), false) => {
-            print_valid(args, &policy, &notes, admitted.as_ref(), ui)?;
+        (Ok(checked), false) => {
+            checked.print(args, ui)?;
             Ok(Exit::Done)
         }
         (Err(refused), true) => {
@@ -68,6 +80,114 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
         (Err(refused), false) => Err(refused.into()),
     }
+}
+
+/// A valid policy.
+struct Checked {
+    policy: Policy,
+    notes: Vec<Diagnostic>,
+    levels: Option<Admitted>,
+    /// The tenants with their places and routes, if there are any.
+    tenants: Option<(Plan, Vec<TenantRoute>)>,
+}
+
+impl Checked {
+    /// Adds remarks, and checks tenants. The outer error is that of a placement's file.
+    fn new(
+        args: &Args,
+        policy: Policy,
+        mut notes: Vec<Diagnostic>,
+        levels: Option<Admitted>,
+        ui: &mut Ui,
+    ) -> Result<Result<Self, Diagnostics>, CommandError> {
+        notes.extend(shaper_remarks::of_policy(&policy));
+        notes.extend(filter_remark(&policy));
+        if policy.tenants().is_empty() {
+            if args.placed.is_some() {
+                let hint = "leave --placed out";
+                return Err(CommandError::refused("the policy has no tenants that could be placed").hint(hint));
+            }
+            return Ok(Ok(Self { policy, notes, levels, tenants: None }));
+        }
+        // Levels that the planner numbers reserve their part of links too.
+        let numbered = levels.as_ref().map_or(&policy, |admitted| &admitted.policy);
+        if let Err(refused) = admit::network(numbered) {
+            return Ok(Err(refused));
+        }
+        let mut plan = Plan::new(numbered, Strategy::default());
+        if let Some(path) = &args.placed {
+            plan.adopt(path, numbered)?;
+        }
+        plan.arrive_watched(numbered, None, ui);
+        if let Err(refused) = admit::tenants(numbered, &plan) {
+            return Ok(Err(refused));
+        }
+        notes.extend(admit::remarks(numbered, &plan));
+        let found = routes::of(&plan, numbered);
+        notes.extend(route_remark(numbered, &found));
+        Ok(Ok(Self { policy, notes, levels, tenants: Some((plan, found)) }))
+    }
+
+    /// The policy with numbered levels.
+    fn numbered(&self) -> &Policy {
+        self.levels.as_ref().map_or(&self.policy, |admitted| &admitted.policy)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut value = valid_json(&self.policy, &self.notes);
+        if let Some(admitted) = &self.levels {
+            value["levels"] = levels::json::to_json(admitted);
+        }
+        if let Some((plan, found)) = &self.tenants {
+            let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
+            value["tenants"] = json!({
+                "places": plan.file(),
+                "placed": plan.placer.placed().len(),
+                "rejected": rejected.collect::<Value>(),
+                "paths": tenants::paths_name(&self.policy),
+                "switches_without_routes": routes::switches(found),
+                "links": tenants::links::to_json(plan),
+                "queues": tenants::queues::to_json(plan, self.numbered()),
+            });
+        }
+        value
+    }
+
+    fn print(&self, args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
+        print_valid(args, &self.policy, self.levels.as_ref(), ui)?;
+        if let Some((plan, _)) = &self.tenants {
+            let placed = plan.placer.placed().len();
+            ui.print(&format!(
+                "\nlinks, each direction: levels and services first, tenants reserve the rest\n{placed} of {}, {}\n",
+                text::count(self.policy.tenants().len(), "tenant"),
+                plan.origin()
+            ))?;
+            tenants::links::print(plan, ui)?;
+            if self.policy.tenant_queues().paths == TenantPaths::Spread {
+                ui.print(&text::wrapped(&tenants::spread_cost(plan), 2))?;
+            }
+            ui.print("\nqueues of each port: levels take strict queues, tenants weighted ones, one is shared\n")?;
+            tenants::queues::print(plan, self.numbered(), ui)?;
+        }
+        for note in &self.notes {
+            ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
+        }
+        Ok(())
+    }
+}
+
+/// A remark on reservations that hold only with routes that nothing configures.
+fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
+    let first = found.first().filter(|_| policy.tenant_queues().paths == TenantPaths::Unstated)?;
+    let cause = format!(
+        "the network has several paths, and its switches spread the packets of tenants such as `{}` over them: \
+         reservations hold in the simulator only, until the routes of tenants along their trees are configured at {}",
+        first.tenant,
+        routes::switches_text(found)
+    );
+    let hint = "`weir place` lists the routes: configure them and write `tenant-queues: { paths: routed }`, or write \
+                `paths: spread`, which needs none and reserves in full on each of the equal uplinks";
+    Some(policy.note(&["tenants"], &cause, hint))
 }
 
 /// A remark on filters that every agent refuses, whatever the name of its interface. The policy may still be one for
@@ -102,24 +222,23 @@ fn valid_json(policy: &Policy, notes: &[Diagnostic]) -> Value {
         "diagnostics": notes.iter().map(Diagnostic::to_json).collect::<Value>(),
         "racks": policy.network().racks().len(),
         "machines": policy.network().machines().len(),
-        "services": policy.services().leaves().count(),
+        "services": policy.services().leaves().count() - policy.tenants().len(),
         "guarantees": guarantees.collect::<Value>(),
     })
 }
 
-fn print_valid(
-    args: &Args,
-    policy: &Policy,
-    notes: &[Diagnostic],
-    admitted: Option<&Admitted>,
-    ui: &mut Ui,
-) -> Result<(), CommandError> {
+fn print_valid(args: &Args, policy: &Policy, admitted: Option<&Admitted>, ui: &mut Ui) -> Result<(), CommandError> {
     let (network, services) = (policy.network(), policy.services());
     let found = [
         text::count(network.racks().len(), "rack"),
         text::count(network.machines().len(), "machine"),
-        text::count(services.leaves().count(), "service"),
+        // Each tenant has a service of its own.
+        text::count(services.leaves().count() - policy.tenants().len(), "service"),
     ];
+    let mut found = found.to_vec();
+    if !policy.tenants().is_empty() {
+        found.push(text::count(policy.tenants().len(), "tenant"));
+    }
     let valid = ui.on_out(Style::Good, "valid");
     ui.print(&format!("{}: {valid}, {}\n\n", args.policy.display(), found.join(", ")))?;
 
@@ -144,9 +263,6 @@ fn print_valid(
     ui.print_table(&table, 2)?;
     if let Some(admitted) = admitted {
         levels::print::print(admitted, ui)?;
-    }
-    for note in notes {
-        ui.print(&format!("\n{}", note.render(ui.out_is_coloured())))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod change;
+mod tenant;
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
@@ -21,8 +22,9 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
 /// The options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   weir explain policy.yaml --demands demands.csv m1/dfs/hbase --direction tx
+  weir explain policy.yaml red --placed /var/lib/weir/placement.json
 
 Each step is one split: a machine's interface among its services, then a service among its
 children, then the rack's uplink among services and each service's part among machines, then
@@ -33,16 +35,28 @@ With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"dem
 \"allocation_bps\", \"limited\", \"decided_by\", \"headroom_bps\", \"steps\": [{\"point\", \"place\",
 \"service\", \"available_bps\", \"sharing\", \"rows\": [{\"name\", \"chosen\", \"min_bps\", \"max_bps\",
 \"weight\", \"demand_bps\", \"got_bps\", \"decided_by\"}], \"text\"}], \"advice\"}]}; a null rate is
-unlimited, a null service is a step that splits everything at its place.")]
+unlimited, a null service is a step that splits everything at its place.
+
+A tenant is explained by its name: its place (of --placed FILE, otherwise as `weir place` would find
+it), the trees that the search compares, what it reserves on each link and why, the tenants that
+compete for the queues there, and its routes. With --json: {\"tenant\", \"vms\", \"bandwidth_bps\",
+\"packets\", \"places\": file or null, \"tree\", \"machines\": [{\"machine\", \"vms\"}], \"rejected\": reason or
+null, \"most_free_slots\", \"survey\": [{\"trees\", \"without_slots\", \"without_bandwidth\", \"nearest\",
+\"feasible\": [{\"tree\", \"cb_bps\", \"cq\"}]}], \"links\": [{\"link\", \"reserved_bps\",
+\"larger_side_bps\", \"other_tenants_bps\", \"services_bps\", \"levels_bps\", \"rate_bps\", \"tenants\"}],
+\"queues_for_tenants\", \"routes\"}.")]
 pub(crate) struct Args {
     /// The policy file; `-` is standard input
     policy: PathBuf,
     /// The demand of every service, as CSV (see `weir allocate --help`)
     #[arg(long, value_name = "FILE")]
-    demands: PathBuf,
-    /// A service on a machine, such as m1/dfs or m1/dfs/hbase
-    #[arg(value_name = "MACHINE/SERVICE")]
+    demands: Option<PathBuf>,
+    /// A service on a machine, such as m1/dfs or m1/dfs/hbase; or a tenant
+    #[arg(value_name = "MACHINE/SERVICE|TENANT")]
     instance: String,
+    /// The tenants' places
+    #[arg(long, value_name = "FILE", conflicts_with = "demands")]
+    placed: Option<PathBuf>,
     /// Only this direction; otherwise those with a demand
     #[arg(long, value_name = "tx|rx", value_parser = direction)]
     direction: Option<Direction>,
@@ -68,7 +82,11 @@ struct Case<'a> {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let (policy, demands) = input::policy_and_demands(&args.policy, &args.demands, ui)?;
+    if let Some(exit) = tenant::explain(args, ui)? {
+        return Ok(exit);
+    }
+    let Some(path) = &args.demands else { return Err(without_demands(args)) };
+    let (policy, demands) = input::policy_and_demands(&args.policy, path, ui)?;
     let (machine, service) = find(&policy, &args.instance)?;
     let asks = |direction: &Direction| demands.get(machine, service, *direction) > Bandwidth::ZERO;
     let directions: Vec<Direction> = match args.direction {
@@ -80,7 +98,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         return Err(CommandError::refused(format!(
             "`{}` has no demand in `{}`, so its share is zero",
             args.instance,
-            args.demands.display()
+            path.display()
         ))
         .hint(format!("add a row such as `{row},tx,unlimited`, or name a --direction")));
     }
@@ -101,6 +119,15 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         case.print(ui)?;
     }
     Ok(Exit::Done)
+}
+
+/// A share depends on demands; a name without them must be that of a tenant.
+fn without_demands(args: &Args) -> CommandError {
+    match args.instance.contains('/') {
+        true => CommandError::refused("a share depends on the demands of all services").hint("add --demands FILE"),
+        false => CommandError::refused(format!("the policy has no tenant {}", quote(&args.instance)))
+            .hint("name a tenant of the policy, or a service as MACHINE/SERVICE with --demands FILE"),
+    }
 }
 
 /// The machine and the leaf service of `m1/dfs/hbase`.

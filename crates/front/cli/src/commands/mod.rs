@@ -30,7 +30,7 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Share the network once: the share of every service on every machine
     Allocate(allocate::Args),
-    /// Explain a service's share step by step
+    /// Explain a service's share, or a tenant's reservations, step by step
     Explain(explain::Args),
     /// Find the capacity or cap that keeps a latency target
     Plan(plan::Args),

@@ -84,6 +84,7 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let reserved = levels.as_ref().and_then(|levels| levels.reserved);
     let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);
     tenants::note_queues(root, network.network.offer(), problems);
+    tenants::check_paths(root, &tenant_queues, &network, problems);
     admission::check(&network, &services, &read_caps, reserved, problems);
 
     let mut caps = Caps::default();
@@ -98,7 +99,9 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
     let levels = levels.map(|levels| levels.levels);
-    Policy { sharing, network, wiring, services, caps, levels, tenants, tenant_queues, digest, written }
+    let policy = Policy { sharing, network, wiring, services, caps, levels, tenants, tenant_queues, digest, written };
+    tenants::check_dscps(root, &policy, problems);
+    policy
 }
 
 /// Reads `sharing:` of the file or of a service.

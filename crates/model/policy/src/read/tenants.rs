@@ -2,11 +2,15 @@
 
 use super::services::{ReadService, Reader, order};
 use super::share::ReadShare;
-use crate::language::{MAX_CONTROL_INTERVAL, MAX_TENANT_VMS, MAX_TENANTS, MIN_CONTROL_INTERVAL, SHARED_KEYWORDS};
-use crate::model::{Service, Shaper, Sharing};
-use crate::tenants::{SharedQueue, Tenant, TenantQueues, VmGroup};
+use crate::language::{
+    MAX_CONTROL_INTERVAL, MAX_TENANT_VMS, MAX_TENANTS, MIN_CONTROL_INTERVAL, PATHS_KEYWORDS, SHARED_KEYWORDS,
+};
+use crate::model::{Policy, Service, Shaper, Sharing};
+use crate::tenants::{SharedQueue, Tenant, TenantPaths, TenantQueues, VmGroup};
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
+use weir_network::layers;
 use weir_network::names::natural_order;
+use weir_network::read::ReadNetwork;
 use weir_network::switches::Offer;
 use weir_units::{Bandwidth, PerDirection, PerPoint, ServiceId};
 
@@ -133,6 +137,42 @@ pub(super) fn note_queues(root: &Node, offer: Option<Offer>, problems: &mut Prob
     }
 }
 
+/// Packets are spread only over networks where reservations on all equal paths are sound.
+pub(super) fn check_paths(root: &Node, queues: &TenantQueues, network: &ReadNetwork, problems: &mut Problems) {
+    let paths = root.get("tenant-queues").and_then(|node| node.get("paths"));
+    let (Some(paths), TenantPaths::Spread, 0) = (paths, queues.paths, problems.count()) else { return };
+    let graph = network.wiring.graph(&network.network);
+    if !layers::has_one_path(&graph) && !layers::is_layered(&graph) {
+        problems.error(
+            paths.span,
+            "packets are spread over a network whose shortest paths do not all go up and then down, so the links that \
+             a tenant needs are not known",
+            "write `paths: routed` and route each tenant along its tree, as `weir place` lists it",
+        );
+    }
+}
+
+/// Tenants with queues of their own differ by DSCP values: there is at least one.
+pub(super) fn check_dscps(root: &Node, policy: &Policy, problems: &mut Problems) {
+    let queues = policy.network().offer().map_or(0, |offer| offer.available().1);
+    let values = policy.tenant_dscps().len();
+    if policy.tenants().is_empty() || values >= queues {
+        return;
+    }
+    let key = |name: &str| root.entries().iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
+    let reserved = key("tenant-queues").and_then(|node| node.get("reserved-dscp"));
+    let span = reserved.or(key("tenants")).map_or(root.span, |node| node.span);
+    let hint =
+        "of 64 values, 0, CS6, CS7, those of latency levels, of filters and of `reserved-dscp` are not for tenants";
+    match values {
+        0 => problems.error(span, "no DSCP value is left for tenants, so none can have a queue of its own", hint),
+        _ => {
+            let cause = format!("{values} DSCP values are left for the tenants of {queues} queues at every port");
+            problems.note(span, cause, hint);
+        }
+    }
+}
+
 /// Reads `tenant-queues:`.
 pub(super) fn queues(node: Option<&Node>, problems: &mut Problems) -> TenantQueues {
     let default = TenantQueues::default();
@@ -151,6 +191,11 @@ pub(super) fn queues(node: Option<&Node>, problems: &mut Problems) -> TenantQueu
         interval: interval.value().unwrap_or(default.interval),
         shared: if shared == Some(1) { SharedQueue::Cap } else { SharedQueue::Elastic },
         reserved_dscps: reserved.filter_map(|item| item.read(value).value()).map(|dscp| dscp as u8).collect(),
+        paths: match node.field("paths", |text| scalar::word(text, "", PATHS_KEYWORDS)).value() {
+            Some(0) => TenantPaths::Routed,
+            Some(_) => TenantPaths::Spread,
+            None => TenantPaths::Unstated,
+        },
     }
 }
 

@@ -33,7 +33,7 @@ impl Places {
             queues => u8::try_from(queues).unwrap_or(u8::MAX),
         };
         let graph = policy.graph();
-        let fabric = Fabric::new(&graph);
+        let fabric = Fabric::of_policy(policy, &graph);
         let refused = |errors: weir_document::Diagnostics| Unbound::Placement(errors.render(false));
         let source = Source::read(path, file::MAX_FILE).map_err(refused)?;
         let placed: BTreeMap<String, Placed> =

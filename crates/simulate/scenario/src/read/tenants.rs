@@ -8,10 +8,11 @@ use crate::tenancy::{CONTROL_DELAY, Tenancy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_document::{Node, Span, quote, scalar};
+use weir_network::layers;
 use weir_network::names::NameRange;
 use weir_network::switches::{COMMON_QUEUES, Offer};
 use weir_placement::{Fabric, Ledger, Part, Placer, Shortage, Strategy, Weighing, file};
-use weir_policy::{Policy, Tenant};
+use weir_policy::{Policy, Tenant, TenantPaths};
 use weir_units::MachineId;
 
 /// The machines that a scenario gives a tenant, and their position.
@@ -49,7 +50,13 @@ impl<F: Files> Reader<'_, F> {
         let strategy =
             node.map(|node| node.field("strategy", |text| scalar::word(text, "", STRATEGY_KEYWORDS)).value());
         let queues = self.queues(node, policy)?;
-        let fabric = Arc::new(Fabric::new(names.graph));
+        let is_layered = || layers::has_one_path(names.graph) || layers::is_layered(names.graph);
+        if policy.tenant_queues().paths == TenantPaths::Spread && !is_layered() {
+            let cause = "`paths: spread` of the policy needs a network whose shortest paths all go up and then down";
+            self.error(at, cause, "write `paths: routed` in the policy, or another network");
+            return None;
+        }
+        let fabric = Arc::new(Fabric::of_policy(policy, names.graph));
         let ledger = Ledger::of_policy(policy, names.graph, &fabric);
         let mut placer = Placer::new(Arc::clone(&fabric), ledger, strategy_of(strategy.flatten()), queues.into());
         for (tenant, place) in

@@ -1,17 +1,20 @@
 //! `weir place`: tenants' virtual machines onto machines.
 
+mod compare;
+mod page;
 mod print;
 mod tenants;
 
 use crate::error::{CommandError, Exit};
 use crate::input;
+use crate::interrupt::Interrupt;
 use crate::output::Ui;
+use crate::report_files::ReportArgs;
+use crate::tenants::{Plan, admit};
+use crate::text;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tenants::Placement;
-use weir_document::Source;
-use weir_placement::{Fabric, Ledger, Placer, Strategy, Weighing, file};
-use weir_policy::Policy;
+use weir_placement::{Strategy, Weighing};
 use weir_report::json;
 
 /// The options.
@@ -19,7 +22,8 @@ use weir_report::json;
 #[command(after_help = "\
 Examples:
   weir place policy.yaml
-  weir place policy.yaml --placed /var/lib/weir/placement.json
+  weir place policy.yaml --placed /var/lib/weir/placement.json --report out/place
+  weir place policy.yaml --compare
 
 Each tenant goes into one tree of the network: onto one machine if it has room, otherwise below the
 lowest switch whose links have the bandwidth, and there where it costs least: few tenants on a link
@@ -36,8 +40,24 @@ of that name all arrive. --rebalance places all tenants anew.
 With --json, and in FILE: {\"placement\": 1, \"tenants\": [{\"tenant\", \"tree\", \"vms\": [{\"vm\",
 \"machine\"}], \"dscp\" (absent: all values are in use on its links, or it uses no link), \"links\":
 [{\"link\", \"reserved_bps\"}]}], \"rejected\": [{\"tenant\", \"reason\": \"slots\", \"bandwidth\" or
-\"groups\", \"missing\": slots or bit/s, \"link\", \"left\": virtual machines without a place}]}. A link
-is one-way; reservations are the same both ways.
+\"groups\", \"missing\": slots or bit/s, \"link\", \"left\": virtual machines without a place}], \"routes\":
+[{\"switch\", \"tenant\", \"packets\": [filter], \"to\": [machine], \"by\": the next switch, \"instead_of\":
+[those of the shortest paths]}]}. A link is one-way; reservations are the same both ways.
+
+On a network with several paths, `routes` are those that each switch needs so that a tenant's packets
+stay on the links where it has reservations. Weir does not configure them. With `tenant-queues:
+{ paths: spread }` in the policy each tenant reserves in full on all equal paths, and needs none.
+
+--compare places the policy's tenants from nothing by every strategy, and prints how many have a place
+and what they cost: mean c_b, the bandwidth that a tenant reserves on all links, and mean c_q, the most
+tenants of any of its links when it arrives. With --json: {\"strategies\": [{\"strategy\", \"tenants\",
+\"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\", \"mean_cb_bps\", \"mean_cq\",
+\"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
+
+--report DIR draws the load of links, the tenants of ports and maps of the fullest racks.
+
+Ctrl-C ends it between two tenants; with --placed, those that have a place are kept, and the same
+command continues.
 
 Exit code 0: all tenants have a place. 1: some do not. 2: refused.")]
 pub(crate) struct Args {
@@ -49,69 +69,97 @@ pub(crate) struct Args {
     /// Place all tenants anew
     #[arg(long, requires = "placed")]
     rebalance: bool,
+    /// Compare the strategies on this policy
+    #[arg(long, conflicts_with_all = ["placed", "strategy", "report"])]
+    compare: bool,
     /// The search for places
     #[arg(long, value_name = "NAME", value_parser = strategy, default_value = "load")]
     strategy: Strategy,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
+/// The strategies by their words.
+const STRATEGIES: [(&str, Strategy); 5] = [
+    ("load", Strategy::QShare(Weighing::Load)),
+    ("queues", Strategy::QShare(Weighing::Queues)),
+    ("bandwidth", Strategy::QShare(Weighing::Bandwidth)),
+    ("first-fit", Strategy::FirstFit),
+    ("oktopus", Strategy::Oktopus),
+];
+
 fn strategy(text: &str) -> Result<Strategy, String> {
-    Ok(match text {
-        "load" => Strategy::QShare(Weighing::Load),
-        "queues" => Strategy::QShare(Weighing::Queues),
-        "bandwidth" => Strategy::QShare(Weighing::Bandwidth),
-        "first-fit" => Strategy::FirstFit,
-        "oktopus" => Strategy::Oktopus,
-        _ => return Err("a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned()),
-    })
+    let named = STRATEGIES.iter().find(|(name, _)| *name == text).map(|(_, strategy)| *strategy);
+    named.ok_or_else(|| "a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned())
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
+    let interrupt = Interrupt::listen()?;
     let (policy, notes) = input::policy(&args.policy)??;
     input::print_notes(&notes, ui)?;
     if policy.tenants().is_empty() {
         return Err(CommandError::refused("the policy has no tenants")
             .hint("write them under `tenants`, for example `tenants: { red: { vms: 10, bandwidth: 100Mb/s } }`"));
     }
-    if policy.network().machines().iter().all(|machine| machine.slots() == 0) {
-        return Err(CommandError::refused("no machine has room for virtual machines")
-            .hint("write `slots: 10` under `network`, or under machines in `network.machines`"));
+    admit::network(&policy)?;
+    if args.compare {
+        return compare::run(&policy, args.json, &interrupt, ui);
     }
-    let graph = policy.graph();
-    let fabric = Arc::new(Fabric::new(&graph));
-    let ledger = Ledger::of_policy(&policy, &graph, &fabric);
-    let queues = policy.network().offer().map_or(8, |offer| offer.queues);
-    let mut placer = Placer::new(Arc::clone(&fabric), ledger, args.strategy, queues.into());
+    let report = args.report.prepare()?;
+    let mut plan = Plan::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
-        adopt(&mut placer, path, &policy, &graph)?;
+        plan.adopt(path, &policy)?;
     }
-    let kept = placer.placed().len();
-    let placement = Placement::arrive(&policy, &graph, &mut placer, kept);
+    let old = plan.placer.placed().keys().cloned().collect();
+    plan.arrive_watched(&policy, Some(&interrupt), ui);
+    let untried = plan.untried;
+    if untried > 0 && args.rebalance {
+        let cause = "interrupted: no tenant was moved";
+        return Err(CommandError::interrupted(cause).hint("a placement anew is kept only whole"));
+    }
+    let placement = Placement::of(&policy, plan, &old);
     if let Some(path) = &args.placed {
         write(path, &placement)?;
+    }
+    if let Some(report) = &report {
+        let name = args.policy.display().to_string();
+        let path = page::write(&policy, &placement, (&name, &args.command()), report)?;
+        ui.notice(&format!("report: {}\n", path.display()))?;
     }
     if args.json {
         json::write(ui.out(), &placement.to_json())?;
     } else {
-        print::print(&policy, &graph, &placer, &placement, ui)?;
+        print::print(&policy, &placement, ui)?;
     }
-    Ok(if placement.rejected.is_empty() { Exit::Done } else { Exit::Failed })
+    if untried > 0 {
+        let error = CommandError::interrupted(format!("interrupted: {untried} tenants were not placed"));
+        return Err(match args.placed {
+            Some(_) => error.hint("all others are kept: the same command continues"),
+            None => error,
+        });
+    }
+    Ok(if placement.plan.rejected.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Takes over the tenants of an earlier placement.
-fn adopt(placer: &mut Placer, path: &Path, policy: &Policy, graph: &weir_network::Graph) -> Result<(), CommandError> {
-    let source = Source::read(path, file::MAX_FILE)?;
-    for (name, placed) in file::read(&source, policy, graph, placer.fabric())? {
-        if let Err(shortage) = placer.adopt(&name, placed) {
-            let cause = format!("`{}`: tenant `{name}` does not fit any more: {shortage}", path.display());
-            let hint = "the policy leaves tenants less than before: place all tenants anew with --rebalance, or one by \
-                        removing it from the file";
-            return Err(CommandError::refused(cause).hint(hint));
+impl Args {
+    /// The command line that makes the same report.
+    fn command(&self) -> String {
+        let mut parts = vec!["weir".to_owned(), "place".to_owned(), self.policy.display().to_string()];
+        if let Some(path) = &self.placed {
+            parts.extend(["--placed".to_owned(), path.display().to_string()]);
         }
+        let named = STRATEGIES.iter().find(|(_, strategy)| *strategy == self.strategy);
+        if let Some((name, _)) = named.filter(|_| self.strategy != Strategy::default()) {
+            parts.extend(["--strategy".to_owned(), (*name).to_owned()]);
+        }
+        if let Some(directory) = self.report.directory() {
+            parts.extend(["--report".to_owned(), directory.display().to_string()]);
+        }
+        parts.iter().map(|part| text::shell_word(part)).collect::<Vec<_>>().join(" ")
     }
-    Ok(())
 }
 
 /// Writes the file beside the old one and renames it.

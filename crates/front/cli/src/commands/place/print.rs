@@ -4,6 +4,7 @@ use super::percent;
 use super::tenants::Placement;
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
+use crate::tenants::{routes, spread_cost};
 use crate::text;
 use std::collections::BTreeMap;
 use weir_network::Graph;
@@ -14,35 +15,40 @@ use weir_units::Bandwidth;
 /// Links of the table of the fullest ones.
 const LINKS: usize = 10;
 
-pub(super) fn print(
-    policy: &Policy,
-    graph: &Graph,
-    placer: &Placer,
-    placement: &Placement,
-    ui: &mut Ui,
-) -> Result<(), CommandError> {
+pub(super) fn print(policy: &Policy, placement: &Placement, ui: &mut Ui) -> Result<(), CommandError> {
+    let plan = &placement.plan;
     ui.print_table(&tenants(policy, placement), 0)?;
-    for rejected in &placement.rejected {
+    for rejected in &plan.rejected {
         let title = ui.on_out(Style::Error, "no place:");
-        let at = rejected.link.as_ref().map_or(String::new(), |link| format!(" ({link})"));
-        ui.print(&format!("{title} {}: {}{at}\n", rejected.name, rejected.shortage))?;
+        ui.print(&format!("{title} {}: {}\n", rejected.name, rejected.reason()))?;
     }
-    if placement.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
+    if plan.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
         ui.print("  Oktopus has one bandwidth for all virtual machines of a tenant; use another strategy\n")?;
     }
-    let (free, slots) = placer.ledger().slots();
-    let (reserved, capacity) = placer.ledger().reserved_of_all();
+    let (free, slots) = plan.placer.ledger().slots();
+    let (reserved, capacity) = plan.placer.ledger().reserved_of_all();
     ui.print(&format!(
-        "\n{} of {} placed, {} before; {} of {slots} slots used ({}), {} of all links reserved\n\n",
+        "\n{} of {} placed, {} before; {} of {slots} slots used ({}), {} of all links reserved\n",
         placement.placed.len(),
         policy.tenants().len(),
-        placement.kept,
+        plan.kept,
         slots - free,
         percent((slots - free).into(), slots.into()),
         percent(reserved, capacity),
     ))?;
+    if plan.placer.fabric().is_spread() && reserved > 0 {
+        ui.print(&text::wrapped(&spread_cost(plan), 0))?;
+    }
     if reserved > 0 {
-        ui.print_table(&links(graph, placer), 0)?;
+        ui.print("\n")?;
+        ui.print_table(&links(&plan.graph, &plan.placer), 0)?;
+    }
+    if !placement.routes.is_empty() {
+        ui.print("\n")?;
+        routes::print(&placement.routes, ui)?;
+        let remark = "The network has several paths: packets that take other links than their tenant's have no \
+                      reservation there. Weir configures no routes; see `tenant-queues: { paths: … }` in the policy.";
+        ui.print(&text::wrapped(remark, 0))?;
     }
     Ok(())
 }
@@ -64,7 +70,10 @@ fn tenants(policy: &Policy, placement: &Placement) -> Table {
             tenant.name.clone(),
             tenant.vms.len().to_string(),
             text::rate(known[tenant.name.as_str()]),
-            tenant.tree.clone(),
+            match tenant.roots {
+                0 | 1 => tenant.tree.clone(),
+                alike => format!("{} and {} more", tenant.tree, alike - 1),
+            },
             text::list(&shown, 3),
             tenant.links.len().to_string(),
             tenant.dscp.map_or("–".to_owned(), |dscp| dscp.to_string()),

@@ -1,10 +1,12 @@
 //! The result of `weir place`: each tenant's place, or its shortage.
 
+use crate::tenants::Plan;
+use crate::tenants::routes::{self, TenantRoute};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use weir_binding::{Sites, Values};
 use weir_network::Graph;
-use weir_placement::{Placed, Placer, Shortage, file};
+use weir_placement::{Placed, Placer, Shortage};
 use weir_policy::{Policy, Tenant};
 use weir_units::TenantId;
 
@@ -13,6 +15,8 @@ pub(super) struct PlacedTenant {
     pub(super) name: String,
     /// The switch at the root of its tree, or its machine.
     pub(super) tree: String,
+    /// The switches that this one stands for, itself included; 0 for a machine.
+    pub(super) roots: usize,
     /// Virtual machines and their machines.
     pub(super) vms: Vec<(String, String)>,
     pub(super) dscp: Option<u8>,
@@ -22,44 +26,24 @@ pub(super) struct PlacedTenant {
     pub(super) is_new: bool,
 }
 
-/// A tenant without a place.
-pub(super) struct Rejected {
-    pub(super) name: String,
-    pub(super) shortage: Shortage,
-    /// The link that lacks bandwidth.
-    pub(super) link: Option<String>,
-}
-
 /// All tenants of a policy.
 pub(super) struct Placement {
     pub(super) placed: Vec<PlacedTenant>,
-    pub(super) rejected: Vec<Rejected>,
-    /// Tenants that had a place before.
-    pub(super) kept: usize,
+    pub(super) routes: Vec<TenantRoute>,
+    pub(super) plan: Plan,
 }
 
 impl Placement {
-    /// Places the tenants that have no place yet, in the order of their names.
-    pub(super) fn arrive(policy: &Policy, graph: &Graph, placer: &mut Placer, kept: usize) -> Self {
-        let old: BTreeSet<String> = placer.placed().keys().cloned().collect();
-        let mut rejected = Vec::new();
-        for tenant in policy.tenants().iter().filter(|tenant| !old.contains(&tenant.name)) {
-            if let Err(shortage) = placer.arrive(&tenant.name, file::hose(tenant)) {
-                let link = match shortage {
-                    Shortage::Bandwidth { cable, .. } => Some(graph.link_name(placer.fabric().links(cable).0)),
-                    Shortage::Slots { .. } | Shortage::Groups => None,
-                };
-                rejected.push(Rejected { name: tenant.name.clone(), shortage, link });
-            }
-        }
-        let values = values(policy, graph, placer);
+    /// The result of a plan; `old` are the tenants that had a place before.
+    pub(super) fn of(policy: &Policy, plan: Plan, old: &BTreeSet<String>) -> Self {
+        let values = values(policy, &plan.graph, &plan.placer);
         let tenants = (0..).map(TenantId).zip(policy.tenants());
         let placed = tenants.filter_map(|(id, tenant)| {
-            let placed = placer.placed().get(&tenant.name)?;
+            let placed = plan.placer.placed().get(&tenant.name)?;
             let is_new = !old.contains(&tenant.name);
-            Some(PlacedTenant::new(tenant, placed, values.get(id), graph, placer, is_new))
+            Some(PlacedTenant::new(tenant, placed, values.get(id), &plan, is_new))
         });
-        Self { placed: placed.collect(), rejected, kept }
+        Self { placed: placed.collect(), routes: routes::of(&plan, policy), plan }
     }
 
     /// The file's content.
@@ -78,7 +62,7 @@ impl Placement {
             }
             value
         });
-        let rejected = self.rejected.iter().map(|tenant| {
+        let rejected = self.plan.rejected.iter().map(|tenant| {
             let mut value = match tenant.shortage {
                 Shortage::Slots { missing } => json!({ "reason": "slots", "missing": missing }),
                 Shortage::Bandwidth { missing, left, .. } => {
@@ -89,12 +73,18 @@ impl Placement {
             value["tenant"] = tenant.name.clone().into();
             value
         });
-        json!({ "placement": 1, "tenants": tenants.collect::<Value>(), "rejected": rejected.collect::<Value>() })
+        json!({
+            "placement": 1,
+            "tenants": tenants.collect::<Value>(),
+            "rejected": rejected.collect::<Value>(),
+            "routes": routes::to_json(&self.routes),
+        })
     }
 }
 
 impl PlacedTenant {
-    fn new(tenant: &Tenant, placed: &Placed, dscp: Option<u8>, graph: &Graph, placer: &Placer, is_new: bool) -> Self {
+    fn new(tenant: &Tenant, placed: &Placed, dscp: Option<u8>, plan: &Plan, is_new: bool) -> Self {
+        let (graph, placer) = (&plan.graph, &plan.placer);
         let mut vms = Vec::new();
         let mut numbers = vec![0; tenant.groups.len()];
         for part in &placed.fit.parts {
@@ -115,6 +105,7 @@ impl PlacedTenant {
         Self {
             name: tenant.name.clone(),
             tree: placed.fit.root.name(graph).to_owned(),
+            roots: placer.fabric().roots(placed.fit.root).len(),
             vms: vms.collect(),
             dscp,
             links: links.collect(),

@@ -1,0 +1,300 @@
+//! `weir explain POLICY TENANT`: a tenant's place and its reservations, with the reason of each.
+
+use crate::error::{CommandError, Exit};
+use crate::output::{Style, Table, Ui};
+use crate::tenants::routes::{self, TenantRoute};
+use crate::tenants::{Plan, admit, links};
+use crate::{input, text};
+use serde_json::{Value, json};
+use std::path::Path;
+use weir_placement::{CableId, Fit, Placed, Shortage, Strategy, Surveyed, file};
+use weir_policy::{Policy, Tenant};
+use weir_report::json;
+use weir_units::Bandwidth;
+
+/// Trees of a layer that are shown.
+const TREES: usize = 5;
+
+/// A tenant with its place, and the network without it.
+struct Case<'a> {
+    policy: &'a Policy,
+    tenant: &'a Tenant,
+    /// The network of all other tenants.
+    plan: Plan,
+    placed: Option<Placed>,
+    rejected: Option<String>,
+    /// The most free slots of a machine.
+    most_free: u32,
+    survey: Vec<Surveyed>,
+    routes: Vec<TenantRoute>,
+}
+
+/// Explains a tenant of a policy.
+pub(super) fn run(
+    policy: &Policy,
+    tenant: &Tenant,
+    placed: Option<&Path>,
+    as_json: bool,
+    ui: &mut Ui,
+) -> Result<Exit, CommandError> {
+    admit::network(policy)?;
+    let mut plan = Plan::new(policy, Strategy::default());
+    if let Some(path) = placed {
+        plan.adopt(path, policy)?;
+    }
+    plan.arrive_watched(policy, None, ui);
+    let routes = routes::of(&plan, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
+    let rejected = plan.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
+    let placed = plan.placer.depart(&tenant.name);
+    let machines = 0..policy.network().machines().len() as u32;
+    let free = machines.map(|at| plan.placer.ledger().free(weir_units::MachineId(at)));
+    let most_free = free.max().unwrap_or(0);
+    let survey = if most_free < tenant.vms() { plan.placer.survey(&file::hose(tenant)) } else { Vec::new() };
+    let case = Case { policy, tenant, plan, placed, rejected, most_free, survey, routes };
+    if as_json {
+        json::write(ui.out(), &case.to_json())?;
+    } else {
+        case.print(ui)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A tenant of a policy by its name.
+pub(super) fn named<'a>(policy: &'a Policy, name: &str) -> Option<&'a Tenant> {
+    policy.tenants().iter().find(|tenant| tenant.name == name)
+}
+
+/// Reads the policy and explains its tenant of this name; `None` if it has none.
+pub(super) fn explain(args: &super::Args, ui: &mut Ui) -> Result<Option<Exit>, CommandError> {
+    if args.instance.contains('/') || args.demands.is_some() {
+        return Ok(None);
+    }
+    let (policy, notes) = input::policy(&args.policy)??;
+    let Some(tenant) = named(&policy, &args.instance) else { return Ok(None) };
+    input::print_notes(&notes, ui)?;
+    run(&policy, tenant, args.placed.as_deref(), args.json, ui).map(Some)
+}
+
+impl Case<'_> {
+    fn print(&self, ui: &mut Ui) -> Result<(), CommandError> {
+        let tenant = self.tenant;
+        let groups: Vec<String> =
+            tenant.groups.iter().map(|group| format!("{} × {}", group.vms, text::rate(group.bandwidth))).collect();
+        let name = ui.on_out(Style::Strong, &tenant.name);
+        let packets = match routes::packets(self.policy, tenant) {
+            filters if filters.is_empty() => "no filter".to_owned(),
+            filters => text::list(&filters, 5),
+        };
+        ui.print(&format!(
+            "{name}: {} ({}), pays for {}; packets: {}\n{}\n",
+            text::count(tenant.vms() as usize, "virtual machine"),
+            groups.join(", "),
+            text::rate(tenant.bandwidth()),
+            packets,
+            self.plan.origin(),
+        ))?;
+        self.print_place(ui)?;
+        if let Some(placed) = &self.placed {
+            self.print_links(placed, ui)?;
+        }
+        if !self.routes.is_empty() {
+            ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "3. Routes that keep its packets on these links")))?;
+            routes::print(&self.routes, ui)?;
+        }
+        Ok(())
+    }
+
+    /// The place, and the search that finds it.
+    fn print_place(&self, ui: &mut Ui) -> Result<(), CommandError> {
+        let place = match (&self.placed, &self.rejected) {
+            (Some(placed), _) => self.place(&placed.fit),
+            (None, Some(reason)) => format!("none: {reason}"),
+            (None, None) => "none".to_owned(),
+        };
+        ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, &format!("1. Place: {place}"))))?;
+        for line in self.reasons() {
+            ui.print(&text::wrapped(&line, 3))?;
+        }
+        let Some(layer) = self.survey.last().filter(|layer| layer.feasible.len() > 1) else { return Ok(()) };
+        let mut table =
+            Table::new(&["cheapest trees", ">reserved on all links (c_b)", ">most tenants of a link (c_q)"]);
+        for fit in layer.feasible.iter().take(TREES) {
+            table.row([
+                fit.root.name(&self.plan.graph).to_owned(),
+                bits(fit.bandwidth()),
+                fit.tenants(self.plan.placer.ledger()).to_string(),
+            ]);
+        }
+        Ok(ui.print_table(&table, 3)?)
+    }
+
+    /// A place in words: `spine0, with h1 (1), h2 (4) and h3 (1)`.
+    fn place(&self, fit: &Fit) -> String {
+        let machine = |part: &weir_placement::Part| {
+            let name = &self.plan.graph.hosts[part.machine.index()].name;
+            format!("{name} ({})", part.vms.iter().sum::<u32>())
+        };
+        let machines: Vec<String> = fit.parts.iter().map(machine).collect();
+        match machines.len() {
+            1 => format!("{}, on one machine", machines[0]),
+            _ => format!("below {}, on {}", fit.root.name(&self.plan.graph), text::list(&machines, 8)),
+        }
+    }
+
+    /// The search, layer by layer, beside all other tenants as they are now.
+    fn reasons(&self) -> Vec<String> {
+        let vms = self.tenant.vms();
+        if self.survey.is_empty() {
+            return vec![format!(
+                "A machine has room for all {vms} virtual machines ({} free slots at most), so nothing crosses a link.",
+                self.most_free
+            )];
+        }
+        let mut lines =
+            vec![format!("No machine has room for all {vms}: the most free slots of one are {}.", self.most_free)];
+        for (number, layer) in (1..).zip(&self.survey) {
+            let trees = text::count(layer.trees, "tree");
+            let mut parts = vec![format!("Layer {number}, {trees}")];
+            if layer.without_slots > 0 {
+                parts.push(format!("{} with too few free slots", layer.without_slots));
+            }
+            if layer.without_bandwidth > 0 {
+                let nearest = layer.nearest.map(|lack| format!(" ({})", self.lack(lack))).unwrap_or_default();
+                parts.push(format!("{} without the bandwidth{nearest}", layer.without_bandwidth));
+            }
+            match layer.feasible.len() {
+                0 => parts.push("none can have it".to_owned()),
+                1 => parts.push("one can have it".to_owned()),
+                more => parts.push(format!("{more} different ones can have it, the cheapest is chosen")),
+            }
+            lines.push(format!("{}.", parts.join("; ")));
+        }
+        let now = self.survey.last().and_then(|layer| layer.feasible.first());
+        if let (Some(placed), Some(now)) = (&self.placed, now)
+            && placed.fit != *now
+        {
+            lines.push(format!(
+                "It was placed when other tenants were there; a search from now would choose {}. Nothing moves without \
+                 --rebalance.",
+                self.place(now)
+            ));
+        }
+        lines
+    }
+
+    fn lack(&self, shortage: Shortage) -> String {
+        let link = self.plan.link_of(shortage).map(|link| format!(", {link}")).unwrap_or_default();
+        format!("{shortage}{link}")
+    }
+
+    /// The reservations of a place.
+    fn print_links(&self, placed: &Placed, ui: &mut Ui) -> Result<(), CommandError> {
+        ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "2. Reservations")))?;
+        if placed.fit.reservations.is_empty() {
+            ui.print("   None: all of it is on one machine.\n")?;
+            return Ok(());
+        }
+        let rule = "A link divides the virtual machines into two sides. At most the smaller sum of their bandwidths \
+                    crosses it, so that is reserved, in each direction, beside levels and services.";
+        ui.print(&text::wrapped(rule, 3))?;
+        let mut table = Table::new(&[
+            "link",
+            ">sides",
+            ">reserved",
+            ">other tenants",
+            ">services",
+            ">levels",
+            ">rate",
+            ">left",
+            ">tenants",
+            ">queues for them",
+        ]);
+        let dedicated = self.policy.queue_budget().tenants;
+        for (cable, own) in &placed.fit.reservations {
+            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
+            let others = ledger.reserved(*cable);
+            let larger = self.tenant.bandwidth().saturating_sub(*own);
+            let left = room.tenants.saturating_sub(others).saturating_sub(*own);
+            let mut row = vec![links::name(&self.plan, *cable)];
+            row.push(format!("{} and {}", text::rate(*own), text::rate(larger)));
+            row.extend([*own, others, room.services, room.levels, room.rate, left].map(text::rate));
+            row.extend([(ledger.tenants(*cable) + 1).to_string(), dedicated.to_string()]);
+            table.row(row);
+        }
+        ui.print_table(&table, 3)?;
+        let most = placed.fit.reservations.iter().map(|(cable, _)| self.plan.placer.ledger().tenants(*cable) + 1).max();
+        let most = most.unwrap_or(0) as usize;
+        let queues = if most <= dedicated {
+            format!("Every port has a queue for each of its tenants (at most {most} of {dedicated} queues).")
+        } else if dedicated == 0 {
+            "Ports have no queues for single tenants.".to_owned()
+        } else {
+            format!(
+                "A port with {most} tenants has {dedicated} queues for single ones: the tenants that use their \
+                 guarantees most have them, the others share one."
+            )
+        };
+        Ok(ui.print(&text::wrapped(&queues, 3))?)
+    }
+
+    fn to_json(&self) -> Value {
+        let (tenant, graph) = (self.tenant, &self.plan.graph);
+        let fit = self.placed.as_ref().map(|placed| &placed.fit);
+        let machines = fit.map(|fit| {
+            let part = |part: &weir_placement::Part| {
+                let name = &graph.hosts[part.machine.index()].name;
+                json!({ "machine": name, "vms": part.vms.iter().sum::<u32>() })
+            };
+            fit.parts.iter().map(part).collect::<Value>()
+        });
+        let layer = |layer: &Surveyed| {
+            let tree = |fit: &Fit| {
+                json!({
+                    "tree": fit.root.name(graph),
+                    "cb_bps": u64::try_from(fit.bandwidth()).unwrap_or(u64::MAX),
+                    "cq": fit.tenants(self.plan.placer.ledger()),
+                })
+            };
+            json!({
+                "trees": layer.trees,
+                "without_slots": layer.without_slots,
+                "without_bandwidth": layer.without_bandwidth,
+                "nearest": layer.nearest.map(|lack| self.lack(lack)),
+                "feasible": layer.feasible.iter().map(tree).collect::<Value>(),
+            })
+        };
+        let link = |(cable, own): &(CableId, Bandwidth)| {
+            let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
+            json!({
+                "link": links::name(&self.plan, *cable),
+                "reserved_bps": own.bps(),
+                "larger_side_bps": tenant.bandwidth().saturating_sub(*own).bps(),
+                "other_tenants_bps": ledger.reserved(*cable).bps(),
+                "services_bps": room.services.bps(),
+                "levels_bps": room.levels.bps(),
+                "rate_bps": room.rate.bps(),
+                "tenants": ledger.tenants(*cable) + 1,
+            })
+        };
+        json!({
+            "tenant": tenant.name,
+            "vms": tenant.vms(),
+            "bandwidth_bps": tenant.bandwidth().bps(),
+            "packets": routes::packets(self.policy, tenant),
+            "places": self.plan.file(),
+            "tree": fit.map(|fit| fit.root.name(graph)),
+            "machines": machines,
+            "rejected": self.rejected,
+            "most_free_slots": self.most_free,
+            "survey": self.survey.iter().map(layer).collect::<Value>(),
+            "links": fit.into_iter().flat_map(|fit| &fit.reservations).map(link).collect::<Value>(),
+            "queues_for_tenants": self.policy.queue_budget().tenants,
+            "routes": routes::to_json(&self.routes),
+        })
+    }
+}
+
+/// A sum of rates.
+fn bits(bps: u128) -> String {
+    text::rate(Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)))
+}

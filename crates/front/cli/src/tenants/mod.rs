@@ -1,0 +1,172 @@
+//! Tenants before anything runs: what their network leaves them, where they are, and what is still to be configured.
+//!
+//! Problem: `weir check`, `weir explain` and `weir place` show the same links, queues and routes. Approach: one
+//! [`Plan`], the places of all tenants of a policy beside its services, from a file, from a placement that is made for
+//! the occasion, or both.
+//!
+//! | module | does |
+//! |---|---|
+//! | `admit` | refuses tenants that no placement can have |
+//! | `links` | the division of links among levels, services and tenants |
+//! | `queues` | the queues of ports |
+//! | `routes` | the routes that confine tenants to their trees |
+
+pub(crate) mod admit;
+pub(crate) mod links;
+pub(crate) mod queues;
+pub(crate) mod routes;
+
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Ui;
+use crate::progress::{self, Watch};
+use crate::text;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_document::Source;
+use weir_network::Graph;
+use weir_placement::{CableRoom, Fabric, Fit, Ledger, Placer, Shortage, Strategy, file, rooms};
+use weir_policy::{Policy, TenantPaths};
+use weir_units::Bandwidth;
+
+/// A tenant without a place.
+pub(crate) struct Rejected {
+    pub(crate) name: String,
+    pub(crate) shortage: Shortage,
+    /// The link that lacks bandwidth.
+    pub(crate) link: Option<String>,
+}
+
+impl Rejected {
+    /// The resource that it lacks, with the link.
+    pub(crate) fn reason(&self) -> String {
+        let at = self.link.as_ref().map_or(String::new(), |link| format!(" ({link})"));
+        format!("{}{at}", self.shortage)
+    }
+}
+
+/// The places of a policy's tenants.
+pub(crate) struct Plan {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) rooms: Vec<CableRoom>,
+    pub(crate) placer: Placer,
+    pub(crate) rejected: Vec<Rejected>,
+    /// Tenants whose places come from a file.
+    pub(crate) kept: usize,
+    /// Tenants that were placed now.
+    arrived: usize,
+    /// Tenants that were not placed since the user ended the command.
+    pub(crate) untried: usize,
+    file: Option<PathBuf>,
+}
+
+impl Plan {
+    /// A policy's network without tenants.
+    pub(crate) fn new(policy: &Policy, strategy: Strategy) -> Self {
+        let graph = policy.graph();
+        let fabric = Arc::new(Fabric::of_policy(policy, &graph));
+        let ledger = Ledger::of_policy(policy, &graph, &fabric);
+        let queues = policy.network().offer().map_or(8, |offer| offer.queues);
+        let rooms = rooms(policy, &graph, &fabric);
+        let placer = Placer::new(fabric, ledger, strategy, queues.into());
+        Self { graph, rooms, placer, rejected: Vec::new(), kept: 0, arrived: 0, untried: 0, file: None }
+    }
+
+    /// Takes over the tenants of an earlier placement.
+    ///
+    /// # Errors
+    /// A file that does not match the policy, or whose tenants do not fit any more.
+    pub(crate) fn adopt(&mut self, path: &Path, policy: &Policy) -> Result<(), CommandError> {
+        let source = Source::read(path, file::MAX_FILE)?;
+        for (name, placed) in file::read(&source, policy, &self.graph, self.placer.fabric())? {
+            self.placer.adopt(&name, placed).expect("a file that was read fits its policy");
+        }
+        self.kept = self.placer.placed().len();
+        self.file = Some(path.to_owned());
+        Ok(())
+    }
+
+    /// Places the tenants that have no place yet, in the order of their names. `go_on` gets the finished part, 0 to 1,
+    /// and the tenants so far; the others are not placed after it has returned `false`.
+    pub(crate) fn arrive(&mut self, policy: &Policy, mut go_on: impl FnMut(f64, usize) -> bool) {
+        let placed = self.placer.placed();
+        let new: Vec<_> = policy.tenants().iter().filter(|tenant| !placed.contains_key(&tenant.name)).collect();
+        for (at, tenant) in new.iter().enumerate() {
+            if !go_on(at as f64 / new.len() as f64, at) {
+                self.untried = new.len() - at;
+                return;
+            }
+            let arrived = self.placer.arrive(&tenant.name, file::hose(tenant)).map(drop);
+            match arrived {
+                Ok(()) => self.arrived += 1,
+                Err(shortage) => {
+                    let rejected = Rejected { name: tenant.name.clone(), shortage, link: self.link_of(shortage) };
+                    self.rejected.push(rejected);
+                }
+            }
+        }
+    }
+
+    /// The same with the progress on the terminal. A request to stop ends it between two tenants.
+    pub(crate) fn arrive_watched(&mut self, policy: &Policy, interrupt: Option<&Interrupt>, ui: &mut Ui) {
+        let mut watch = Watch::new(ui.err_is_terminal());
+        let all = policy.tenants().len() - self.placer.placed().len();
+        self.arrive(policy, |done, count| {
+            watch.show(done, ui, |elapsed| {
+                let left = progress::left(done, elapsed)
+                    .map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
+                format!("{left}placed {} of {} tenants", text::whole(count as u64), text::whole(all as u64))
+            });
+            !interrupt.is_some_and(Interrupt::is_requested)
+        });
+        watch.finish();
+    }
+
+    /// The link that lacks bandwidth.
+    pub(crate) fn link_of(&self, shortage: Shortage) -> Option<String> {
+        match shortage {
+            Shortage::Bandwidth { cable, .. } => Some(self.graph.link_name(self.placer.fabric().links(cable).0)),
+            Shortage::Slots { .. } | Shortage::Groups => None,
+        }
+    }
+
+    /// The origin of the places, for a heading.
+    pub(crate) fn origin(&self) -> String {
+        match (&self.file, self.arrived) {
+            (Some(path), 0) => format!("places of `{}`", path.display()),
+            (Some(path), more) => format!("places of `{}`, and {more} more as `weir place` finds them", path.display()),
+            (None, _) => "places as `weir place` finds them for all tenants at once".to_owned(),
+        }
+    }
+    /// The origin of the places, for programs: the file, or nothing.
+    pub(crate) fn file(&self) -> Option<String> {
+        self.file.as_ref().map(|path| path.display().to_string())
+    }
+}
+
+/// The word of a policy for the paths of tenants.
+pub(crate) fn paths_name(policy: &Policy) -> &'static str {
+    match policy.tenant_queues().paths {
+        TenantPaths::Unstated => "unstated",
+        TenantPaths::Routed => "routed",
+        TenantPaths::Spread => "spread",
+    }
+}
+
+/// What reservations on all equal paths cost: a sentence.
+pub(crate) fn spread_cost(plan: &Plan) -> String {
+    let trees = Fabric::new(&plan.graph);
+    let (mut spread, mut confined) = (0u128, 0u128);
+    for placed in plan.placer.placed().values() {
+        let tree = Fit::in_place(&trees, placed.fit.root, placed.fit.parts.clone(), &placed.hose);
+        spread += placed.fit.bandwidth();
+        confined += tree.map_or(0, |tree| tree.bandwidth());
+    }
+    let rate = |bps: u128| text::rate(Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)));
+    format!(
+        "Packets are spread over equal paths, so each tenant reserves in full on all of them: {} on all links, where \
+         the same places in one tree for each tenant would need {}.",
+        rate(spread),
+        rate(confined)
+    )
+}

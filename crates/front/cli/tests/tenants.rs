@@ -1,0 +1,223 @@
+//! Tenants before anything runs, from outside: links, queues, routes, reports and refusals.
+
+mod program;
+
+use program::{directory, ended, file, files, json, run, shown, signal, started, text};
+use serde_json::Value;
+use std::path::Path;
+
+/// Two spines, levels, services and four tenants, of which two are in several racks.
+const POLICY: &str = "weir: 1
+network:
+  topology: leaf-spine
+  racks: 3
+  hosts: 3
+  spines: 2
+  host-link: { rate: 1Gb/s }
+  fabric-link: { rate: 1Gb/s }
+  slots: 4
+  switches: { scheduler: { strict: 3, weighted: 5 } }
+levels: { factors: [1], load: 20%, packet: 1538B }
+caps: { machine: 900Mb/s }
+services:
+  web: { match: [ { port: 80, address: 10.1.0.0/16 } ], rack: { min: 200Mb/s }, machine: { min: 50Mb/s } }
+  ptp: { match: [ { port: 319, protocol: udp } ], level: 1, order: -1 }
+tenants:
+  red: { vms: 6, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] }
+  blue: { vms: { web: 4, db: 3 }, bandwidth: { web: 50Mb/s, db: 200Mb/s }, match: [ { address: 10.9.0.0/24 } ] }
+  green: { vms: 9, bandwidth: 100Mb/s, match: [ { vni: 5002 } ] }
+  grey: { vms: 13, bandwidth: 10Mb/s, match: [ { vni: 5003 } ] }
+";
+
+/// The example with one thing changed.
+fn changed(from: &str, to: &str) -> String {
+    let text = POLICY.replacen(from, to, 1);
+    assert_ne!(text, POLICY, "{from}");
+    text
+}
+
+/// Its output with the temporary directory left out.
+fn of(directory: &Path, arguments: &[&str]) -> String {
+    shown(arguments).replace(&directory.display().to_string(), "DIR")
+}
+
+#[test]
+fn links_queues_and_routes_of_tenants() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let placed = directory.path().join("placed.json").display().to_string();
+    let mut all = of(directory.path(), &["check", &policy]);
+    all.push_str(&of(directory.path(), &["place", &policy, "--placed", &placed]));
+    all.push_str(&of(directory.path(), &["explain", &policy, "grey", "--placed", &placed]));
+    all.push_str(&of(directory.path(), &["explain", &policy, "blue"]));
+    insta::assert_snapshot!(all);
+    // Programs get every link; the parts of each are its rate.
+    let checked = json(&run(&["check", &policy, "--placed", &placed, "--json"]));
+    let links = checked["tenants"]["links"].as_array().expect("links");
+    assert_eq!((links.len(), &checked["tenants"]["places"]), (9 + 6, &Value::from(placed.as_str())));
+    for link in links {
+        let parts = ["levels_bps", "services_bps", "not_usable_bps", "reserved_bps", "left_bps"];
+        let sum: u64 = parts.iter().map(|part| link[part].as_u64().expect("a rate")).sum();
+        assert_eq!(Some(sum), link["rate_bps"].as_u64(), "{link}");
+    }
+    let explained = json(&run(&["explain", &policy, "grey", "--placed", &placed, "--json"]));
+    assert_eq!((explained["links"].as_array().map(Vec::len), &explained["tree"]), (Some(6), &Value::from("spine0")));
+    assert_eq!(explained["routes"].as_array().map(Vec::len), Some(2));
+}
+
+/// With packets spread over equal paths no tenant needs a route, and each reserves on both uplinks.
+#[test]
+fn spread_tenants_reserve_on_all_equal_paths() {
+    let directory = directory();
+    let spread = changed("tenants:", "tenant-queues: { paths: spread }\ntenants:");
+    let (trees, spread) =
+        (file(directory.path(), "trees.yaml", POLICY), file(directory.path(), "spread.yaml", &spread));
+    let placed = |policy: &str| json(&run(&["place", policy, "--json"]));
+    let (trees, spread) = (placed(&trees), placed(&spread));
+    assert_eq!(
+        (trees["routes"].as_array().map(Vec::len), spread["routes"].as_array().map(Vec::len)),
+        (Some(4), Some(0))
+    );
+    let links = |placed: &Value| {
+        let tenant = placed["tenants"].as_array().expect("tenants").iter().find(|own| own["tenant"] == "grey");
+        let links = tenant.expect("grey")["links"].as_array().expect("links").clone();
+        links.into_iter().map(|link| link["link"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let uplinks = |links: Vec<String>| links.into_iter().filter(|link| link.contains("spine")).collect::<Vec<_>>();
+    assert_eq!(uplinks(links(&trees)).len(), 2 * 2);
+    assert_eq!(uplinks(links(&spread)).len(), 2 * 2 * 2);
+}
+
+#[test]
+fn strategies_are_compared() {
+    let compared = json(&run(&["place", "scenarios/tenants.policy.yaml", "--compare", "--json"]));
+    let of = |name: &str| {
+        let strategies = compared["strategies"].as_array().expect("a list");
+        strategies.iter().find(|own| own["strategy"] == name).expect("a strategy").clone()
+    };
+    // `blue` has two bandwidths, which Oktopus does not have: 15 of 22 virtual machines.
+    let oktopus = of("oktopus");
+    assert_eq!((&oktopus["accepted"], &oktopus["accepted_vms"], &oktopus["vms"]), (&2.into(), &15.into(), &22.into()));
+    // 500, 2,700 and 400 Mb/s reserved by three tenants; blue and green share no link, red one with each.
+    let load = of("load");
+    assert_eq!((&load["accepted"], &load["mean_cb_bps"]), (&3.into(), &1_200_000_000u64.into()));
+    assert!((load["mean_cq"].as_f64().expect("a number") - 4.0 / 3.0).abs() < 1e-9);
+    let table = text(&run(&["place", "scenarios/tenants.policy.yaml", "--compare"]).stdout);
+    assert!(table.contains("mean c_b") && table.contains("1.33"), "{table}");
+}
+
+#[test]
+fn a_report_has_the_load_the_ports_and_the_racks() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let report = directory.path().join("report");
+    let output = run(&["place", &policy, "--report", &report.display().to_string()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let files = files(&report);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let racks = ["rack-leaf0.svg", "rack-leaf1.svg", "rack-leaf2.svg"];
+    assert_eq!(names, [&["load.svg", "placement.json"], &racks[..], &["report.html", "tenants.svg"]].concat());
+    let page = text(&files["report.html"]);
+    for part in
+        ["4 of 4 tenants", "Reserved part of links", "4 queues for single tenants", "Rack leaf1", "leaf2-&gt;spine0"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org/").count());
+    let placement: Value = serde_json::from_slice(&files["placement.json"]).expect("JSON");
+    assert_eq!(placement["tenants"].as_array().map(Vec::len), Some(4));
+}
+
+/// Tenants that cannot fit, and networks that have nothing for them, with the resource and the position.
+#[test]
+fn refused_tenants() {
+    let directory = directory();
+    let values: Vec<String> = (1..64).map(|value| value.to_string()).collect();
+    let reserved =
+        |values: &str| changed("tenants:", &format!("tenant-queues: {{ reserved-dscp: [{values}] }}\ntenants:"));
+    let cases = [
+        ("bandwidth.yaml", changed("vms: 6, bandwidth: 100Mb/s", "vms: 6, bandwidth: 900Mb/s")),
+        ("slots.yaml", changed("vms: 13", "vms: 40")),
+        ("no-slots.yaml", changed("slots: 4", "slots: 0")),
+        ("overlap.yaml", changed("vni: 5003", "vni: 5002")),
+        ("strict.yaml", changed("{ strict: 3, weighted: 5 }", "strict")),
+        ("dscp.yaml", reserved(&values.join(", "))),
+        ("dscp-64.yaml", reserved("8, 64")),
+    ];
+    let mut all = String::new();
+    for (name, written) in cases {
+        let policy = file(directory.path(), name, &written);
+        all.push_str(&of(directory.path(), &["check", &policy]));
+        all.push('\n');
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// Files that do not match the policy are refused with the position, and stay as they were.
+#[test]
+fn placements_that_do_not_match() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let placed = directory.path().join("placed.json").display().to_string();
+    assert!(run(&["place", &policy, "--placed", &placed]).status.success());
+    let good = std::fs::read_to_string(&placed).expect("the file");
+    let cases = [
+        ("unknown machine", good.replacen("\"machine\":\"h2\"", "\"machine\":\"h77\"", 1), POLICY.to_owned()),
+        ("twice", good.replacen("\"vm\":\"red-1\"", "\"vm\":\"red-0\"", 1), POLICY.to_owned()),
+        ("unknown tree", good.replacen("\"tree\": \"leaf1\"", "\"tree\": \"leaf2\"", 1), POLICY.to_owned()),
+        ("other machines", good.clone(), changed("vms: 6", "vms: 5")),
+        (
+            "too much",
+            good.clone(),
+            changed("bandwidth: 100Mb/s, match: [ { vni: 5002", "bandwidth: 300Mb/s, match: [ { vni: 5002"),
+        ),
+        ("no slots", good.clone(), changed("slots: 4", "slots: 4\n  machines: { h3: { slots: 2 } }")),
+        ("no placement", "{ \"tenants\": 1 }".to_owned(), POLICY.to_owned()),
+    ];
+    let mut all = String::new();
+    for (name, written, own) in cases {
+        assert!(written != good || own != POLICY, "{name}");
+        let policy = file(directory.path(), "policy.yaml", &own);
+        let placed = file(directory.path(), "placed.json", &written);
+        for command in ["place", "check"] {
+            let output = of(directory.path(), &[command, &policy, "--placed", &placed]);
+            let (_, errors) = output.split_once("-- stderr\n").expect("errors");
+            assert!(output.contains("exit 2\n"), "{name}: {output}");
+            if command == "place" {
+                all.push_str(&format!("{name}:\n{errors}\n"));
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&placed).expect("the file"), written, "{name}");
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// Ctrl-C keeps the tenants that have a place, and the same command places the rest.
+#[test]
+fn an_interrupted_placement_continues() {
+    let directory = directory();
+    let mut policy = "weir: 1\nnetwork: { topology: fat-tree, k: 16, slots: 100, host-link: { rate: 10Gb/s }, \
+                      fabric-link: { rate: 40Gb/s } }\ntenants:\n"
+        .to_owned();
+    for tenant in 0..1500 {
+        policy.push_str(&format!("  t{tenant}: {{ vms: 60, bandwidth: 10Mb/s, match: [ {{ vni: {tenant} }} ] }}\n"));
+    }
+    let policy = file(directory.path(), "policy.yaml", &policy);
+    let placed = directory.path().join("placed.json");
+    let arguments = ["place", &policy, "--placed", &placed.display().to_string()].map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (child, errors, first) = started(&arguments);
+    assert!(first.contains("no weighted queues"), "{first}");
+    signal(&child, libc::SIGINT);
+    let (code, _, rest) = ended(child, errors);
+    let count = || {
+        let written: Value = serde_json::from_slice(&std::fs::read(&placed).expect("the file")).expect("JSON");
+        written["tenants"].as_array().expect("a list").len()
+    };
+    let before = count();
+    assert!(code == Some(130) && before < 1500 && rest.contains("the same command continues"), "{code:?} {rest}");
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(count(), 1500);
+    assert!(text(&output.stdout).contains(&format!("1500 of 1500 placed, {before} before")));
+}
