@@ -6,7 +6,7 @@
 //!
 //! - [`Aggressive`]: a tenth of the way to the line in each report, by 10 Mb/s at least; back to the guarantee at any
 //!   mark. The form that Trinity's authors compare with, and the only one whose code was at hand.
-//! - [`Cautious`]: the three improvements of the paper. Marks lower the rate by half their fraction, growth is cubic
+//! - [`Cautious`]: the three improvements of the paper. Marks lower the rate by three tenths of their fraction, growth is cubic
 //!   with the guarantee as the weight; the rate holds after marks for a time that is inversely proportional to the
 //!   guarantee (Hold-Increase), and the growth above the guarantee is multiplied by guarantee / rate (Rate-Caution).
 //!
@@ -82,7 +82,7 @@ impl Law for Aggressive {
 /// The constants of [`Cautious`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CautiousParameters {
-    /// α, in thousandths: the rate falls by α times the marked fraction. Seawall's form; DCTCP's half.
+    /// α, in thousandths: the rate falls by α times the marked fraction. Seawall's form, CUBIC's decrease (RFC 9438 §4.6).
     pub decrease_thousandths: u64,
     /// A pair with the guarantee of the whole line holds its rate for this time after marks; one with a tenth of it for
     /// ten times as long. One report; the paper's value was not at hand.
@@ -94,7 +94,7 @@ pub struct CautiousParameters {
 impl CautiousParameters {
     /// The improvements of ElasticSwitch §3.2 with values of ours.
     pub const CHOSEN: Self =
-        Self { decrease_thousandths: 500, hold: Duration::from_millis(15), longest_hold: Duration::from_secs(1) };
+        Self { decrease_thousandths: 300, hold: Duration::from_millis(15), longest_hold: Duration::from_secs(1) };
 }
 
 /// A pair under the cautious rate allocation.
@@ -208,7 +208,7 @@ mod tests {
             let mut law = Cautious::new(at(0), &Pair { guarantee: mbps(guarantee), ..PAIR });
             law.rate = mbps(900);
             law.report(at(0), 100);
-            assert_eq!(law.rate, mbps(450).max(mbps(guarantee)));
+            assert_eq!(law.rate, mbps(630));
             let rate = law.rate;
             (1..).map(|tick| tick * 15).find(|millis| {
                 law.report(at(*millis), 0);

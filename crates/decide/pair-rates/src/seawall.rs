@@ -2,7 +2,7 @@
 //!
 //! Problem: a tenant with many connections gets more of a link than one with few. Approach: all traffic between two
 //! machines of a tenant is one tunnel, which adapts to the receiver's reports as one TCP connection would. With the
-//! fraction f of its bytes marked, its rate becomes r · (1 − f / 2); without marks it grows by a cubic function whose
+//! fraction f of its bytes marked, its rate becomes r · (1 − 0.3 f); without marks it grows by a cubic function whose
 //! constant is the tunnel's weight ([`Cubic`]). A machine's weight is divided evenly among its tunnels, so the number
 //! of destinations gives no advantage.
 //!
@@ -19,7 +19,7 @@ use weir_units::{Bandwidth, Duration, Instant};
 /// The constants of Seawall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeawallParameters {
-    /// α, in thousandths: the rate falls by α times the marked fraction. DCTCP's half.
+    /// α, in thousandths: the rate falls by α times the marked fraction. CUBIC's decrease (RFC 9438 §4.6).
     pub decrease_thousandths: u64,
     /// The least rate: a packet each 12 ms, so that reports continue. Ours.
     pub least: Bandwidth,
@@ -27,7 +27,7 @@ pub struct SeawallParameters {
 
 impl SeawallParameters {
     /// Ours, as no published ones were at hand.
-    pub const CHOSEN: Self = Self { decrease_thousandths: 500, least: Bandwidth::from_mbps(1) };
+    pub const CHOSEN: Self = Self { decrease_thousandths: 300, least: Bandwidth::from_mbps(1) };
 }
 
 /// A tunnel under Seawall.
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn marks_lower_the_rate_by_half_their_fraction() {
+    fn marks_lower_the_rate_by_three_tenths_of_their_fraction() {
         let mut tunnel = Seawall::new(Instant::ZERO, &Pair { guarantee: mbps(100), line: mbps(1000) });
         tunnel.report(Instant::ZERO, 40);
-        assert_eq!(tunnel.rates(), Rates::One(mbps(80)));
+        assert_eq!(tunnel.rates(), Rates::One(mbps(88)));
         for _ in 0..100 {
             tunnel.report(Instant::ZERO, 100);
         }
