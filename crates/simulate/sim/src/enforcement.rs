@@ -78,7 +78,7 @@ fn placed(governed: &Governed, policy: &Arc<Policy>) -> Arc<Policy> {
 fn pair_system(governed: &Governed) -> Option<PairSystem> {
     let elastic = governed.policy.tenant_queues().shared == SharedQueue::Elastic;
     match governed.enforcement {
-        Enforcement::QShare if elastic => Some(PairSystem::ElasticSwitch),
+        Enforcement::QShare if elastic => Some(PairSystem::CautiousElasticSwitch),
         enforcement => enforcement.pairs(),
     }
 }
