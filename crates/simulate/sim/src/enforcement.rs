@@ -39,7 +39,7 @@ use weir_network::graph::Discipline;
 use weir_pair_rates::PairSystem;
 use weir_policy::{Place, Policy, SharedQueue};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_shaping::{MachinePlan, ShaperConfig};
+use weir_shaping::{MachinePlan, Marks, ShaperConfig};
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks and the priorities that an enforcement needs.
@@ -189,6 +189,12 @@ impl<'a> Enforcer<'a> {
                 ShaperConfig::parley(&self.policy, settings.interval, settings.burst)
             }
         };
+        if self.governed.enforcement == Enforcement::QShare {
+            // Weighted queues divide the links. A tenant that fills a queue of its own would be throttled below its
+            // part by the marks of that queue.
+            config.parameters.marks = Marks::Ignored;
+            config.parameters.interface.marks = Marks::Ignored;
+        }
         if let Some(interval) = self.interval {
             config.services.iter_mut().for_each(|service| service.interval = interval);
         }
