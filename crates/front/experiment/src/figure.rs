@@ -91,7 +91,7 @@ impl FigureKind {
                 of.iter().map(|of| Line { points: data.over_time(of) }).collect()
             }
             Self::CompletionTimes { runs, group, window } if runs.contains(&run) => {
-                let times = data.completion_times(group, *window.get(setting));
+                let times = data.completion_times(group, Bytes::new(0), *window.get(setting));
                 // Unfinished flows are larger than all finished ones: the line ends below 1.
                 let line = times.map(|(times, unknown)| distribution(&times[..times.len() - unknown], unknown));
                 vec![line.unwrap_or_default()]

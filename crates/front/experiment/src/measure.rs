@@ -72,8 +72,12 @@ impl RunData<'_> {
                 let window = self.reached(*window.get(setting))?;
                 self.settling(of, limit.bps() as f64 / scale, window).map(Reading::exact)
             }
-            Measure::CompletionTime { group, percentile, window, .. } => {
-                let (times, unknown) = self.completion_times(group, self.reached(*window.get(setting))?)?;
+            Measure::CompletionTime { group, percentile, above, window, .. } => {
+                let (times, unknown) = self.completion_times(group, *above, self.reached(*window.get(setting))?)?;
+                let Some(percentile) = percentile else {
+                    let mean = times.iter().sum::<f64>() / times.len() as f64;
+                    return (!times.is_empty()).then_some(Reading { value: mean, is_lower_bound: unknown > 0 });
+                };
                 // Unfinished flows are ordered by their ages: a position among them is a lower
                 // bound.
                 let known = times.len() - unknown;
@@ -258,14 +262,14 @@ impl RunData<'_> {
         Some(above.map_or(0.0, |(at, _)| (at - window.from.as_secs_f64()).max(0.0)))
     }
 
-    /// Completion times of the flows of a flow group that start in the window, in seconds and
-    /// ascending. The ages of unfinished flows come last, with their number.
-    pub fn completion_times(&self, group: &str, window: Window) -> Option<(Vec<f64>, usize)> {
+    /// Completion times of the flows of a flow group that start in the window and have more than `above` bytes, in
+    /// seconds and ascending. The ages of unfinished flows come last, with their number.
+    pub fn completion_times(&self, group: &str, above: Bytes, window: Window) -> Option<(Vec<f64>, usize)> {
         let results = self.results?;
         let index = results.groups.iter().position(|known| known.name == group)?;
         let (from, to) = (SimTime::from(window.from), SimTime::from(window.to));
         let flows = results.flows.iter().filter(|flow| flow.group as usize == index);
-        let flows = flows.filter(|flow| flow.start >= from && flow.start < to);
+        let flows = flows.filter(|flow| flow.start >= from && flow.start < to && flow.bytes > above.get());
         let seconds = |time: SimTime| time.picos() as f64 / 1e12;
         let (mut known, mut ages) = (Vec::new(), Vec::new());
         for flow in flows {

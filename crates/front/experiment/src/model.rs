@@ -192,14 +192,16 @@ pub enum Measure {
         /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// A percentile of the completion times of the flows of a flow group that start in a window.
+    /// The mean or a percentile of the completion times of the flows of a flow group that start in a window.
     CompletionTime {
         /// The run.
         run: usize,
         /// The flow group.
         group: String,
-        /// Which percentile.
-        percentile: Percentile,
+        /// Which percentile; `None` for the mean.
+        percentile: Option<Percentile>,
+        /// Only flows of more bytes.
+        above: Bytes,
         /// The part of the run.
         window: PerSetting<Window>,
     },

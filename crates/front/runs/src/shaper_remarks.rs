@@ -38,7 +38,7 @@ pub fn with_remarks(read: Outcome) -> Outcome {
 fn of_scenario(scenario: &Scenario) -> Vec<Diagnostic> {
     let Some(governed) = scenario.governed() else { return Vec::new() };
     match governed.enforcement {
-        Enforcement::None | Enforcement::Levels => Vec::new(),
+        Enforcement::None | Enforcement::Levels | Enforcement::Pairs(_) => Vec::new(),
         Enforcement::EyeQ => remarks(&governed.policy, &ShaperConfig::eyeq(&governed.policy, None, None)),
         Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare => of_policy(&governed.policy),
     }

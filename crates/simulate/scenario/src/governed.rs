@@ -5,6 +5,7 @@ use crate::tenancy::Tenancy;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_network::topology::Links;
+use weir_pair_rates::PairSystem;
 use weir_policy::Policy;
 use weir_units::{Bytes, Duration, MachineId, ServiceId};
 
@@ -19,7 +20,7 @@ pub struct Governed {
     pub enforcement: Enforcement,
     /// The parts of the enforcement of latency levels.
     pub levels: LevelSwitches,
-    /// The tenants and their places, under an enforcement that needs them.
+    /// The tenants and their places, under an enforcement that places them.
     pub tenants: Option<Tenancy>,
     /// The parameters of machine shapers whose policy gives none.
     pub shaper: ShaperSettings,
@@ -62,6 +63,8 @@ pub enum Enforcement {
     Levels,
     /// Machine shapers, and tenants bound to queues of the switches.
     QShare,
+    /// Hosts limit pairs of machines of tenants under one of the systems that QShare is compared with.
+    Pairs(PairSystem),
     /// Machine shapers with rack brokers, and with the fabric broker if the policy limits the
     /// fabric (the default).
     #[default]
@@ -77,6 +80,7 @@ impl Enforcement {
             Self::EyeQ => "eyeq",
             Self::Levels => "levels",
             Self::QShare => "qshare",
+            Self::Pairs(system) => system.word(),
             Self::Parley => "parley",
         }
     }
@@ -85,11 +89,23 @@ impl Enforcement {
 impl Enforcement {
     /// Whether hosts have machine shapers.
     pub fn shapes(self) -> bool {
-        !matches!(self, Self::None | Self::Levels)
+        !matches!(self, Self::None | Self::Levels | Self::Pairs(_))
     }
     /// Whether it depends on the places of tenants.
     pub fn places_tenants(self) -> bool {
-        self == Self::QShare
+        matches!(self, Self::QShare | Self::Pairs(_))
+    }
+    /// Whether the policy's tenants, if it has any, are placed, so that this enforcement is compared with one that
+    /// depends on their places.
+    pub fn may_place_tenants(self) -> bool {
+        self.places_tenants() || matches!(self, Self::None | Self::EyeQ)
+    }
+    /// The system that limits pairs of machines.
+    pub fn pairs(self) -> Option<PairSystem> {
+        match self {
+            Self::Pairs(system) => Some(system),
+            _ => None,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::levels::Levels;
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
 use crate::pages;
+use crate::pairs::Pairs;
 use crate::port::{Port, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::quotas::Quotas;
@@ -62,6 +63,7 @@ impl<O: Observer> World<O> {
             shaping: Shaping::default(),
             levels: Levels::default(),
             tags: Tags::default(),
+            pairs: Pairs::default(),
             quotas: Quotas::default(),
             over: VecDeque::new(),
             meters: Vec::new(),

@@ -192,6 +192,9 @@ impl<O: Observer> World<O> {
     /// A packet has reached its host.
     #[inline]
     pub(crate) fn deliver(&mut self, host: HostId, id: PacketId) {
+        if self.pairs.is_on() {
+            self.count_pair(host, id);
+        }
         if self.shaping.on && self.meter(host, id) {
             return self.drop_policed(host, id);
         }
@@ -213,6 +216,7 @@ impl<O: Observer> World<O> {
                 }
             }
             Kind::Feedback => self.on_feedback(host, packet.feedback()),
+            Kind::Report => self.on_report(host, packet.report()),
             Kind::Handshake => self.on_handshake(&packet),
         }
     }

@@ -9,12 +9,13 @@
 //! | `parley` | Parley's | on every machine |
 //! | `levels` | none | none: the policy's latency levels alone |
 //! | `qshare` | Parley's | none: tenants are bound to queues of the switches |
+//! | `static`, `elasticswitch`, … ([`PairSystem`]) | none | none: hosts limit pairs of machines of tenants |
 //!
 //! Latency levels are in force under `shaper`, `parley` and `qshare`, too: regulators at hosts, and strict priorities
 //! at ports.
 //!
-//! With shapers, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
-//! Table 1). These marks are the shapers' only signal of congestion in the network.
+//! With shapers or limits of pairs, switches mark: queues whose scenario gives no threshold mark above 80 kB (Parley,
+//! Table 1). These marks are their only signal of congestion in the network.
 //!
 //! Worked example: under `shaper` a service with `machine: { rx: { max: 9Gb/s } }` receives 9 Gb/s
 //! at each machine, from any set of senders.
@@ -23,7 +24,8 @@ use crate::brokers::{Brokers, Exchange, ServiceIndices};
 use crate::ids::HostId;
 use crate::levels::{LevelBounds, LevelParts};
 use crate::observer::Observer;
-use crate::tenants::TenantControl;
+use crate::pairs::{self, PairClock};
+use crate::tenants::{self, TenantControl};
 use crate::world::{Delivery, World};
 use rand::rngs::StdRng;
 use std::borrow::Cow;
@@ -34,16 +36,20 @@ use weir_latency::calculus::Routes;
 use weir_latency::levels::{Bounds, LevelBound, LevelNetwork, Sizes};
 use weir_network::Graph;
 use weir_network::graph::Discipline;
-use weir_policy::{Place, Policy};
+use weir_pair_rates::PairSystem;
+use weir_policy::{Place, Policy, SharedQueue};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_shaping::{MachinePlan, ShaperConfig};
+use weir_shaping::{MachinePlan, Marks, ShaperConfig};
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks and the priorities that an enforcement needs.
 pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
     let Some(governed) = governed else { return Cow::Borrowed(graph) };
-    let (marks, levels) = (governed.enforcement.shapes(), has_levels(governed) && governed.levels.priorities);
-    if !marks && !levels {
+    let pairs = governed.enforcement.pairs();
+    let marks = governed.enforcement.shapes() || pairs.is_some();
+    let levels = has_levels(governed) && governed.levels.priorities;
+    let priorities = levels || pairs.is_some_and(PairSystem::has_priorities);
+    if !marks && !priorities {
         return Cow::Borrowed(graph);
     }
     let mut graph = graph.clone();
@@ -53,7 +59,7 @@ pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'
         if marks {
             link.queue.mark = link.queue.mark.or(Some(MARK));
         }
-        if levels && link.queue.discipline == Discipline::Fifo {
+        if priorities && link.queue.discipline == Discipline::Fifo {
             link.queue.discipline = Discipline::StrictPriority;
         }
     }
@@ -65,6 +71,15 @@ fn placed(governed: &Governed, policy: &Arc<Policy>) -> Arc<Policy> {
     match &governed.tenants {
         Some(tenancy) => Arc::new(policy.with_places(|tenant| tenancy.machines(tenant))),
         None => Arc::clone(policy),
+    }
+}
+
+/// The system that limits pairs of tenants: under `qshare` that of tenants in the shared queue, if they are elastic.
+fn pair_system(governed: &Governed) -> Option<PairSystem> {
+    let elastic = governed.policy.tenant_queues().shared == SharedQueue::Elastic;
+    match governed.enforcement {
+        Enforcement::QShare if elastic => Some(PairSystem::CautiousElasticSwitch),
+        enforcement => enforcement.pairs(),
     }
 }
 
@@ -126,6 +141,7 @@ pub(crate) struct Enforcer<'a> {
     interval: Option<Duration>,
     brokers: Option<Brokers>,
     tenants: Option<TenantControl>,
+    pairs: Option<PairClock>,
     /// The pending events, next first.
     events: std::slice::Iter<'a, ControlEvent>,
 }
@@ -140,12 +156,22 @@ impl<'a> Enforcer<'a> {
     ) -> Self {
         let policy = placed(governed, &governed.policy);
         let events = governed.events.iter();
-        let mut enforcer = Self { governed, policy, interval: None, brokers: None, tenants: None, events };
+        let mut enforcer = Self { governed, policy, interval: None, brokers: None, tenants: None, pairs: None, events };
         enforcer.set_shapers(world);
         if let Some(tenancy) = &governed.tenants {
             let indices = ServiceIndices::new(&governed.policy);
-            let control = TenantControl::new(&governed.policy, tenancy, graph, |service| indices.of(service), world);
-            enforcer.tenants = Some(control);
+            let services = tenants::services(&governed.policy, |service| indices.of(service));
+            let system = pair_system(governed);
+            if let Some(system) = system {
+                world.set_pairs(system, &pairs::hoses(tenancy, &services));
+                enforcer.pairs = Some(PairClock::new(system));
+            }
+            if governed.enforcement == Enforcement::QShare {
+                let control = TenantControl::new(&governed.policy, tenancy, graph, services, world);
+                enforcer.tenants = Some(control);
+            } else {
+                tenants::confine(tenancy, &services, world);
+            }
         }
         if governed.enforcement == Enforcement::Parley {
             enforcer.brokers = Some(Brokers::new(&governed.policy, &governed.brokers, rng, world));
@@ -157,12 +183,18 @@ impl<'a> Enforcer<'a> {
     fn set_shapers<O: Observer>(&self, world: &mut World<O>) {
         let settings = &self.governed.shaper;
         let mut config = match self.governed.enforcement {
-            Enforcement::None | Enforcement::Levels => return,
+            Enforcement::None | Enforcement::Levels | Enforcement::Pairs(_) => return,
             Enforcement::EyeQ => ShaperConfig::eyeq(&self.policy, settings.interval, settings.burst),
             Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare => {
                 ShaperConfig::parley(&self.policy, settings.interval, settings.burst)
             }
         };
+        if self.governed.enforcement == Enforcement::QShare {
+            // Weighted queues divide the links. A tenant that fills a queue of its own would be throttled below its
+            // part by the marks of that queue.
+            config.parameters.marks = Marks::Ignored;
+            config.parameters.interface.marks = Marks::Ignored;
+        }
         if let Some(interval) = self.interval {
             config.services.iter_mut().for_each(|service| service.interval = interval);
         }
@@ -198,7 +230,8 @@ impl<'a> Enforcer<'a> {
         let event = self.events.as_slice().first().map(|event| SimTime::from(event.at));
         let broker = self.brokers.as_ref().and_then(Brokers::next_timeout);
         let tenants = self.tenants.as_ref().map(TenantControl::next);
-        [event, broker, tenants].into_iter().flatten().min()
+        let pairs = self.pairs.as_ref().map(PairClock::next);
+        [event, broker, tenants, pairs].into_iter().flatten().min()
     }
 
     /// Performs the due actions: first the events of the policy and of brokers, then the brokers'
@@ -215,6 +248,9 @@ impl<'a> Enforcer<'a> {
         }
         if let Some(tenants) = &mut self.tenants {
             tenants.on_time(world);
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.on_time(world);
         }
     }
 

@@ -63,6 +63,7 @@ impl<O: Observer> World<O> {
                 Event::Timer(flow) => self.timer(flow),
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
                 Event::Agent(agent) => self.agent_due(agent),
+                Event::Pair(slot) => self.pair_due(slot),
             }
             if let Some(stop) = self.pending_stop() {
                 return stop;

@@ -49,6 +49,8 @@ pub struct Flow {
     pub(crate) life: Life,
     /// The number of packets that its handshake has sent; [`OPEN`] when it is complete, or where there is none.
     pub(crate) opening: u8,
+    /// Its packets' sequence numbers are the bytes that were sent before.
+    pub(crate) is_stream: bool,
     pub(crate) receiving: Receiving,
     start: SimTime,
     deadline: Option<SimTime>,
@@ -131,6 +133,7 @@ impl Flow {
             retransmissions: 0,
             timeouts: 0,
             life: Life::Running,
+            is_stream: parameters.is_stream(),
             opening: if parameters.handshake().is_some() { 0 } else { OPEN },
             receiving: Receiving {
                 receiver: Receiver::new(parameters),

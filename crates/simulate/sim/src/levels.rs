@@ -345,7 +345,9 @@ impl<O: Observer> World<O> {
 
     /// A packet without a level.
     fn beside_levels(&mut self, host: HostId, id: PacketId) {
-        if self.shaping.on {
+        if self.pairs.is_on() {
+            self.enter_pair(host, id);
+        } else if self.shaping.on {
             self.shape(host, id);
         } else {
             self.enter_service(host, id);

@@ -14,6 +14,7 @@
 //! | `agents` | port agents; their decisions are [`weir_transport::agents`]'s |
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
+//! | `pairs` | limits of pairs of machines: the backend of [`weir_pair_rates`] |
 //! | `levels` | latency levels at the hosts: regulators, worst delays and queues |
 //! | `quotas` | quotas of flows, as in QJump's published simulation |
 //! | [`observer`], [`checkers`] | observation of a run |
@@ -39,6 +40,7 @@ pub mod ids;
 mod levels;
 pub mod observer;
 pub mod packet;
+mod pairs;
 mod pages;
 pub mod port;
 mod queue;
@@ -49,6 +51,7 @@ mod samples;
 mod sending;
 pub mod serial_clock;
 pub mod shaper;
+mod slot_table;
 pub mod sources;
 mod tenants;
 pub mod timer;

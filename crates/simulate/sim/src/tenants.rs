@@ -163,7 +163,7 @@ impl TenantControl {
         policy: &Policy,
         tenancy: &Tenancy,
         graph: &Graph,
-        index_of: impl Fn(weir_units::ServiceId) -> Option<ServiceIndex>,
+        services: Vec<ServiceIndex>,
         world: &mut World<O>,
     ) -> Self {
         let dedicated = tenancy.queues.saturating_sub(1);
@@ -175,16 +175,7 @@ impl TenantControl {
         let levels = policy.levels().map_or(0, |levels| levels.all().len() as u8);
         ports.iter().for_each(|port| world.set_tag_queues(*port, tenancy.queues, levels));
         world.start_tags();
-        let services: Vec<ServiceIndex> = policy
-            .tenants()
-            .iter()
-            .map(|tenant| index_of(tenant.service).expect("a tenant's service is a leaf"))
-            .collect();
-        // Where packets are spread over equal paths, reservations are on all of them.
-        let confined = tenancy.placed.iter().filter(|_| !tenancy.fabric.is_spread());
-        for (service, placed) in services.iter().zip(confined) {
-            world.confine(*service, &cables(placed, tenancy, world));
-        }
+        confine(tenancy, &services, world);
         let config = BinderConfig::of_policy(policy, tenancy.fabric.longest_path());
         let (interval, start) = (config.interval, world.now().instant());
         let delay = SimTime::from(tenancy.delay);
@@ -298,6 +289,8 @@ impl TenantControl {
     ) {
         let (host, service) = (HostId(machine.0), self.services[tenant.index()]);
         world.set_tag(host, service, settings.dscp);
+        // Tenants with queues of their own need no limits of pairs.
+        world.set_pairs_on(host, service, settings.dscp == 0);
         let reserved = self.sites.reserved(tenant, machine);
         let limit = match settings.limited && reserved > Bandwidth::ZERO {
             true => reserved,
@@ -319,6 +312,24 @@ impl TenantControl {
     /// The counters of the controller.
     pub(crate) fn counters(&self) -> weir_binding::binder::BinderCounters {
         *self.binder.counters()
+    }
+}
+
+/// By tenant, the index of its service.
+pub(crate) fn services(
+    policy: &Policy,
+    index_of: impl Fn(weir_units::ServiceId) -> Option<ServiceIndex>,
+) -> Vec<ServiceIndex> {
+    let service = |tenant: &weir_policy::Tenant| index_of(tenant.service).expect("a tenant's service is a leaf");
+    policy.tenants().iter().map(service).collect()
+}
+
+/// Confines all tenants to their trees.
+pub(crate) fn confine<O: Observer>(tenancy: &Tenancy, services: &[ServiceIndex], world: &mut World<O>) {
+    // Where packets are spread over equal paths, reservations are on all of them.
+    let confined = tenancy.placed.iter().filter(|_| !tenancy.fabric.is_spread());
+    for (service, placed) in services.iter().zip(confined) {
+        world.confine(*service, &cables(placed, tenancy, world));
     }
 }
 

@@ -37,6 +37,7 @@ use crate::ids::{FlowId, HostId, MeterId, PortId, ServiceIndex, SwitchId};
 use crate::levels::Levels;
 use crate::observer::Observer;
 use crate::packet::{Arena, Extensions};
+use crate::pairs::Pairs;
 use crate::pages;
 use crate::port::{Port, PortCounts, PortRecord, Profile};
 use crate::queue::{Queue, SharedBuffer};
@@ -117,6 +118,7 @@ pub struct World<O> {
     pub(crate) shaping: Shaping,
     pub(crate) levels: Levels,
     pub(crate) tags: Tags,
+    pub(crate) pairs: Pairs,
     pub(crate) quotas: Quotas,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,

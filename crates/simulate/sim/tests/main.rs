@@ -9,6 +9,7 @@ mod enforcement;
 mod engine;
 mod hosts;
 mod levels;
+mod pairs;
 mod policer;
 mod queueing;
 mod quotas;

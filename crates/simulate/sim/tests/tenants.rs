@@ -8,7 +8,7 @@ use weir_policy::Policy;
 use weir_scenario::Scenario;
 use weir_sim::{Options, RunOutcome, simulate};
 
-fn run(policy: &str, scenario: &str) -> RunOutcome {
+pub(crate) fn run(policy: &str, scenario: &str) -> RunOutcome {
     let source = Source::from_text("tenants", scenario.to_owned());
     let load = |_: &Path| Policy::parse("p.yaml", policy);
     let scenario = match Scenario::from_source(&source, Path::new(""), load) {

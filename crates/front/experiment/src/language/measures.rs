@@ -35,14 +35,19 @@ static METER_RATE: Record = Record {
 };
 static COMPLETION_TIME: Record = Record {
     id: "completion-time",
-    what: "a percentile of completion times",
-    doc: "Of a flow group's flows that start in the window. An unfinished flow counts with its age at the end of \
-          the run, \
-          and the value is then a lower bound.",
+    what: "completion times",
+    doc: "Of a flow group's flows that start in the window, the mean or a percentile. An unfinished flow counts with \
+          its age at the end of the run, and the value is then a lower bound.",
     keys: &[
         RUN_KEY,
         Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: messages"),
-        PERCENTILE_KEY,
+        Key::optional(
+            "percentile",
+            Shape::Scalar(&PERCENTILE),
+            "The percentile; the mean where not written.",
+            "percentile: 99%",
+        ),
+        Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB"),
         WINDOW_KEY,
     ],
 };

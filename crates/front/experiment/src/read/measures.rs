@@ -58,8 +58,12 @@ impl Reader<'_> {
             }
             "completion-time" => {
                 let (group, window) = (self.flow_group(node.get("group")?, run), self.window_of(node, &[run]));
-                let (group, percentile) = (group?, self.percentile(node)?);
-                Some(Measure::CompletionTime { run, group, percentile, window: window? })
+                let percentile = match node.get("percentile") {
+                    Some(_) => Some(self.percentile(node)?),
+                    None => None,
+                };
+                let above = size(node, "above").unwrap_or_default();
+                Some(Measure::CompletionTime { run, group: group?, percentile, above, window: window? })
             }
             "slowdown" => self.slowdown(run, node),
             "fairness" => self.fairness(run, node),

@@ -5,7 +5,21 @@ use weir_document::scalar::{self, Refusal, Scalar};
 use weir_document::shape::{Key, Record, Shape};
 use weir_units::Duration;
 
-pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &["none", "shaper", "eyeq", "parley", "levels", "qshare"];
+pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &[
+    "none",
+    "shaper",
+    "eyeq",
+    "parley",
+    "levels",
+    "qshare",
+    "static",
+    "elasticswitch",
+    "cautious-elasticswitch",
+    "trinity",
+    "seawall",
+];
+/// The index of the first system that limits pairs; they are in the order of [`weir_pair_rates::PairSystem::ALL`].
+pub(crate) const SYSTEMS_FROM: usize = 6;
 pub(crate) const STALE_KEYWORDS: &[&str] = &["keep", "forget"];
 pub(crate) const RULE_KEYWORDS: &[&str] = &["ceilings", "published"];
 /// The shortest period of brokers: a datagram's round trip through a rack is shorter.
@@ -14,7 +28,7 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 static ENFORCEMENT: Scalar = Scalar::Checked {
     what: "a kind of enforcement",
     check: check_enforcement,
-    pattern: "^(none|shaper|eyeq|parley|levels|qshare)$",
+    pattern: "^(none|shaper|eyeq|parley|levels|qshare|static|elasticswitch|cautious-elasticswitch|trinity|seawall)$",
     example: "parley",
 };
 
@@ -36,7 +50,9 @@ pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
      enforce the policy's limits for machines. `eyeq`: machine shapers with EyeQ's constants. `parley` (the default): \
      machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric. `levels`: the \
      policy's latency levels alone, which `shaper`, `parley` and `qshare` have, too. `qshare`: machine shapers, and \
-     the policy's tenants bound to queues of the switches.",
+     the policy's tenants bound to queues of the switches. `static`, `elasticswitch`, `cautious-elasticswitch`, \
+     `trinity` and `seawall`: hosts limit pairs of machines of the policy's tenants, as the systems do that QShare was \
+     compared with.",
     "enforcement: parley",
 );
 
@@ -148,3 +164,17 @@ pub(super) const BROKERS_KEY: Key = Key::optional(
     "The periods of brokers, and the machine of the fabric broker.",
     "brokers: { period: 1s, fabric-period: 10s }",
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_pair_rates::PairSystem;
+
+    #[test]
+    fn every_system_of_pairs_is_a_keyword() {
+        let words: Vec<&str> = PairSystem::ALL.iter().map(|system| system.word()).collect();
+        assert_eq!(ENFORCEMENT_KEYWORDS[SYSTEMS_FROM..], words);
+        let Scalar::Checked { pattern, .. } = ENFORCEMENT else { unreachable!("a checked scalar") };
+        assert_eq!(pattern, format!("^({})$", ENFORCEMENT_KEYWORDS.join("|")));
+    }
+}

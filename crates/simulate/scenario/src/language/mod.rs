@@ -14,7 +14,7 @@ pub use events::{EVENT, SERVICE_EVENT};
 pub use hosts::HOST_QUEUES;
 pub use traffic::{SERVICE_TRAFFIC, TRAFFIC, TRANSPORT};
 
-pub(crate) use enforcement::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, STALE_KEYWORDS};
+pub(crate) use enforcement::{ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, STALE_KEYWORDS, SYSTEMS_FROM};
 pub(crate) use events::DIRECTION_KEYWORDS;
 pub(crate) use tenants::STRATEGY_KEYWORDS;
 pub(crate) use traffic::{

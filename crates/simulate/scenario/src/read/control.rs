@@ -10,11 +10,12 @@ use crate::governed::{
     ShaperSettings, Stale,
 };
 use crate::language::{
-    ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, SERVICE_EVENT, STALE_KEYWORDS, SWITCH_KEYWORDS,
+    ENFORCEMENT_KEYWORDS, MIN_PERIOD, RULE_KEYWORDS, SERVICE_EVENT, STALE_KEYWORDS, SWITCH_KEYWORDS, SYSTEMS_FROM,
 };
 use std::sync::Arc;
 use weir_alloc::has_fabric_limits;
 use weir_document::{Field, Node, quote, scalar};
+use weir_pair_rates::PairSystem;
 use weir_policy::Policy;
 use weir_policy::language::{MAX_BURST, MAX_INTERVAL, MIN_BURST, MIN_INTERVAL};
 use weir_units::{Duration, MachineId};
@@ -30,6 +31,7 @@ impl<F: Files> Reader<'_, F> {
             Some(2) => Enforcement::EyeQ,
             Some(4) => Enforcement::Levels,
             Some(5) => Enforcement::QShare,
+            Some(index) if index >= SYSTEMS_FROM => Enforcement::Pairs(PairSystem::ALL[index - SYSTEMS_FROM]),
             _ => Enforcement::Parley,
         }
     }

@@ -290,6 +290,9 @@ fn simulator_only(
     if governed.enforcement == Enforcement::EyeQ {
         return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
     }
+    if governed.enforcement.pairs().is_some() {
+        return Some("its agents limit no pairs of machines".to_owned());
+    }
     if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
         return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());
     }

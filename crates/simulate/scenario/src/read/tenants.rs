@@ -19,8 +19,8 @@ use weir_units::MachineId;
 type Place = (Vec<Part>, Span);
 
 impl<F: Files> Reader<'_, F> {
-    /// The tenants and their places under an enforcement that needs them; `None` inside for others, and `None` only if
-    /// something was reported.
+    /// The tenants and their places under an enforcement that places them; `None` inside for others and without tenants,
+    /// and `None` only if something was reported.
     pub(super) fn tenancy(
         &mut self,
         root: &Node,
@@ -29,7 +29,7 @@ impl<F: Files> Reader<'_, F> {
         policy: &Policy,
     ) -> Option<Option<Tenancy>> {
         let node = root.get("tenants");
-        if !enforcement.places_tenants() {
+        if !enforcement.may_place_tenants() {
             if let Some(node) = node {
                 let cause = format!("`enforcement: {}` does not depend on the places of tenants", enforcement.word());
                 self.problems.note(node.span, cause, "leave `tenants` out, or write `enforcement: qshare`");
@@ -37,6 +37,9 @@ impl<F: Files> Reader<'_, F> {
             return Some(None);
         }
         let at = node.or(root.get("policy")).map_or(root.span, |node| node.span);
+        if policy.tenants().is_empty() && !enforcement.places_tenants() {
+            return Some(None);
+        }
         if policy.tenants().is_empty() {
             let hint = "write `tenants` in the policy, or another `enforcement`";
             self.error(

@@ -197,7 +197,7 @@ impl<O: Observer> World<O> {
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
             Kind::Handshake => PacketKind::Handshake,
-            Kind::Datagram | Kind::Feedback => PacketKind::Other,
+            Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, port, control };
         let verdict = each!(&mut installed.agent, agent => match moment {

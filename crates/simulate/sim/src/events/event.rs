@@ -21,6 +21,8 @@ pub enum Event {
     DelayedAck(FlowId),
     /// The timer of a port agent.
     Agent(AgentId),
+    /// The first packet of a pair of machines may leave its queue.
+    Pair(SlotId),
 }
 
 /// The bits of a hint.
@@ -42,6 +44,7 @@ impl Event {
             Self::DelayedAck(flow) => word(5, flow.0),
             Self::Destination(slot) => word(6, slot.0),
             Self::Agent(agent) => word(7, agent.0),
+            Self::Pair(slot) => word(8, slot.0),
         }
     }
 
@@ -69,7 +72,8 @@ impl Event {
             4 => Self::Timer(FlowId(id)),
             5 => Self::DelayedAck(FlowId(id)),
             6 => Self::Destination(SlotId(id)),
-            _ => Self::Agent(AgentId(id)),
+            7 => Self::Agent(AgentId(id)),
+            _ => Self::Pair(SlotId(id)),
         }
     }
 }
@@ -90,6 +94,7 @@ mod tests {
             Event::DelayedAck(FlowId(id)),
             Event::Destination(SlotId(id)),
             Event::Agent(AgentId(id)),
+            Event::Pair(SlotId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
             assert_eq!(Event::hint(event.pack()), 0);

@@ -45,6 +45,8 @@ pub enum Kind {
     Datagram,
     /// Feedback of a receiver to a sender ([`Packet::feedback`]).
     Feedback,
+    /// A receiver's report about a pair of machines ([`Packet::report`]).
+    Report,
 }
 
 /// A receiver's feedback to a host that sends to it.
@@ -56,6 +58,19 @@ pub(crate) struct Feedback {
     pub(crate) service: ServiceIndex,
     /// The rate of each sender of weight 1.
     pub(crate) rate: Bandwidth,
+}
+
+/// A receiver's report about a pair of machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// The receiver.
+    pub(crate) from: HostId,
+    /// The service.
+    pub(crate) service: ServiceIndex,
+    /// The percentage of marked bytes since the report before.
+    pub(crate) marked_percent: u8,
+    /// The receiver's part of the pair's guarantee.
+    pub(crate) part: Bandwidth,
 }
 
 /// The packet may be marked instead of dropped (ECT).
@@ -151,7 +166,8 @@ impl Packet {
             2 => Kind::Message,
             3 => Kind::Handshake,
             4 => Kind::Datagram,
-            _ => Kind::Feedback,
+            5 => Kind::Feedback,
+            _ => Kind::Report,
         }
     }
     /// Whether it belongs to a flow.
@@ -174,6 +190,25 @@ impl Packet {
         debug_assert_eq!(self.kind(), Kind::Feedback);
         let (from, service) = (HostId(self.flow.0), ServiceIndex(self.rank as u16));
         Feedback { from, service, rate: Bandwidth::from_bps(self.sequence) }
+    }
+    /// A packet that carries a report to `to`, in the fields of a segment.
+    pub(crate) fn of_report(report: Report, size: u32, to: HostId, service: ServiceIndex) -> Self {
+        let mut packet = Self::new(Kind::Report, size, to, service);
+        packet.hash = report.from.0.wrapping_mul(0x10001) ^ to.0;
+        packet.flow = FlowId(report.from.0);
+        packet.rank = u32::from(report.service.0) | u32::from(report.marked_percent) << 16;
+        packet.sequence = report.part.bps();
+        packet
+    }
+    /// Its report.
+    pub(crate) fn report(&self) -> Report {
+        debug_assert_eq!(self.kind(), Kind::Report);
+        Report {
+            from: HostId(self.flow.0),
+            service: ServiceIndex(self.rank as u16),
+            marked_percent: (self.rank >> 16) as u8,
+            part: Bandwidth::from_bps(self.sequence),
+        }
     }
     /// Puts it on a link. It must be in no list.
     #[inline]
@@ -305,7 +340,15 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in [Kind::Segment, Kind::Ack, Kind::Message, Kind::Handshake, Kind::Datagram, Kind::Feedback] {
+        for kind in [
+            Kind::Segment,
+            Kind::Ack,
+            Kind::Message,
+            Kind::Handshake,
+            Kind::Datagram,
+            Kind::Feedback,
+            Kind::Report,
+        ] {
             let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);
@@ -323,5 +366,8 @@ mod tests {
         let feedback = Feedback { from: HostId(7), service: ServiceIndex(3), rate: Bandwidth::from_mbps(4167) };
         let packet = Packet::of_feedback(feedback, 64, HostId(1), ServiceIndex(9));
         assert_eq!((packet.feedback(), packet.to, packet.service), (feedback, HostId(1), ServiceIndex(9)));
+        let (from, service, part) = (HostId(7), ServiceIndex(65_000), Bandwidth::from_mbps(47));
+        let report = Report { from, service, marked_percent: 100, part };
+        assert_eq!(Packet::of_report(report, 64, HostId(1), ServiceIndex(9)).report(), report);
     }
 }

@@ -35,15 +35,14 @@
 //! Source: Parley §3.2.1, §5.1, Figs 4 and 10; EyeQ for the interface meter.
 
 mod receive;
-mod slot_table;
 mod transmit;
 
 use crate::ids::{HostId, ServiceIndex, SlotId};
 use crate::observer::Observer;
 use crate::packet::List;
+use crate::slot_table::SlotTable;
 use crate::timer::Timer;
 use crate::world::World;
-use slot_table::SlotTable;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_control::NetworkReading;

@@ -65,7 +65,7 @@ impl<O: Observer> World<O> {
     }
 
     /// The host that a packet of a flow comes from.
-    fn source(&self, id: PacketId) -> HostId {
+    pub(crate) fn source(&self, id: PacketId) -> HostId {
         let packet = self.packets.get(id);
         let flow = &self.flows[packet.flow.index()].address;
         if packet.to == flow.to { flow.from } else { flow.to }

@@ -23,36 +23,33 @@ impl Slot {
 impl<O: Observer> World<O> {
     /// A packet of a host with a shaper: it continues to its service's queue, or waits for its
     /// destination's limiter.
-    pub(crate) fn shape(&mut self, host: HostId, id: PacketId) {
+    /// Returns whether it was sent at once and its flow has not been notified.
+    pub(crate) fn shape(&mut self, host: HostId, id: PacketId) -> bool {
         let is_stranger = self.is_stranger(host);
         let packet = self.packets.get_mut(id);
         let (service, to, size) = (packet.service, packet.to, packet.size);
         if service.index() + 1 == self.service_count || is_stranger {
-            self.enter_service(host, id);
-            return;
+            return self.enter_service(host, id);
         }
         if !packet.has(CAPABLE) {
             packet.set(CAPABLE, true);
             packet.set(SHAPED, true);
         }
         let Some(slot_id) = self.limiter_to(host, service, to) else {
-            self.enter_service(host, id);
-            return;
+            return self.enter_service(host, id);
         };
         let (now, silence) = (self.now.instant(), self.shaping.config.parameters.destination.silence);
         let slot = &mut self.shaping.slots[slot_id.index()];
         if slot.waiting.is_empty() {
             if slot.limiter.silent(now) == Verdict::Drop {
                 self.free_slot(slot_id);
-                self.enter_service(host, id);
-                return;
+                return self.enter_service(host, id);
             }
             let departure = slot.limiter.earliest(now);
             if departure <= now {
                 slot.limiter.departure(now, Bytes::new(size.into()));
                 self.packets.get_mut(id).set(REQUESTS_FEEDBACK, slot.limiter.requests_feedback(now));
-                self.enter_service(host, id);
-                return;
+                return self.enter_service(host, id);
             }
             if let Some(at) = slot.release.set(slot.wakes(now, departure, silence)) {
                 self.events.push(at, Event::Destination(slot_id));
@@ -61,6 +58,7 @@ impl<O: Observer> World<O> {
         slot.waiting.push(&mut self.packets, id);
         slot.count += 1;
         self.observer.waits(self.now, host, service, to, id);
+        false
     }
 
     /// Whether a host has no agent.

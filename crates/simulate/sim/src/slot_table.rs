@@ -16,7 +16,7 @@ const LEAST: usize = 8;
 
 /// A table from numbers to numbers; `u32::MAX` is not a key.
 #[derive(Debug, Default)]
-pub(super) struct SlotTable {
+pub(crate) struct SlotTable {
     table: Box<[(u32, u32)]>,
     used: usize,
 }
@@ -43,7 +43,7 @@ impl SlotTable {
 
     /// The value of a key.
     #[inline]
-    pub(super) fn get(&self, key: u32) -> Option<u32> {
+    pub(crate) fn get(&self, key: u32) -> Option<u32> {
         if self.used == 0 {
             return None;
         }
@@ -52,7 +52,7 @@ impl SlotTable {
     }
 
     /// Sets the value of a key.
-    pub(super) fn insert(&mut self, key: u32, value: u32) {
+    pub(crate) fn insert(&mut self, key: u32, value: u32) {
         debug_assert_ne!(key, FREE, "a key that means none");
         if 2 * (self.used + 1) > self.table.len() {
             let larger = vec![(FREE, 0); (2 * self.table.len()).max(LEAST)].into_boxed_slice();
@@ -69,7 +69,7 @@ impl SlotTable {
     }
 
     /// Removes a key.
-    pub(super) fn remove(&mut self, key: u32) {
+    pub(crate) fn remove(&mut self, key: u32) {
         if self.get(key).is_none() {
             return;
         }
