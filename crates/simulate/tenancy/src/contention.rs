@@ -93,7 +93,7 @@ impl Filled {
         let mut queues = Queues::new(&self.sites, map);
         self.bind(&mut queues, &Activity::all(self));
         let pool = pool(&BTreeSet::new());
-        let mut values = Values::default();
+        let mut values = Values::new(map);
         let with_queues: Vec<TenantId> = queues.dedicated().map(|(tenant, _)| tenant).collect();
         let found = with_queues.iter().filter(|tenant| values.take(&self.sites, **tenant, &pool).is_some()).count();
         let used: BTreeSet<u8> = values.all().values().copied().collect();

@@ -78,7 +78,7 @@ impl Binder {
         let states = if state.is_empty() { vec![TenantState::default(); sites.tenants.len()] } else { state };
         assert_eq!(states.len(), sites.tenants.len(), "a state for each tenant");
         let mut chosen = Queues::new(sites, config.map);
-        let mut values = Values::default();
+        let mut values = Values::new(config.map);
         for (tenant, state) in (0..).map(TenantId).zip(&states) {
             let last = state.motion.as_ref().map_or(&state.place, |motion| &motion.to);
             if let Place::Dedicated { queues, .. } = last {
