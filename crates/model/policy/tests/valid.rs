@@ -113,11 +113,13 @@ fn dscp_maps_are_of_ports_or_of_switches() {
     let map = |switches: &str, topology: bool| {
         let network = match topology {
             true => format!("{{ topology: star, hosts: 2, host-link: {{ rate: 1Gb/s }}, switches: {switches} }}"),
-            false => format!(
-                "{{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1] }} }}, switches: {switches} }}"
-            ),
+            false => {
+                format!("{{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1] }} }}, switches: {switches} }}")
+            }
         };
-        read(&format!("weir: 1\nnetwork: {network}\nservices: {{ a: {{ match: [ {{ port: 1 }} ] }} }}\n")).network().map()
+        read(&format!("weir: 1\nnetwork: {network}\nservices: {{ a: {{ match: [ {{ port: 1 }} ] }} }}\n"))
+            .network()
+            .map()
     };
     for topology in [true, false] {
         assert_eq!(map("{ scheduler: weighted }", topology), Map::PerPort);

@@ -8,8 +8,8 @@ use super::queue::{can_be_simulated, links_have};
 use super::{NetworkReader, ReadNetwork, rates};
 use crate::graph::Packets;
 use crate::language::{
-    DSCP_MAP_KEYWORDS, MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
-    SCHEDULER_KEYWORDS, ip,
+    DSCP_MAP_KEYWORDS, MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER,
+    MIN_MTU, SCHEDULER_KEYWORDS, ip,
 };
 use crate::names::{NameRange, natural_order};
 use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
