@@ -343,7 +343,7 @@ impl Driver for TcSwitch {
             buffer_max: Bytes::new(PORT_BUFFER_MAX.into()),
             rate: RateSetting::Required,
             remarks: true,
-            map: Map::PerPort,
+            maps: Map::PerPort,
         }
     }
 

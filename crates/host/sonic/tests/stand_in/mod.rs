@@ -3,6 +3,7 @@
 
 mod objects;
 pub(crate) mod orchagent;
+pub(crate) mod yang;
 
 use orchagent::Orchagent;
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};

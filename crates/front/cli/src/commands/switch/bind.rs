@@ -4,10 +4,11 @@
 //! all tenants in the shared queue; a switch whose ports have their queues already keeps them as they are until the
 //! controller's settings arrive.
 
-use super::driver::AnySwitch;
-use super::{Mapping, desired, driver, locked, needed, refusal};
+use super::readings::Readings;
+use super::{Mapping, desired, driver, locked, refusal, select};
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
+use crate::text;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use weir_fabric::binding_proto::{Queue, Reading, SwitchSettings};
 use weir_fabric::{BrokerUrl, IdentityFiles};
 use weir_policy::Policy;
 use weir_switch::tenants::bound;
-use weir_switch::{PortConfig, PortState, ReadQueues};
+use weir_switch::{DrainLimits, Driver, FieldError, Map, PortConfig, PortState, ReadQueues};
+use weir_units::Bytes;
 
 /// The time between two checks that the ports have what was applied.
 const CHECK: Duration = Duration::from_secs(5);
@@ -51,26 +53,30 @@ pub(super) struct Bind {
     /// The certificate of the CA that also signed the fabric broker's
     #[arg(long, value_name = "FILE")]
     ca: PathBuf,
+    /// With --driver sonic: the most that one of its queues holds [default: what the policy states]
+    #[arg(long, value_name = "SIZE")]
+    queue_buffer: Option<Bytes>,
 }
 
 pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
-    let (policy, _) = crate::input::policy(&args.policy)??;
-    let mut selected = needed(&args.policy, &args.mapping, ui)?;
+    let (policy, notes) = crate::input::policy(&args.policy)??;
+    crate::input::print_notes(&notes, ui)?;
+    let needed = select::Needed::of(&policy, &args.mapping.without_agent)?;
+    let mut selected = needed.select(&args.mapping, ui)?;
     if policy.tenants().is_empty() {
         return Err(
             CommandError::refused("the policy has no tenants").hint("`weir switch apply` sets all that it needs")
         );
     }
-    let driver = match driver::of(&args.mapping, &mut selected, ui)? {
-        AnySwitch::Tc(driver) => driver,
-        AnySwitch::Sonic(_) => {
-            let hint = "a Linux switch can, with --driver tc";
-            return Err(CommandError::refused("SONiC shows no backlog of queues, so no tenant can move").hint(hint));
-        }
-    };
+    // With rates and buffers, which some drivers cannot set.
+    let stated = selected.ports.clone();
+    let driver = driver::of(&args.mapping, &mut selected, ui)?;
+    check_map(&driver, &policy)?;
+    let limits = drain_limits(args, &driver, (&needed, &stated), ui)?;
     let interfaces = selected.ports.iter().filter_map(|port| Some((port.name.clone(), port.interface.clone()?)));
     let base = desired(&selected);
-    let mut ports = Ports { interfaces: interfaces.collect(), in_force: base.clone(), base, driver };
+    let (interfaces, readings) = (interfaces.collect(), Readings::new(limits));
+    let mut ports = Ports { interfaces, in_force: base.clone(), base, driver, readings };
     let fresh = ports.begin()?;
     let config = SubscriberConfig {
         name: selected.switch.clone(),
@@ -87,6 +93,47 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::failed(format!("start the event loop: {error}")))?;
     runtime.block_on(serve(subscriber, ports, &policy, ui))
+}
+
+/// Refuses a switch with one map for all ports where the policy's tenants have queues by port.
+fn check_map<D: Driver>(driver: &D, policy: &Policy) -> Result<(), CommandError> {
+    if driver.capabilities().supports(policy.network().map()) {
+        return Ok(());
+    }
+    let cause = format!(
+        "switch {}: it has one map of DSCP values for all ports, and the policy gives tenants queues port by port",
+        driver.switch()
+    );
+    let hint =
+        "write `dscp-map: switch` beside `scheduler` under `network.switches`, in the fabric broker's policy too";
+    Err(CommandError::refused(cause).hint(hint))
+}
+
+/// By interface, what bounds the drain of its queues, where their backlog is not read.
+fn drain_limits<D: ReadQueues>(
+    args: &Bind,
+    driver: &D,
+    (needed, ports): (&select::Needed, &[select::Port]),
+    ui: &mut Ui,
+) -> Result<BTreeMap<String, DrainLimits>, CommandError> {
+    if driver.are_live() {
+        return match args.queue_buffer {
+            None => Ok(BTreeMap::new()),
+            Some(_) => Err(CommandError::refused("--queue-buffer: the backlog of this switch's queues is read")
+                .hint("leave it out; it is for --driver sonic")),
+        };
+    }
+    let queued = ports.iter().filter(|port| port.config.queues().len() > 0);
+    let mut limits = BTreeMap::new();
+    for port in queued {
+        let Some(interface) = &port.interface else { continue };
+        limits.insert(interface.clone(), needed.drain_limits(port, args.queue_buffer)?);
+    }
+    if let Some(most) = limits.values().map(|limits| limits.buffer).max() {
+        let size = text::size(most.get());
+        driver::note(&format!("queues of this switch hold at most {size}, by which their drains are timed"), ui)?;
+    }
+    Ok(limits)
 }
 
 /// Serves the controller until SIGINT or SIGTERM.
@@ -109,6 +156,8 @@ async fn serve<D: ReadQueues>(
                         true => "subscribed to the controller",
                         false => "the controller has another policy",
                     };
+                    // Another controller numbers its rounds anew.
+                    ports.readings.reset();
                     ui.notice(&format!("{text}\n"))?;
                     Ok(())
                 }
@@ -145,6 +194,7 @@ struct Ports<D> {
     /// By interface, the configuration as it was last applied.
     in_force: BTreeMap<String, PortConfig>,
     driver: D,
+    readings: Readings,
 }
 
 impl<D: ReadQueues> Ports<D> {
@@ -157,8 +207,12 @@ impl<D: ReadQueues> Ports<D> {
         let lacks = |(interface, config): &(&String, &PortConfig)| {
             config.queues().len() > 0 && states.get(*interface).is_none_or(|state| !has_queues(state, config))
         };
-        let lacking: BTreeMap<String, PortConfig> =
+        let mut lacking: BTreeMap<String, PortConfig> =
             self.base.iter().filter(lacks).map(|(interface, config)| (interface.clone(), config.clone())).collect();
+        if !lacking.is_empty() && self.driver.capabilities().maps == Map::PerSwitch {
+            // All ports have one map.
+            lacking.clone_from(&self.base);
+        }
         weir_switch::apply(&mut self.driver, &lacking).map_err(refusal)?;
         for (interface, config) in &mut self.in_force {
             if let (false, Some(state)) = (lacking.contains_key(interface), states.get(interface)) {
@@ -181,9 +235,22 @@ impl<D: ReadQueues> Ports<D> {
             let config = bound(&self.base[interface], &port.weights, &map);
             wanted.insert(interface.clone(), config.map_err(|error| format!("port {}: {error}", port.port))?);
         }
+        self.map_others(&mut wanted).map_err(|error| error.to_string())?;
         let _lock = locked().map_err(|error| error.text())?;
         weir_switch::apply(&mut self.driver, &wanted).map_err(|error| error.to_string())?;
         self.in_force.extend(wanted);
+        Ok(())
+    }
+
+    /// Where all ports have one map, gives it to those that no tenant passes.
+    fn map_others(&self, wanted: &mut BTreeMap<String, PortConfig>) -> Result<(), FieldError> {
+        let map = wanted.values().next().map(PortConfig::map);
+        let Some(map) = map.filter(|_| self.driver.capabilities().maps == Map::PerSwitch) else { return Ok(()) };
+        for (interface, config) in &self.in_force {
+            if !wanted.contains_key(interface) && config.queues().len() > 0 {
+                wanted.insert(interface.clone(), config.mapping(map)?);
+            }
+        }
         Ok(())
     }
 
@@ -194,6 +261,7 @@ impl<D: ReadQueues> Ports<D> {
         if self.in_force.iter().all(|(interface, config)| states.get(interface) == Some(config.state())) {
             return Ok(());
         }
+        self.readings.reset();
         let _lock = locked().map_err(|error| error.text())?;
         weir_switch::apply(&mut self.driver, &self.in_force).map(drop).map_err(|error| error.to_string())
     }
@@ -201,13 +269,8 @@ impl<D: ReadQueues> Ports<D> {
     /// Reads a queue; none where it does not exist.
     fn read(&mut self, queue: Queue) -> Result<Option<Reading>, String> {
         let Some(interface) = self.interfaces.get(&queue.port) else { return Ok(None) };
-        let queues = self.driver.queues(interface).map_err(|error| format!("port {}: {error}", queue.port))?;
-        let reading = u8::try_from(queue.queue).ok().and_then(|number| queues.get(&number));
-        Ok(reading.map(|reading| Reading {
-            queue: Some(queue),
-            sent: reading.sent.get(),
-            backlog: reading.backlog.get(),
-        }))
+        let config = &self.in_force[interface];
+        self.readings.read(&mut self.driver, queue, (interface, config))
     }
 }
 
