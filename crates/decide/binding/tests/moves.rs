@@ -7,6 +7,7 @@ use weir_binding::binder::{
 };
 use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId};
 use weir_network::switches::pool;
+use weir_policy::Policy;
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
@@ -163,4 +164,53 @@ fn successor_continues_a_move_and_lost_settings_are_sent_again() {
     binder.handle_input(now(5_004), BinderInput::SwitchApplied { switch: SwitchId(0), version });
     sent.take(&mut binder);
     assert_eq!(sent.machine(1), (0, true));
+}
+
+/// Two tenants with a port each of one switch: they have different values, and both ports map both.
+#[test]
+fn ports_of_a_switch_with_one_map_have_the_same_map() {
+    let site = |number: u32| Site {
+        payment: MBPS(100),
+        ports: vec![(PortId(number), MBPS(100))],
+        machines: vec![(MachineId(number), MBPS(100))],
+    };
+    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 1, others: Bandwidth::ZERO };
+    let sites = Arc::new(Sites { ports: vec![port; 2], tenants: vec![site(0), site(1)] });
+    let maps = |map: Map| {
+        let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut binder = Binder::new(&sites, BinderConfig { map, ..config() }, 1, BinderState::new(), now(0));
+        let mut sent = Sent::default();
+        sent.take(&mut binder);
+        for number in 0..2 {
+            let used = PerDirection::both(MBPS(100));
+            binder.handle_input(
+                now(1),
+                BinderInput::Usage { machine: MachineId(number), tenant: TenantId(number), used },
+            );
+        }
+        for ms in 4_000..4_004 {
+            binder.handle_input(now(ms), BinderInput::Timeout);
+            sent.take(&mut binder);
+            sent.apply_machines(&mut binder, now(ms));
+            sent.apply_switch(&mut binder, now(ms));
+        }
+        sent.switch.1.iter().map(|(_, settings)| settings.map.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(maps(Map::PerPort), vec![BTreeMap::from([(1, 0)]); 2]);
+    assert_eq!(maps(Map::PerSwitch), vec![BTreeMap::from([(1, 0), (2, 0)]); 2]);
+}
+
+#[test]
+fn the_policy_states_the_place_of_maps() {
+    let map = |key: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 4, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1, m2] }} }}, \
+             switches: {{ queues: 8, scheduler: weighted{key} }} }}\ntenants:\n  a: {{ vms: 2, bandwidth: 300Mb/s, \
+             match: [ {{ port: 1 }} ] }}\n"
+        );
+        let policy = Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        BinderConfig::of_policy(&policy, 2).map
+    };
+    assert_eq!([map(""), map(", dscp-map: port")], [Map::PerPort; 2]);
+    assert_eq!(map(", dscp-map: switch"), Map::PerSwitch);
 }
