@@ -166,38 +166,43 @@ fn successor_continues_a_move_and_lost_settings_are_sent_again() {
     assert_eq!(sent.machine(1), (0, true));
 }
 
-/// Two tenants with a port each of one switch: they have different values, and both ports map both.
+/// Tenant 0 passes the first port of a switch, tenant 1 both. Where the switch has one map, tenant 1 has one queue, and
+/// both ports map both values.
 #[test]
 fn ports_of_a_switch_with_one_map_have_the_same_map() {
-    let site = |number: u32| Site {
+    let site = |number: u32, ports: &[u32]| Site {
         payment: MBPS(100),
-        ports: vec![(PortId(number), MBPS(100))],
+        ports: ports.iter().map(|port| (PortId(*port), MBPS(100))).collect(),
         machines: vec![(MachineId(number), MBPS(100))],
     };
-    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 1, others: Bandwidth::ZERO };
-    let sites = Arc::new(Sites { ports: vec![port; 2], tenants: vec![site(0), site(1)] });
+    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 2, others: Bandwidth::ZERO };
+    let sites = Arc::new(Sites { ports: vec![port; 2], tenants: vec![site(0, &[0]), site(1, &[0, 1])] });
     let maps = |map: Map| {
-        let now = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let mut binder = Binder::new(&sites, BinderConfig { map, ..config() }, 1, BinderState::new(), now(0));
-        let mut sent = Sent::default();
-        sent.take(&mut binder);
+        let mut binder = Binder::new(&sites, BinderConfig { map, ..config() }, 1, BinderState::new(), Instant::ZERO);
         for number in 0..2 {
             let used = PerDirection::both(MBPS(100));
-            binder.handle_input(
-                now(1),
-                BinderInput::Usage { machine: MachineId(number), tenant: TenantId(number), used },
-            );
+            let usage = BinderInput::Usage { machine: MachineId(number), tenant: TenantId(number), used };
+            binder.handle_input(Instant::ZERO, usage);
         }
-        for ms in 4_000..4_004 {
-            binder.handle_input(now(ms), BinderInput::Timeout);
-            sent.take(&mut binder);
-            sent.apply_machines(&mut binder, now(ms));
-            sent.apply_switch(&mut binder, now(ms));
+        let now = Instant::ZERO + Duration::from_secs(4);
+        binder.handle_input(now, BinderInput::Timeout);
+        let mut maps = Vec::new();
+        while let Some(output) = binder.poll_output() {
+            let input = match output {
+                BinderOutput::Machine { machine, version, .. } => BinderInput::MachineApplied { machine, version },
+                BinderOutput::Switch { switch, version, ports } => {
+                    maps = ports.into_iter().map(|(_, settings)| settings.map).collect();
+                    BinderInput::SwitchApplied { switch, version }
+                }
+                BinderOutput::Read { queue, round } => BinderInput::QueueRead { queue, round, sent: 0, backlog: 0 },
+            };
+            binder.handle_input(now, input);
         }
-        sent.switch.1.iter().map(|(_, settings)| settings.map.clone()).collect::<Vec<_>>()
+        assert!(binder.state().iter().all(|state| state.motion.is_none() && state.place != Place::Shared));
+        maps
     };
-    assert_eq!(maps(Map::PerPort), vec![BTreeMap::from([(1, 0)]); 2]);
-    assert_eq!(maps(Map::PerSwitch), vec![BTreeMap::from([(1, 0), (2, 0)]); 2]);
+    assert_eq!(maps(Map::PerPort), [BTreeMap::from([(1, 0), (2, 1)]), BTreeMap::from([(2, 0)])]);
+    assert_eq!(maps(Map::PerSwitch), vec![BTreeMap::from([(1, 0), (2, 1)]); 2]);
 }
 
 #[test]

@@ -81,15 +81,15 @@ struct Taken {
     map: Map,
     pool: Vec<u8>,
     queues: BTreeSet<(PortId, QueueIndex)>,
-    /// By port, or by switch where that has the map.
-    dscps: BTreeSet<(u32, u8)>,
+    /// By port, or by switch where that has the map, and value: its queue.
+    dscps: BTreeMap<(u32, u8), QueueIndex>,
 }
 
 impl Taken {
     /// Takes the queues and values of a state, if they exist and no other tenant has them.
     fn takes(&mut self, places: &Places, site: &Site, state: &TenantState) -> bool {
         let all = [Some(&state.place), state.motion.as_ref().map(|motion| &motion.to)];
-        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeSet::new());
+        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeMap::new());
         for place in all.into_iter().flatten() {
             let Place::Dedicated { queues: own, dscp } = place else { continue };
             if own.len() != site.ports.len() || !self.pool.contains(dscp) {
@@ -103,10 +103,11 @@ impl Taken {
                     return false;
                 }
                 queues.insert((*port, *queue));
-                dscps.insert((if self.map == Map::PerPort { port.0 } else { at.switch.0 }, *dscp));
+                dscps.insert((if self.map == Map::PerPort { port.0 } else { at.switch.0 }, *dscp), *queue);
             }
         }
-        let is_free = queues.is_disjoint(&self.queues) && dscps.is_disjoint(&self.dscps);
+        let fits = |(at, queue): (&(u32, u8), &QueueIndex)| self.dscps.get(at).is_none_or(|own| own == queue);
+        let is_free = queues.is_disjoint(&self.queues) && dscps.iter().all(fits);
         if is_free {
             self.queues.extend(queues);
             self.dscps.extend(dscps);
