@@ -261,7 +261,8 @@ fn tenants_have_a_queue_of_a_sonic_switch_in_turn() {
     }
     let _turn = one_at_a_time();
     let Some(mut network) = Network::new() else { return };
-    network.bind(&[]);
+    let status = network.at("switch.json");
+    network.bind(&["--status", &status]);
     network.until("red has the queue", |network| network.has_queue(RED));
     network.assert_valid();
     network.switch.orchagent.settle();
@@ -287,6 +288,17 @@ fn tenants_have_a_queue_of_a_sonic_switch_in_turn() {
     let note = "note: queues of this switch hold at most 200 kB, by which their drains are timed";
     assert!(messages.contains(note) && messages.contains("subscribed to the controller"), "{messages}");
     counters(&network);
+    // The status has them, too, with the next check.
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&status).unwrap_or_default()).unwrap_or_default()
+    };
+    let queue = || read()["ports"][0]["queues"][1].clone();
+    network.until("the status has counters", |_| queue()["sent_bytes"] == 90_000);
+    let expected = serde_json::json!({
+        "queue": 1, "weight": 1, "sent_bytes": 90_000, "dropped_packets": 2, "marked_packets": 5
+    });
+    assert_eq!(queue(), expected);
+    assert_eq!((&read()["name"], &read()["ports"][0]["interface"]), (&"r1".into(), &"Ethernet0".into()));
 }
 
 /// Counters of the queues that `weir switch show` reads beside the binding.
@@ -342,7 +354,8 @@ fn failures_of_a_sonic_switch_are_reported_and_repaired() {
     }
     let _turn = one_at_a_time();
     let Some(mut network) = Network::new() else { return };
-    network.bind(&[]);
+    let status = network.at("switch.json");
+    network.bind(&["--status", &status]);
     network.until("red has the queue", |network| network.has_queue(RED));
 
     // The hardware refuses the weights of a port.
@@ -371,6 +384,11 @@ fn failures_of_a_sonic_switch_are_reported_and_repaired() {
     network.until("all rows are there again", |network| network.rows() == rows);
     network.until("and red is not limited", |network| network.has_queue(RED));
     network.assert_valid();
+    let counted = |field: &str| -> u64 {
+        let text = std::fs::read(&status).unwrap_or_default();
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap_or_default()[field].as_u64().unwrap_or(0)
+    };
+    network.until("the status has counted it", |_| counted("changes_found") >= 2 && counted("repaired") >= 2);
 
     // Orchagent applies nothing for a while.
     network.messages.lock().expect("no panic").clear();

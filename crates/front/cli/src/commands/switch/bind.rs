@@ -4,12 +4,14 @@
 //! all tenants in the shared queue; a switch whose ports have their queues already keeps them as they are until the
 //! controller's settings arrive.
 
+use super::publish::Published;
 use super::readings::Readings;
 use super::{Mapping, desired, driver, locked, refusal, select};
 use crate::error::{CommandError, Exit};
 use crate::output::Ui;
 use crate::text;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,8 +19,12 @@ use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, Subscri
 use weir_fabric::binding_proto::{Queue, Reading, SwitchSettings};
 use weir_fabric::{BrokerUrl, IdentityFiles};
 use weir_policy::Policy;
+use weir_status::{SwitchPortStatus, SwitchQueueStatus, SwitchStatus, fill};
 use weir_switch::tenants::bound;
-use weir_switch::{DrainLimits, Driver, FieldError, Map, PortConfig, PortState, ReadQueues};
+use weir_switch::{
+    DrainLimits, Driver, FieldError, Map, PortConfig, PortState, QueueConfig, QueueReading, ReadQueues, Schedule,
+    port_changes,
+};
 use weir_units::Bytes;
 
 /// The time between two checks that the ports have what was applied.
@@ -30,7 +36,8 @@ Examples:
     --certificate machine-r1.pem --private-key machine-r1.key --ca ca.pem
 
 The certificate names the switch (`weir certificate`). Ports that lose their configuration get it
-again within 5 s. Ctrl-C ends it; the configuration stays.
+again within 5 s. `weir top --switch` and the dashboard read its status, which has the counters of
+all queues. Ctrl-C ends it; the configuration stays.
 
 Exit code 0: ended by Ctrl-C. 1: the ports cannot be configured. 2: refused.";
 
@@ -53,6 +60,12 @@ pub(super) struct Bind {
     /// The certificate of the CA that also signed the fabric broker's
     #[arg(long, value_name = "FILE")]
     ca: PathBuf,
+    /// Write the status to this file
+    #[arg(long, value_name = "FILE")]
+    status: Option<PathBuf>,
+    /// Serve status and metrics here: `/status`, `/metrics`
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// With --driver sonic: the most that one of its queues holds [default: what the policy states]
     #[arg(long, value_name = "SIZE")]
     queue_buffer: Option<Bytes>,
@@ -89,10 +102,20 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
         },
     };
     let state = SubscriberState { policy: policy.digest(), fresh };
+    let published = Published::new(args.status.clone(), args.metrics)?;
+    let outline = SwitchStatus {
+        levels: Some(needed.levels()),
+        without_agent: args.mapping.without_agent.clone(),
+        ..SwitchStatus::outline(selected.switch.clone(), fill::fingerprint(&policy), millis(CHECK))
+    };
     let subscriber = Subscriber::start(config, state).map_err(|error| CommandError::refused(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::failed(format!("start the event loop: {error}")))?;
-    runtime.block_on(serve(subscriber, ports, &policy, ui))
+    runtime.block_on(serve(subscriber, ports, &policy, (published, outline), ui))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Refuses a switch with one map for all ports where the policy's tenants have queues by port.
@@ -141,6 +164,7 @@ async fn serve<D: ReadQueues>(
     mut subscriber: Subscriber,
     mut ports: Ports<D>,
     policy: &Policy,
+    (published, mut status): (Published, SwitchStatus),
     ui: &mut Ui,
 ) -> Result<Exit, CommandError> {
     let listen =
@@ -170,7 +194,15 @@ async fn serve<D: ReadQueues>(
                 }),
                 FromController::Machine(_) => Ok(()),
             },
-            _ = check.tick() => ports.restore(),
+            _ = check.tick() => {
+                if !published.is_empty() {
+                    ports.look(&mut status);
+                    if let Err(text) = published.publish(&mut status) {
+                        ui.notice(&format!("{text}\n"))?;
+                    }
+                }
+                ports.restore()
+            }
             _ = interrupt.recv() => return Ok(Exit::Done),
             _ = terminate.recv() => return Ok(Exit::Done),
         };
@@ -254,6 +286,36 @@ impl<D: ReadQueues> Ports<D> {
         Ok(())
     }
 
+    /// Reads what differs at each port, and the counters of its queues. A port that cannot be read differs.
+    fn look(&mut self, status: &mut SwitchStatus) {
+        let mut ports = Vec::new();
+        for (port, interface) in &self.interfaces {
+            let config = &self.in_force[interface];
+            let found = self.driver.read(interface).map(|state| port_changes(config.state(), &state));
+            let differs: Vec<String> = match found {
+                Ok(changes) => changes.iter().map(ToString::to_string).collect(),
+                Err(error) => vec![error.to_string()],
+            };
+            let counters = self.driver.queues(interface).unwrap_or_default();
+            let queues = (0..).zip(config.queues()).map(|(number, queue)| queue_status(number, queue, &counters));
+            ports.push(SwitchPortStatus {
+                port: port.clone(),
+                interface: interface.clone(),
+                differs,
+                queues: queues.collect(),
+            });
+        }
+        let differed = |port: &SwitchPortStatus| {
+            status.ports.iter().any(|before| before.interface == port.interface && !before.differs.is_empty())
+        };
+        let count = |of: &dyn Fn(&&SwitchPortStatus) -> bool| ports.iter().filter(|port| of(port)).count() as u64;
+        let found = count(&|port| !port.differs.is_empty() && !differed(port));
+        let restored = count(&|port| port.differs.is_empty() && differed(port));
+        status.changes_found += found;
+        status.repaired += restored;
+        status.ports = ports;
+    }
+
     /// Restores ports that have lost their configuration.
     fn restore(&mut self) -> Result<(), String> {
         let states =
@@ -271,6 +333,22 @@ impl<D: ReadQueues> Ports<D> {
         let Some(interface) = self.interfaces.get(&queue.port) else { return Ok(None) };
         let config = &self.in_force[interface];
         self.readings.read(&mut self.driver, queue, (interface, config))
+    }
+}
+
+/// A queue with its counters; without them where they are not read.
+fn queue_status(number: u8, queue: &QueueConfig, counters: &BTreeMap<u8, QueueReading>) -> SwitchQueueStatus {
+    let QueueReading { sent, backlog, dropped, marked } = counters.get(&number).copied().unwrap_or_default();
+    SwitchQueueStatus {
+        queue: number,
+        weight: match queue.schedule {
+            Schedule::Weighted(weight) => Some(weight),
+            Schedule::Strict => None,
+        },
+        sent_bytes: sent.map(Bytes::get),
+        dropped_packets: dropped,
+        marked_packets: marked,
+        backlog_bytes: backlog.map(Bytes::get),
     }
 }
 

@@ -4,6 +4,7 @@ mod bind;
 mod driver;
 mod plan;
 mod print;
+mod publish;
 mod readings;
 mod select;
 mod watch;
