@@ -21,14 +21,7 @@ use crate::site::{PortId, Sites};
 use std::cmp::Reverse;
 use weir_units::TenantId;
 
-/// The place at which switches map packets to queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Map {
-    /// At every port on its own.
-    PerPort,
-    /// On arrival, for all ports.
-    PerSwitch,
-}
+pub use weir_network::switches::Map;
 
 /// The queue of a port, 0 to one less than [`crate::Port::queues`]; the shared queue is beside them.
 pub type QueueIndex = u8;

@@ -7,6 +7,7 @@ use weir_binding::binder::{
 };
 use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId};
 use weir_network::switches::pool;
+use weir_policy::Policy;
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
@@ -163,4 +164,58 @@ fn successor_continues_a_move_and_lost_settings_are_sent_again() {
     binder.handle_input(now(5_004), BinderInput::SwitchApplied { switch: SwitchId(0), version });
     sent.take(&mut binder);
     assert_eq!(sent.machine(1), (0, true));
+}
+
+/// Tenant 0 passes the first port of a switch, tenant 1 both. Where the switch has one map, tenant 1 has one queue, and
+/// both ports map both values.
+#[test]
+fn ports_of_a_switch_with_one_map_have_the_same_map() {
+    let site = |number: u32, ports: &[u32]| Site {
+        payment: MBPS(100),
+        ports: ports.iter().map(|port| (PortId(*port), MBPS(100))).collect(),
+        machines: vec![(MachineId(number), MBPS(100))],
+    };
+    let port = Port { switch: SwitchId(0), rate: MBPS(1000), queues: 2, others: Bandwidth::ZERO };
+    let sites = Arc::new(Sites { ports: vec![port; 2], tenants: vec![site(0, &[0]), site(1, &[0, 1])] });
+    let maps = |map: Map| {
+        let mut binder = Binder::new(&sites, BinderConfig { map, ..config() }, 1, BinderState::new(), Instant::ZERO);
+        for number in 0..2 {
+            let used = PerDirection::both(MBPS(100));
+            let usage = BinderInput::Usage { machine: MachineId(number), tenant: TenantId(number), used };
+            binder.handle_input(Instant::ZERO, usage);
+        }
+        let now = Instant::ZERO + Duration::from_secs(4);
+        binder.handle_input(now, BinderInput::Timeout);
+        let mut maps = Vec::new();
+        while let Some(output) = binder.poll_output() {
+            let input = match output {
+                BinderOutput::Machine { machine, version, .. } => BinderInput::MachineApplied { machine, version },
+                BinderOutput::Switch { switch, version, ports } => {
+                    maps = ports.into_iter().map(|(_, settings)| settings.map).collect();
+                    BinderInput::SwitchApplied { switch, version }
+                }
+                BinderOutput::Read { queue, round } => BinderInput::QueueRead { queue, round, sent: 0, backlog: 0 },
+            };
+            binder.handle_input(now, input);
+        }
+        assert!(binder.state().iter().all(|state| state.motion.is_none() && state.place != Place::Shared));
+        maps
+    };
+    assert_eq!(maps(Map::PerPort), [BTreeMap::from([(1, 0), (2, 1)]), BTreeMap::from([(2, 0)])]);
+    assert_eq!(maps(Map::PerSwitch), vec![BTreeMap::from([(1, 0), (2, 1)]); 2]);
+}
+
+#[test]
+fn the_policy_states_the_place_of_maps() {
+    let map = |key: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 4, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1, m2] }} }}, \
+             switches: {{ queues: 8, scheduler: weighted{key} }} }}\ntenants:\n  a: {{ vms: 2, bandwidth: 300Mb/s, \
+             match: [ {{ port: 1 }} ] }}\n"
+        );
+        let policy = Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        BinderConfig::of_policy(&policy, 2).map
+    };
+    assert_eq!([map(""), map(", dscp-map: port")], [Map::PerPort; 2]);
+    assert_eq!(map(", dscp-map: switch"), Map::PerSwitch);
 }

@@ -14,7 +14,7 @@
 //! Worked example: port 2 of 3 refuses a weight. Stage 1 was written for ports 1 to 3; the weights of ports 3, 2, 1 get
 //! their old values, and the error names port 2, the queue's scheduler, the cause and the remedy.
 
-use crate::capabilities::{Maps, Refusal};
+use crate::capabilities::{Map, Refusal};
 use crate::change::{Change, Field, Position, Step, diff, first_difference};
 use crate::driver::{Driver, WriteError};
 use crate::port::{DscpMap, FieldError, PortConfig, PortState, SwitchState};
@@ -108,7 +108,7 @@ pub fn check<D: Driver>(driver: &D, desired: &BTreeMap<String, PortConfig>) -> R
         errors.map(|error| Refusal::at(switch, port, error)).collect::<Vec<_>>()
     };
     let mut refusals: Vec<Refusal> = desired.iter().flat_map(errors).collect();
-    if capabilities.maps == Maps::PerSwitch {
+    if capabilities.maps == Map::PerSwitch {
         let maps = desired.iter().filter_map(|(port, config)| Some((port.as_str(), config.state().map?)));
         refusals.extend(other_map(maps).map(|error| Refusal::at(switch, &error.0, error.1)));
     }
@@ -130,7 +130,7 @@ fn check_others<D: Driver>(driver: &mut D, desired: &BTreeMap<String, PortConfig
     let Some((own, map)) = desired.iter().find_map(|(port, config)| Some((port, config.state().map?))) else {
         return Ok(());
     };
-    if driver.capabilities().maps == Maps::PerPort {
+    if driver.capabilities().maps == Map::PerPort {
         return Ok(());
     }
     let others = driver.mapped().map_err(|error| ApplyError::Unreadable {

@@ -9,6 +9,8 @@ use crate::port::{FieldError, PortConfig, Schedule};
 use std::ops::RangeInclusive;
 use weir_units::Bytes;
 
+pub use weir_network::switches::Map;
+
 /// How a value of queues can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
@@ -29,15 +31,6 @@ pub enum RateSetting {
     Optional,
     /// A rate is needed: the port has no queue without one.
     Required,
-}
-
-/// Where packets are assigned to queues by DSCP value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maps {
-    /// At the port that sends them: each port has a map of its own.
-    PerPort,
-    /// Where they arrive, before the sending port is chosen: all ports of a switch have one map.
-    PerSwitch,
 }
 
 /// The abilities of a switch's ports.
@@ -63,8 +56,8 @@ pub struct Capabilities {
     pub rate: RateSetting,
     /// Whether a port re-marks arriving packets.
     pub remarks: bool,
-    /// DSCP maps.
-    pub maps: Maps,
+    /// The place of DSCP maps.
+    pub maps: Map,
 }
 
 /// A field that a driver cannot configure as wanted: position, cause and hint.
@@ -88,6 +81,12 @@ impl Refusal {
 }
 
 impl Capabilities {
+    /// Whether tenants' queues that are bound for this place of DSCP maps can be configured: a switch with a map at each
+    /// port can give all of them the same map.
+    pub fn supports(&self, map: Map) -> bool {
+        self.maps == Map::PerPort || map == Map::PerSwitch
+    }
+
     /// Everything in a configuration that the ports cannot do; empty if they can do it all.
     pub fn check(&self, config: &PortConfig) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -211,7 +210,7 @@ mod tests {
             buffer_max: Bytes::new(1_000_000),
             rate: RateSetting::Optional,
             remarks: true,
-            maps: Maps::PerPort,
+            maps: Map::PerPort,
         }
     }
 

@@ -16,7 +16,7 @@
 //! - Blocking is allowed; a driver belongs to one switch and one caller.
 //!
 //! A switch that assigns packets to queues where they arrive has one map for all its ports
-//! ([`Maps::PerSwitch`](crate::Maps::PerSwitch)). [`apply`](crate::apply::apply) then refuses maps that differ, within
+//! ([`Map::PerSwitch`](crate::Map::PerSwitch)). [`apply`](crate::apply::apply) then refuses maps that differ, within
 //! one call and from other ports that have a map ([`Driver::mapped`]).
 //!
 //! [`Change::apply`]: crate::change::Change::apply
@@ -69,7 +69,7 @@ pub trait Driver {
     }
 
     /// The ports that have a map of Weir's, whether a caller names them or not. Only a switch with one map for all
-    /// ports ([`Maps::PerSwitch`](crate::Maps::PerSwitch)) needs it.
+    /// ports ([`Map::PerSwitch`](crate::Map::PerSwitch)) needs it.
     fn mapped(&mut self) -> Result<Vec<String>, Self::Error> {
         Ok(Vec::new())
     }
@@ -85,15 +85,21 @@ pub trait Driver {
 pub trait ReadQueues: Driver {
     /// The counters of a port's queues, by number; none of a queue that does not exist.
     fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, Self::Error>;
+
+    /// Whether readings have `sent` and `backlog` of the moment at which they are made. Where they do not, a queue's
+    /// drain is bounded by time ([`crate::drain`]).
+    fn are_live(&self) -> bool;
 }
 
-/// The counters of a queue.
+/// The counters of a queue; `None`: the switch has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueReading {
     /// Bytes that it has sent since it exists.
-    pub sent: Bytes,
+    pub sent: Option<Bytes>,
     /// Bytes in it.
-    pub backlog: Bytes,
+    pub backlog: Option<Bytes>,
     /// Packets, or buffers of several, that found it full.
-    pub dropped: u64,
+    pub dropped: Option<u64>,
+    /// Packets that it has marked (ECN).
+    pub marked: Option<u64>,
 }

@@ -11,6 +11,7 @@
 //! | [`change`] | the steps from one configuration to another, in a safe order |
 //! | [`capabilities`] | what a driver can do, checked before anything changes |
 //! | [`driver`] | the trait |
+//! | [`drain`] | the time after which a queue has sent what it held |
 //! | [`apply`](mod@apply) | steps with read-back and rollback |
 //! | [`policy`] | what a policy needs of ports |
 //! | [`request`] | the lowering of what a policy needs to a port's configuration |
@@ -27,6 +28,7 @@
 pub mod apply;
 pub mod capabilities;
 pub mod change;
+pub mod drain;
 pub mod driver;
 pub mod policy;
 pub mod port;
@@ -36,8 +38,9 @@ pub mod simulated;
 pub mod tenants;
 
 pub use apply::{ApplyError, Rollback, apply, remove};
-pub use capabilities::{Capabilities, Maps, RateSetting, Refusal, Setting};
+pub use capabilities::{Capabilities, Map, RateSetting, Refusal, Setting};
 pub use change::{Change, Field, Position, Stage, Step, diff, port_changes};
+pub use drain::{DrainLimits, Drains};
 pub use driver::{Driver, QueueReading, ReadQueues, WriteError};
 pub use policy::PolicyNeeds;
 pub use port::{

@@ -10,12 +10,13 @@
 //!
 //! Source: QJump's slides (a priority for each level); RFC 2475 section 2.3.3 (marking at the edge of a domain).
 
+use crate::drain::DrainLimits;
 use crate::port::DscpSet;
 use crate::request::{CONTROL, Group, Needs};
 use weir_network::graph::LinkRef;
 use weir_network::switches::Offer;
-use weir_policy::{MachineSet, Policy};
-use weir_units::{Bytes, MachineId};
+use weir_policy::{EpochForm, LevelRates, Levels, MachineSet, Policy, beside_levels};
+use weir_units::{Bandwidth, Bytes, Load, MachineId};
 
 /// The needs of a policy at the ports of its network.
 #[derive(Debug, Clone)]
@@ -29,6 +30,9 @@ pub struct PolicyNeeds {
     without_agent: MachineSet,
     /// The values that tenants can have.
     of_tenants: DscpSet,
+    /// The part of a port's rate that all levels may take, and their bursts; `None`: levels that together may fill a
+    /// port.
+    strict: Option<(Option<Load>, Bytes)>,
 }
 
 impl PolicyNeeds {
@@ -52,15 +56,24 @@ impl PolicyNeeds {
             offer,
             levels: levels.iter().map(|level| (level.dscp, level.senders.clone())).collect(),
             without_agent: MachineSet::new(without_agent),
+            strict: policy.levels().map_or(Some((None, Bytes::ZERO)), strict_part),
             of_tenants: if queues > 0 { policy.tenant_dscps().into_iter().collect() } else { DscpSet::default() },
         }
+    }
+
+    /// What strict queues leave to the weighted queues of a port of this rate, each of which holds at most `buffer`.
+    /// `None` if levels may take all of it.
+    pub fn drain_limits(&self, rate: Bandwidth, buffer: Bytes) -> Option<DrainLimits> {
+        let (load, burst) = self.strict?;
+        let rate = beside_levels(rate, load);
+        (rate > Bandwidth::ZERO).then_some(DrainLimits { rate, burst, buffer })
     }
 
     /// The same without latency levels: one queue.
     #[must_use]
     pub fn without_levels(self) -> Self {
         let needs = Needs { levels: Vec::new(), ..self.needs };
-        Self { needs, offer: Offer::PLAIN, levels: Vec::new(), ..self }
+        Self { needs, offer: Offer::PLAIN, levels: Vec::new(), strict: Some((None, Bytes::ZERO)), ..self }
     }
 
     /// The DSCP values that no machine outside the policy may claim: those of all levels, of tenants, and of network
@@ -85,6 +98,18 @@ impl PolicyNeeds {
         let others = self.levels.iter().filter(|(_, senders)| !may_send(senders)).map(|(dscp, _)| *dscp);
         self.control().chain(others).collect()
     }
+}
+
+/// The part of a port that levels may take if all senders send to it, and their bursts; `None` where the levels are not
+/// bounded: with windows, those of a low priority may send more together than a port carries.
+fn strict_part(levels: &Levels) -> Option<(Option<Load>, Bytes)> {
+    let sum = |of: fn(&LevelRates) -> u64| -> u128 {
+        levels.all().iter().map(|level| u128::from(of(level)) * u128::from(level.sender_count)).sum()
+    };
+    let slowest = u128::from(levels.settings().slowest.bps());
+    let is_bounded = levels.settings().epoch == EpochForm::Regulated || sum(|level| level.rate.bps()) < slowest;
+    let burst = Bytes::new(u64::try_from(sum(|level| level.burst.get())).unwrap_or(u64::MAX));
+    is_bounded.then(|| (levels.reserved(), burst))
 }
 
 #[cfg(test)]

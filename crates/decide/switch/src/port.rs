@@ -289,6 +289,14 @@ impl PortConfig {
         self
     }
 
+    /// The same port with another map.
+    ///
+    /// # Errors
+    /// A value in a queue that the port does not have.
+    pub fn mapping(&self, map: DscpMap) -> Result<Self, FieldError> {
+        Ok(Self::new(self.rate(), self.queues().copied().collect(), map)?.remarking(self.remark()))
+    }
+
     /// The configuration that a port has; `None` where its state is no valid one.
     pub fn of_state(state: &PortState) -> Option<Self> {
         let numbers = 0..u8::try_from(state.queues.len()).ok()?;

@@ -17,7 +17,7 @@
 //! Worked example: 3 strict queues with a threshold of 80 kB are `StrictPriority` with `mark` 80 kB; DSCP 46 in queue 2
 //! is class 0.
 
-use crate::capabilities::{Capabilities, Maps, RateSetting, Setting};
+use crate::capabilities::{Capabilities, Map, RateSetting, Setting};
 use crate::change::Step;
 use crate::driver::{Driver, WriteError};
 use crate::port::{DscpMap, DscpSet, PortState, QueueConfig, Schedule, SwitchState};
@@ -169,7 +169,7 @@ impl Driver for SimulatedSwitch<'_> {
             buffer_max: BUFFER_MAX,
             rate: RateSetting::Required,
             remarks: false,
-            maps: Maps::PerPort,
+            maps: Map::PerPort,
         }
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_switch::change::first_difference;
 use weir_switch::{
-    ApplyError, DSCPS, DscpMap, DscpSet, Maps, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState,
+    ApplyError, DSCPS, DscpMap, DscpSet, Map, PortConfig, PortState, QueueConfig, Rollback, Schedule, SwitchState,
     apply, diff, remove,
 };
 use weir_units::{Bandwidth, Bytes};
@@ -163,7 +163,7 @@ fn ports_with_one_map_refuse_another() {
     let config = |to| PortConfig::new(None, vec![queue; 2], DscpMap::all(to)).expect("valid");
     let of = |list: &[(&str, u8)]| list.iter().map(|(port, to)| ((*port).to_owned(), config(*to))).collect();
     let mut driver = Memory::new(SwitchState::new());
-    driver.maps = Maps::PerSwitch;
+    driver.maps = Map::PerSwitch;
     let refused = |driver: &mut Memory, desired: &BTreeMap<String, PortConfig>| {
         let before = driver.ports.clone();
         let error = apply(driver, desired).expect_err("refused");
@@ -177,6 +177,6 @@ fn ports_with_one_map_refuse_another() {
     // A port that is not named keeps its map.
     assert_eq!(refused(&mut driver, &of(&[("swp0", 0)])), other);
     apply(&mut driver, &of(&[("swp0", 0), ("swp1", 0)])).expect("applied");
-    driver.maps = Maps::PerPort;
+    driver.maps = Map::PerPort;
     apply(&mut driver, &of(&[("swp0", 1)])).expect("applied");
 }

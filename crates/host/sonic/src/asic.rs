@@ -200,6 +200,22 @@ fn of_groups(server: &mut RedisServer, groups: &[String]) -> RedisResult<Vec<(St
 }
 
 impl Bound {
+    /// These objects, and those of `other` where there is none of these.
+    pub(crate) fn or(self, mut other: Self) -> Self {
+        other.schedulers.extend(self.schedulers);
+        other.profiles.extend(self.profiles);
+        Self { dscp_map: self.dscp_map.or(other.dscp_map), class_map: self.class_map.or(other.class_map), ..other }
+    }
+
+    /// These objects but those that `other` has at the same place.
+    pub(crate) fn without(mut self, other: &Self) -> Self {
+        self.schedulers.retain(|queue, id| other.schedulers.get(queue) != Some(id));
+        self.profiles.retain(|queue, id| other.profiles.get(queue) != Some(id));
+        self.dscp_map = self.dscp_map.filter(|id| other.dscp_map.as_ref() != Some(id));
+        self.class_map = self.class_map.filter(|id| other.class_map.as_ref() != Some(id));
+        self
+    }
+
     /// The attributes of all objects.
     fn objects(&self, server: &mut RedisServer) -> RedisResult<BTreeMap<String, Row>> {
         let of = |kind: &'static str| move |id: &String| (kind, id.clone());

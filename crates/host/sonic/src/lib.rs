@@ -24,7 +24,7 @@
 //! | both, at the port | `PORT_QOS_MAP\|Ethernet0` |
 //!
 //! SONiC assigns packets to queues by the map of the port where they arrive, so that all ports have one map
-//! ([`Maps::PerSwitch`](weir_switch::Maps::PerSwitch)). Rates and buffers are the platform's, and packets are not
+//! ([`Map::PerSwitch`](weir_switch::Map::PerSwitch)). Rates and buffers are the platform's, and packets are not
 //! re-marked.
 //!
 //! Worked example: `apply(&mut SonicSwitch::connect(…)?, &desired)` with another weight of one queue sends `HSET

@@ -4,7 +4,9 @@
 //! A row to which others referred is deleted in a second transaction, once ASIC_DB shows that they no longer do.
 //!
 //! A read is ASIC_DB's state. The first read of a port waits for rows that an earlier program wrote: their effect could
-//! otherwise arrive after the read, and undo a configuration that was in force.
+//! otherwise arrive after the read, and undo a configuration that was in force. While no write of this driver is
+//! pending, objects at a port for which CONFIG_DB has no row of Weir's are the platform's: a switch that has restarted
+//! without Weir's rows reads as one that was never configured, whatever ids its objects have.
 
 use crate::asic::{AsicPort, Bound, Unreadable, queue_ids};
 use crate::check::{self, WEIGHTS, Wrong};
@@ -15,7 +17,8 @@ use redis::{Connection, RedisError, RedisResult, cmd, pipe};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_switch::{
-    Capabilities, Change, Driver, Field, Maps, PortState, QUEUES_MAX, RateSetting, Setting, Step, WriteError,
+    Capabilities, Change, Driver, Field, Map, PortState, QUEUES_MAX, QueueReading, RateSetting, ReadQueues, Setting,
+    Step, WriteError,
 };
 use weir_units::{Bandwidth, Bytes};
 
@@ -127,8 +130,17 @@ pub struct SonicSwitch {
     name: String,
     server: RedisServer,
     patience: Duration,
-    /// By port: what the platform had bound where CONFIG_DB had no row of Weir's, at the first read.
-    platform: BTreeMap<String, Bound>,
+    /// By port that was read.
+    known: BTreeMap<String, Known>,
+}
+
+/// What is known of a port.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// What the platform has bound where CONFIG_DB has no row of Weir's.
+    platform: Bound,
+    /// Whether rows were written that no read has shown in force yet.
+    is_pending: bool,
 }
 
 #[expect(clippy::disallowed_methods, reason = "rows take effect in real time")]
@@ -195,7 +207,7 @@ impl SonicSwitch {
     /// Connects to a switch, under a name for messages.
     pub fn connect(name: impl Into<String>, access: Access) -> Result<Self, SonicError> {
         let server = RedisServer::new(access, PATIENCE);
-        let mut switch = Self { name: name.into(), server, patience: PATIENCE, platform: BTreeMap::new() };
+        let mut switch = Self { name: name.into(), server, patience: PATIENCE, known: BTreeMap::new() };
         let kind: Option<String> = switch.query(Database::Config, |connection| {
             cmd("HGET").arg("DEVICE_METADATA|localhost").arg("switch_type").query(connection)
         })?;
@@ -275,11 +287,21 @@ impl SonicSwitch {
         self.reply(found)?.ok_or(SonicError::NoObject)
     }
 
-    /// The state in force. At the first read, the platform's objects are noted, and rows may still take effect.
-    fn state(&mut self, port: &str) -> Result<PortState, SonicError> {
-        if let Some(platform) = self.platform.get(port).cloned() {
-            return Ok(self.asic(port)?.state(&platform)?);
+    /// The state in force; `rows` has those of queues and ports' maps.
+    fn state(&mut self, port: &str, rows: &Rows) -> Result<PortState, SonicError> {
+        let Some(mut known) = self.known.get(port).cloned() else { return self.first_state(port) };
+        let asic = self.asic(port)?;
+        if !known.is_pending {
+            known.platform = unconfigured(rows, port, asic.bound.clone()).or(known.platform.without(&asic.bound));
         }
+        let state = asic.state(&known.platform)?;
+        known.is_pending &= !is_complete(rows, port, &state);
+        self.known.insert(port.to_owned(), known);
+        Ok(state)
+    }
+
+    /// The state at the first read: the platform's objects are noted, and rows may still take effect.
+    fn first_state(&mut self, port: &str) -> Result<PortState, SonicError> {
         let rows = self.query(Database::Config, |connection| load(connection, &patterns(), false))?;
         let platform = unconfigured(&rows, port, self.asic(port)?.bound);
         let written = rows::configured(&rows, port);
@@ -291,8 +313,15 @@ impl SonicSwitch {
             pause();
             state = self.asic(port)?.state(&platform)?;
         }
-        self.platform.insert(port.to_owned(), platform);
+        let is_pending = state != written;
+        self.known.insert(port.to_owned(), Known { platform, is_pending });
         Ok(state)
+    }
+
+    /// The rows of queues and ports' maps.
+    fn bindings(&mut self) -> Result<Rows, SonicError> {
+        let own = [format!("{QUEUE}|*"), format!("{PORT_QOS_MAP}|*")];
+        self.query(Database::Config, |connection| load(connection, &own, false))
     }
 
     /// Changes rows in one transaction, or none of them. Refuses rows of these ports that are not Weir's, and rows that
@@ -343,7 +372,8 @@ impl SonicSwitch {
         let mut left = reads_within(self.patience);
         for step in steps {
             loop {
-                let Ok(state) = self.state(&step.port) else { return false };
+                let rows = self.bindings();
+                let Ok(state) = rows.and_then(|rows| self.state(&step.port, &rows)) else { return false };
                 let mut behind = state.clone();
                 step.change.apply(&mut behind);
                 if behind == state {
@@ -372,15 +402,39 @@ impl SonicSwitch {
     }
 }
 
+fn has(rows: &Rows, key: String, field: &str) -> bool {
+    rows.get(&key).is_some_and(|row| reference(row, field).is_some())
+}
+
+/// Whether the state of a port has the queues and the map for which there are rows, and no others.
+fn is_complete(rows: &Rows, port: &str, state: &PortState) -> bool {
+    let has_map =
+        ["dscp_to_tc_map", "tc_to_queue_map"].iter().all(|field| has(rows, rows::key(PORT_QOS_MAP, port), field));
+    let has_queue = |queue: &u8| has(rows, rows::queue(port, *queue), "scheduler");
+    state.map.is_some() == has_map && (0..QUEUES_MAX as u8).filter(has_queue).eq(state.queues.keys().copied())
+}
+
 /// The objects of a port for which CONFIG_DB has no row of Weir's.
 fn unconfigured(rows: &Rows, port: &str, mut bound: Bound) -> Bound {
-    let has = |key: String, field: &str| rows.get(&key).is_some_and(|row| reference(row, field).is_some());
+    let has = |key: String, field: &str| has(rows, key, field);
     bound.schedulers.retain(|queue, _| !has(rows::queue(port, *queue), "scheduler"));
     bound.profiles.retain(|queue, _| !has(rows::queue(port, *queue), "wred_profile"));
     let of_port = |field: &str| has(rows::key(PORT_QOS_MAP, port), field);
     bound.dscp_map = bound.dscp_map.filter(|_| !of_port("dscp_to_tc_map"));
     bound.class_map = bound.class_map.filter(|_| !of_port("tc_to_queue_map"));
     bound
+}
+
+impl ReadQueues for SonicSwitch {
+    fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, SonicError> {
+        let counters = self.counters(port)?;
+        Ok(counters.into_iter().map(|(queue, counters)| (queue, counters.into())).collect())
+    }
+
+    /// Counters are as old as the period of their reading from the hardware.
+    fn are_live(&self) -> bool {
+        false
+    }
 }
 
 fn foreign(Wrong { key, field, value, .. }: Wrong) -> SonicError {
@@ -406,17 +460,16 @@ impl Driver for SonicSwitch {
             buffer_max: Bytes::ZERO,
             rate: RateSetting::Fixed,
             remarks: false,
-            maps: Maps::PerSwitch,
+            maps: Map::PerSwitch,
         }
     }
 
     fn read(&mut self, port: &str) -> Result<PortState, SonicError> {
         self.port_row(port)?;
-        let own = [format!("{QUEUE}|*"), format!("{PORT_QOS_MAP}|*")];
-        let rows = self.query(Database::Config, |connection| load(connection, &own, false))?;
+        let rows = self.bindings()?;
         match check::foreign(&rows, port) {
             Some(found) => Err(foreign(found)),
-            None => self.state(port),
+            None => self.state(port, &rows),
         }
     }
 
@@ -434,6 +487,9 @@ impl Driver for SonicSwitch {
             steps.iter().try_for_each(|step| rows::write_step(rows, form, step)).map_err(SonicError::Unsupported)
         };
         let failed = |error| WriteError { step: 0, error };
+        for port in &ports {
+            self.known.entry(port.clone()).and_modify(|known| known.is_pending = true);
+        }
         self.transact(&ports, write).map_err(failed)?;
         // A row that stays without a reference has no effect; `sweep` deletes it.
         self.delete_unreferenced(steps).map_err(failed)?;

@@ -4,12 +4,13 @@
 mod stand_in;
 
 use stand_in::orchagent::Shared;
-use stand_in::{ASIC, CONFIG, COUNTERS, PASSWORD, PORTS, Row, Rows, Switch, pause, row};
+use stand_in::{ASIC, CONFIG, COUNTERS, FIRST_ID, PASSWORD, PORTS, Row, Rows, Switch, pause, row};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_sonic::{Access, Address, QueueCounters, SonicError, SonicSwitch};
 use weir_switch::{
-    ApplyError, Change, Driver, Field, Group, Needs, Offer, PortConfig, Rollback, Scheduler, Stage, Step, apply, remove,
+    ApplyError, Change, Driver, Field, Group, Needs, Offer, PortConfig, QueueReading, ReadQueues, Rollback, Scheduler,
+    Stage, Step, apply, remove,
 };
 use weir_units::{Bandwidth, Bytes};
 
@@ -367,8 +368,53 @@ fn counters_and_speeds_are_read_and_missing_ones_are_none() {
     assert_eq!(counters.len(), 8);
     let expected = QueueCounters { packets: Some(7), bytes: Some(0), ..QueueCounters::default() };
     assert_eq!((counters[&3], counters[&2]), (expected, QueueCounters::default()));
+    let id: String = switch.query(COUNTERS, &["HGET", "COUNTERS_QUEUE_NAME_MAP", "Ethernet4:0"]);
+    for (field, value) in [("BYTES", "9"), ("DROPPED_PACKETS", "2"), ("WRED_ECN_MARKED_PACKETS", "5")] {
+        switch.query::<()>(COUNTERS, &["HSET", &format!("COUNTERS:{id}"), &format!("SAI_QUEUE_STAT_{field}"), value]);
+    }
+    let expected = QueueReading { sent: Some(Bytes::new(9)), backlog: None, dropped: Some(2), marked: Some(5) };
+    assert_eq!(driver.queues("Ethernet4").expect("readings")[&0], expected);
+    assert!(!driver.are_live(), "counters are read from the hardware in a period");
     assert_eq!(driver.speed("Ethernet0").expect("there"), Some(Bandwidth::from_gbps(100)));
     assert!(matches!(driver.counters("Ethernet8"), Err(SonicError::NoObject)));
+}
+
+/// The configuration is gone with the switch's database: the ports read as never configured, whether the hardware's new
+/// objects have the ids of the old ones or others, and get it again.
+#[test]
+fn a_switch_that_restarts_without_its_rows_gets_them_again() {
+    for (groups, first) in [(false, FIRST_ID), (true, 7 * FIRST_ID)] {
+        let Some(mut switch) = Switch::with(groups, false) else { return };
+        let (mut driver, desired) = (driver(&switch), desired(&[30, 20]));
+        apply(&mut driver, &desired).expect("applied");
+        let rows = own_rows(&switch);
+        for _ in 0..2 {
+            switch.restart(first);
+            for port in PORTS {
+                assert!(driver.read(port).expect("read").is_default(), "{port}");
+            }
+            apply(&mut driver, &desired).expect("applied");
+            for (port, config) in &desired {
+                assert_eq!(driver.read(port).expect("read"), *config.state());
+            }
+            assert_eq!(own_rows(&switch), rows);
+            assert_sound(&switch);
+        }
+    }
+}
+
+/// Another program deletes the row of a queue: the queue reads as missing, and gets its row again.
+#[test]
+fn a_row_that_another_program_deletes_is_written_again() {
+    let Some(switch) = Switch::start() else { return };
+    let (mut driver, desired) = (driver(&switch), desired(&[30, 20]));
+    apply(&mut driver, &desired).expect("applied");
+    switch.query::<()>(CONFIG, &["DEL", "QUEUE|Ethernet0|1"]);
+    switch.orchagent.settle();
+    assert!(!driver.read("Ethernet0").expect("read").queues.contains_key(&1));
+    let steps = apply(&mut driver, &desired).expect("applied");
+    assert!(matches!(&steps[..], [Step { change: Change::AddQueue { queue: 1, .. }, .. }]), "{steps:?}");
+    assert_sound(&switch);
 }
 
 #[test]

@@ -11,7 +11,7 @@
 
 use crate::graph::{Graph, Routing};
 use crate::names::{find, index_by_name};
-use crate::switches::Offer;
+use crate::switches::{Map, Offer};
 use crate::topology::{Links, from_racks};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub struct Network {
     machines_by_name: Vec<u32>,
     port_buffers: PortBuffers,
     offer: Option<Offer>,
+    map: Map,
 }
 
 /// The bytes that each port of a switch can queue, by contention point; `None` where the file does
@@ -44,7 +45,7 @@ impl Network {
     pub fn new(racks: Vec<Rack>, machines: Vec<Machine>, port_buffers: PortBuffers) -> Self {
         let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
-        Self { racks, machines, racks_by_name, machines_by_name, port_buffers, offer: None }
+        Self { racks, machines, racks_by_name, machines_by_name, port_buffers, offer: None, map: Map::default() }
     }
     /// The same network with the addresses of its machines, one for each.
     pub(crate) fn with_addresses(mut self, addresses: Vec<Option<IpAddr>>) -> Self {
@@ -56,14 +57,18 @@ impl Network {
         self.machines.iter_mut().zip(slots).for_each(|(machine, slots)| machine.slots = *slots);
         self
     }
-    /// The same network with the queues that its switches have.
-    pub(crate) fn with_offer(mut self, offer: Option<Offer>) -> Self {
-        self.offer = offer;
+    /// The same network with the queues that its switches have, and the place of their DSCP maps.
+    pub(crate) fn with_offer(mut self, offer: Option<Offer>, map: Map) -> Self {
+        (self.offer, self.map) = (offer, map);
         self
     }
     /// The queues of the switches' ports; `None` where the file does not state them.
     pub fn offer(&self) -> Option<Offer> {
         self.offer
+    }
+    /// The place at which the switches map DSCP values to queues.
+    pub fn map(&self) -> Map {
+        self.map
     }
     /// The buffers of the switches' ports.
     pub fn port_buffers(&self) -> PortBuffers {

@@ -1,8 +1,8 @@
-//! [`Offer`]: the queues that a network's switches have.
+//! [`Offer`]: the queues that a network's switches have, and [`Map`]: where they choose a packet's queue.
 //!
 //! Problem: mechanisms need queues of switches (latency levels strict ones, tenants weighted ones), and networks
-//! differ. Approach: the file states the number of queues of a port and their scheduler; admission control and the
-//! configuration of switches both read it here.
+//! differ. Approach: the file states the number of queues of a port, their scheduler and the place of DSCP maps;
+//! admission control, the binding of tenants' queues and the configuration of switches read it here.
 //!
 //! Worked example: `switches: { queues: 8, scheduler: { strict: 2, weighted: 6 } }` offers two strict queues, and five
 //! weighted ones beside the shared one.
@@ -46,6 +46,16 @@ pub struct Offer {
     pub queues: u8,
     /// Their scheduler.
     pub scheduler: Scheduler,
+}
+
+/// The place at which switches map DSCP values to queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Map {
+    /// At every port on its own, where packets leave (Linux).
+    #[default]
+    PerPort,
+    /// On arrival, before the leaving port is chosen: one map for all ports (most hardware; SONiC).
+    PerSwitch,
 }
 
 /// The DSCP values of network control: CS6 and CS7 (RFC 4594, RFC 2474).

@@ -240,6 +240,11 @@ refusals! {
     queues_without_a_scheduler: changed("  nic: 10Gb/s", "  switches: { queues: 8 }\n  nic: 10Gb/s");
     queues_that_do_not_add_up: changed("  nic: 10Gb/s", "  switches: { queues: 8, scheduler: { strict: 2, weighted: 5 \
                                         } }\n  nic: 10Gb/s");
+    dscp_map_without_a_scheduler: changed("  nic: 10Gb/s", "  switches: { dscp-map: switch }\n  nic: 10Gb/s");
+    dscp_map_of_many_queues: changed("  nic: 10Gb/s", "  switches: { queues: 16, scheduler: weighted, dscp-map: \
+                                      switch }\n  nic: 10Gb/s");
+    dscp_map_of_no_place: changed("  nic: 10Gb/s", "  switches: { scheduler: weighted, dscp-map: rack }\n  nic: \
+                                   10Gb/s");
     many_at_once: services("  a: { match: [ { prot: 1 } ] }\n  b: { match: [ { port: 2 } ], rack: { min: 3 } }\n  \
                             c: { match: [ { port: 3 } ], rack: { min: 3Gb/s, max: 2Gb/s } }\n  d: { rack: { min: \
                             9Gb/s } }\n");

@@ -4,6 +4,7 @@ mod texts;
 
 use proptest::prelude::*;
 use std::fmt::Write;
+use weir_network::switches::Map;
 use weir_policy::{Level, LevelChoice, Policy, Protocol, Sharing};
 use weir_units::{Bandwidth, Bytes, ContentionPoint, Direction, MachineId, ServiceId};
 
@@ -105,6 +106,26 @@ fn every_key_is_read() {
     insta::assert_snapshot!(out);
     let ping = policy.services().get(policy.services().named("ping").unwrap());
     assert_eq!(ping.level(), Some(LevelChoice::Numbered(Level::from_index(1))));
+}
+
+#[test]
+fn dscp_maps_are_of_ports_or_of_switches() {
+    let map = |switches: &str, topology: bool| {
+        let network = match topology {
+            true => format!("{{ topology: star, hosts: 2, host-link: {{ rate: 1Gb/s }}, switches: {switches} }}"),
+            false => {
+                format!("{{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1] }} }}, switches: {switches} }}")
+            }
+        };
+        read(&format!("weir: 1\nnetwork: {network}\nservices: {{ a: {{ match: [ {{ port: 1 }} ] }} }}\n"))
+            .network()
+            .map()
+    };
+    for topology in [true, false] {
+        assert_eq!(map("{ scheduler: weighted }", topology), Map::PerPort);
+        assert_eq!(map("{ scheduler: weighted, dscp-map: port }", topology), Map::PerPort);
+        assert_eq!(map("{ queues: 8, scheduler: weighted, dscp-map: switch }", topology), Map::PerSwitch);
+    }
 }
 
 /// The union of the machines of a level's services may send on it; guarantees are of what levels leave.

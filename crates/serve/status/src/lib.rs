@@ -2,7 +2,7 @@
 //!
 //! Problem: a status file, `/status`, `/metrics`, `weir top` and the dashboard show the same facts,
 //! and versions of Weir meet in one network. Approach: one model with a version. The agent or
-//! fabric broker fills it, or `weir switch watch`; all other programs read it. No decision depends on it.
+//! fabric broker fills it, or `weir switch watch` and `bind`; all other programs read it. No decision depends on it.
 //!
 //! | module | does |
 //! |---|---|
@@ -62,7 +62,7 @@ pub use model::{
 };
 pub use read::ReadError;
 pub use strangers::Strangers;
-pub use switch::{SwitchPortStatus, SwitchStatus};
+pub use switch::{SwitchPortStatus, SwitchQueueStatus, SwitchStatus};
 
 /// The default port of an agent's status: beside that of rack datagrams.
 pub const DEFAULT_PORT: u16 = 30_566;

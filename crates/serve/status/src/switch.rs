@@ -47,6 +47,31 @@ pub struct SwitchPortStatus {
     /// The differences from the policy's configuration, or why it cannot be read; empty if it is in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
+    /// The counters of its queues, in order; empty where they are not read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<SwitchQueueStatus>,
+}
+
+/// The counters of a queue of a port; `None` where the switch has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SwitchQueueStatus {
+    /// Its number.
+    pub queue: u8,
+    /// The part of weighted queues; absent for a strict one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// Bytes that it has sent since it exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Packets that found it full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_packets: Option<u64>,
+    /// Packets that it has marked (ECN).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked_packets: Option<u64>,
+    /// Bytes in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_bytes: Option<u64>,
 }
 
 impl SwitchStatus {

@@ -8,8 +8,8 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
-    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchStatus, TimerCounters, fill,
-    metrics,
+    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchQueueStatus, SwitchStatus,
+    TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -347,10 +347,27 @@ fn families(text: &str) -> Vec<(String, String, String, String, Vec<String>)> {
     families
 }
 
+/// A queue with all counters.
+fn queue(queue: u8) -> SwitchQueueStatus {
+    let (dropped, marked) = (u64::from(queue), 2 * u64::from(queue));
+    SwitchQueueStatus {
+        queue,
+        weight: Some(3),
+        sent_bytes: Some(1_000),
+        dropped_packets: Some(dropped),
+        marked_packets: Some(marked),
+        backlog_bytes: Some(0),
+    }
+}
+
 /// A switch, of whose two ports one has lost its configuration.
 fn switch() -> SwitchStatus {
-    let port =
-        |port: &str, differs: Vec<String>| SwitchPortStatus { port: port.into(), interface: port.into(), differs };
+    let port = |port: &str, differs: Vec<String>| SwitchPortStatus {
+        port: port.into(),
+        interface: port.into(),
+        differs,
+        queues: vec![queue(0), queue(1)],
+    };
     let ports = vec![port("m1", Vec::new()), port("m2", vec!["rate: 20 Mb/s -> line rate".into()])];
     SwitchStatus { ports, changes_found: 1, ..SwitchStatus::outline("r1".into(), "0123456789abcdef".into(), 10_000) }
 }

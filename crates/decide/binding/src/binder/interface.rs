@@ -36,15 +36,14 @@ impl BinderConfig {
     /// The largest weight of a queue: SONiC's.
     pub const MOST_WEIGHT: u32 = 100;
 
-    /// The settings that a policy states, on a network with paths of at most `hops` ports whose switches map packets to
-    /// queues at every port.
+    /// The settings that a policy states, on a network with paths of at most `hops` ports.
     pub fn of_policy(policy: &Policy, hops: u32) -> Self {
         let queues = policy.tenant_queues();
         Self {
             interval: queues.interval,
             retry: Self::RETRY,
             poll: Self::POLL,
-            map: Map::PerPort,
+            map: policy.network().map(),
             most_weight: Self::MOST_WEIGHT,
             pool: policy.tenant_dscps(),
             hops,
@@ -76,7 +75,8 @@ pub struct TenantSettings {
 pub struct PortSettings {
     /// The weight of the shared queue, then those of the tenants' queues.
     pub weights: Vec<u32>,
-    /// The queues of DSCP values; all others are in the shared queue.
+    /// The queues of DSCP values; all others are in the shared queue. The same at all ports of a switch that maps
+    /// packets on arrival.
     pub map: BTreeMap<u8, QueueIndex>,
 }
 

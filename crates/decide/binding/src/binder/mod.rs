@@ -78,15 +78,16 @@ impl Binder {
         let states = if state.is_empty() { vec![TenantState::default(); sites.tenants.len()] } else { state };
         assert_eq!(states.len(), sites.tenants.len(), "a state for each tenant");
         let mut chosen = Queues::new(sites, config.map);
-        let mut values = Values::default();
+        let mut values = Values::new(config.map);
         for (tenant, state) in (0..).map(TenantId).zip(&states) {
             let last = state.motion.as_ref().map_or(&state.place, |motion| &motion.to);
             if let Place::Dedicated { queues, .. } = last {
                 chosen.adopt(sites, tenant, queues.clone());
             }
-            let dedicated = [&state.place, last].into_iter().find(|place| place.dscp() > 0);
-            if let Some(place) = dedicated {
-                values.adopt(sites, tenant, place.dscp());
+            for place in [&state.place, last] {
+                if let (Place::Dedicated { queues, dscp }, None) = (place, values.get(tenant)) {
+                    values.adopt(sites, tenant, queues, *dscp);
+                }
             }
         }
         let mut binder = Self {
@@ -343,7 +344,7 @@ impl Binder {
         if taken {
             return None;
         }
-        match self.values.take(&self.sites, tenant, &self.config.pool) {
+        match self.values.take(&self.sites, tenant, &queues, &self.config.pool) {
             Some(dscp) => Some(Place::Dedicated { queues, dscp }),
             None => {
                 self.chosen.release(&self.sites, tenant);

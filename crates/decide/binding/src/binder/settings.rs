@@ -2,7 +2,7 @@
 
 use super::interface::{BinderConfig, BinderOutput, PortSettings, TenantSettings, Version};
 use super::motion::{Place, TenantState, Waiting};
-use crate::queues::QueueIndex;
+use crate::queues::{Map, QueueIndex};
 use crate::site::{PortId, Site, Sites};
 use crate::weights::weights;
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,6 +181,9 @@ impl Settings {
             let settings = port_settings(*port, tenants, sites, config, states, &mut self.taken);
             wanted.entry(sites.ports[port.index()].switch).or_default().push((*port, settings));
         }
+        if config.map == Map::PerSwitch {
+            wanted.values_mut().for_each(|ports| unite(ports));
+        }
         let mut outputs = Vec::new();
         for (switch, wanted) in wanted {
             if self.switches.get(&switch).is_none_or(|own| own.wanted != wanted) {
@@ -194,6 +197,12 @@ impl Settings {
         }
         outputs
     }
+}
+
+/// Gives all ports of a switch one map: a packet's queue is chosen where it arrives.
+fn unite(ports: &mut [(PortId, PortSettings)]) {
+    let all: BTreeMap<u8, QueueIndex> = ports.iter().flat_map(|(_, own)| own.map.clone()).collect();
+    ports.iter_mut().for_each(|(_, own)| own.map.clone_from(&all));
 }
 
 /// Takes the version of an answer.

@@ -336,8 +336,16 @@ impl World {
             for (port, settings) in &switch.ports {
                 let present: Vec<Present> =
                     self.tenants[port.index()].iter().map(|tenant| self.present(*tenant, *port)).collect();
-                if let Err(why) = checker::check(settings, self.sites.ports[port.index()].rate.bps(), &present) {
-                    panic!("seed {}, {} ms, port {}: {why}", self.seed, self.now / MS, port.0);
+                // Where packets get their queues on arrival, the map of any port may apply.
+                let maps: Vec<&PortSettings> = match self.config.map {
+                    Map::PerPort => vec![settings],
+                    Map::PerSwitch => switch.ports.values().collect(),
+                };
+                for by in maps {
+                    let settings = PortSettings { weights: settings.weights.clone(), map: by.map.clone() };
+                    if let Err(why) = checker::check(&settings, self.sites.ports[port.index()].rate.bps(), &present) {
+                        panic!("seed {}, {} ms, port {}: {why}", self.seed, self.now / MS, port.0);
+                    }
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! A switch that does at once what is written, or fails where a test wants it.
 
-use weir_switch::{Capabilities, Driver, Maps, PortState, RateSetting, Setting, Step, SwitchState, WriteError};
+use weir_switch::{Capabilities, Driver, Map, PortState, RateSetting, Setting, Step, SwitchState, WriteError};
 use weir_units::Bytes;
 
 /// The failure of a step, counted over all writes.
@@ -19,7 +19,7 @@ pub(crate) struct Memory {
     pub(crate) ports: SwitchState,
     /// Whether every map referred to existing queues after each step.
     pub(crate) was_sound: bool,
-    pub(crate) maps: Maps,
+    pub(crate) maps: Map,
     fault: Option<Fault>,
     steps: usize,
     /// A port whose steps fail from this number of its steps on.
@@ -28,7 +28,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(ports: SwitchState) -> Self {
-        Self { ports, was_sound: true, maps: Maps::PerPort, fault: None, steps: 0, lost: None }
+        Self { ports, was_sound: true, maps: Map::PerPort, fault: None, steps: 0, lost: None }
     }
     pub(crate) fn refuse_at(&mut self, step: usize) {
         self.fault = Some(Fault::Refuse(step));

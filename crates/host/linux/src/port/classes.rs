@@ -196,7 +196,13 @@ pub(super) fn readings(socket: &mut Socket, interface: &Interface) -> Result<BTr
     let classes = crate::htb::statuses(socket, interface.index(), HANDLE)?;
     let of = |class: crate::htb::ClassStatus| {
         let queue = u8::try_from(class.minor.checked_sub(FIRST_MINOR)?).ok()?;
-        let reading = QueueReading { sent: class.bytes, backlog: class.backlog, dropped: class.drops.into() };
+        let reading = QueueReading {
+            sent: Some(class.bytes),
+            backlog: Some(class.backlog),
+            dropped: Some(class.drops.into()),
+            // Packets are marked in front of the classes.
+            marked: None,
+        };
         Some((queue, reading))
     };
     Ok(classes.into_iter().filter_map(of).collect())

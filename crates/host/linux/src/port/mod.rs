@@ -48,8 +48,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_datapath::abi::{DSCPS, PORT_BUFFER_MAX, PORT_LAYOUT, PORT_QUEUES, Port};
 use weir_switch::{
-    Capabilities, Change, Driver, DscpMap, DscpSet, Maps, PortState, QueueConfig, QueueReading, RateSetting,
-    ReadQueues, Schedule, Setting, Step, WriteError,
+    Capabilities, Change, Driver, DscpMap, DscpSet, Map, PortState, QueueConfig, QueueReading, RateSetting, ReadQueues,
+    Schedule, Setting, Step, WriteError,
 };
 use weir_units::Bytes;
 
@@ -318,6 +318,10 @@ impl ReadQueues for TcSwitch {
     fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, PortError> {
         classes::readings(&mut Socket::open()?, &interface(port)?)
     }
+
+    fn are_live(&self) -> bool {
+        true
+    }
 }
 
 impl Driver for TcSwitch {
@@ -339,7 +343,7 @@ impl Driver for TcSwitch {
             buffer_max: Bytes::new(PORT_BUFFER_MAX.into()),
             rate: RateSetting::Required,
             remarks: true,
-            maps: Maps::PerPort,
+            maps: Map::PerPort,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod objects;
 pub(crate) mod orchagent;
+pub(crate) mod yang;
 
 use orchagent::Orchagent;
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
@@ -22,6 +23,8 @@ pub(crate) const COUNTERS: i64 = 2;
 pub(crate) const CONFIG: i64 = 4;
 
 pub(crate) const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
+/// The first id of the hardware's objects.
+pub(crate) const FIRST_ID: u64 = 0x100;
 pub(crate) const PASSWORD: &str = "secret of the test";
 
 #[expect(clippy::disallowed_methods, reason = "a test of real processes waits in real time")]
@@ -114,10 +117,41 @@ pub(crate) fn connect(socket: &Path, database: i64) -> redis::RedisResult<Connec
     connect(settings.clone()).or_else(|_: redis::RedisError| connect(settings.set_password(PASSWORD)))
 }
 
+/// Writes the rows of a switch that Weir has not configured.
+fn begin(redis: &Redis) {
+    let mut config = connect(&redis.socket(), CONFIG).expect("a connection");
+    let metadata = [
+        ("hostname", "leaf1"),
+        ("hwsku", "example-sku"),
+        ("platform", "x86_64-example-r0"),
+        ("mac", "02:00:00:00:00:01"),
+        ("switch_type", "npu"),
+    ];
+    let set = |config: &mut Connection, key: &str, fields: &[(&str, &str)]| {
+        redis::cmd("HSET").arg(key).arg(fields).exec(config).expect("a row");
+    };
+    set(&mut config, "DEVICE_METADATA|localhost", &metadata);
+    for (index, port) in PORTS.into_iter().enumerate() {
+        let lanes: Vec<String> = (4 * index..4 * index + 4).map(|lane| lane.to_string()).collect();
+        let (lanes, alias, index) = (lanes.join(","), format!("Eth{}", index + 1), (index + 1).to_string());
+        let fields = [
+            ("lanes", lanes.as_str()),
+            ("speed", "100000"),
+            ("alias", &alias),
+            ("index", &index),
+            ("mtu", "9100"),
+            ("admin_status", "up"),
+        ];
+        set(&mut config, &format!("PORT|{port}"), &fields);
+    }
+    set(&mut config, "PORT_QOS_MAP|Ethernet0", &[("pfc_enable", "3,4")]);
+}
+
 /// A switch with ports in use, and the operator's PFC on the first.
 pub(crate) struct Switch {
     pub(crate) orchagent: Orchagent,
     pub(crate) redis: Redis,
+    groups: bool,
 }
 
 impl Switch {
@@ -132,34 +166,19 @@ impl Switch {
             return None;
         }
         let redis = Redis::start(password);
-        let mut config = connect(&redis.socket(), CONFIG).expect("a connection");
-        let metadata = [
-            ("hostname", "leaf1"),
-            ("hwsku", "example-sku"),
-            ("platform", "x86_64-example-r0"),
-            ("mac", "02:00:00:00:00:01"),
-            ("switch_type", "npu"),
-        ];
-        let set = |config: &mut Connection, key: &str, fields: &[(&str, &str)]| {
-            redis::cmd("HSET").arg(key).arg(fields).exec(config).expect("a row");
-        };
-        set(&mut config, "DEVICE_METADATA|localhost", &metadata);
-        for (index, port) in PORTS.into_iter().enumerate() {
-            let lanes: Vec<String> = (4 * index..4 * index + 4).map(|lane| lane.to_string()).collect();
-            let (lanes, alias, index) = (lanes.join(","), format!("Eth{}", index + 1), (index + 1).to_string());
-            let fields = [
-                ("lanes", lanes.as_str()),
-                ("speed", "100000"),
-                ("alias", &alias),
-                ("index", &index),
-                ("mtu", "9100"),
-                ("admin_status", "up"),
-            ];
-            set(&mut config, &format!("PORT|{port}"), &fields);
-        }
-        set(&mut config, "PORT_QOS_MAP|Ethernet0", &[("pfc_enable", "3,4")]);
-        let orchagent = Orchagent::start(redis.socket(), &PORTS, groups);
-        Some(Self { orchagent, redis })
+        begin(&redis);
+        let orchagent = Orchagent::start(redis.socket(), &PORTS, groups, FIRST_ID);
+        Some(Self { orchagent, redis, groups })
+    }
+
+    /// Restarts the switch without a saved configuration: all rows and objects are new. The hardware's objects have ids
+    /// from `first` on.
+    pub(crate) fn restart(&mut self, first: u64) {
+        self.orchagent.end();
+        let mut server = connect(&self.redis.socket(), CONFIG).expect("a connection");
+        redis::cmd("FLUSHALL").exec(&mut server).expect("emptied");
+        begin(&self.redis);
+        self.orchagent = Orchagent::start(self.redis.socket(), &PORTS, self.groups, first);
     }
 
     pub(crate) fn query<T: redis::FromRedisValue>(&self, database: i64, command: &[&str]) -> T {

@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 /// The id of no object.
 const NULL: &str = "oid:0x0";
-/// The scheduler that queues have before they are configured.
-const DEFAULT: &str = "oid:0x16000000000001";
 const QUEUES: u8 = 8;
 
 /// The hardware: its objects are in the database alone.
@@ -21,15 +19,17 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Ports with queues, which have the default scheduler.
-    pub(crate) fn new(server: &mut Connection, ports: &[&str], groups: bool) -> RedisResult<Self> {
-        let mut all =
-            Self { next: 0x100, ports: BTreeMap::new(), queues: BTreeMap::new(), groups: groups.then(BTreeMap::new) };
+    pub(crate) fn new(server: &mut Connection, ports: &[&str], groups: bool, first_id: u64) -> RedisResult<Self> {
+        let groups = groups.then(BTreeMap::new);
+        let mut all = Self { next: first_id, ports: BTreeMap::new(), queues: BTreeMap::new(), groups };
+        // The scheduler that queues have before they are configured.
+        let default = all.create();
         let weight = [
             ("SAI_SCHEDULER_ATTR_SCHEDULING_TYPE", "SAI_SCHEDULING_TYPE_DWRR"),
             ("SAI_SCHEDULER_ATTR_SCHEDULING_WEIGHT", "1"),
         ];
         for (attribute, value) in weight {
-            all.set(server, ("SCHEDULER", DEFAULT), (attribute, value))?;
+            all.set(server, ("SCHEDULER", &default), (attribute, value))?;
         }
         for port in ports {
             let id = all.create();
@@ -49,7 +49,7 @@ impl Objects {
                     all.set(server, ("SCHEDULER_GROUP", &group), (children.0, &children.1))?;
                     groups.push(group);
                 }
-                all.set_scheduler(server, (port, queue), Some(DEFAULT))?;
+                all.set_scheduler(server, (port, queue), Some(&default))?;
             }
             let list = format!("{}:{}", groups.len(), groups.join(","));
             all.set(server, ("PORT", &id), ("SAI_PORT_ATTR_QOS_SCHEDULER_GROUP_LIST", &list))?;

@@ -70,10 +70,10 @@ pub(crate) struct Orchagent {
 
 impl Orchagent {
     #[expect(clippy::disallowed_methods, reason = "a daemon of the test")]
-    pub(crate) fn start(socket: PathBuf, ports: &[&str], groups: bool) -> Self {
+    pub(crate) fn start(socket: PathBuf, ports: &[&str], groups: bool, first_id: u64) -> Self {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let mut server = connect(&socket, CONFIG).expect("a connection");
-        let objects = Objects::new(&mut server, ports, groups).expect("objects");
+        let objects = Objects::new(&mut server, ports, groups, first_id).expect("objects");
         let daemon = Daemon {
             shared: shared.clone(),
             socket: socket.clone(),
@@ -111,12 +111,19 @@ impl Orchagent {
     }
 }
 
-impl Drop for Orchagent {
-    fn drop(&mut self) {
+impl Orchagent {
+    /// Ends the thread.
+    pub(crate) fn end(&mut self) {
         self.shared().ended = true;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Orchagent {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

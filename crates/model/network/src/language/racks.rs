@@ -73,6 +73,7 @@ static SWITCHES: Record = Record {
         ),
         QUEUES,
         SCHEDULER,
+        DSCP_MAP,
     ],
 };
 /// The switches of a topology: their buffers are those of the links' queues.
@@ -80,7 +81,7 @@ pub(super) static SWITCHES_OF_TOPOLOGY: Record = Record {
     id: "switches-of-topology",
     what: "the switches",
     doc: "The queues of the switches' ports. Levels and `weir switch` depend on them; shares do not.",
-    keys: &[QUEUES, SCHEDULER],
+    keys: &[QUEUES, SCHEDULER, DSCP_MAP],
 };
 const QUEUES: Key = Key::optional(
     "queues",
@@ -101,6 +102,17 @@ const SCHEDULER: Key = Key::optional(
     "The order among a port's queues: `plain` has one queue, `strict` serves the most urgent queue first, `weighted` \
      serves queues in turn by weight; or so many strict queues before so many weighted ones.",
     "scheduler: strict",
+);
+/// The places of DSCP maps, in the order of their values in a file.
+pub const DSCP_MAP_KEYWORDS: &[&str] = &["port", "switch"];
+static DSCP_MAP_WORD: Scalar = Scalar::Words { what: "a place of DSCP maps", words: DSCP_MAP_KEYWORDS };
+const DSCP_MAP: Key = Key::optional(
+    "dscp-map",
+    Shape::Scalar(&DSCP_MAP_WORD),
+    "Where a packet's queue is chosen by its DSCP value: `port`, at each port on its own, as Linux does; `switch`, on \
+     arrival, by one map for all ports of a switch through eight traffic classes, as SONiC does. A tenant then has the \
+     same queue at all of its ports of a switch; `port` where not written.",
+    "dscp-map: switch",
 );
 static MIXED: Record = Record {
     id: "mixed-scheduler",

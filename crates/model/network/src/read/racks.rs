@@ -8,12 +8,12 @@ use super::queue::{can_be_simulated, links_have};
 use super::{NetworkReader, ReadNetwork, rates};
 use crate::graph::Packets;
 use crate::language::{
-    MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER, MIN_MTU,
-    SCHEDULER_KEYWORDS, ip,
+    DSCP_MAP_KEYWORDS, MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER,
+    MIN_MTU, SCHEDULER_KEYWORDS, ip,
 };
 use crate::names::{NameRange, natural_order};
 use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
-use crate::switches::{COMMON_QUEUES, Offer, Scheduler};
+use crate::switches::{COMMON_QUEUES, Map, Offer, Scheduler};
 use crate::topology::Links;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -68,10 +68,10 @@ impl NetworkReader<'_> {
         let uplinks: Vec<_> = racks.iter().map(|(_, node)| rates(node.get("uplink"))).collect();
         let network_racks = racks.iter().zip(&uplinks).map(|((key, _), uplink)| (key.text.clone(), speed(uplink)));
         let port_buffers = port_buffers(node.get("switches"), problems);
-        let offer = offer(node.get("switches"), problems);
+        let (offer, map) = queues(node.get("switches"), problems);
         let slots = properties.slots(node);
         let network = network(network_racks.collect(), found, &properties, port_buffers);
-        let network = network.with_offer(offer).with_slots(&slots);
+        let network = network.with_offer(offer, map).with_slots(&slots);
         let wiring = Wiring::Racks(self.links_of_racks(node.get("links")));
         ReadNetwork { network, wiring, nics: properties.nics, uplinks, complete }
     }
@@ -194,8 +194,31 @@ fn port_buffers(switches: Option<&Node>, problems: &mut Problems) -> PortBuffers
     PortBuffers { machine: of("machine"), rack: of("rack") }
 }
 
+/// Reads the queues of `switches:`, and the place of their DSCP maps.
+pub(super) fn queues(switches: Option<&Node>, problems: &mut Problems) -> (Option<Offer>, Map) {
+    let offer = offer(switches, problems);
+    let Some(written) = switches.and_then(|node| node.get("dscp-map")) else { return (offer, Map::default()) };
+    let map = match written.read(|text| scalar::word(text, "", DSCP_MAP_KEYWORDS)).value() {
+        Some(1) => Map::PerSwitch,
+        _ => Map::PerPort,
+    };
+    match offer {
+        None if switches.is_some_and(|node| node.get("scheduler").is_none()) => {
+            let hint = "write `scheduler: strict`, `weighted` or `plain` beside it";
+            problems.error(written.span, "the map of DSCP values has no queues", hint);
+        }
+        Some(Offer { queues, .. }) if map == Map::PerSwitch && queues > COMMON_QUEUES => {
+            let cause = format!("switches that choose a packet's queue on arrival have {COMMON_QUEUES}, not {queues}");
+            let hint = "they choose among eight traffic classes: write `queues: 8`, or `dscp-map: port`";
+            problems.error(written.span, cause, hint);
+        }
+        _ => {}
+    }
+    (offer, map)
+}
+
 /// Reads `switches: { queues: …, scheduler: … }`; `None` where neither is written.
-pub(super) fn offer(switches: Option<&Node>, problems: &mut Problems) -> Option<Offer> {
+fn offer(switches: Option<&Node>, problems: &mut Problems) -> Option<Offer> {
     let node = switches?;
     let count = |node: &Node, key: &str| {
         let field = node.field(key, |text| scalar::integer(text, "", 1, MAX_PORT_QUEUES.into()));

@@ -2,7 +2,7 @@
 //!
 //! Tenants and ports are kept by name: policy and places may be others meanwhile. A tenant with other ports, a queue
 //! that does not exist any more or that another one has, or a DSCP value that it may not have, begins in the shared
-//! queue, as a new one does.
+//! queue, as a new one does. So does one with several queues of a switch that has one map for all ports.
 
 use super::placement::Places;
 use crate::state::replace;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use weir_binding::binder::{BinderState, Place, TenantState};
-use weir_binding::{PortId, QueueIndex, Site};
+use weir_binding::{Map, PortId, QueueIndex, Site};
 use weir_policy::Policy;
 
 /// The file, under the state directory.
@@ -50,7 +50,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         let stored: Stored = serde_json::from_slice(&text).map_err(io::Error::other)?;
-        let mut taken = Taken { pool: policy.tenant_dscps(), ..Taken::default() };
+        let mut taken = Taken { map: policy.network().map(), pool: policy.tenant_dscps(), ..Taken::default() };
         let of = |(tenant, site): (&weir_policy::Tenant, &Site)| {
             let known = stored.tenants.get(&tenant.name).filter(|known| known.ports == places.ports_of(site));
             let state = known.map(|known| known.state.clone()).unwrap_or_default();
@@ -78,30 +78,36 @@ impl Store {
 /// The queues and DSCP values of ports that tenants have so far.
 #[derive(Default)]
 struct Taken {
+    map: Map,
     pool: Vec<u8>,
     queues: BTreeSet<(PortId, QueueIndex)>,
-    dscps: BTreeSet<(PortId, u8)>,
+    /// By port, or by switch where that has the map, and value: its queue.
+    dscps: BTreeMap<(u32, u8), QueueIndex>,
 }
 
 impl Taken {
     /// Takes the queues and values of a state, if they exist and no other tenant has them.
     fn takes(&mut self, places: &Places, site: &Site, state: &TenantState) -> bool {
         let all = [Some(&state.place), state.motion.as_ref().map(|motion| &motion.to)];
-        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeSet::new());
+        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeMap::new());
         for place in all.into_iter().flatten() {
             let Place::Dedicated { queues: own, dscp } = place else { continue };
             if own.len() != site.ports.len() || !self.pool.contains(dscp) {
                 return false;
             }
+            let mut of_switch: BTreeMap<u32, QueueIndex> = BTreeMap::new();
             for ((port, _), queue) in site.ports.iter().zip(own) {
-                if *queue >= places.sites.ports[port.index()].queues {
+                let at = &places.sites.ports[port.index()];
+                let is_one = self.map == Map::PerPort || *of_switch.entry(at.switch.0).or_insert(*queue) == *queue;
+                if *queue >= at.queues || !is_one {
                     return false;
                 }
                 queues.insert((*port, *queue));
-                dscps.insert((*port, *dscp));
+                dscps.insert((if self.map == Map::PerPort { port.0 } else { at.switch.0 }, *dscp), *queue);
             }
         }
-        let is_free = queues.is_disjoint(&self.queues) && dscps.is_disjoint(&self.dscps);
+        let fits = |(at, queue): (&(u32, u8), &QueueIndex)| self.dscps.get(at).is_none_or(|own| own == queue);
+        let is_free = queues.is_disjoint(&self.queues) && dscps.iter().all(fits);
         if is_free {
             self.queues.extend(queues);
             self.dscps.extend(dscps);

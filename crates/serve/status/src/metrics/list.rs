@@ -7,7 +7,7 @@ use weir_units::{Bandwidth, Direction};
 /// Prometheus' base unit of a rate.
 const RATE: Option<&str> = Some("bytes_per_second");
 const SECONDS: Option<&str> = Some("seconds");
-const BYTES: Option<&str> = Some("bytes");
+pub(super) const BYTES: Option<&str> = Some("bytes");
 const SERVICE: &[&str] = &["service", "direction"];
 const DIRECTION: &[&str] = &["direction"];
 const LEVEL: &[&str] = &["level"];
@@ -39,7 +39,7 @@ fn link(status: &AgentStatus, give: &mut Give<'_>, of: fn(&FabricLink) -> Value)
     }
 }
 
-const fn gauge(
+pub(super) const fn gauge(
     name: &'static str,
     unit: Option<&'static str>,
     labels: &'static [&'static str],
@@ -48,7 +48,7 @@ const fn gauge(
 ) -> Metric {
     Metric { name, unit, kind: Kind::Gauge, labels, help, of }
 }
-const fn counter(
+pub(super) const fn counter(
     name: &'static str,
     unit: Option<&'static str>,
     labels: &'static [&'static str],
@@ -62,7 +62,7 @@ const fn info(name: &'static str, labels: &'static [&'static str], help: &'stati
     Metric { name, unit: None, kind: Kind::Info, labels, help, of }
 }
 
-/// Every metric but the plain counters.
+/// Every metric but the plain counters and those of switches' queues.
 pub const METRICS: &[Metric] = &[
     info(
         "weir_agent",

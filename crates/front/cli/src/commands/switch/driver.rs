@@ -8,12 +8,15 @@ use super::select::{Port, Selected};
 use crate::error::CommandError;
 use crate::output::{Style, Ui};
 use crate::text;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use weir_fabric::state::secret;
 use weir_linux::port::{PortError, TcSwitch};
 use weir_sonic::{Access, Address, SonicError, SonicSwitch};
-use weir_switch::{Capabilities, Driver, DscpSet, PortState, RateSetting, Setting, Step, WriteError};
+use weir_switch::{
+    Capabilities, Driver, DscpSet, PortState, QueueReading, RateSetting, ReadQueues, Setting, Step, WriteError,
+};
 use weir_units::Bandwidth;
 
 /// The socket of SONiC's redis server.
@@ -135,7 +138,7 @@ fn check_rates(driver: &mut AnySwitch, selected: &Selected, ui: &mut Ui) -> Resu
     note(&format!("ports faster than the policy has them, which cannot be limited: {ports}"), ui)
 }
 
-fn note(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
+pub(super) fn note(text: &str, ui: &mut Ui) -> Result<(), CommandError> {
     let title = ui.on_err(Style::Strong, "note:");
     Ok(ui.notice(&format!("{title} {text}\n"))?)
 }
@@ -232,6 +235,22 @@ impl Driver for AnySwitch {
             (Self::Tc(switch), AnyError::Tc(error)) => switch.hint(error),
             (_, AnyError::Sonic(error)) => error.hint(),
             _ => None,
+        }
+    }
+}
+
+impl ReadQueues for AnySwitch {
+    fn queues(&mut self, port: &str) -> Result<BTreeMap<u8, QueueReading>, AnyError> {
+        match self {
+            Self::Tc(switch) => switch.queues(port).map_err(AnyError::Tc),
+            Self::Sonic(switch) => switch.queues(port).map_err(AnyError::Sonic),
+        }
+    }
+
+    fn are_live(&self) -> bool {
+        match self {
+            Self::Tc(switch) => switch.are_live(),
+            Self::Sonic(switch) => switch.are_live(),
         }
     }
 }

@@ -4,6 +4,8 @@ mod bind;
 mod driver;
 mod plan;
 mod print;
+mod publish;
+mod readings;
 mod select;
 mod watch;
 
@@ -15,7 +17,7 @@ use select::Selected;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_linux::port::SwitchLock;
-use weir_switch::{ApplyError, PortConfig, Step, SwitchState};
+use weir_switch::{ApplyError, Driver, PortConfig, ReadQueues, Step, SwitchState};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -62,12 +64,17 @@ Examples:
   weir switch show policy.yaml
   weir switch show policy.yaml --switch r1 --bridge br0
 
+  weir switch show policy.yaml --driver sonic --switch r1 --port Ethernet0=m1 --counters
+
 Ports with the same configuration are one row; `in force` is shown for ports with an interface.
+With --counters, each port has its rows: bytes sent, packets dropped and marked, and bytes waiting in
+each queue. A counter that the switch does not have is empty.
 
 With --json: {\"ports\": [{\"switch\", \"port\", \"interface\", \"rate_bps\", \"remarked_dscp\",
 \"in_force\", \"queues\": [{\"queue\", \"scheduler\", \"weight\", \"dscp\": [value], \"mark_bytes\",
-\"buffer_bytes\"}]}]}.
-`interface` and `in_force` are null for ports without an interface, `weight` for strict queues.";
+\"buffer_bytes\", \"sent_bytes\", \"dropped_packets\", \"marked_packets\", \"backlog_bytes\"}]}]}.
+`interface` and `in_force` are null for ports without an interface, `weight` for strict queues, the
+last four without --counters and where the switch does not have them.";
 
 const STEPS: &str = "\
 Examples:
@@ -86,6 +93,9 @@ struct Show {
     policy: PathBuf,
     #[command(flatten)]
     mapping: Mapping,
+    /// Print the counters of the queues of named ports, too
+    #[arg(long)]
+    counters: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -165,6 +175,10 @@ fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
     input::print_notes(&notes, ui)?;
     let network = select::Needed::of(&policy, &args.mapping.without_agent)?;
     if args.mapping.bridge.is_none() && args.mapping.port.is_empty() && args.mapping.outside.is_empty() {
+        if args.counters {
+            return Err(CommandError::refused("--counters: no interface is named, whose queues could be read")
+                .hint("name interfaces with --port INTERFACE=NEIGHBOUR, or their bridge with --bridge"));
+        }
         let mut ports = network.all_ports(args.mapping.switch.as_deref())?;
         driver::trust(&args.mapping, &mut ports);
         print::ports(&ports, args.json, ui)?;
@@ -173,9 +187,24 @@ fn show(args: &Show, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut selected = network.select(&args.mapping, ui)?;
     let mut driver = driver::of(&args.mapping, &mut selected, ui)?;
     let states = read(&mut driver, &desired(&selected))?;
-    let ports: Vec<_> = selected.ports.into_iter().map(|port| port.with_state(&states)).collect();
+    let mut ports: Vec<_> = selected.ports.into_iter().map(|port| port.with_state(&states)).collect();
+    if args.counters {
+        read_counters(&mut driver, &mut ports)?;
+    }
     print::ports(&ports, args.json, ui)?;
     Ok(Exit::Done)
+}
+
+/// Reads the counters of all ports that are interfaces.
+fn read_counters(driver: &mut AnySwitch, ports: &mut [select::Port]) -> Result<(), CommandError> {
+    for port in ports {
+        let Some(interface) = &port.interface else { continue };
+        port.counters = driver.queues(interface).map_err(|error| {
+            let failed = CommandError::failed(format!("switch {}, port {interface}: {error}", port.switch));
+            driver.hint(&error).into_iter().fold(failed, |failed, hint| failed.hint(hint))
+        })?;
+    }
+    Ok(())
 }
 
 fn diff(args: &Ports, ui: &mut Ui) -> Result<Exit, CommandError> {

@@ -6,7 +6,8 @@ use crate::text;
 use serde_json::{Value, json};
 use std::io;
 use weir_report::json;
-use weir_switch::{DSCPS, PortConfig, QueueConfig, Schedule, Step};
+use weir_switch::{DSCPS, QueueConfig, QueueReading, Schedule, Step};
+use weir_units::Bytes;
 
 /// Ports with the configuration that they shall have.
 pub(super) fn ports(ports: &[Port], as_json: bool, ui: &mut Ui) -> io::Result<()> {
@@ -17,18 +18,21 @@ pub(super) fn ports(ports: &[Port], as_json: bool, ui: &mut Ui) -> io::Result<()
     let remarks = ports.iter().any(|port| !port.config.remark().is_empty());
     let mut columns = vec!["switch", "port", ">rate", ">queue", "scheduler", "DSCP", ">ECN above", ">buffer"];
     columns.extend(remarks.then_some("re-marked"));
+    let counters = ports.iter().any(|port| !port.counters.is_empty());
+    columns.extend(counters.then_some([">sent", ">dropped", ">marked", ">waiting"]).into_iter().flatten());
     columns.push("in force");
     let mut table = Table::new(&columns);
     for alike in ports.chunk_by(is_alike) {
-        for row in rows(alike, remarks) {
+        for row in rows(alike, remarks, counters) {
             table.styled(row);
         }
     }
     ui.print_table(&table, 0)
 }
 
-/// A row for each queue of ports with the same configuration; with a column of re-marked DSCP values if `remarks`.
-fn rows(alike: &[Port], remarks: bool) -> Vec<Vec<(String, Style)>> {
+/// A row for each queue of ports with the same configuration; with a column of re-marked DSCP values if `remarks`, and
+/// with those of counters if `counters`.
+fn rows(alike: &[Port], remarks: bool, counters: bool) -> Vec<Vec<(String, Style)>> {
     let port = &alike[0];
     let plain = |text: String| (text, Style::Plain);
     let names: Vec<String> = alike.iter().map(shown_name).collect();
@@ -61,6 +65,7 @@ fn rows(alike: &[Port], remarks: bool) -> Vec<Vec<(String, Style)>> {
             [port.switch.clone(), text::list(&names, 3), rate.clone()].map(|cell| first(plain(cell))).into();
         row.extend(queue.map(plain));
         row.extend(remarks.then(|| first(plain(port.config.remark().to_string()))));
+        row.extend(counters.then(|| counter_cells(port, index)).into_iter().flatten().map(plain));
         row.push(first(state.clone()));
         row
     };
@@ -69,7 +74,21 @@ fn rows(alike: &[Port], remarks: bool) -> Vec<Vec<(String, Style)>> {
 
 /// Whether two ports are shown as one row.
 fn is_alike(a: &Port, b: &Port) -> bool {
-    (&a.switch, &a.config, a.in_force) == (&b.switch, &b.config, b.in_force)
+    let has_counters = !a.counters.is_empty() || !b.counters.is_empty();
+    !has_counters && (&a.switch, &a.config, a.in_force) == (&b.switch, &b.config, b.in_force)
+}
+
+/// The counters of a queue; empty where the switch has none.
+fn counter_cells(port: &Port, queue: usize) -> [String; 4] {
+    let QueueReading { sent, backlog, dropped, marked } = reading(port, queue);
+    let size = |bytes: Option<Bytes>| bytes.map_or(String::new(), |bytes| text::size(bytes.get()));
+    let count = |packets: Option<u64>| packets.map_or(String::new(), |packets| packets.to_string());
+    [size(sent), count(dropped), count(marked), size(backlog)]
+}
+
+fn reading(port: &Port, queue: usize) -> QueueReading {
+    let number = u8::try_from(queue).ok();
+    number.and_then(|number| port.counters.get(&number).copied()).unwrap_or_default()
 }
 
 /// The port with its interface.
@@ -82,7 +101,7 @@ fn shown_name(port: &Port) -> String {
 
 fn port_json(port: &Port) -> Value {
     let queues: Value =
-        (0u8..).zip(port.config.queues()).map(|(number, queue)| queue_json(&port.config, number, queue)).collect();
+        (0u8..).zip(port.config.queues()).map(|(number, queue)| queue_json(port, number, queue)).collect();
     json!({
         "switch": port.switch,
         "port": port.name,
@@ -94,12 +113,13 @@ fn port_json(port: &Port) -> Value {
     })
 }
 
-fn queue_json(config: &PortConfig, number: u8, queue: &QueueConfig) -> Value {
+fn queue_json(port: &Port, number: u8, queue: &QueueConfig) -> Value {
     let (scheduler, weight) = match queue.schedule {
         Schedule::Strict => ("strict", None),
         Schedule::Weighted(weight) => ("weighted", Some(weight)),
     };
-    let dscp: Vec<u8> = (0..DSCPS as u8).filter(|dscp| config.map().queue(*dscp) == number).collect();
+    let dscp: Vec<u8> = (0..DSCPS as u8).filter(|dscp| port.config.map().queue(*dscp) == number).collect();
+    let QueueReading { sent, backlog, dropped, marked } = reading(port, number.into());
     json!({
         "queue": number,
         "scheduler": scheduler,
@@ -107,6 +127,10 @@ fn queue_json(config: &PortConfig, number: u8, queue: &QueueConfig) -> Value {
         "dscp": dscp,
         "mark_bytes": queue.mark.map(|mark| mark.get()),
         "buffer_bytes": queue.buffer.map(|buffer| buffer.get()),
+        "sent_bytes": sent.map(Bytes::get),
+        "dropped_packets": dropped,
+        "marked_packets": marked,
+        "backlog_bytes": backlog.map(Bytes::get),
     })
 }
 

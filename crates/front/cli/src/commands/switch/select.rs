@@ -4,6 +4,7 @@ use super::Mapping;
 use crate::error::CommandError;
 use crate::output::{Style, Ui};
 use crate::text;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_linux::port::BridgePort;
 use weir_network::graph::LinkRef;
@@ -13,7 +14,7 @@ use weir_scenario::MARK;
 use weir_switch::ports::{
     AssignError, OwnNeeds, SwitchPort, assign_each, desired, leads_to_machines, ports_of, switch_named,
 };
-use weir_switch::{PolicyNeeds, PortConfig, SwitchState};
+use weir_switch::{DrainLimits, PolicyNeeds, PortConfig, QueueReading, SwitchState};
 use weir_units::Bytes;
 
 /// The neighbour of a port whose machine is not in the policy.
@@ -28,6 +29,7 @@ pub(super) struct Needed {
 }
 
 /// A port with the configuration that it shall have.
+#[derive(Clone)]
 pub(super) struct Port {
     pub(super) switch: String,
     /// The port's name: its neighbour.
@@ -37,6 +39,8 @@ pub(super) struct Port {
     pub(super) config: PortConfig,
     /// Whether the interface is configured so.
     pub(super) in_force: Option<bool>,
+    /// The counters of its queues, where they are shown.
+    pub(super) counters: BTreeMap<u8, QueueReading>,
 }
 
 impl Port {
@@ -100,6 +104,21 @@ impl Needed {
         })
     }
 
+    /// The service of a port's weighted queues, each of which holds at most `buffer`, or else what the policy states.
+    pub(super) fn drain_limits(&self, port: &Port, buffer: Option<Bytes>) -> Result<DrainLimits, CommandError> {
+        let place = format!("switch {}, port {}", port.switch, port.name);
+        let buffer = buffer.or_else(|| port.config.queues().filter_map(|queue| queue.buffer).max());
+        let (Some(rate), Some(buffer)) = (port.config.rate(), buffer) else {
+            let cause =
+                format!("{place}: it is not known how much a queue holds, so when it has emptied is not either");
+            return Err(CommandError::refused(cause).hint("state it by --queue-buffer, for example 16MB"));
+        };
+        self.needs.drain_limits(rate, buffer).ok_or_else(|| {
+            let cause = format!("{place}: the policy's levels may keep the queues of tenants from sending");
+            CommandError::refused(cause).hint("levels with token buckets are bounded: remove `epoch: windowed`")
+        })
+    }
+
     /// The ports of one switch, or of all.
     pub(super) fn all_ports(&self, switch: Option<&str>) -> Result<Vec<Port>, CommandError> {
         let switches = match switch {
@@ -115,6 +134,7 @@ impl Needed {
                 interface: None,
                 config,
                 in_force: None,
+                counters: BTreeMap::new(),
             };
             ports.extend(self.ports_of(switch)?.into_iter().map(port));
         }
@@ -173,7 +193,8 @@ impl Needed {
         let config = |own: &SwitchPort| ports.iter().find(|(port, _)| port == own).map(|(_, config)| config.clone());
         let port = |(interface, own): (String, SwitchPort)| {
             let config = config(&own).expect("a port is assigned from this list");
-            Port { switch: name.clone(), name: own.name(), interface: Some(interface), config, in_force: None }
+            let (switch, name) = (name.clone(), own.name());
+            Port { switch, name, interface: Some(interface), config, in_force: None, counters: BTreeMap::new() }
         };
         let outside = |interface: &String| Port {
             switch: name.clone(),
@@ -181,6 +202,7 @@ impl Needed {
             interface: Some(interface.clone()),
             config: PortConfig::remark_only(self.needs.claimable()),
             in_force: None,
+            counters: BTreeMap::new(),
         };
         let outside = mapping.outside.iter().map(outside);
         let ports = assigned.into_iter().map(port).chain(outside).collect();

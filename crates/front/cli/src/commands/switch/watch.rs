@@ -1,6 +1,7 @@
 //! `weir switch watch`: reports ports that lose the policy's configuration, and restores them if wanted.
 
 use super::plan::{Plan, PolicyFile, bridge_now};
+use super::publish::Published;
 use super::select::bridge_ports;
 use super::{DriverKind, Mapping, locked};
 use crate::error::{CommandError, Exit};
@@ -8,13 +9,11 @@ use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_fabric::state::replace;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use weir_linux::interface::Interface;
 use weir_linux::port::{SwitchLock, TcSwitch};
-use weir_observe::{Publisher, Server, server};
-use weir_status::{Status, SwitchPortStatus, SwitchStatus};
+use weir_status::{SwitchPortStatus, SwitchStatus};
 use weir_switch::{ApplyError, PortConfig, port_changes};
 
 const WATCH: &str = "\
@@ -85,36 +84,17 @@ struct Watched<'a> {
 pub(super) fn run(args: &Watch, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut watched = Watched::new(args, ui)?;
     let interrupt = Interrupt::listen()?;
-    let publisher = args.metrics.is_some().then(Publisher::new);
-    let _server = args.metrics.zip(publisher.as_ref()).map(|(at, publisher)| serve(at, publisher)).transpose()?;
-    let file = args.status.as_deref().map(StatusFile);
-    let start = now();
+    let published = Published::new(args.status.clone(), args.metrics)?;
     while !interrupt.is_requested() {
         let begun = now();
         watched.look(ui)?;
-        watched.status.uptime_ms = millis_of(start.elapsed());
-        watched.status.written_ms = since_1970();
-        let status = Status::Switch(watched.status.clone());
-        let written = file.as_ref().map_or(Ok(()), |file| replace::write(file.0, status.to_json().as_bytes()));
-        let trouble = written.err().map(|error| format!("the status is not written: {error}"));
+        let trouble = published.publish(&mut watched.status).err();
         watched.unwritten.report(trouble, ui)?;
-        if let Some(publisher) = &publisher {
-            publisher.publish(status);
-        }
         while !interrupt.is_requested() && begun.elapsed() < Duration::from_nanos(args.every.nanos()) {
             wait(Duration::from_millis(50));
         }
     }
     Ok(Exit::Done)
-}
-
-/// The status file, which goes with the watch: a status that outlives its writer would be wrong.
-struct StatusFile<'a>(&'a Path);
-
-impl Drop for StatusFile<'_> {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.0);
-    }
 }
 
 /// A lasting trouble, which is printed once.
@@ -264,7 +244,8 @@ impl<'a> Watched<'a> {
                 ),
                 Err(error) => vec![error.to_string()],
             };
-            ports.push(SwitchPortStatus { port: self.plan.name(interface), interface: interface.clone(), differs });
+            let (port, interface) = (self.plan.name(interface), interface.clone());
+            ports.push(SwitchPortStatus { port, interface, differs, queues: Vec::new() });
         }
         ports.extend(self.plan.without_interface());
         ports
@@ -301,22 +282,6 @@ fn present(desired: &BTreeMap<String, PortConfig>) -> BTreeMap<String, PortConfi
     let is_there = |interface: &str| !Interface::named(interface).is_err_and(|error| error.is_absent());
     let own = desired.iter().filter(|(interface, _)| is_there(interface));
     own.map(|(interface, config)| (interface.clone(), config.clone())).collect()
-}
-
-fn serve(at: SocketAddr, publisher: &Publisher) -> Result<Server, CommandError> {
-    let failed = |error: std::io::Error| CommandError::failed(format!("listen on {at}: {error}"));
-    let (listener, reader) = (server::listen(at).map_err(failed)?, publisher.reader());
-    server::start("status", listener, server::Limits::default(), move || reader.router()).map_err(failed)
-}
-
-/// In milliseconds.
-#[expect(clippy::disallowed_methods, reason = "the date of a status; no decision depends on it")]
-fn since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis_of)
-}
-
-fn millis_of(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the period of a watch; no run depends on it")]
