@@ -74,6 +74,8 @@ pub struct Binder {
     of_switches: BTreeMap<SwitchId, BTreeSet<TenantId>>,
     /// Tenants in motion whose answers may be complete.
     ready: BTreeSet<TenantId>,
+    /// Tenants with another step, whose settings are to be computed.
+    stepped: Vec<TenantId>,
     /// Tenants that are not in the queues that are chosen for them, and may be able to move now.
     movable: BTreeSet<TenantId>,
     /// Rounds of readings that have begun.
@@ -127,6 +129,7 @@ impl Binder {
             of_machines: BTreeMap::new(),
             of_switches: BTreeMap::new(),
             ready: BTreeSet::new(),
+            stepped: Vec::new(),
             movable: BTreeSet::new(),
             rounds: 0,
             scores: vec![Score::default(); states.len()],
@@ -143,7 +146,7 @@ impl Binder {
         };
         let moving: Vec<TenantId> = binder.moving().collect();
         for tenant in &moving {
-            binder.settings.set_in_motion(*tenant, sites, &binder.states, true);
+            binder.settings.set_in_motion(*tenant, sites, true);
         }
         binder.refresh();
         moving.into_iter().for_each(|tenant| binder.wait(tenant));
@@ -174,7 +177,7 @@ impl Binder {
             BinderInput::SwitchReset { switch } => {
                 self.outputs.extend(self.settings.switch_again(switch));
                 if self.lost.insert(switch) {
-                    self.settings.mark_switch(switch, &self.sites);
+                    self.settings.mark_switch(switch);
                 }
                 self.refresh();
                 self.switch_changed(switch);

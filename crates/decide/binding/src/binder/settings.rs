@@ -43,7 +43,10 @@ pub(super) struct Settings {
     ports: BTreeMap<SwitchId, Vec<PortId>>,
     /// By port, the tenant in motion there.
     in_motion: BTreeMap<PortId, TenantId>,
-    /// What is to be computed anew.
+    /// By tenant, whether it is limited to its reservations.
+    limited: Vec<bool>,
+    /// What is to be computed anew: the limits of these tenants, and the settings of these machines and ports.
+    dirty_tenants: BTreeSet<TenantId>,
     dirty_machines: BTreeSet<MachineId>,
     dirty_ports: BTreeSet<PortId>,
 }
@@ -68,6 +71,8 @@ impl Settings {
             on_machine,
             ports,
             in_motion: BTreeMap::new(),
+            limited: vec![false; sites.tenants.len()],
+            dirty_tenants: sites.all().map(|(tenant, _)| tenant).collect(),
             dirty_machines,
             dirty_ports,
         }
@@ -153,17 +158,13 @@ impl Settings {
     }
 
     /// A tenant has begun or ended a move: those that share its ports may have other limits.
-    pub(super) fn set_in_motion(&mut self, tenant: TenantId, sites: &Sites, states: &[TenantState], moves: bool) {
+    pub(super) fn set_in_motion(&mut self, tenant: TenantId, sites: &Sites, moves: bool) {
         for (port, _) in &sites.site(tenant).ports {
             match moves {
                 true => self.in_motion.insert(*port, tenant),
                 false => self.in_motion.remove(port),
             };
-            for other in self.tenants.get(port).into_iter().flatten() {
-                if states[other.index()].place == Place::Shared {
-                    self.dirty_machines.extend(sites.site(*other).machines.iter().map(|(machine, _)| *machine));
-                }
-            }
+            self.dirty_tenants.extend(self.tenants.get(port).into_iter().flatten());
         }
         self.mark(tenant, sites);
     }
@@ -171,16 +172,15 @@ impl Settings {
     /// A tenant's state has changed.
     pub(super) fn mark(&mut self, tenant: TenantId, sites: &Sites) {
         let site = sites.site(tenant);
+        self.dirty_tenants.insert(tenant);
         self.dirty_machines.extend(site.machines.iter().map(|(machine, _)| *machine));
         self.dirty_ports.extend(site.ports.iter().map(|(port, _)| *port));
     }
 
     /// A switch has lost its settings or has them again: the limits of the tenants that pass it change.
-    pub(super) fn mark_switch(&mut self, switch: SwitchId, sites: &Sites) {
+    pub(super) fn mark_switch(&mut self, switch: SwitchId) {
         for port in self.ports.get(&switch).into_iter().flatten() {
-            for tenant in self.tenants.get(port).into_iter().flatten() {
-                self.dirty_machines.extend(sites.site(*tenant).machines.iter().map(|(machine, _)| *machine));
-            }
+            self.dirty_tenants.extend(self.tenants.get(port).into_iter().flatten());
         }
     }
 
@@ -192,11 +192,17 @@ impl Settings {
         states: &[TenantState],
         lost: &BTreeSet<SwitchId>,
     ) -> Vec<BinderOutput> {
+        for tenant in std::mem::take(&mut self.dirty_tenants) {
+            let limited = self.is_limited(tenant, sites, config, states, lost);
+            if std::mem::replace(&mut self.limited[tenant.index()], limited) != limited {
+                self.dirty_machines.extend(sites.site(tenant).machines.iter().map(|(machine, _)| *machine));
+            }
+        }
         let mut outputs = Vec::new();
         for machine in std::mem::take(&mut self.dirty_machines) {
             let of = |tenant: &TenantId| {
-                let limited = self.is_limited(*tenant, sites, config, states, lost);
-                (*tenant, TenantSettings { dscp: states[tenant.index()].dscp(), limited })
+                let (dscp, limited) = (states[tenant.index()].dscp(), self.limited[tenant.index()]);
+                (*tenant, TenantSettings { dscp, limited })
             };
             let wanted: Vec<(TenantId, TenantSettings)> = self.tenants_on(machine).iter().map(of).collect();
             if self.machines.get(&machine).is_none_or(|own| own.wanted != wanted) {

@@ -10,13 +10,18 @@ use weir_units::{MachineId, TenantId};
 impl Binder {
     /// Ends steps whose answers are there and begins moves, until nothing changes.
     pub(super) fn advance(&mut self) {
-        while !self.ready.is_empty() || !self.movable.is_empty() {
+        while !self.ready.is_empty() || !self.movable.is_empty() || !self.stepped.is_empty() {
             while let Some(tenant) = self.ready.pop_first() {
                 if self.waiting.get(&tenant).is_some_and(Waiting::is_over) {
                     self.end_step(tenant);
                 }
             }
             self.begin_moves();
+            // Once for all: the settings of a machine depend on many tenants.
+            self.refresh();
+            for tenant in std::mem::take(&mut self.stepped) {
+                self.wait(tenant);
+            }
         }
     }
 
@@ -48,7 +53,7 @@ impl Binder {
         self.keep(tenant);
         self.forget(tenant);
         if self.states[tenant.index()].motion.is_none() {
-            self.settings.set_in_motion(tenant, &self.sites, &self.states, false);
+            self.settings.set_in_motion(tenant, &self.sites, false);
             // Those that share its ports may have waited for these, for its queues, or for its value.
             for (port, _) in &self.sites.site(tenant).ports {
                 self.movable.extend(self.settings.tenants_of(*port));
@@ -57,8 +62,7 @@ impl Binder {
         } else {
             self.settings.mark(tenant, &self.sites);
         }
-        self.refresh();
-        self.wait(tenant);
+        self.stepped.push(tenant);
     }
 
     /// Ends the waiting of a tenant.
@@ -151,7 +155,7 @@ impl Binder {
     pub(super) fn switch_applied(&mut self, switch: SwitchId) {
         let is_complete = self.settings.has_switch(switch, self.settings.switch_version(switch));
         if is_complete && self.lost.remove(&switch) {
-            self.settings.mark_switch(switch, &self.sites);
+            self.settings.mark_switch(switch);
             self.refresh();
         }
         self.switch_changed(switch);
@@ -206,9 +210,8 @@ impl Binder {
             self.counters.moves += 1;
             self.unsent.remove(&tenant);
             self.keep(tenant);
-            self.settings.set_in_motion(tenant, &self.sites, &self.states, true);
-            self.refresh();
-            self.wait(tenant);
+            self.settings.set_in_motion(tenant, &self.sites, true);
+            self.stepped.push(tenant);
         }
     }
 

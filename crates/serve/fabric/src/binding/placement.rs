@@ -13,7 +13,7 @@ use weir_switch::ports::ports_of;
 
 /// The network of a binder.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     pub(super) sites: Arc<Sites>,
     /// The most ports of a path.
     pub(super) hops: u32,
@@ -26,13 +26,17 @@ pub(super) struct Places {
 
 impl Places {
     /// The places in a file; tenants that it does not have stay without queues.
-    pub(super) fn read(path: &Path, policy: &Policy) -> Result<Self, Unbound> {
+    pub(crate) fn read(path: &Path, policy: &Policy) -> Result<Self, Unbound> {
         let offer = policy.network().offer().ok_or(Unbound::Unweighted)?;
         let queues = match offer.available().1 {
             0 => return Err(Unbound::Unweighted),
             queues => u8::try_from(queues).unwrap_or(u8::MAX),
         };
         let graph = policy.graph();
+        // A certificate names its holder, not the kind of it.
+        if let Some(name) = graph.switches.iter().find(|name| policy.network().machine_named(name).is_some()) {
+            return Err(Unbound::OneName(name.clone()));
+        }
         let fabric = Fabric::new(&graph);
         let refused = |errors: weir_document::Diagnostics| Unbound::Placement(errors.render(false));
         let source = Source::read(path, file::MAX_FILE).map_err(refused)?;
