@@ -16,6 +16,7 @@
 
 mod list;
 mod table;
+mod tenants;
 
 use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters};
 use crate::model::Status;
@@ -31,6 +32,10 @@ pub use table::{Kind, Metric, Value};
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+fn all() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().chain(tenants::TENANTS)
+}
+
 /// A status as the text of a scrape.
 pub fn text(status: &Status) -> String {
     let mut registry = Registry::default();
@@ -42,8 +47,7 @@ pub fn text(status: &Status) -> String {
 
 /// All metrics as (name, kind, labels, help), in the order of the text: the reference.
 pub fn reference() -> Vec<(String, &'static str, String, String)> {
-    let mut rows: Vec<_> = METRICS
-        .iter()
+    let mut rows: Vec<_> = all()
         .map(|metric| (metric.full_name(), metric.kind.name(), metric.labels.join(", "), metric.help.to_owned()))
         .collect();
     let mut counted = |prefix: &'static str, counters: &dyn Counters| {
@@ -90,7 +94,7 @@ struct Snapshot(Status);
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for metric in METRICS {
+        for metric in all() {
             let mut series = Vec::new();
             metric.series(&self.0, &mut |labels, value| series.push((labels, value)));
             if series.is_empty() {

@@ -73,7 +73,10 @@ impl Binder {
         };
         match motion.step {
             // No machine has the new value; one that is gone may have had it before.
-            Step::Cap => state.retained = Some(motion.to.dscp()),
+            Step::Cap => {
+                state.retained = Some(motion.to.dscp());
+                self.missed.remove(&tenant);
+            }
             // As in a move from the new queue after its step `tag`: weights contain the tenant in both, and machines
             // return to the old value.
             _ => {

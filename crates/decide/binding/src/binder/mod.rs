@@ -86,6 +86,8 @@ pub struct Binder {
     /// Machines without a connection, with the end of the lease; those whose lease is over.
     disconnected: BTreeMap<MachineId, Instant>,
     gone: BTreeSet<MachineId>,
+    /// Tenants in motion that have made a step without one of their machines, or may have under an earlier binder.
+    missed: BTreeSet<TenantId>,
     /// Tenants whose retained values no machine has sent since the last choice.
     unsent: BTreeSet<TenantId>,
     settings: Settings,
@@ -136,6 +138,7 @@ impl Binder {
             lost: BTreeSet::new(),
             disconnected: BTreeMap::new(),
             gone: BTreeSet::new(),
+            missed: BTreeSet::new(),
             unsent: BTreeSet::new(),
             settings: Settings::new(sites, epoch),
             outputs: VecDeque::new(),
@@ -149,6 +152,7 @@ impl Binder {
             binder.settings.set_in_motion(*tenant, sites, true);
         }
         binder.refresh();
+        binder.missed = moving.iter().copied().collect();
         moving.into_iter().for_each(|tenant| binder.wait(tenant));
         binder.movable = binder.misplaced();
         binder
@@ -227,6 +231,10 @@ impl Binder {
     /// Machines for which no step waits: their connection ended a lease ago.
     pub fn gone(&self) -> &BTreeSet<MachineId> {
         &self.gone
+    }
+    /// The number of machines and switches that have not confirmed their settings.
+    pub fn unconfirmed(&self) -> usize {
+        self.settings.unconfirmed()
     }
     /// The counters since the start.
     pub fn counters(&self) -> &BinderCounters {

@@ -157,6 +157,12 @@ impl Settings {
         machines.chain(switches.map(|(switch, own)| switch_output(*switch, own))).collect()
     }
 
+    /// The number of machines and switches that have not applied their settings.
+    pub(super) fn unconfirmed(&self) -> usize {
+        let machines = self.machines.values().filter(|own| own.applied < own.version).count();
+        machines + self.switches.values().filter(|own| own.applied < own.version).count()
+    }
+
     /// A tenant has begun or ended a move: those that share its ports may have other limits.
     pub(super) fn set_in_motion(&mut self, tenant: TenantId, sites: &Sites, moves: bool) {
         for (port, _) in &sites.site(tenant).ports {

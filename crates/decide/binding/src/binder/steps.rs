@@ -26,7 +26,9 @@ impl Binder {
     }
 
     fn end_step(&mut self, tenant: TenantId) {
-        let gone = self.has_gone(tenant);
+        if self.has_gone(tenant) {
+            self.missed.insert(tenant);
+        }
         let state = &mut self.states[tenant.index()];
         let Some(motion) = state.motion.as_mut() else { return };
         match motion.step.next() {
@@ -35,10 +37,11 @@ impl Binder {
                 let to = motion.to.clone();
                 let from = std::mem::replace(&mut state.place, to);
                 state.motion = None;
+                let missed = self.missed.remove(&tenant);
                 if state.place == Place::Shared {
-                    // A machine that is gone may still tag packets so.
-                    state.retained = gone.then(|| from.dscp());
-                    if !gone {
+                    // A machine that is gone may still tag packets so; of one that is back some may be in the network.
+                    state.retained = missed.then(|| from.dscp());
+                    if !missed {
                         self.values.give_back(&self.sites, tenant);
                     }
                 }

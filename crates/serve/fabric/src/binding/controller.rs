@@ -2,6 +2,7 @@
 
 use super::placement::Places;
 use super::store::Store;
+use super::timing::Timing;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::clock::now_ms;
 use crate::cluster::TenantBatch;
@@ -14,12 +15,10 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::{debug, info, warn};
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, Step, TenantSettings, TenantState,
-    Version,
+    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, TenantSettings, TenantState, Version,
 };
-use weir_binding::{PortId, Score, SwitchId};
+use weir_binding::{PortId, SwitchId};
 use weir_policy::Policy;
-use weir_status::{TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 /// The channel to a subscriber.
@@ -65,16 +64,19 @@ const GENERATION: u64 = 1 << 40;
 
 /// The binder, its network and its subscribers.
 pub(crate) struct Controller {
-    policy: Arc<Policy>,
-    places: Places,
-    binder: Binder,
+    pub(super) policy: Arc<Policy>,
+    pub(super) places: Places,
+    pub(super) binder: Binder,
     store: Store,
     /// The first version: those of the binder are counted from it.
     first: Version,
     /// Outputs that wait until the changes up to this one are stored.
     held: VecDeque<(u64, BinderOutput)>,
+    /// By tenant, whether it has queues of its own.
+    has_queues: Vec<bool>,
     /// By tenant, when it left or entered the shared queue, in milliseconds since 1970; `None` before this controller.
-    since: Vec<Option<u64>>,
+    pub(super) since: Vec<Option<u64>>,
+    pub(super) timing: Timing,
     streams: BTreeMap<Who, Stream>,
     subscribers: BTreeMap<StreamId, Who>,
     /// The DSCP values that tenants can have.
@@ -94,14 +96,17 @@ impl Controller {
         }
         let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
+        let has_queues = earlier.iter().map(|state| state.place != Place::Shared).collect();
         let binder = Binder::new(&places.sites, config, first.epoch, earlier, now);
         let machines: BTreeSet<MachineId> =
             places.sites.tenants.iter().flat_map(|site| site.machines.iter().map(|(machine, _)| *machine)).collect();
         let mut controller = Self {
             since: vec![None; places.sites.tenants.len()],
+            timing: Timing::default(),
             policy: Arc::clone(policy),
             places,
             binder,
+            has_queues,
             store,
             first,
             held: VecDeque::new(),
@@ -224,6 +229,11 @@ impl Controller {
         }
     }
 
+    /// The number of machines and switches with a stream.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
     /// The time of the next timeout.
     pub(crate) fn poll_timeout(&self) -> Instant {
         self.store.poll_timeout().map_or(self.binder.poll_timeout(), |store| store.min(self.binder.poll_timeout()))
@@ -270,32 +280,11 @@ impl Controller {
         }
     }
 
-    /// The tenants and their queues, for watchers.
-    pub(crate) fn status(&self) -> TenantQueuesStatus {
-        let counters = self.binder.counters();
-        let tenant = |((tenant, state), score): ((&weir_policy::Tenant, &TenantState), &Score)| TenantStatus {
-            tenant: tenant.name.clone(),
-            has_queues: state.place != Place::Shared,
-            dscp: state.place.dscp(),
-            moves: state.motion.as_ref().map(|motion| step_word(motion.step).to_owned()),
-            score_bps: score.0,
-        };
-        let states = self.policy.tenants().iter().zip(self.binder.state());
-        TenantQueuesStatus {
-            subscribers: self.streams.len() as u64,
-            intervals: counters.intervals,
-            moves_begun: counters.moves,
-            moves_ended: counters.moved,
-            without_dscp: counters.without_value,
-            tenants: states.zip(self.binder.scores()).map(tenant).collect(),
-        }
-    }
-
     fn handle(&mut self, now: Instant, input: BinderInput) {
         self.binder.handle_input(now, input);
         while let Some(output) = self.binder.poll_output() {
             match output {
-                BinderOutput::Keep { tenant, state } => self.keep(tenant, state),
+                BinderOutput::Keep { tenant, state } => self.keep(now, tenant, state),
                 other => self.held.push_back((self.store.last(), other)),
             }
         }
@@ -311,10 +300,11 @@ impl Controller {
         }
     }
 
-    fn keep(&mut self, tenant: TenantId, state: TenantState) {
+    fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
         let at = tenant.index();
-        // The place changes at the end of a move; a change back at its begin was none.
-        if state.motion.is_none() && state.retained.is_none() {
+        self.timing.take(now, at, &state);
+        let has_queues = state.place != Place::Shared;
+        if std::mem::replace(&mut self.has_queues[at], has_queues) != has_queues {
             self.since[at] = Some(now_ms());
         }
         self.store.put(&self.policy, &self.places, at, state);
@@ -375,16 +365,6 @@ impl Controller {
             weights: settings.weights.clone(),
             map: settings.map.iter().map(|(dscp, queue)| (u32::from(*dscp), u32::from(*queue))).collect(),
         }
-    }
-}
-
-fn step_word(step: Step) -> &'static str {
-    match step {
-        Step::Cap => "cap",
-        Step::Raise => "raise",
-        Step::Tag => "tag",
-        Step::Drain => "drain",
-        Step::Lower => "lower",
     }
 }
 

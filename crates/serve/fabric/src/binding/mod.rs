@@ -11,6 +11,8 @@
 //! | `placement` | the tenants' places, from the file of `weir place` |
 //! | `store` | the binder's state, stored before settings are sent: in etcd, or |
 //! | `journal` | in a file of a single fabric broker |
+//! | `report` | the tenants and their queues, for watchers |
+//! | `timing` | how long moves take |
 //! | `service` | the controller's side of a stream |
 //! | [`subscriber`] | the side of a machine or a switch |
 //!
@@ -19,9 +21,11 @@
 mod controller;
 mod journal;
 mod placement;
+mod report;
 mod service;
 mod store;
 pub mod subscriber;
+mod timing;
 
 pub(crate) use controller::{Controller, Unbound};
 pub(crate) use placement::Places;

@@ -21,6 +21,8 @@ pub(crate) struct Places {
     pub(super) switches: Vec<String>,
     /// By port its name at its switch.
     pub(super) ports: Vec<String>,
+    /// By port, how many tenants pass it.
+    pub(super) tenants: Vec<u32>,
     by_name: BTreeMap<(u32, String), PortId>,
 }
 
@@ -52,7 +54,9 @@ impl Places {
         let of_port =
             |(at, port): (usize, &weir_binding::Port)| ((port.switch.0, ports[at].clone()), PortId(at as u32));
         let by_name = sites.ports.iter().enumerate().map(of_port).collect();
+        let tenants = sites.tenants_of_ports().iter().map(|tenants| tenants.len() as u32).collect();
         Ok(Self {
+            tenants,
             sites: Arc::new(sites),
             hops: fabric.longest_path(),
             switches: graph.switches.clone(),
@@ -63,11 +67,12 @@ impl Places {
 
     /// The ports of a tenant, by the names of switch and neighbour.
     pub(super) fn ports_of(&self, site: &Site) -> Vec<String> {
-        let name = |port: &PortId| {
-            let switch = self.sites.ports[port.index()].switch;
-            format!("{} {}", self.switches[switch.index()], self.ports[port.index()])
-        };
-        site.ports.iter().map(|(port, _)| name(port)).collect()
+        site.ports.iter().map(|(port, _)| self.port_name(*port)).collect()
+    }
+    /// The names of a port's switch and neighbour.
+    pub(super) fn port_name(&self, port: PortId) -> String {
+        let switch = self.sites.ports[port.index()].switch;
+        format!("{} {}", self.switches[switch.index()], self.ports[port.index()])
     }
     /// The switch with this name.
     pub(super) fn switch(&self, name: &str) -> Option<SwitchId> {

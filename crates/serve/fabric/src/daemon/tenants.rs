@@ -104,6 +104,7 @@ impl Daemon {
             }
             return;
         };
+        let changes = !matches!(event, SubscriberEvent::Message(..));
         match event {
             SubscriberEvent::Stream { hello, messages, verdict } => {
                 let Some(who) = controller.who(&hello) else {
@@ -122,6 +123,9 @@ impl Daemon {
                 }
             }
             SubscriberEvent::End(id) => controller.end(now, id),
+        }
+        if changes {
+            self.changed();
         }
     }
 }

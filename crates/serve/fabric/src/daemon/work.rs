@@ -262,7 +262,7 @@ impl Daemon {
     }
 
     /// A stream began or ended: the status is written soon, but once for many changes.
-    fn changed(&mut self) {
+    pub(super) fn changed(&mut self) {
         self.status_due = self.status_due.or(Some(self.now().max(self.written + STATUS_PAUSE)));
     }
 
