@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, TenantSettings, Version,
+    Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, Step, TenantSettings,
+    TenantState, Version,
 };
 use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId};
 use weir_network::switches::pool;
@@ -33,6 +34,7 @@ fn config() -> BinderConfig {
         pool: pool(&BTreeSet::new()),
         hops: 2,
         limit_shared: false,
+        lease: Duration::from_secs(90),
     }
 }
 
@@ -43,6 +45,7 @@ struct Sent {
     switch: (Version, Vec<(PortId, PortSettings)>),
     reads: usize,
     round: u64,
+    kept: Vec<(TenantId, TenantState)>,
 }
 
 impl Sent {
@@ -53,6 +56,7 @@ impl Sent {
                     self.machines.insert(machine, (version, tenants));
                 }
                 BinderOutput::Switch { version, ports, .. } => self.switch = (version, ports),
+                BinderOutput::Keep { tenant, state } => self.kept.push((tenant, state)),
                 BinderOutput::Read { round, .. } => {
                     self.reads += 1;
                     self.round = round;
@@ -125,6 +129,10 @@ fn steps_wait_for_the_machines_and_switches_that_they_change() {
     sent.apply_switch(&mut binder, now(4_006));
     assert_eq!((sent.machine(0), sent.machine(1), sent.weights()), ((0, false), (1, false), (&[2, 3][..], 1)));
     assert_eq!(binder.state()[1].place, Place::Dedicated { queues: vec![0], dscp: 1 });
+    let steps: Vec<Option<Step>> =
+        sent.kept.iter().map(|(_, state)| state.motion.as_ref().map(|motion| motion.step)).collect();
+    let all = [Step::Cap, Step::Raise, Step::Tag, Step::Drain, Step::Lower].map(Some);
+    assert_eq!(steps, [&all[..], &[None]].concat());
     assert_eq!((binder.counters().moves, binder.counters().moved), (1, 1));
 }
 
@@ -218,4 +226,74 @@ fn the_policy_states_the_place_of_maps() {
     };
     assert_eq!([map(""), map(", dscp-map: port")], [Map::PerPort; 2]);
     assert_eq!(map(", dscp-map: switch"), Map::PerSwitch);
+}
+
+/// A binder whose tenant 1 has been chosen for the queue, and is about to be limited.
+fn chosen(sent: &mut Sent) -> Binder {
+    let sites = sites();
+    let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut binder = Binder::new(&sites, config(), 1, BinderState::new(), now(0));
+    sent.take(&mut binder);
+    sent.apply_machines(&mut binder, now(1));
+    sent.apply_switch(&mut binder, now(1));
+    let used = PerDirection { tx: MBPS(300), rx: MBPS(0) };
+    binder.handle_input(now(2), BinderInput::Usage { machine: MachineId(1), tenant: TenantId(1), used });
+    binder.handle_input(now(4_000), BinderInput::Timeout);
+    sent.take(&mut binder);
+    binder
+}
+
+#[test]
+fn move_goes_on_without_another_tenants_machine_that_is_off() {
+    let mut sent = Sent::default();
+    let mut binder = chosen(&mut sent);
+    let now = |s| Instant::ZERO + Duration::from_secs(s);
+    binder.handle_input(now(4), BinderInput::MachineDisconnected { machine: MachineId(0) });
+    let (version, _) = sent.machines[&MachineId(1)].clone();
+    binder.handle_input(now(5), BinderInput::MachineApplied { machine: MachineId(1), version });
+    sent.take(&mut binder);
+    assert_eq!(sent.weights(), (&[1, 1][..], 0), "its lease is not over");
+    binder.handle_input(now(95), BinderInput::Timeout);
+    sent.take(&mut binder);
+    assert_eq!((sent.weights(), binder.gone().len()), ((&[5, 3][..], 1), 1));
+    // It returns: the step that is in progress does not wait for it, the next one that limits it does.
+    binder.handle_input(now(96), BinderInput::MachineConnected { machine: MachineId(0) });
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(0), binder.gone().len()), ((0, true), 0));
+}
+
+#[test]
+fn move_to_a_queue_turns_back_where_a_machine_of_the_tenant_is_off() {
+    let mut sent = Sent::default();
+    let mut binder = chosen(&mut sent);
+    let now = |s| Instant::ZERO + Duration::from_secs(s);
+    sent.apply_machines(&mut binder, now(4));
+    sent.apply_switch(&mut binder, now(4));
+    assert_eq!(sent.machine(1), (1, true), "the step `tag`, which its machine never confirms");
+    binder.handle_input(now(4), BinderInput::MachineDisconnected { machine: MachineId(1) });
+    binder.handle_input(now(95), BinderInput::Timeout);
+    sent.take(&mut binder);
+    assert_eq!((sent.machine(1), binder.counters().turned_back), ((0, true), 1));
+    // Both rounds of the drain find an empty queue; then the switch does not map the value any more.
+    for _ in 0..2 {
+        let queue = weir_binding::binder::QueueId { port: PortId(0), queue: Some(0) };
+        let read = BinderInput::QueueRead { queue, round: sent.round, sent: 1, backlog: 0 };
+        binder.handle_input(now(96), read);
+        sent.take(&mut binder);
+    }
+    sent.apply_switch(&mut binder, now(96));
+    let state = &binder.state()[1];
+    assert_eq!((&state.place, &state.motion, state.retained), (&Place::Shared, &None, Some(1)));
+    assert_eq!(sent.weights().1, 0);
+    // The machine is back, and confirms that it sends another value.
+    binder.handle_input(now(97), BinderInput::MachineConnected { machine: MachineId(1) });
+    sent.take(&mut binder);
+    sent.apply_machines(&mut binder, now(97));
+    // For an interval, packets with it may be in the network.
+    binder.handle_input(now(99), BinderInput::Timeout);
+    assert_eq!(binder.state()[1].retained, Some(1));
+    binder.handle_input(now(103), BinderInput::Timeout);
+    sent.take(&mut binder);
+    assert_eq!(binder.state()[1], TenantState::default());
+    assert_eq!(sent.kept.last(), Some(&(TenantId(1), TenantState::default())));
 }

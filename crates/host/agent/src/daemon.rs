@@ -15,6 +15,7 @@ mod config;
 mod counters;
 mod presence;
 mod reload;
+mod saved;
 mod tenants;
 
 pub use config::{AgentConfig, AgentError};
@@ -126,6 +127,7 @@ fn host_context<'a>(
         policy: tenants.policy().unwrap_or(&runtime_config.policy),
         machine: runtime_config.machine,
         tags: tenants.tags(),
+        reserved: tenants.reserved(),
         keys: &runtime_config.keys,
         rule: broker.rule,
         control,
@@ -292,6 +294,9 @@ impl Daemon {
                         self.broker.handle_input(now, Input::Timeout);
                     }
                     self.confirm_tenants();
+                    if let Err(error) = self.check_lease() {
+                        self.outlive(error)?;
+                    }
                 }
             }
             if let Err(error) = self.perform_outputs().await {
@@ -342,8 +347,12 @@ impl Daemon {
                 Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };
                     // Queues of the switches divide uplinks among tenants, and the controller limits those without one.
-                    let of_tenants = limits.iter_mut().filter(|limit| self.tenants.has(limit.service));
-                    of_tenants.for_each(|limit| limit.limit = Bandwidth::UNLIMITED);
+                    let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
+                    for limit in &mut limits {
+                        let capacity = policy.machine_capacity(*machine, limit.direction);
+                        let of_tenant = self.tenants.limit(limit.service, limit.direction, capacity);
+                        limit.limit = of_tenant.unwrap_or(limit.limit);
+                    }
                     let changed = host.set_limits(&limits)?;
                     self.report(&changed);
                     if self.is_status_due() {

@@ -12,11 +12,13 @@
 //! Gb/s returns. With a rack maximum of 2 Gb/s over four machines, it has 500 Mb/s while no agent
 //! runs.
 
+mod context;
 mod error;
 pub(crate) mod levels;
 mod lock;
 mod readings;
 
+pub use context::HostContext;
 pub use error::HostError;
 pub use readings::{KernelReadings, Traffic};
 
@@ -26,14 +28,12 @@ use readings::Counted;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_alloc::RackAllocator;
-use weir_control::wire::Keys;
-use weir_control::{LimitRule, RuntimeLimit, static_limits};
+use weir_control::RuntimeLimit;
 use weir_datapath::{Classifier, SipKey};
 use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::cgroups;
-use weir_linux::class::Sending;
+use weir_linux::class::{QUEUE_TIME, Sending};
 use weir_linux::destinations::Destinations;
 use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
@@ -44,44 +44,16 @@ use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
 use weir_linux::sent::Sent;
-use weir_linux::settings::{Classes, ControlSettings, FeedbackKey};
+use weir_linux::settings::{Classes, FeedbackKey};
 use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
 use weir_linux::tags::HostTags;
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Levels, Policy, Sharing};
 use weir_shaping::{LeafPlan, LevelLimits, MachinePlan, ShaperConfig};
-use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
-
-/// The configuration of a host in its network.
-pub struct HostContext<'a> {
-    /// The policy in force.
-    pub policy: &'a Arc<Policy>,
-    /// This machine.
-    pub machine: MachineId,
-    /// The keys that the deployment shares.
-    pub keys: &'a Keys,
-    /// The instances that have limits: with [`LimitRule::Ceilings`] also while no agent runs.
-    pub rule: LimitRule,
-    /// The sources and receivers of control traffic.
-    pub control: ControlSettings,
-    /// The backend that enforces rates; if absent, the first that is possible.
-    pub backend: Option<Backend>,
-    /// The tags of tenants; if absent, those of an earlier agent stay.
-    pub tags: Option<&'a HostTags>,
-}
-
-impl HostContext<'_> {
-    /// By leaf service: the limits of the static policy below the machine's maxima.
-    fn static_limits(&self) -> impl Iterator<Item = (ServiceId, PerDirection<Bandwidth>)> {
-        let rack = self.policy.network().machine(self.machine).rack();
-        let limits = static_limits(&RackAllocator::new(self.policy, rack), self.machine, self.rule);
-        let leaves: Vec<ServiceId> = self.policy.services().leaves().map(|(id, _)| id).collect();
-        leaves.into_iter().zip(limits)
-    }
-}
 
 /// A part on an interface that another program removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +202,8 @@ pub struct Host {
     absent: Vec<ServiceId>,
     /// By leaf: the runtime limits in force; the static policy's where they are unlimited.
     limits: Vec<PerDirection<Bandwidth>>,
+    /// Bytes that can wait at a limit for longer than [`QUEUE_TIME`].
+    longest_queue: Bytes,
     /// Whether limits of an earlier agent's broker are in force.
     resumes: bool,
     /// Whether all stays in force when this is dropped.
@@ -298,6 +272,7 @@ impl Host {
         let thread = ShaperThread::start(Arc::clone(&shaper), check, Arc::clone(&level_check), sent, offered)?;
         let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
+        let longest_queue = longest_queue(plan.sending);
         let Plan { leaves, absent, .. } = plan;
         let mut host = Self {
             interface,
@@ -315,6 +290,7 @@ impl Host {
             is_to_check: false,
             absent,
             limits,
+            longest_queue,
             resumes,
             kept: succeeds,
             _lock: lock,
@@ -361,6 +337,7 @@ impl Host {
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
+        self.longest_queue = longest_queue(plan.sending);
         (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
         (self.traffic, self.before) = (traffic, before);
         Ok(())
@@ -491,6 +468,15 @@ impl Host {
         Ok(own.map_or((Bytes::ZERO, Bytes::ZERO), |queue| (queue.sent, queue.backlog)))
     }
 
+    /// The longest time that packets of a service with this limit wait for their departure with `edt`, but for those to
+    /// a destination with a lower limit. A packet waits for more than [`QUEUE_TIME`] only while less than the longest
+    /// queue is before it.
+    pub fn drain_time(&self, limit: Bandwidth) -> Duration {
+        let bits = u128::from(self.longest_queue.get()) * 8;
+        let nanos = bits * 1_000_000_000 / u128::from(limit.bps().max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(QUEUE_TIME)
+    }
+
     /// Puts runtime limits in force; the static policy applies where they are unlimited. Returns the
     /// changed ones. Send limits are set by another thread, as soon as the kernel takes them.
     pub fn set_limits(&mut self, limits: &[RuntimeLimit]) -> Result<Vec<RuntimeLimit>, HostError> {
@@ -588,6 +574,11 @@ fn all(results: [Result<(), HostError>; 2]) -> Result<(), HostError> {
         [Err(first), Err(second)] => Err(HostError::Both(Box::new([first, second]))),
         [first, second] => first.and(second),
     }
+}
+
+/// The bytes that wait at a limit beyond [`QUEUE_TIME`] (the head of [`weir_linux::class`]).
+fn longest_queue(sending: Sending) -> Bytes {
+    Bytes::new((sending.frame.get() * 128).max(2 * sending.segment.get()))
 }
 
 /// Lifts all brokers' limits.

@@ -78,6 +78,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
         metrics: None,
         keep,
         fabric: None,
+        tenants: None,
     };
     let done = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
@@ -205,7 +206,8 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
                 timeout: RackBrokerConfig::default().timeout,
             };
             let (rule, machine, backend) = (LimitRule::Ceilings, MachineId(0), None);
-            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend, tags: None };
+            let (tags, reserved) = (None, &[][..]);
+            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend, tags, reserved };
             let mut host = Host::install("eth0", &context, false).expect("installed");
             host.keep();
             work(&mut host);

@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use weir_agent::{DEFAULT_PORT, key_file};
 use weir_linux::netns::NetnsError;
 use weir_scenario::{Enforcement, LabScenario};
@@ -77,7 +77,9 @@ pub struct Agents {
 
 struct Agent {
     machine: String,
-    child: Child,
+    command: Command,
+    /// Absent after a fault.
+    child: Option<Child>,
     peers: u64,
     log: PathBuf,
     status: PathBuf,
@@ -119,7 +121,8 @@ impl Agents {
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);
                 let child = command.spawn().map_err(io_error(format!("start the agent of {name}")))?;
                 let peers = peers.filter(|peer| brokers && scenario.has_agent(**peer)).count() as u64;
-                agents.agents.push(Agent { machine: name.to_owned(), child, peers, log, status });
+                let (machine, child) = (name.to_owned(), Some(child));
+                agents.agents.push(Agent { machine, command, child, peers, log, status });
             }
         }
         Ok(agents)
@@ -150,6 +153,23 @@ impl Agents {
         self.agents.iter().filter_map(|agent| Some((agent.machine.clone(), agent.status()?))).collect()
     }
 
+    /// Kills the agent of a machine; returns whether there was one.
+    pub fn kill(&mut self, machine: &str) -> bool {
+        let own = self.agents.iter_mut().find(|agent| agent.machine == machine);
+        let Some(mut child) = own.and_then(|agent| agent.child.take()) else { return false };
+        let _ = child.kill();
+        let _ = child.wait();
+        true
+    }
+
+    /// Starts the agent of a machine again.
+    pub fn restart(&mut self, machine: &str) -> Result<(), AgentsError> {
+        for agent in self.agents.iter_mut().filter(|agent| agent.machine == machine && agent.child.is_none()) {
+            agent.child = Some(agent.command.spawn().map_err(io_error(format!("start the agent of {machine}")))?);
+        }
+        Ok(())
+    }
+
     /// The number of agents.
     pub fn count(&self) -> usize {
         self.agents.len()
@@ -178,7 +198,8 @@ impl Agent {
     }
 
     fn check(&mut self) -> Result<(), AgentsError> {
-        if self.child.try_wait().map_err(io_error("wait for an agent"))?.is_none() {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        if child.try_wait().map_err(io_error("wait for an agent"))?.is_none() {
             return Ok(());
         }
         let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -190,12 +211,12 @@ impl Agent {
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        for agent in &mut self.agents {
+        for child in self.agents.iter().filter_map(|agent| agent.child.as_ref()) {
             // SAFETY: plain system call on a child that has not been waited for.
-            unsafe { libc::kill(agent.child.id() as i32, libc::SIGTERM) };
+            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
         }
-        for agent in &mut self.agents {
-            let _ = agent.child.wait();
+        for child in self.agents.iter_mut().filter_map(|agent| agent.child.as_mut()) {
+            let _ = child.wait();
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until each has reports of the others |
 //! | [`tenants`] | the controller of tenants' queues, and its subscribers on switches |
+//! | [`faults`] | processes of tenants' control that are killed during the traffic |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
 //! | [`janitor`] | takes the lab down when the lab itself was killed |
 //! | [`run`](mod@run) | a scenario from start to result |
@@ -27,6 +28,7 @@
 
 pub mod agents;
 pub mod applications;
+pub mod faults;
 pub mod janitor;
 pub mod measure;
 pub mod messages;
@@ -38,7 +40,8 @@ pub mod run;
 pub mod tenants;
 pub mod traffic;
 
-pub use run::{LabError, Progress, clean, run};
+pub use faults::{Failing, Fault, Recovery};
+pub use run::{LabError, Progress, clean, run, run_with};
 
 /// The prefix of the names of the lab's namespaces.
 pub const PREFIX: &str = "weirlab";

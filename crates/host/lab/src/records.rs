@@ -114,6 +114,8 @@ mod tests {
             requests: Results { flows, ..Results::default() },
             ports: Vec::new(),
             agents: Vec::new(),
+            recoveries: Vec::new(),
+            tenants: serde_json::Value::Null,
             interrupted: false,
         };
         let (count, times) = outcome.times(0);

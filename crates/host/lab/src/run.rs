@@ -3,6 +3,7 @@
 use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
 use crate::applications::{self, ApplicationError, Applications};
+use crate::faults::{Failing, Fault, RESTART, Recovery};
 use crate::janitor::{self, Janitor};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
@@ -10,6 +11,7 @@ use crate::network::{Network, NetworkError};
 use crate::ports::PortsError;
 use crate::tenants::TenantControl;
 use crate::traffic::{Goodput, TrafficError, Transfers};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -82,6 +84,9 @@ pub enum LabError {
     /// Machines or switches that have not subscribed to the controller of tenants' queues.
     #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
     NoSubscribers,
+    /// A fault of something that the scenario does not have.
+    #[error("{0}, which the scenario does not have, or not at that time")]
+    NoFault(Failing),
     /// A controller of tenants' queues that does not choose.
     #[error("no control interval of tenants' queues ended in time")]
     NoInterval,
@@ -120,6 +125,10 @@ pub struct LabOutcome {
     pub ports: Vec<(String, QueueCounts)>,
     /// The agents' last statuses by machine; none without enforcement.
     pub agents: Vec<(String, serde_json::Value)>,
+    /// The faults of the run, and the times to recover.
+    pub recoveries: Vec<Recovery>,
+    /// The last status of tenants' queues; null without tenants.
+    pub tenants: serde_json::Value,
     /// Whether it was ended early; the result has the samples until then.
     pub interrupted: bool,
 }
@@ -132,6 +141,8 @@ impl LabOutcome {
             requests: Results::default(),
             ports: Vec::new(),
             agents: Vec::new(),
+            recoveries: Vec::new(),
+            tenants: serde_json::Value::Null,
             interrupted: true,
         }
     }
@@ -154,6 +165,15 @@ fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
     }
     parts.extend(scenario.messages().map(|group| format!("messages of {}", group.name)));
     parts.join(", ")
+}
+
+/// Faults that are to come, and those that were.
+#[derive(Debug, Default)]
+struct Faults {
+    waiting: VecDeque<Fault>,
+    /// The last one, the time of the restart, and its begin.
+    under_way: Option<(Failing, Duration, Duration)>,
+    recoveries: Vec<Recovery>,
 }
 
 /// A lab that is set up. The fields are dropped, and so taken down, in this order.
@@ -226,6 +246,7 @@ impl Lab {
         &mut self,
         scenario: LabScenario<'_>,
         clock: &Clock,
+        faults: &mut Faults,
         samples: &mut Vec<Sample>,
         interrupted: &dyn Fn() -> bool,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -237,6 +258,7 @@ impl Lab {
         loop {
             let now = clock.now();
             self.transfers.start_clients(now)?;
+            self.fail(scenario, faults, now, progress)?;
             if now >= next_sample {
                 if let Some(agents) = &mut self.agents {
                     agents.check()?;
@@ -265,11 +287,56 @@ impl Lab {
         }
     }
 
+    /// Carries out the faults that are due, starts what they ended again, and notes the ends of recoveries.
+    fn fail(
+        &mut self,
+        scenario: LabScenario<'_>,
+        faults: &mut Faults,
+        now: Duration,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), LabError> {
+        while let Some(fault) = faults.waiting.pop_front_if(|fault| fault.at <= now) {
+            progress(Progress::Step(&fault.failing.to_string()));
+            let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else {
+                return Err(LabError::NoFault(fault.failing));
+            };
+            let done = match &fault.failing {
+                Failing::Agent(machine) => agents.kill(machine),
+                Failing::Controller => control.kill(None),
+                Failing::Switch(switch) => control.kill(Some(switch)),
+                Failing::Ports(switch) => control.reset(&self.network, scenario.policy(), switch)?,
+            };
+            if !done {
+                return Err(LabError::NoFault(fault.failing));
+            }
+            faults.under_way = Some((fault.failing.clone(), now + RESTART, now));
+            faults.recoveries.push(Recovery { fault, took: None });
+        }
+        let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else { return Ok(()) };
+        let Some((failing, restart, began)) = &faults.under_way else { return Ok(()) };
+        if now < *restart {
+            return Ok(());
+        }
+        match failing {
+            Failing::Agent(machine) => agents.restart(machine)?,
+            Failing::Controller => control.restart(None)?,
+            Failing::Switch(switch) => control.restart(Some(switch))?,
+            Failing::Ports(_) => {}
+        }
+        if control.is_settled()? {
+            let took = Some(now.saturating_sub(*began));
+            faults.recoveries.last_mut().into_iter().for_each(|recovery| recovery.took = took);
+            faults.under_way = None;
+        }
+        Ok(())
+    }
+
     /// Ends requests and messages, and adds them, the counters and the statuses to the outcome.
     fn collect(&mut self, scenario: LabScenario<'_>, now: Duration, outcome: &mut LabOutcome) -> Result<(), LabError> {
         outcome.requests = self.applications.end(scenario, now)?;
         self.messages.end(&mut outcome.requests)?;
         outcome.ports = self.network.port_counts()?;
+        outcome.tenants = self.tenants.as_mut().map_or(serde_json::Value::Null, TenantControl::report);
         outcome.agents = self.agents.as_ref().map(Agents::statuses).unwrap_or_default();
         Ok(())
     }
@@ -324,6 +391,17 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<LabOutcome, LabError> {
+    run_with(scenario, weir, &[], interrupted, progress)
+}
+
+/// The same with faults of tenants' control, one after the other: each recovers before the next one.
+pub fn run_with(
+    scenario: LabScenario<'_>,
+    weir: &Path,
+    faults: &[Fault],
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<LabOutcome, LabError> {
     check(scenario)?;
     let lock = lock()?;
     let prefix = Prefix::new(PREFIX)?;
@@ -339,7 +417,12 @@ pub fn run(
     let Some(mut lab) = Lab::set_up(scenario, weir, names, interrupted, progress)? else { return Ok(outcome) };
 
     let clock = Clock::start();
-    let is_interrupted = lab.send(scenario, &clock, &mut outcome.result.samples, interrupted, progress)?;
+    let mut waiting: Vec<Fault> = faults.to_vec();
+    waiting.sort_by_key(|fault| fault.at);
+    let mut faults = Faults { waiting: waiting.into(), ..Faults::default() };
+    let samples = &mut outcome.result.samples;
+    let is_interrupted = lab.send(scenario, &clock, &mut faults, samples, interrupted, progress)?;
+    outcome.recoveries = faults.recoveries;
     lab.collect(scenario, clock.now(), &mut outcome)?;
     if is_interrupted {
         return Ok(outcome);

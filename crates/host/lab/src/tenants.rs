@@ -25,12 +25,25 @@ const SPINE: &str = "spine0";
 
 /// The controller and its subscribers; ended when dropped.
 pub struct TenantControl {
-    processes: Vec<(String, Child, PathBuf)>,
+    processes: Vec<Process>,
+    /// By switch, its ports.
+    ports: Vec<(String, Vec<String>)>,
     ca: Ca,
     status: PathBuf,
     /// Machines and switches that shall subscribe.
     subscribers: u64,
 }
+
+struct Process {
+    name: String,
+    command: Command,
+    /// Absent after a fault.
+    child: Option<Child>,
+    log: PathBuf,
+}
+
+/// The name of the fabric broker's process.
+const FABRIC: &str = "fabric";
 
 impl TenantControl {
     /// Starts the controller and the switches' subscribers, if the scenario has tenants in queues.
@@ -50,13 +63,14 @@ impl TenantControl {
         fs::write(&placement, places).map_err(io_error(format!("write {}", placement.display())))?;
         let status = directory.join("fabric.json");
         let machines = policy.network().machines().len() as u64;
-        let mut control = Self { processes: Vec::new(), ca, status: status.clone(), subscribers: machines };
+        let (processes, ports) = (Vec::new(), Vec::new());
+        let mut control = Self { processes, ports, ca, status: status.clone(), subscribers: machines };
         let mut command = management.command(weir)?;
         command.arg("fabric").arg(scenario.policy_path()).args(["--listen", &format!("{CONTROLLER}:{DEFAULT_PORT}")]);
         command.arg("--placement").arg(&placement).arg("--status").arg(&status);
         command.arg("--state").arg(directory.join("state-of-fabric"));
         arguments(&mut command, &control.ca.files(&holder_of_broker()));
-        control.spawn("fabric", command, directory)?;
+        control.spawn(FABRIC, command, directory)?;
         for (switch, name, ports) in switches(network, policy) {
             let mut command = switch.command(weir)?;
             command.args(["switch", "bind"]).arg(scenario.policy_path()).args(["--switch", &name, "--fabric", &url()]);
@@ -66,6 +80,7 @@ impl TenantControl {
             arguments(&mut command, &control.ca.files(&Holder::Machine(name.clone())));
             control.spawn(&format!("switch-{name}"), command, directory)?;
             control.subscribers += 1;
+            control.ports.push((name, ports.into_iter().map(|(interface, _)| interface).collect()));
         }
         Ok(Some(control))
     }
@@ -79,6 +94,54 @@ impl TenantControl {
     /// Whether all machines and switches have subscribed; an error if a process ended.
     pub fn is_ready(&mut self) -> Result<bool, AgentsError> {
         Ok(self.status()?["subscribers"].as_u64() == Some(self.subscribers))
+    }
+
+    /// Whether, besides, all have confirmed their settings.
+    pub fn is_settled(&mut self) -> Result<bool, AgentsError> {
+        let status = self.status()?;
+        let all = status["subscribers"].as_u64() == Some(self.subscribers);
+        Ok(all && status["unconfirmed"].as_u64() == Some(0))
+    }
+
+    /// The status of tenants' queues now, for the report.
+    pub fn report(&mut self) -> Value {
+        self.status().unwrap_or(Value::Null)
+    }
+
+    /// Kills the fabric broker, or the subscriber of a switch; returns whether there was one.
+    pub fn kill(&mut self, switch: Option<&str>) -> bool {
+        let name = name_of(switch);
+        let own = self.processes.iter_mut().find(|process| process.name == name);
+        let Some(mut child) = own.and_then(|process| process.child.take()) else { return false };
+        let _ = child.kill();
+        let _ = child.wait();
+        if switch.is_none() {
+            // It cannot remove its status any more.
+            let _ = fs::remove_file(&self.status);
+        }
+        true
+    }
+
+    /// Starts it again.
+    pub fn restart(&mut self, switch: Option<&str>) -> Result<(), AgentsError> {
+        let name = name_of(switch);
+        for process in self.processes.iter_mut().filter(|process| process.name == name && process.child.is_none()) {
+            process.child = Some(process.command.spawn().map_err(io_error(format!("start {name}")))?);
+        }
+        Ok(())
+    }
+
+    /// Removes the queues of all ports of a switch; returns whether the lab has it.
+    pub fn reset(&self, network: &Network, policy: &Policy, switch: &str) -> Result<bool, AgentsError> {
+        let found = switches(network, policy).into_iter().find(|(_, name, _)| name == switch);
+        let Some((netns, name, _)) = found else { return Ok(false) };
+        let ports = self.ports.iter().filter(|(known, _)| *known == name).flat_map(|(_, ports)| ports);
+        for port in ports {
+            let mut command = netns.command(Path::new("tc"))?;
+            command.args(["qdisc", "del", "dev", port, "root"]).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().map_err(io_error("run tc"))?;
+        }
+        Ok(true)
     }
 
     /// The control intervals that have ended: traffic begins with one, as in the simulator.
@@ -95,7 +158,8 @@ impl TenantControl {
 
     /// Whether all processes still run.
     pub fn check(&mut self) -> Result<(), AgentsError> {
-        for (name, child, log) in &mut self.processes {
+        for Process { name, child, log, .. } in &mut self.processes {
+            let Some(child) = child else { continue };
             if child.try_wait().map_err(io_error("wait for a process"))?.is_some() {
                 let text = fs::read_to_string(log).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().collect();
@@ -113,21 +177,25 @@ impl TenantControl {
         tie(&mut command, -10);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().map_err(io_error(format!("start {name}")))?;
-        self.processes.push((name.to_owned(), child, log));
+        self.processes.push(Process { name: name.to_owned(), command, child: Some(child), log });
         Ok(())
     }
 }
 
 impl Drop for TenantControl {
     fn drop(&mut self) {
-        for (_, child, _) in &mut self.processes {
+        for child in self.processes.iter().filter_map(|process| process.child.as_ref()) {
             // SAFETY: plain system call on a child that has not been waited for.
             unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
         }
-        for (_, child, _) in &mut self.processes {
+        for child in self.processes.iter_mut().filter_map(|process| process.child.as_mut()) {
             let _ = child.wait();
         }
     }
+}
+
+fn name_of(switch: Option<&str>) -> String {
+    switch.map_or(FABRIC.to_owned(), |switch| format!("switch-{switch}"))
 }
 
 fn url() -> String {

@@ -107,5 +107,6 @@ function choose(place) {
   drawTitle();
   drawTree();
   drawLimited();
+  drawTenants();
   loadSeries().catch(trouble);
 }

@@ -97,6 +97,7 @@ async function refresh() {
     drawTree();
     drawTitle();
     drawLimited();
+    drawTenants();
     // The hour has a new value every ten seconds.
     const isDue = Math.floor(now.clock / 10) !== Math.floor(clock / 10);
     if (chosen.span === 300 || isDue) await loadSeries();
@@ -124,6 +125,7 @@ async function start() {
     chosen.filter = event.target.value;
     drawTree();
     drawLimited();
+    drawTenants();
   });
   choose(linked() ?? net.racks[0]);
   addEventListener("hashchange", () => {

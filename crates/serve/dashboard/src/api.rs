@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_observe::Liveness;
 use weir_observe::publish::HEADERS;
-use weir_status::{DirectionStatus, FabricLimit, FabricStatus};
+use weir_status::{DirectionStatus, FabricLimit, FabricStatus, TenantPort, TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
 
 pub(crate) fn router(shared: Shared) -> Router {
@@ -186,6 +186,37 @@ fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, d
         "same_policy": status.map(|status| status.policy == seen.fingerprint),
         "limits": limits,
         "limits_left_out": status.map(|status| status.limits_left_out),
+        "tenants": status.and_then(|status| Some(tenants_now(status.tenant_queues.as_ref()?, status.written_ms))),
+    })
+}
+
+/// The most tenants that the page shows.
+const TENANTS: usize = 200;
+
+/// Tenants and their queues: those of highest score, and the number of all.
+fn tenants_now(queues: &TenantQueuesStatus, written_ms: u64) -> Value {
+    let mut shown: Vec<&TenantStatus> = queues.tenants.iter().collect();
+    shown.sort_by_key(|tenant| std::cmp::Reverse(tenant.score_bps));
+    shown.truncate(TENANTS);
+    let port = |port: &TenantPort| json!({ "port": port.port, "tenants": port.tenants, "queues": port.queues });
+    let tenant = |tenant: &TenantStatus| {
+        json!({
+            "name": tenant.tenant,
+            "own": tenant.has_queues,
+            "for_s": tenant.since_ms.map(|since| written_ms.saturating_sub(since) as f64 / 1e3),
+            "dscp": tenant.dscp,
+            "moves": tenant.moves,
+            "guarantee": bps(tenant.guarantee),
+            "tx": bps(tenant.used_tx),
+            "rx": bps(tenant.used_rx),
+            "score": tenant.score_bps,
+            "competes": tenant.competes.iter().map(port).collect::<Vec<_>>(),
+            "competes_left_out": tenant.competes_left_out,
+        })
+    };
+    json!({
+        "count": queues.tenants.len() as u64 + queues.tenants_left_out,
+        "shown": shown.into_iter().map(tenant).collect::<Vec<_>>(),
     })
 }
 

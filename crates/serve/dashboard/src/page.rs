@@ -18,6 +18,7 @@ const SCRIPT: &str = concat!(
     include_str!("../page/chart.js"),
     include_str!("../page/detail.js"),
     include_str!("../page/limited.js"),
+    include_str!("../page/tenants.js"),
     include_str!("../page/main.js"),
 );
 

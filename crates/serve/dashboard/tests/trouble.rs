@@ -11,7 +11,7 @@ use weir_dashboard::{Config, Shared};
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Lost, Source, server};
 use weir_policy::Policy;
-use weir_status::{FabricLimit, FabricStatus, Status};
+use weir_status::{FabricLimit, FabricStatus, Status, TenantPort, TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Instant};
 
 fn listen() -> std::net::TcpListener {
@@ -75,6 +75,46 @@ fn page_shows_the_new_leader_after_a_failover() {
     for key in ["leads", "racks", "racks_reporting", "same_policy", "limits", "limits_left_out"] {
         assert_eq!(now.get(key), Some(&Value::Null), "{key} of the lost broker");
     }
+    assert_eq!(browser.problems, Vec::<String>::new());
+}
+
+/// The tenants of the leading broker, by score; a filter finds them by their ports too.
+#[test]
+fn page_shows_tenants_and_their_queues() {
+    let Some(mut browser) = Browser::start("tenants on the dashboard", 1200, 800) else { return };
+    let policy = made_up::policy(1, 2, 4);
+    let shared = Shared::new(&policy);
+    let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
+    let mut status = broker(&policy, "f1", Bandwidth::from_gbps(1));
+    let m = Bandwidth::from_mbps;
+    let port = TenantPort { port: "r1 spine0".to_owned(), tenants: 9, queues: 7 };
+    let red = TenantStatus {
+        tenant: "red".to_owned(),
+        has_queues: true,
+        since_ms: Some(status.written_ms.saturating_sub(62_000)),
+        guarantee: m(300),
+        used_tx: m(410),
+        score_bps: 300_000_000,
+        competes: vec![port],
+        competes_left_out: 2,
+        ..TenantStatus::default()
+    };
+    let moves = Some("tag".to_owned());
+    let blue = TenantStatus { tenant: "blue".to_owned(), moves, guarantee: m(100), ..TenantStatus::default() };
+    let tenants = vec![blue, red];
+    status.tenant_queues = Some(TenantQueuesStatus { tenants, tenants_left_out: 5, ..TenantQueuesStatus::default() });
+    shared.with(|seen_| seen_.take(&view(&policy, &[seen(status, None)])));
+    browser.open(&format!("http://{}/", server.address()));
+    const ROWS: &str = "[...document.querySelectorAll('#tenants tbody tr')].map((row) => \
+                        [...row.children].map((cell) => cell.textContent).join('|'))";
+    browser.wait("tenants", "document.querySelectorAll('#tenants tbody tr').length === 2");
+    let rows = browser.value(ROWS);
+    assert_eq!(rows[1], "blue|shared, moves: tag|100 Mb/s|0 b/s|0 b/s|–");
+    assert_eq!(rows[0], "red|own for 62 s|300 Mb/s|410 Mb/s|300 Mb/s|r1 spine0 (9 for 7), 2 more");
+    assert_eq!(browser.value("document.getElementById('tenants-note').textContent"), "2 of 7 tenants");
+    let filter = "document.getElementById('filter')";
+    browser.value(&format!("{filter}.value = 'SPINE0'; {filter}.dispatchEvent(new Event('input'))"));
+    browser.wait("the filter", "document.querySelectorAll('#tenants tbody tr').length === 1");
     assert_eq!(browser.problems, Vec::<String>::new());
 }
 

@@ -1,7 +1,7 @@
 //! Several fabric brokers with one policy, of which one leads.
 //!
 //! Problem: a fabric broker that ends must have a successor soon, two must not lead at the same
-//! time, and the successor must have the same policy and a higher epoch. Approach: three keys in
+//! time, and the successor must have the same policy and a higher epoch. Approach: keys in
 //! etcd, which orders all writes.
 //!
 //! | key | value | written by |
@@ -9,6 +9,7 @@
 //! | `PREFIX/leader` | address of the leading broker | a broker that finds it missing; bound to its lease |
 //! | `PREFIX/epoch` | the leader's epoch | the leader, only while it leads |
 //! | `PREFIX/policy` | fingerprint, line end, text | a broker that finds it missing; any broker at SIGHUP |
+//! | `PREFIX/tenants/NAME` | state of a tenant's queues | the leader, only while it leads |
 //!
 //! - The lease is renewed every third of its time. A broker counts the lease from its request, etcd
 //!   from its reply, so a broker that is cut off stops leading before etcd lets another one take
@@ -20,6 +21,8 @@
 //! - The policy in etcd is in force for all brokers. An order to replace it is applied at once, on
 //!   the revision that was known when the order was given, or refused (`orders.rs`): an order that
 //!   a broker took before it was cut off must not undo a newer policy.
+//! - The states of tenants' queues are read by a broker that begins to lead, and by no other one. They
+//!   are written in transactions on the condition that the writer still leads (`member/tenants.rs`).
 //! - A broker whose policy file differs logs that and uses the policy of etcd. A broker that cannot
 //!   read the policy of etcd (it is of another version of Weir) gives up its leadership and does
 //!   not run for it.
@@ -41,6 +44,8 @@ use weir_units::Duration;
 
 /// Events that wait for the daemon; they are rare.
 const QUEUE: usize = 16;
+/// Batches of tenants that wait for the member: one, and one of an earlier leadership.
+const BATCHES: usize = 2;
 /// The largest policy that etcd takes: its requests have 1.5 MiB at most (`--max-request-bytes`,
 /// etcd 3.4's limits), of which keys, comparison and headers need some hundred bytes.
 const MOST_BYTES: usize = 1_572_864 - 4_096;
@@ -61,8 +66,8 @@ pub struct ClusterConfig {
 
 /// An event for the daemon.
 pub(crate) enum ClusterEvent {
-    /// This broker leads from now on, with this epoch.
-    Leads(u64),
+    /// This broker leads from now on, with this epoch; the states of tenants that etcd has.
+    Leads(u64, KeptTenants),
     /// Another broker leads; `None` if no broker leads or the leader is unknown.
     Follows(Option<String>),
     /// The policy for all, and an epoch for a broker that has to begin anew if this one leads.
@@ -73,6 +78,20 @@ pub(crate) enum ClusterEvent {
     Refused(u64, String),
     /// The policy in etcd cannot be used here, and why.
     Unusable(String),
+    /// Whether etcd has taken the states of tenants that this broker handed over in this epoch, or why not.
+    Kept(u64, Result<(), String>),
+}
+
+/// Tenants by name, with the states of their queues.
+pub(crate) type KeptTenants = Vec<(String, Vec<u8>)>;
+
+/// States of tenants' queues that etcd takes together or not at all, [`crate::etcd::MOST_KEYS`] at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TenantBatch {
+    /// The epoch of the leadership in which they arose.
+    pub(crate) epoch: u64,
+    /// By tenant; `None` removes the state.
+    pub(crate) entries: Vec<(String, Option<Vec<u8>>)>,
 }
 
 /// A policy is too large to be kept in etcd.
@@ -98,6 +117,7 @@ impl TooLarge {
 pub(crate) struct Cluster {
     orders: Desk,
     resign: mpsc::Sender<oneshot::Sender<()>>,
+    tenants: mpsc::Sender<TenantBatch>,
     events: mpsc::Receiver<ClusterEvent>,
 }
 
@@ -113,11 +133,13 @@ impl Cluster {
     ) -> Self {
         let (orders, ordered) = orders::desk();
         let (resign, resigned) = mpsc::channel(1);
+        let (tenants, of_tenants) = mpsc::channel(BATCHES);
         let (sender, events) = mpsc::channel(QUEUE);
         let epochs = (state, epoch_file);
-        let member = member::Member::new(config, policy.digest(), text, epochs, sender, ordered, resigned);
+        let from_daemon = member::FromDaemon { orders: ordered, resign: resigned, tenants: of_tenants };
+        let member = member::Member::new(config, policy.digest(), text, epochs, sender, from_daemon);
         tokio::spawn(member.run());
-        Self { orders, resign, events }
+        Self { orders, resign, tenants, events }
     }
 
     /// The next event; `None` if the task of the member has ended by a panic. Cancelling the future
@@ -133,6 +155,12 @@ impl Cluster {
         self.orders.order(digest, text).map_err(str::to_owned)
     }
 
+    /// Hands over states of tenants. A [`ClusterEvent::Kept`] reports the result; returns `false` if no more can be
+    /// handed over now.
+    pub(crate) fn keep(&self, batch: TenantBatch) -> bool {
+        self.tenants.try_send(batch).is_ok()
+    }
+
     /// Gives up the leadership, so that the next broker need not wait for the end of the lease.
     pub(crate) async fn resign(&self) {
         let (done, resigned) = oneshot::channel();
@@ -145,7 +173,7 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn lost() -> Self {
         let ((orders, _), (resign, _), (_, events)) = (orders::desk(), mpsc::channel(1), mpsc::channel(1));
-        Self { orders, resign, events }
+        Self { orders, resign, tenants: mpsc::channel(1).0, events }
     }
 }
 

@@ -75,7 +75,7 @@ pub struct FabricConfig {
     pub publisher: Option<Publisher>,
     /// The cluster and the policy's text, if this is one of several brokers.
     pub cluster: Option<(ClusterConfig, String)>,
-    /// The file of tenants' places, if this broker binds queues to tenants; not in a cluster.
+    /// The file of tenants' places, if this broker binds queues to tenants; all brokers of a cluster need the same.
     pub placement: Option<PathBuf>,
 }
 
@@ -167,7 +167,7 @@ async fn serve(config: FabricConfig) -> Result<(), FabricError> {
         .serve_with_incoming(accept::incoming(listener, in_use.clone(), counters.clone()));
 
     let mut daemon = Daemon::new(config, listen, counters, in_use, &identity, epoch);
-    daemon.bind_tenants().map_err(|unbound| FabricError::Tenants(unbound.to_string()))?;
+    daemon.begin_tenants().map_err(|unbound| FabricError::Tenants(unbound.to_string()))?;
     // Effective if systemd started the broker (Type=notify); elsewhere it does nothing.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let result = tokio::select! {

@@ -18,8 +18,9 @@ use crate::etcd::proto::request_op::Request;
 use crate::etcd::proto::watch_client::WatchClient;
 use crate::etcd::proto::watch_request::RequestUnion;
 use crate::etcd::proto::{
-    Compare, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+    Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest,
+    WatchResponse,
 };
 use crate::state::secret;
 use std::future::Future;
@@ -35,6 +36,10 @@ use tonic::{Code, Status, Streaming};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// The largest message: the largest request that etcd takes, and a reserve.
 const LARGEST: usize = 4 * 1024 * 1024;
+/// The most keys of a transaction: etcd's `--max-txn-ops` is 128 unless it is configured otherwise.
+pub(crate) const MOST_KEYS: usize = 120;
+/// Keys of a reply where all under a prefix are read.
+const PIECE: i64 = 2_000;
 
 /// A key as etcd stores it.
 pub(crate) use mvccpb::KeyValue;
@@ -183,12 +188,32 @@ impl EtcdSession {
         })
     }
 
-    /// The keys under a prefix, and the revision of the reply.
-    pub(crate) async fn under(&mut self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Failed> {
-        let request = RangeRequest { key: prefix.to_vec(), range_end: after(prefix) };
+    /// The keys from one up to another, which is not among them, `most` at most (0: all), and the revision of the
+    /// reply.
+    pub(crate) async fn between(
+        &mut self,
+        (from, end): (&[u8], &[u8]),
+        most: i64,
+    ) -> Result<(Vec<KeyValue>, i64), Failed> {
+        let request = RangeRequest { key: from.to_vec(), range_end: end.to_vec(), limit: most };
         let reply = soon(self.kv.range(request)).await?;
         let revision = reply.header.map_or(0, |header| header.revision);
         Ok((reply.kvs, revision))
+    }
+
+    /// All keys under a prefix, in pieces that fit a message where values have at most a kilobyte.
+    pub(crate) async fn all_under(&mut self, prefix: &[u8]) -> Result<Vec<KeyValue>, Failed> {
+        let (mut all, mut from, end) = (Vec::<KeyValue>::new(), prefix.to_vec(), after(prefix));
+        loop {
+            let (piece, _) = self.between((&from, &end), PIECE).await?;
+            let is_last = (piece.len() as i64) < PIECE;
+            all.extend(piece);
+            match all.last() {
+                // The next key in etcd's order.
+                Some(last) if !is_last => from = [&last.key[..], &[0]].concat(),
+                _ => return Ok(all),
+            }
+        }
     }
 
     /// Writes a key on a condition: returns the revision of the write, or `None` if the condition
@@ -214,6 +239,30 @@ impl EtcdSession {
         let reply = soon(self.kv.txn(request)).await?;
         let revision = reply.header.map_or(0, |header| header.revision);
         Ok(reply.succeeded.then_some(revision))
+    }
+
+    /// Writes keys, and deletes those without a value, all or none, while a key has been there since this revision.
+    /// Returns whether it has. etcd takes [`MOST_KEYS`] keys at most.
+    pub(crate) async fn put_all_if(
+        &mut self,
+        (guard, created): (&[u8], i64),
+        entries: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
+    ) -> Result<bool, Failed> {
+        let compare = Compare {
+            result: CompareResult::Equal.into(),
+            target: CompareTarget::Create.into(),
+            key: guard.to_vec(),
+            target_union: Some(TargetUnion::CreateRevision(created)),
+        };
+        let operation = |(key, value): (Vec<u8>, Option<Vec<u8>>)| RequestOp {
+            request: Some(match value {
+                Some(value) => Request::RequestPut(PutRequest { key, value, lease: 0 }),
+                None => Request::RequestDeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
+            }),
+        };
+        let success = entries.into_iter().map(operation).collect();
+        let request = TxnRequest { compare: vec![compare], success, failure: vec![] };
+        Ok(soon(self.kv.txn(request)).await?.succeeded)
     }
 
     /// A lease: its id and the time that etcd grants, which may be longer than requested.
@@ -243,9 +292,9 @@ impl EtcdSession {
         Ok(KeepAlive { request, responses, id })
     }
 
-    /// The changes under a prefix from a revision on.
-    pub(crate) async fn watch(&mut self, prefix: &[u8], from: i64) -> Result<Watch, Failed> {
-        let create = WatchCreateRequest { key: prefix.to_vec(), range_end: after(prefix), start_revision: from };
+    /// The changes of the keys from one up to another, which is not among them, from a revision on.
+    pub(crate) async fn watch(&mut self, (first, end): (&[u8], &[u8]), from: i64) -> Result<Watch, Failed> {
+        let create = WatchCreateRequest { key: first.to_vec(), range_end: end.to_vec(), start_revision: from };
         let (request, requests) = mpsc::channel(1);
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         request.send(create).await.map_err(|_| Failed::no_reply("the stream ended"))?;

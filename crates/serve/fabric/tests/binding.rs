@@ -176,7 +176,7 @@ fn tenant_that_uses_its_guarantee_gets_a_queue() {
     let queue_of_red = uplink.map[&of_red.dscp] as usize + 1;
     assert_eq!(uplink.weights[0] * 3, uplink.weights[queue_of_red], "{ports:?}");
     assert!(subscribers.switches[&2].ports.iter().all(|port| port.map.contains_key(&of_red.dscp)), "{ports:?}");
-    let state = std::fs::read_to_string(network.directory.path().join("state/tenant-queues.json")).expect("a state");
+    let state = std::fs::read_to_string(network.directory.path().join("state/tenant-queues.jsonl")).expect("a state");
     assert!(state.contains("dedicated"), "{state}");
 }
 

@@ -17,6 +17,7 @@
 mod list;
 mod queues;
 mod table;
+mod tenants;
 
 use crate::counters::{AgentCounters, Counters, FabricCounters, KernelCounters, SessionCounters};
 use crate::model::Status;
@@ -33,7 +34,7 @@ pub use table::{Kind, Metric, Value};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 fn all() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().chain(queues::QUEUES)
+    METRICS.iter().chain(queues::QUEUES).chain(tenants::TENANTS)
 }
 
 /// A status as the text of a scrape.

@@ -492,8 +492,44 @@ pub struct TenantQueuesStatus {
     pub moves_ended: u64,
     /// Tenants that got no queue in an interval because no DSCP value was left.
     pub without_dscp: u64,
-    /// The tenants, in name order.
+    /// Moves that turned back because a machine of the tenant was off.
+    #[serde(default)]
+    pub moves_turned_back: u64,
+    /// Machines for which no move waits, because they have been without a stream for the lease.
+    #[serde(default)]
+    pub machines_gone: u64,
+    /// Machines and switches that have not confirmed their settings.
+    #[serde(default)]
+    pub unconfirmed: u64,
+    /// How long moves took, from the limits of the tenant to their end.
+    #[serde(default)]
+    pub move_times: TenantTimes,
+    /// How long changes of weights took to reach all switches that a tenant passes: the steps `raise` and `lower`.
+    #[serde(default)]
+    pub switch_times: TenantTimes,
+    /// The tenants, in name order; at most [`TenantQueuesStatus::MOST_TENANTS`].
     pub tenants: Vec<TenantStatus>,
+    /// The number of tenants beyond those.
+    #[serde(default)]
+    pub tenants_left_out: u64,
+}
+
+impl TenantQueuesStatus {
+    /// The most tenants that a status holds: some hundred bytes each.
+    pub const MOST_TENANTS: usize = 10_000;
+    /// The most ports of a tenant that a status holds.
+    pub const MOST_PORTS: usize = 4;
+}
+
+/// Times since the broker began to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TenantTimes {
+    /// How many.
+    pub count: u64,
+    /// Their sum, in microseconds.
+    pub sum_us: u64,
+    /// The longest, in microseconds.
+    pub longest_us: u64,
 }
 
 /// A tenant and its queues.
@@ -503,13 +539,43 @@ pub struct TenantStatus {
     pub tenant: String,
     /// Whether it has queues of its own.
     pub has_queues: bool,
+    /// When it got or lost them, in milliseconds since 1970; absent if that was before the broker began to lead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
     /// The DSCP value of its packets.
     pub dscp: u8,
     /// The step of its move: `cap`, `raise`, `tag`, `drain` or `lower`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves: Option<String>,
+    /// Its guarantee: the sum over its virtual machines.
+    #[serde(default, rename = "guarantee_bps", with = "rate")]
+    pub guarantee: Bandwidth,
+    /// Its usage in the last interval, the sum over its machines: sent.
+    #[serde(default, rename = "used_tx_bps", with = "rate")]
+    pub used_tx: Bandwidth,
+    /// Received.
+    #[serde(default, rename = "used_rx_bps", with = "rate")]
+    pub used_rx: Bandwidth,
     /// Its score in the last interval, bit/s.
     pub score_bps: u64,
+    /// The ports at which it competes for queues, because more tenants pass them than they have queues for single
+    /// tenants: those with most tenants, at most [`TenantQueuesStatus::MOST_PORTS`].
+    #[serde(default)]
+    pub competes: Vec<TenantPort>,
+    /// The number of such ports beyond those.
+    #[serde(default)]
+    pub competes_left_out: u64,
+}
+
+/// A port at which tenants compete for queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TenantPort {
+    /// The names of the switch and of the neighbour.
+    pub port: String,
+    /// The tenants that pass it.
+    pub tenants: u64,
+    /// Its queues for single tenants.
+    pub queues: u64,
 }
 
 /// The status of a fabric broker.

@@ -9,7 +9,7 @@ use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
     Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchQueueStatus, SwitchStatus,
-    TimerCounters, fill, metrics,
+    TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -227,7 +227,42 @@ fn fabric() -> FabricStatus {
     (status.streams, status.certificate_ends) = (2, Some(1_800_000_000));
     status.written_ms = 1_700_000_010_000;
     status.uptime_ms = 10_000;
+    status.tenant_queues = Some(tenants());
     status
+}
+
+/// Red has queues of its own, blue moves to some.
+fn tenants() -> TenantQueuesStatus {
+    let m = Bandwidth::from_mbps;
+    let port = TenantPort { port: "r1 spine0".into(), tenants: 9, queues: 7 };
+    let red = TenantStatus {
+        tenant: "red".into(),
+        has_queues: true,
+        since_ms: Some(1_700_000_000_000),
+        dscp: 12,
+        guarantee: m(300),
+        used_tx: m(410),
+        used_rx: m(20),
+        score_bps: 300_000_000,
+        competes: vec![port],
+        competes_left_out: 2,
+        ..TenantStatus::default()
+    };
+    let (tenant, moves) = ("blue".into(), Some("tag".into()));
+    let blue = TenantStatus { tenant, moves, guarantee: m(100), ..TenantStatus::default() };
+    TenantQueuesStatus {
+        subscribers: 5,
+        intervals: 4,
+        moves_begun: 3,
+        moves_ended: 2,
+        moves_turned_back: 1,
+        machines_gone: 1,
+        unconfirmed: 1,
+        move_times: TenantTimes { count: 2, sum_us: 1_500_000, longest_us: 900_000 },
+        switch_times: TenantTimes { count: 4, sum_us: 160_000, longest_us: 50_000 },
+        tenants: vec![blue, red],
+        ..TenantQueuesStatus::default()
+    }
 }
 
 /// 500 Mb/s of `web` in all, with the demand of two racks.

@@ -232,7 +232,10 @@ impl TenantControl {
 
     fn send_outputs(&mut self, now: SimTime) {
         while let Some(output) = self.binder.poll_output() {
-            self.send(now, Message::ToSwitchOrMachine(output));
+            // A simulated controller has no successor.
+            if !matches!(output, BinderOutput::Keep { .. }) {
+                self.send(now, Message::ToSwitchOrMachine(output));
+            }
         }
     }
 
@@ -276,6 +279,7 @@ impl TenantControl {
                 let (sent, backlog) = world.queue_of(self.ports[port.index()]).reading(class);
                 BinderInput::QueueRead { queue, round, sent, backlog }
             }
+            BinderOutput::Keep { .. } => return,
         };
         self.send(world.now(), Message::ToController(response));
     }

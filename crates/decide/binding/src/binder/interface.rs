@@ -1,5 +1,6 @@
 //! The binder's inputs, outputs and settings.
 
+use super::motion::TenantState;
 use crate::queues::{Map, QueueIndex};
 use crate::site::PortId;
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ pub struct BinderConfig {
     pub hops: u32,
     /// Tenants without queues of their own are limited to their reservations.
     pub limit_shared: bool,
+    /// The time after the end of a machine's connection from which no step waits for it. It must be longer than that in
+    /// which a machine without a connection limits its tenants.
+    pub lease: Duration,
 }
 
 impl BinderConfig {
@@ -35,6 +39,13 @@ impl BinderConfig {
     pub const POLL: Duration = Duration::from_millis(10);
     /// The largest weight of a queue: SONiC's.
     pub const MOST_WEIGHT: u32 = 100;
+
+    /// The time after the end of its connection from which no step waits for a machine. An agent notices the end within
+    /// 10 s and limits its tenants [`Self::AGENT_LEASE`] later; the rest is a reserve for a busy machine.
+    pub const LEASE: Duration = Duration::from_secs(90);
+    /// The time without a connection after which an agent limits its tenants to their reservations: a controller that
+    /// restarts, or is succeeded, is back earlier.
+    pub const AGENT_LEASE: Duration = Duration::from_secs(60);
 
     /// The settings that a policy states, on a network with paths of at most `hops` ports.
     pub fn of_policy(policy: &Policy, hops: u32) -> Self {
@@ -48,6 +59,7 @@ impl BinderConfig {
             pool: policy.tenant_dscps(),
             hops,
             limit_shared: queues.shared == SharedQueue::Cap,
+            lease: Self::LEASE,
         }
     }
 }
@@ -122,6 +134,12 @@ pub enum BinderInput {
         /// The machine.
         machine: MachineId,
     },
+    /// The connection of a machine has ended, or a controller has begun without one. Until it connects, it tags packets
+    /// as it did, or does not send.
+    MachineDisconnected {
+        /// The machine.
+        machine: MachineId,
+    },
     /// The same of a switch that has queues.
     SwitchConnected {
         /// The switch.
@@ -145,9 +163,17 @@ pub enum BinderInput {
     },
 }
 
-/// An output. The state of the binder ([`super::Binder::state`]) must be stored before it is carried out.
+/// An output. Outputs are carried out in their order: what is to be kept ([`Self::Keep`]) is stored before any output
+/// behind it is carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BinderOutput {
+    /// The state of a tenant has changed, and a successor needs it.
+    Keep {
+        /// The tenant.
+        tenant: TenantId,
+        /// Its state from now on.
+        state: TenantState,
+    },
     /// The settings of all tenants of a machine.
     Machine {
         /// The machine.
@@ -190,4 +216,6 @@ pub struct BinderCounters {
     pub outdated: u64,
     /// Settings that were sent again.
     pub repeated: u64,
+    /// Moves that turned back because a machine of the tenant was without a connection for the time of its lease.
+    pub turned_back: u64,
 }

@@ -4,7 +4,7 @@ use super::interface::{BinderOutput, QueueId, Version};
 use crate::queues::QueueIndex;
 use crate::site::{PortId, Site};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_placement::SwitchId;
 use weir_units::MachineId;
 
@@ -86,9 +86,33 @@ pub struct TenantState {
     pub place: Place,
     /// Its move.
     pub motion: Option<Motion>,
+    /// A DSCP value that it had, and that a machine without a connection may still send: no other tenant has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retained: Option<u8>,
 }
 
 impl TenantState {
+    /// The place to which it moves, or in which it is.
+    pub(super) fn last(&self) -> &Place {
+        self.motion.as_ref().map_or(&self.place, |motion| &motion.to)
+    }
+    /// The DSCP value that no other tenant of its ports may have.
+    pub fn value(&self) -> Option<u8> {
+        let dedicated = [&self.place, self.last()].map(Place::dscp).into_iter().find(|dscp| *dscp > 0);
+        dedicated.or(self.retained)
+    }
+    /// The queues of packets with that value; none where it is retained.
+    pub(super) fn queues(&self) -> &[QueueIndex] {
+        let of = |place| match place {
+            &Place::Dedicated { ref queues, .. } => Some(queues.as_slice()),
+            Place::Shared => None,
+        };
+        [&self.place, self.last()].into_iter().find_map(of).unwrap_or_default()
+    }
+    /// Whether it is in a queue of a port, or moves to or from it; `at` is the position of the port in its list.
+    pub(super) fn takes(&self, at: usize, queue: QueueIndex) -> bool {
+        [&self.place, self.last()].into_iter().any(|place| place.queue(at) == Some(queue))
+    }
     /// The places whose weights contain its reservations.
     pub(super) fn counted(&self) -> impl Iterator<Item = &Place> {
         let (old, new) = match &self.motion {
@@ -111,9 +135,19 @@ impl TenantState {
 /// The answers for which a step waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Waiting {
-    pub(super) machines: Vec<(MachineId, Version)>,
-    pub(super) switches: Vec<(SwitchId, Version)>,
+    pub(super) machines: BTreeMap<MachineId, Version>,
+    pub(super) switches: BTreeMap<SwitchId, Version>,
+    /// Those of them whose answers are missing.
+    pub(super) open_machines: BTreeSet<MachineId>,
+    pub(super) open_switches: BTreeSet<SwitchId>,
     pub(super) drain: Option<Drain>,
+}
+
+impl Waiting {
+    /// Whether all answers are there.
+    pub(super) fn is_over(&self) -> bool {
+        self.open_machines.is_empty() && self.open_switches.is_empty() && self.drain.as_ref().is_none_or(Drain::is_over)
+    }
 }
 
 /// Rounds of readings of the old queues.

@@ -1,7 +1,10 @@
 //! The settings of machines and switches: what they shall be, and what they have applied.
+//!
+//! The settings of a machine are those of its tenants, the settings of a port those of the tenants that pass it. A
+//! tenant's change therefore touches few of them; only these are computed anew ([`Settings::renew`]).
 
 use super::interface::{BinderConfig, BinderOutput, PortSettings, TenantSettings, Version};
-use super::motion::{Place, TenantState, Waiting};
+use super::motion::{Place, TenantState};
 use crate::queues::{Map, QueueIndex};
 use crate::site::{PortId, Site, Sites};
 use crate::weights::weights;
@@ -19,61 +22,98 @@ struct Versioned<T> {
     since: Version,
 }
 
+impl<T: Default> Default for Versioned<T> {
+    fn default() -> Self {
+        let none = Version::default();
+        Self { wanted: T::default(), version: none, applied: none, since: none }
+    }
+}
+
 /// The settings of all machines and switches.
 #[derive(Debug)]
 pub(super) struct Settings {
     last: Version,
+    /// Where switches map packets to queues.
+    map: Map,
     machines: BTreeMap<MachineId, Versioned<Vec<(TenantId, TenantSettings)>>>,
     switches: BTreeMap<SwitchId, Versioned<Vec<(PortId, PortSettings)>>>,
     /// By port with tenants, its tenants.
     tenants: BTreeMap<PortId, Vec<TenantId>>,
     /// By machine, its tenants.
     on_machine: BTreeMap<MachineId, Vec<TenantId>>,
-    /// Queues that some tenant is in, or moves to or from.
-    taken: BTreeSet<(PortId, QueueIndex)>,
+    /// By switch, its ports with tenants.
+    ports: BTreeMap<SwitchId, Vec<PortId>>,
+    /// By port, the tenant in motion there.
+    in_motion: BTreeMap<PortId, TenantId>,
+    /// By tenant, whether it is limited to its reservations.
+    limited: Vec<bool>,
+    /// What is to be computed anew: the limits of these tenants, and the settings of these machines and ports.
+    dirty_tenants: BTreeSet<TenantId>,
+    dirty_machines: BTreeSet<MachineId>,
+    dirty_ports: BTreeSet<PortId>,
 }
 
 impl Settings {
-    pub(super) fn new(sites: &Sites, epoch: u64) -> Self {
+    /// No settings, all of which are to be computed.
+    pub(super) fn new(sites: &Sites, map: Map, epoch: u64) -> Self {
         let mut tenants: BTreeMap<PortId, Vec<TenantId>> = BTreeMap::new();
         let mut on_machine: BTreeMap<MachineId, Vec<TenantId>> = BTreeMap::new();
         for (tenant, site) in sites.all() {
             site.ports.iter().for_each(|(port, _)| tenants.entry(*port).or_default().push(tenant));
             site.machines.iter().for_each(|(machine, _)| on_machine.entry(*machine).or_default().push(tenant));
         }
-        let last = Version { epoch, number: 0 };
-        Self { last, machines: BTreeMap::new(), switches: BTreeMap::new(), tenants, on_machine, taken: BTreeSet::new() }
+        let mut ports: BTreeMap<SwitchId, Vec<PortId>> = BTreeMap::new();
+        tenants.keys().for_each(|port| ports.entry(sites.ports[port.index()].switch).or_default().push(*port));
+        let (dirty_machines, dirty_ports) = (on_machine.keys().copied().collect(), tenants.keys().copied().collect());
+        Self {
+            last: Version { epoch, number: 0 },
+            map,
+            machines: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            tenants,
+            on_machine,
+            ports,
+            in_motion: BTreeMap::new(),
+            limited: vec![false; sites.tenants.len()],
+            dirty_tenants: sites.all().map(|(tenant, _)| tenant).collect(),
+            dirty_machines,
+            dirty_ports,
+        }
     }
 
     /// The tenants that pass a port.
     pub(super) fn tenants_of(&self, port: PortId) -> &[TenantId] {
         self.tenants.get(&port).map_or(&[], Vec::as_slice)
     }
+    /// The tenants on a machine.
+    pub(super) fn tenants_on(&self, machine: MachineId) -> &[TenantId] {
+        self.on_machine.get(&machine).map_or(&[], Vec::as_slice)
+    }
+    /// The tenant in motion at a port.
+    pub(super) fn moving_at(&self, port: PortId) -> Option<TenantId> {
+        self.in_motion.get(&port).copied()
+    }
+    /// Whether a tenant is in a queue, or moves to or from it.
+    pub(super) fn is_taken(&self, sites: &Sites, states: &[TenantState], port: PortId, queue: QueueIndex) -> bool {
+        self.tenants_of(port).iter().any(|tenant| {
+            let at = position(sites.site(*tenant), port);
+            at.is_some_and(|(at, _)| states[tenant.index()].takes(at, queue))
+        })
+    }
+
     pub(super) fn machine_version(&self, machine: MachineId) -> Version {
         self.machines.get(&machine).map_or(Version::default(), |own| own.version)
     }
     pub(super) fn switch_version(&self, switch: SwitchId) -> Version {
         self.switches.get(&switch).map_or(Version::default(), |own| own.version)
     }
-    /// Whether a tenant is in a queue, or moves to or from it.
-    pub(super) fn is_taken(&self, port: PortId, queue: QueueIndex) -> bool {
-        self.taken.contains(&(port, queue))
+    /// Whether a machine has applied this version.
+    pub(super) fn has_machine(&self, machine: MachineId, version: Version) -> bool {
+        self.machines.get(&machine).is_none_or(|own| own.applied >= version)
     }
-    /// Whether a switch has applied its settings.
-    pub(super) fn is_applied(&self, switch: SwitchId) -> bool {
-        self.switches.get(&switch).is_none_or(|own| own.applied >= own.version)
-    }
-    /// Whether the answers are there.
-    pub(super) fn has(&self, waiting: &Waiting) -> bool {
-        let machine = |(machine, version): &(MachineId, Version)| {
-            self.machines.get(machine).is_none_or(|own| own.applied >= *version)
-        };
-        let switch = |(switch, version): &(SwitchId, Version)| {
-            self.switches.get(switch).is_none_or(|own| own.applied >= *version)
-        };
-        waiting.machines.iter().all(machine)
-            && waiting.switches.iter().all(switch)
-            && waiting.drain.as_ref().is_none_or(super::motion::Drain::is_over)
+    /// The same of a switch.
+    pub(super) fn has_switch(&self, switch: SwitchId, version: Version) -> bool {
+        self.switches.get(&switch).is_none_or(|own| own.applied >= version)
     }
 
     /// Takes an answer; `false` if it is older than another or not of this binder.
@@ -84,36 +124,23 @@ impl Settings {
     pub(super) fn switch_applied(&mut self, switch: SwitchId, version: Version) -> bool {
         self.switches.get_mut(&switch).is_some_and(|own| take(own, version))
     }
-    /// A switch has lost its settings: older answers do not count.
-    pub(super) fn reset(&mut self, switch: SwitchId) {
-        let next = self.next();
-        if let Some(own) = self.switches.get_mut(&switch) {
-            own.applied = Version::default();
-            (own.version, own.since) = (next, next);
-        }
-    }
 
     fn next(&mut self) -> Version {
         self.last.number += 1;
         self.last
     }
 
-    /// The settings of a machine or a switch that has connected, under a new version: earlier ones do not count.
-    pub(super) fn again(&mut self, machine: Option<MachineId>, switch: Option<SwitchId>) -> Option<BinderOutput> {
+    /// A machine may have lost its settings: they have a new version, and earlier answers do not count.
+    pub(super) fn machine_again(&mut self, machine: MachineId) -> Option<BinderOutput> {
         let next = self.next();
-        if let Some(own) = machine.and_then(|machine| self.machines.get_mut(&machine)) {
-            own.applied = Version::default();
-            (own.version, own.since) = (next, next);
-        }
-        if let Some(own) = switch.and_then(|switch| self.switches.get_mut(&switch)) {
-            own.applied = Version::default();
-            (own.version, own.since) = (next, next);
-        }
-        match (machine, switch) {
-            (Some(machine), _) => self.machine(machine),
-            (None, Some(switch)) => self.switch(switch),
-            (None, None) => None,
-        }
+        begin_again(self.machines.get_mut(&machine)?, next);
+        self.machine(machine)
+    }
+    /// The same of a switch.
+    pub(super) fn switch_again(&mut self, switch: SwitchId) -> Option<BinderOutput> {
+        let next = self.next();
+        begin_again(self.switches.get_mut(&switch)?, next);
+        self.switch(switch)
     }
 
     /// The settings of a machine.
@@ -122,18 +149,51 @@ impl Settings {
     }
     /// The settings of a switch.
     pub(super) fn switch(&self, switch: SwitchId) -> Option<BinderOutput> {
-        Some(switch_output(switch, self.switches.get(&switch)?))
+        Some(switch_output(switch, self.switches.get(&switch)?, self.map))
     }
 
-    /// The settings that are not applied yet.
-    pub(super) fn unapplied(&self) -> Vec<BinderOutput> {
-        let machines = self.machines.iter().filter(|(_, own)| own.applied < own.version);
+    /// The settings that are not applied yet, but for those of machines that are gone.
+    pub(super) fn unapplied(&self, gone: &BTreeSet<MachineId>) -> Vec<BinderOutput> {
+        let machines = self.machines.iter().filter(|(id, own)| own.applied < own.version && !gone.contains(*id));
         let machines = machines.map(|(machine, own)| machine_output(*machine, own));
         let switches = self.switches.iter().filter(|(_, own)| own.applied < own.version);
-        machines.chain(switches.map(|(switch, own)| switch_output(*switch, own))).collect()
+        machines.chain(switches.map(|(switch, own)| switch_output(*switch, own, self.map))).collect()
     }
 
-    /// Computes all settings; returns those that changed.
+    /// The number of machines and switches that have not applied their settings.
+    pub(super) fn unconfirmed(&self) -> usize {
+        let machines = self.machines.values().filter(|own| own.applied < own.version).count();
+        machines + self.switches.values().filter(|own| own.applied < own.version).count()
+    }
+
+    /// A tenant has begun or ended a move: those that share its ports may have other limits.
+    pub(super) fn set_in_motion(&mut self, tenant: TenantId, sites: &Sites, moves: bool) {
+        for (port, _) in &sites.site(tenant).ports {
+            match moves {
+                true => self.in_motion.insert(*port, tenant),
+                false => self.in_motion.remove(port),
+            };
+            self.dirty_tenants.extend(self.tenants.get(port).into_iter().flatten());
+        }
+        self.mark(tenant, sites);
+    }
+
+    /// A tenant's state has changed.
+    pub(super) fn mark(&mut self, tenant: TenantId, sites: &Sites) {
+        let site = sites.site(tenant);
+        self.dirty_tenants.insert(tenant);
+        self.dirty_machines.extend(site.machines.iter().map(|(machine, _)| *machine));
+        self.dirty_ports.extend(site.ports.iter().map(|(port, _)| *port));
+    }
+
+    /// A switch has lost its settings or has them again: the limits of the tenants that pass it change.
+    pub(super) fn mark_switch(&mut self, switch: SwitchId) {
+        for port in self.ports.get(&switch).into_iter().flatten() {
+            self.dirty_tenants.extend(self.tenants.get(port).into_iter().flatten());
+        }
+    }
+
+    /// Computes the settings that may have changed; returns those that have.
     pub(super) fn renew(
         &mut self,
         sites: &Sites,
@@ -141,58 +201,66 @@ impl Settings {
         states: &[TenantState],
         lost: &BTreeSet<SwitchId>,
     ) -> Vec<BinderOutput> {
+        for tenant in std::mem::take(&mut self.dirty_tenants) {
+            let limited = self.is_limited(tenant, sites, config, states, lost);
+            if std::mem::replace(&mut self.limited[tenant.index()], limited) != limited {
+                self.dirty_machines.extend(sites.site(tenant).machines.iter().map(|(machine, _)| *machine));
+            }
+        }
         let mut outputs = Vec::new();
-        let moving = sites.all().filter(|(tenant, _)| states[tenant.index()].motion.is_some());
-        let in_motion: BTreeSet<PortId> =
-            moving.flat_map(|(_, site)| site.ports.iter().map(|(port, _)| *port)).collect();
-        let limited = |tenant: TenantId| {
-            let (state, site) = (&states[tenant.index()], sites.site(tenant));
-            let passes_lost =
-                !lost.is_empty() && site.ports.iter().any(|(port, _)| lost.contains(&sites.ports[port.index()].switch));
-            let is_shared = state.place == Place::Shared && !site.ports.is_empty();
-            let meets = || site.ports.iter().any(|(port, _)| in_motion.contains(port));
-            state.motion.is_some() || passes_lost || (is_shared && (config.limit_shared || meets()))
-        };
-        let wanted = self.on_machine.iter().map(|(machine, tenants)| {
+        for machine in std::mem::take(&mut self.dirty_machines) {
             let of = |tenant: &TenantId| {
-                let settings = TenantSettings { dscp: states[tenant.index()].dscp(), limited: limited(*tenant) };
-                (*tenant, settings)
+                let (dscp, limited) = (states[tenant.index()].dscp(), self.limited[tenant.index()]);
+                (*tenant, TenantSettings { dscp, limited })
             };
-            (*machine, tenants.iter().map(of).collect::<Vec<_>>())
-        });
-        for (machine, wanted) in wanted.collect::<Vec<_>>() {
+            let wanted: Vec<(TenantId, TenantSettings)> = self.tenants_on(machine).iter().map(of).collect();
             if self.machines.get(&machine).is_none_or(|own| own.wanted != wanted) {
                 let version = self.next();
-                let known = self.machines.get(&machine).map(|own| (own.applied, own.since));
-                let (applied, since) = known.unwrap_or_default();
-                let own = Versioned { wanted, version, applied, since };
-                outputs.push(machine_output(machine, &own));
-                self.machines.insert(machine, own);
+                let own = self.machines.entry(machine).or_default();
+                (own.wanted, own.version) = (wanted, version);
+                outputs.push(machine_output(machine, own));
             }
         }
         outputs.extend(self.renew_switches(sites, config, states));
         outputs
     }
 
+    /// Whether a tenant is limited to its reservations.
+    fn is_limited(
+        &self,
+        tenant: TenantId,
+        sites: &Sites,
+        config: &BinderConfig,
+        states: &[TenantState],
+        lost: &BTreeSet<SwitchId>,
+    ) -> bool {
+        let (state, site) = (&states[tenant.index()], sites.site(tenant));
+        let passes_lost = || site.ports.iter().any(|(port, _)| lost.contains(&sites.ports[port.index()].switch));
+        let meets = || site.ports.iter().any(|(port, _)| self.in_motion.contains_key(port));
+        state.motion.is_some()
+            || (!lost.is_empty() && passes_lost())
+            || (state.place == Place::Shared && !site.ports.is_empty() && (config.limit_shared || meets()))
+    }
+
     fn renew_switches(&mut self, sites: &Sites, config: &BinderConfig, states: &[TenantState]) -> Vec<BinderOutput> {
-        self.taken.clear();
-        let mut wanted: BTreeMap<SwitchId, Vec<(PortId, PortSettings)>> = BTreeMap::new();
-        for (port, tenants) in &self.tenants {
-            let settings = port_settings(*port, tenants, sites, config, states, &mut self.taken);
-            wanted.entry(sites.ports[port.index()].switch).or_default().push((*port, settings));
-        }
-        if config.map == Map::PerSwitch {
-            wanted.values_mut().for_each(|ports| unite(ports));
+        let mut changed = BTreeSet::new();
+        for port in std::mem::take(&mut self.dirty_ports) {
+            let wanted = port_settings(port, self.tenants_of(port), sites, config, states);
+            let switch = sites.ports[port.index()].switch;
+            let all = &mut self.switches.entry(switch).or_default().wanted;
+            match all.binary_search_by_key(&port, |(id, _)| *id) {
+                Ok(at) if all[at].1 == wanted => continue,
+                Ok(at) => all[at].1 = wanted,
+                Err(at) => all.insert(at, (port, wanted)),
+            }
+            changed.insert(switch);
         }
         let mut outputs = Vec::new();
-        for (switch, wanted) in wanted {
-            if self.switches.get(&switch).is_none_or(|own| own.wanted != wanted) {
-                let version = self.next();
-                let known = self.switches.get(&switch).map(|own| (own.applied, own.since));
-                let (applied, since) = known.unwrap_or_default();
-                let own = Versioned { wanted, version, applied, since };
-                outputs.push(switch_output(switch, &own));
-                self.switches.insert(switch, own);
+        for switch in changed {
+            let version = self.next();
+            if let Some(own) = self.switches.get_mut(&switch) {
+                own.version = version;
+                outputs.push(switch_output(switch, own, self.map));
             }
         }
         outputs
@@ -214,6 +282,10 @@ fn take<T>(own: &mut Versioned<T>, answer: Version) -> bool {
     true
 }
 
+fn begin_again<T>(own: &mut Versioned<T>, version: Version) {
+    (own.applied, own.version, own.since) = (Version::default(), version, version);
+}
+
 /// The weights and the map of a port, by the queues in which its tenants are counted.
 fn port_settings(
     port: PortId,
@@ -221,7 +293,6 @@ fn port_settings(
     sites: &Sites,
     config: &BinderConfig,
     states: &[TenantState],
-    taken: &mut BTreeSet<(PortId, QueueIndex)>,
 ) -> PortSettings {
     let queues = usize::from(sites.ports[port.index()].queues);
     let mut reserved = vec![Bandwidth::ZERO; queues + 1];
@@ -238,9 +309,6 @@ fn port_settings(
                 map.insert(place.dscp(), queue);
             }
         }
-        let moves = state.motion.as_ref().map(|motion| &motion.to);
-        let all = [Some(&state.place), moves].into_iter().flatten();
-        taken.extend(all.filter_map(|place| Some((port, place.queue(at)?))));
     }
     PortSettings { weights: weights_of(&reserved, config.most_weight), map }
 }
@@ -265,6 +333,10 @@ fn machine_output(machine: MachineId, own: &Versioned<Vec<(TenantId, TenantSetti
     BinderOutput::Machine { machine, version: own.version, tenants: own.wanted.clone() }
 }
 
-fn switch_output(switch: SwitchId, own: &Versioned<Vec<(PortId, PortSettings)>>) -> BinderOutput {
-    BinderOutput::Switch { switch, version: own.version, ports: own.wanted.clone() }
+fn switch_output(switch: SwitchId, own: &Versioned<Vec<(PortId, PortSettings)>>, map: Map) -> BinderOutput {
+    let mut ports = own.wanted.clone();
+    if map == Map::PerSwitch {
+        unite(&mut ports);
+    }
+    BinderOutput::Switch { switch, version: own.version, ports }
 }

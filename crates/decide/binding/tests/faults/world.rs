@@ -13,17 +13,32 @@ use weir_binding::{Map, PortId, Sites, SwitchId};
 use weir_network::switches::pool;
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
-const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 /// Faults end then; the rest of the run is calm.
 const FAULTS: u64 = 6_000 * MS;
 const END: u64 = 14_000 * MS;
 /// Bytes that a queue sends in a millisecond.
 const SENT_PER_MS: u64 = 1_000;
+/// The time without a connection after which an agent limits its tenants, and after which no step waits for a machine.
+pub(crate) const AGENT_LEASE: u64 = 300 * MS;
+pub(crate) const LEASE: u64 = 600 * MS;
 
 #[derive(Debug, Clone)]
-enum Event {
+pub(crate) enum Event {
     Wake,
-    ToMachine(MachineId, Version, Vec<(TenantId, TenantSettings)>),
+    /// Settings on a connection of a machine: its number.
+    ToMachine(MachineId, u64, Version, Vec<(TenantId, TenantSettings)>),
+    /// A connection of a machine ends, and the controller notices it.
+    Ended(MachineId, u64),
+    /// A machine connects.
+    Connect(MachineId, u64),
+    /// An agent has been without a connection since this one ended.
+    Limit(MachineId, u64),
+    /// A machine fails.
+    Fail(MachineId, Failure),
+    /// A machine that was off starts; packets that it sent before it failed have left the network.
+    Start(MachineId),
+    Vanished(MachineId, u64),
     ToSwitch(SwitchId, Version, Vec<(PortId, PortSettings)>),
     /// A switch applies the settings of one port; the last one is answered.
     Apply(SwitchId, Version, Vec<(PortId, PortSettings)>),
@@ -36,12 +51,28 @@ enum Event {
     Usage,
 }
 
+/// What happens to a machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failure {
+    /// It is off for a while.
+    Off,
+    /// Its agent dies and is started again.
+    Agent,
+    /// The network cuts it off from the controller.
+    Cut,
+}
+
 #[derive(Debug, Default)]
-struct Machine {
-    applied: Version,
-    tenants: BTreeMap<TenantId, TenantSettings>,
+pub(crate) struct Machine {
+    pub(crate) applied: Version,
+    pub(crate) tenants: BTreeMap<TenantId, TenantSettings>,
     /// Its agent does nothing until then.
     stopped_until: u64,
+    pub(crate) is_off: bool,
+    /// The number of its connection, and whether it is up; the number that the controller has.
+    pub(crate) connection: u64,
+    pub(crate) is_up: bool,
+    pub(crate) known: u64,
 }
 
 #[derive(Debug, Default)]
@@ -53,8 +84,8 @@ struct Switch {
 
 pub(crate) struct World {
     seed: u64,
-    random: StdRng,
-    now: u64,
+    pub(crate) random: StdRng,
+    pub(crate) now: u64,
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
     sites: Arc<Sites>,
@@ -63,16 +94,19 @@ pub(crate) struct World {
     binder: Binder,
     epoch: u64,
     stored: BinderState,
-    machines: BTreeMap<MachineId, Machine>,
+    pub(crate) machines: BTreeMap<MachineId, Machine>,
     switches: BTreeMap<SwitchId, Switch>,
     /// By tenant and machine: values of packets that are in the network, and how often each was sent anew.
-    values: BTreeMap<(TenantId, MachineId), BTreeMap<u8, u64>>,
+    pub(crate) values: BTreeMap<(TenantId, MachineId), BTreeMap<u8, u64>>,
     /// By port, the time that a packet spends in it, in ns.
-    residence: Vec<u64>,
+    pub(crate) residence: Vec<u64>,
     active: Vec<bool>,
     pub(crate) moves: u64,
     pub(crate) resets: u64,
     pub(crate) successors: u64,
+    /// Failures of machines, and moves that turned back for one.
+    pub(crate) failures: u64,
+    pub(crate) turned_back: u64,
 }
 
 impl World {
@@ -88,6 +122,7 @@ impl World {
             pool: pool(&BTreeSet::new()).into_iter().take(random.random_range(1..8)).collect(),
             hops: 3,
             limit_shared: random.random(),
+            lease: Duration::from_nanos(LEASE),
         };
         let residence = sites.ports.iter().map(|_| random.random_range(0..20) * MS).collect();
         let binder = Binder::new(&sites, config.clone(), 1, BinderState::new(), Instant::ZERO);
@@ -111,6 +146,8 @@ impl World {
             moves: 0,
             resets: 0,
             successors: 0,
+            failures: 0,
+            turned_back: 0,
         };
         world.begin();
         world
@@ -126,13 +163,21 @@ impl World {
                     }
                     let machine = self.machines.entry(machine).or_default();
                     (machine.applied, machine.tenants) = (version, tenants.into_iter().collect());
+                    machine.is_up = true;
                 }
                 BinderOutput::Switch { switch, version, ports } => {
                     let switch = self.switches.entry(switch).or_default();
                     (switch.version, switch.ports) = (version, ports.into_iter().collect());
                 }
-                BinderOutput::Read { .. } => {}
+                BinderOutput::Read { .. } | BinderOutput::Keep { .. } => {}
             }
+        }
+        let machines: Vec<MachineId> = self.machines.keys().copied().collect();
+        for _ in 0..self.random.random_range(0..4) {
+            let machine = machines[self.random.random_range(0..machines.len())];
+            let failure = [Failure::Off, Failure::Agent, Failure::Cut][self.random.random_range(0..3)];
+            let at = self.random.random_range(0..FAULTS);
+            self.at(at, Event::Fail(machine, failure));
         }
         for _ in 0..self.random.random_range(0..3) {
             let switch = self.sites.ports[self.random.random_range(0..self.sites.ports.len())].switch;
@@ -147,7 +192,7 @@ impl World {
         self.at(0, Event::Wake);
     }
 
-    fn at(&mut self, time: u64, event: Event) {
+    pub(crate) fn at(&mut self, time: u64, event: Event) {
         self.number += 1;
         self.events.insert((time.max(self.now), self.number), event);
     }
@@ -178,14 +223,17 @@ impl World {
             }
             self.now = time;
             // The others change neither packets nor queues.
-            let changes = matches!(event, Event::ToMachine(..) | Event::Apply(..) | Event::Left(..) | Event::Reset(_));
+            let changes = matches!(
+                event,
+                Event::ToMachine(..) | Event::Apply(..) | Event::Left(..) | Event::Reset(_) | Event::Start(_)
+            );
             self.handle(event);
             if changes {
                 self.check();
             }
         }
-        self.moves += self.binder.counters().moved;
-        let reached = self.binder.state().iter().all(|state| state.motion.is_none());
+        self.count();
+        let reached = self.binder.state().iter().all(|state| state.motion.is_none() && state.retained.is_none());
         assert!(reached, "seed {}: moves did not end: {:?}", self.seed, self.binder.state());
     }
 
@@ -198,7 +246,14 @@ impl World {
             }
             Event::ToBinder(epoch, input) if epoch == self.epoch => self.input(input),
             Event::ToBinder(..) => {}
-            Event::ToMachine(machine, version, tenants) => self.machine(machine, version, tenants),
+            Event::ToMachine(machine, connection, version, tenants) => {
+                let own = &self.machines[&machine];
+                if own.is_up && own.connection == connection {
+                    self.machine(machine, version, tenants);
+                }
+            }
+            Event::Ended(..) | Event::Connect(..) | Event::Limit(..) => self.connection(event),
+            Event::Fail(..) | Event::Start(_) | Event::Vanished(..) => self.failure(event),
             Event::ToSwitch(switch, version, ports) => {
                 if self.switches.get(&switch).is_none_or(|own| version >= own.version) {
                     self.switches.entry(switch).or_default().version = version;
@@ -254,17 +309,18 @@ impl World {
         self.at(self.now + 200 * MS, Event::Usage);
     }
 
-    fn input(&mut self, input: BinderInput) {
+    pub(crate) fn input(&mut self, input: BinderInput) {
         self.binder.handle_input(Instant::from_nanos(self.now), input);
-        self.stored.clone_from(self.binder.state());
         self.outputs();
     }
 
     fn outputs(&mut self) {
         while let Some(output) = self.binder.poll_output() {
             match output {
+                BinderOutput::Keep { tenant, state } => self.stored[tenant.index()] = state,
                 BinderOutput::Machine { machine, version, tenants } => {
-                    self.send(Event::ToMachine(machine, version, tenants));
+                    let known = self.machines[&machine].known;
+                    self.send(Event::ToMachine(machine, known, version, tenants));
                 }
                 BinderOutput::Switch { switch, version, ports } => self.send(Event::ToSwitch(switch, version, ports)),
                 BinderOutput::Read { queue, round } => self.send(Event::Read(queue, round)),
@@ -320,14 +376,29 @@ impl World {
     fn succeed(&mut self) {
         self.successors += 1;
         self.epoch += 1;
-        self.moves += self.binder.counters().moved;
+        self.count();
         let now = Instant::from_nanos(self.now);
         self.binder = Binder::new(&self.sites, self.config.clone(), self.epoch, self.stored.clone(), now);
         // The successor reads what switches have: one without settings is reset.
         let without: Vec<SwitchId> =
             self.switches.iter().filter(|(_, own)| own.ports.is_empty()).map(|(id, _)| *id).collect();
+        // No message of it reaches a machine before that connects to it.
+        self.machines.values_mut().for_each(|machine| machine.known = u64::MAX);
         self.outputs();
         without.into_iter().for_each(|switch| self.input(BinderInput::SwitchReset { switch }));
+        let machines: Vec<MachineId> = self.machines.keys().copied().collect();
+        for machine in machines {
+            self.input(BinderInput::MachineDisconnected { machine });
+            if self.machines[&machine].is_up {
+                self.lose(machine, 100 * MS);
+            }
+        }
+    }
+
+    /// Adds the counters of a binder that ends.
+    fn count(&mut self) {
+        self.moves += self.binder.counters().moved;
+        self.turned_back += self.binder.counters().turned_back;
     }
 
     /// Every port whose switch has its settings.
@@ -356,8 +427,8 @@ impl World {
         let (_, reserved) = site.ports.iter().find(|(at, _)| *at == port).expect("a port of the tenant");
         let machines = || site.machines.iter().map(|(machine, _)| *machine);
         let limited = machines().all(|machine| {
-            let settings = self.machines.get(&machine).and_then(|own| own.tenants.get(&tenant));
-            settings.is_some_and(|settings| settings.limited)
+            let own = &self.machines[&machine];
+            own.is_off || own.tenants.get(&tenant).is_some_and(|settings| settings.limited)
         });
         let values = machines().filter_map(|machine| self.values.get(&(tenant, machine))).flat_map(BTreeMap::keys);
         Present { tenant: tenant.0, reserved: reserved.bps(), limited, values: values.copied().collect() }

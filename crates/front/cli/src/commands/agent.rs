@@ -253,6 +253,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         ..args.rule.rack()
     };
     let fabric = fabric(args, &name, &broker);
+    let tenants = args.state.join(format!("tenants-{name}.json"));
     let files = Files { args: args.clone(), name };
     let epoch = files.next_epoch().map_err(|error| CommandError::cannot_write(&args.state, error))?;
     Ok(AgentConfig {
@@ -267,6 +268,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         status: args.status.clone(),
         metrics: args.metrics,
         fabric,
+        tenants: Some(tenants),
     })
 }
 

@@ -51,8 +51,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weir")]
     state: PathBuf,
     /// Bind queues of the switches to the policy's tenants, which have their places in this file (`weir place
-    /// --placed`); for a single fabric broker
-    #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
+    /// --placed`); several fabric brokers need the same file
+    #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
     /// Write the broker's status to this file once a period and when rack leaders connect or leave, as JSON
     #[arg(long, value_name = "FILE")]

@@ -9,11 +9,12 @@ use crate::report_files::ReportArgs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_lab::run::LabOutcome;
-use weir_lab::{LabError, Progress, janitor};
+use weir_lab::{Fault, LabError, Progress, Recovery, janitor};
 use weir_results::SizeBins;
 use weir_runs::results::measured;
 use weir_runs::sweep::{self, Setting};
 use weir_scenario::{LabScenario, ReadOptions, Scenario};
+use weir_units::{Bandwidth, Duration};
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -36,13 +37,17 @@ pub(crate) struct Args {
     /// Change a value of the scenario: a path in its file, `=` and a value
     #[arg(long, value_name = "PATH=VALUE", value_parser = Setting::parse)]
     set: Vec<Setting>,
+    /// Kill a process of tenants' control during the traffic, or remove the queues of a switch: TIME=agent:MACHINE,
+    /// TIME=switch:SWITCH, TIME=ports:SWITCH or TIME=controller
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<Fault>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     report: ReportArgs,
     /// Delete what an earlier lab left behind, and do nothing else
-    #[arg(long, conflicts_with_all = ["scenario", "set", "json", "report"])]
+    #[arg(long, conflicts_with_all = ["scenario", "set", "fault", "json", "report"])]
     clean: bool,
     /// Clean up, this directory too, once standard input ends; the lab starts this for itself
     #[arg(long, hide = true, value_name = "DIR")]
@@ -66,7 +71,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let lab = scenario.for_lab().map_err(|reason| refusal(LabError::SimulatorOnly(reason.to_owned())))?;
     let files = args.report.prepare()?;
     let interrupt = Interrupt::listen()?;
-    let outcome = run_watched(lab, &interrupt, ui)?.map_err(refusal)?;
+    let outcome = run_watched_with(lab, &args.fault, &interrupt, ui)?.map_err(refusal)?;
+    print_tenants(lab, &outcome, ui)?;
     let complete = !outcome.interrupted;
     let results = measured(lab, &outcome.result, complete, outcome.records(lab), &options.set);
     if let Some(files) = files {
@@ -91,9 +97,50 @@ fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
     sweep::command(&format!("weir lab {}", crate::text::shell_word(&scenario.display().to_string())), set)
 }
 
+/// The times of moves between queues and of recoveries, with the least bandwidth of the tenants around a fault.
+fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Result<(), CommandError> {
+    for (key, what) in [("move_times", "moves of tenants between queues"), ("switch_times", "weights at all switches")]
+    {
+        let of = |field: &str| outcome.tenants[key][field].as_u64().unwrap_or(0);
+        if let Some(mean) = of("sum_us").checked_div(of("count")) {
+            let ms = |us: u64| us as f64 / 1e3;
+            let (count, longest) = (of("count"), ms(of("longest_us")));
+            ui.notice(&format!("{what}: {count}, mean {:.0} ms, longest {longest:.0} ms\n", ms(mean)))?;
+        }
+    }
+    for Recovery { fault, took } in &outcome.recoveries {
+        let took = took.map_or("not recovered".to_owned(), |took| format!("recovered after {took}"));
+        ui.notice(&format!("{}: {}, {took}\n", fault.at, fault.failing))?;
+        let (from, to) = (fault.at, fault.at + Duration::from_secs(5));
+        let within = outcome.result.samples.iter().filter(|sample| sample.at > from && sample.at <= to);
+        let samples: Vec<_> = within.collect();
+        for tenant in lab.policy().tenants() {
+            // Of those that send all the time.
+            let of = |sample: &&weir_scenario::Sample| {
+                sample.bandwidth.iter().find(|(id, _)| *id == tenant.service).map(|(_, bandwidth)| *bandwidth)
+            };
+            let windows: Vec<_> = samples.windows(2).filter_map(|two| Some((of(&two[0])?, of(&two[1])?))).collect();
+            let mean = |(one, other): &(Bandwidth, Bandwidth)| Bandwidth::from_bps((one.bps() + other.bps()) / 2);
+            let Some(least) = windows.iter().map(mean).min().filter(|least| *least > Bandwidth::ZERO) else { continue };
+            ui.notice(&format!("  {}: {} at least, over two samples\n", tenant.name, crate::text::rate(least)))?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs a scenario in the lab and shows its progress. The inner error is the lab's.
 pub(super) fn run_watched(
     scenario: LabScenario<'_>,
+    interrupt: &Interrupt,
+    ui: &mut Ui,
+) -> Result<Result<LabOutcome, LabError>, CommandError> {
+    run_watched_with(scenario, &[], interrupt, ui)
+}
+
+/// The same with faults.
+fn run_watched_with(
+    scenario: LabScenario<'_>,
+    faults: &[Fault],
     interrupt: &Interrupt,
     ui: &mut Ui,
 ) -> Result<Result<LabOutcome, LabError>, CommandError> {
@@ -101,7 +148,8 @@ pub(super) fn run_watched(
         std::env::current_exe().map_err(|error| CommandError::failed(format!("cannot find this program: {error}")))?;
     let mut watch = None;
     let terminal = ui.err_is_terminal();
-    let outcome = weir_lab::run(scenario, &weir, &|| interrupt.is_requested(), &mut |progress| match progress {
+    let requested = || interrupt.is_requested();
+    let outcome = weir_lab::run_with(scenario, &weir, faults, &requested, &mut |progress| match progress {
         Progress::Step(step) => {
             if let Some(watch) = &watch {
                 Watch::finish(watch);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Lost, Source};
 use weir_policy::Policy;
-use weir_status::{AgentStatus, FabricStatus, Mode, Status};
+use weir_status::{AgentStatus, FabricStatus, Mode, Status, TenantPort, TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Instant};
 
 const POLICY: &str = "\
@@ -56,4 +56,39 @@ pub(crate) fn view() -> View {
         seen("f1", Some(Status::Fabric(fabric)), None),
     ];
     View { at: at(100), livenesses }
+}
+
+/// The same with two tenants at the fabric broker: red has queues of its own, blue moves to some.
+pub(crate) fn with_tenants() -> View {
+    let mut view = view();
+    let m = Bandwidth::from_mbps;
+    let broker = view.livenesses.last_mut().expect("the broker");
+    let Some(Status::Fabric(fabric)) = broker.status.as_deref() else { panic!("a fabric broker") };
+    let mut fabric = fabric.clone();
+    fabric.written_ms = 1_700_000_000_000;
+    let port = TenantPort { port: "r1 spine0".to_owned(), tenants: 9, queues: 7 };
+    let red = TenantStatus {
+        tenant: "red".to_owned(),
+        has_queues: true,
+        since_ms: Some(fabric.written_ms - 62_000),
+        dscp: 12,
+        guarantee: m(300),
+        used_tx: m(410),
+        used_rx: m(20),
+        score_bps: 300_000_000,
+        competes: vec![port],
+        competes_left_out: 2,
+        ..TenantStatus::default()
+    };
+    let blue = TenantStatus {
+        tenant: "blue".to_owned(),
+        moves: Some("tag".to_owned()),
+        guarantee: m(100),
+        used_tx: m(90),
+        score_bps: 90_000_000,
+        ..TenantStatus::default()
+    };
+    fabric.tenant_queues = Some(TenantQueuesStatus { tenants: vec![blue, red], ..TenantQueuesStatus::default() });
+    broker.status = Some(Arc::new(Status::Fabric(fabric)));
+    view
 }

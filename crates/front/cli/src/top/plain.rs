@@ -1,6 +1,6 @@
 //! A view once: tables for people, the model for programs.
 
-use super::rows::{Filter, Order, machines, services};
+use super::rows::{Filter, Order, machines, services, tenants};
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use serde_json::{Value, json};
@@ -43,7 +43,11 @@ const LEVELS: [&str; 10] = [
     ">re-marked",
 ];
 
-/// Tables of machines, of services, and of latency levels.
+/// The columns of tenants.
+const TENANTS: [&str; 8] =
+    ["tenant", "queues", ">dscp", ">guarantee", ">sends", ">receives", ">score", "competes for queues at"];
+
+/// Tables of machines, of services, of latency levels, and of tenants.
 pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["machine", "rack", "state", ">sends", ">receives"]);
     let mut lost = Vec::new();
@@ -69,7 +73,34 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
         ui.print(&format!("  {line}\n"))?;
     }
     print_services(view, filter, order, ui)?;
-    print_levels(view, ui)
+    print_levels(view, ui)?;
+    print_tenants(view, filter, ui)
+}
+
+/// The tenants with their queues, if a fabric broker binds any.
+fn print_tenants(view: &View, filter: &Filter, ui: &mut Ui) -> io::Result<()> {
+    let machines = machines(view);
+    let rows = tenants(&machines, filter);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&TENANTS);
+    for row in rows {
+        let plain = |text: String| (text, Style::Plain);
+        let style = if row.status.moves.is_some() { Style::Limited } else { Style::Plain };
+        table.styled([
+            (clean(&row.status.tenant), Style::Strong),
+            (clean(&row.queues()), style),
+            plain(row.status.dscp.to_string()),
+            plain(text::rate(row.status.guarantee)),
+            plain(text::rate(row.status.used_tx)),
+            plain(text::rate(row.status.used_rx)),
+            plain(text::rate(Bandwidth::from_bps(row.status.score_bps))),
+            plain(clean(&row.competes())),
+        ]);
+    }
+    ui.print("\n")?;
+    ui.print_table(&table, 0)
 }
 
 /// The latency levels of each machine, if there are any.

@@ -1,9 +1,10 @@
-//! The shown rows of a view: machines, and services on them, sorted and filtered.
+//! The shown rows of a view: machines, services on them, and tenants, sorted and filtered.
 
+use crate::text;
 use std::cmp::Reverse;
 use weir_observe::Liveness;
 use weir_observe::watcher::View;
-use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status, SwitchStatus};
+use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status, SwitchStatus, TenantPort, TenantStatus};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
 
 /// The order of services.
@@ -163,6 +164,50 @@ fn machine(liveness: &Liveness, now: Instant) -> Machine<'_> {
     };
     let lost = liveness.lost.as_ref().map(|lost| (now.saturating_since(lost.since), lost.why.as_str()));
     Machine { name: liveness.name(), agent, fabric, switch, lost }
+}
+
+/// A tenant, with the fabric broker that binds its queues.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tenant<'a> {
+    pub(crate) status: &'a TenantStatus,
+    fabric: &'a FabricStatus,
+}
+
+impl Tenant<'_> {
+    /// Its queues as a text: `own for 12 s`, `shared`, with the step of a move.
+    pub(crate) fn queues(&self) -> String {
+        let place = if self.status.has_queues { "own" } else { "shared" };
+        let since = self.status.since_ms.map(|since| self.fabric.written_ms.saturating_sub(since) as f64 / 1e3);
+        let since = since.map_or(String::new(), |since| format!(" for {}", text::about(since)));
+        let moves = self.status.moves.as_ref().map_or(String::new(), |step| format!(", moves: {step}"));
+        format!("{place}{since}{moves}")
+    }
+    /// The ports at which it competes for queues: `r1 spine0 (12 for 7), and 2 more`.
+    pub(crate) fn competes(&self) -> String {
+        let port = |port: &TenantPort| format!("{} ({} for {})", port.port, port.tenants, port.queues);
+        let ports = self.status.competes.iter().map(port).collect::<Vec<_>>().join(", ");
+        match self.status.competes_left_out {
+            0 => ports,
+            more => format!("{ports}, and {more} more"),
+        }
+    }
+}
+
+/// The tenants of leading fabric brokers, by falling score, as the filter's words have them.
+pub(crate) fn tenants<'a>(machines: &[Machine<'a>], filter: &Filter) -> Vec<Tenant<'a>> {
+    let brokers = machines.iter().filter(|machine| machine.lost.is_none()).filter_map(|machine| machine.fabric);
+    let of = |fabric: &'a FabricStatus| fabric.tenant_queues.iter().map(move |queues| (fabric, queues));
+    let all = brokers
+        .flat_map(of)
+        .flat_map(|(fabric, queues)| queues.tenants.iter().map(move |status| Tenant { status, fabric }));
+    let matches = |tenant: &Tenant<'_>| {
+        let (queues, competes) = (tenant.queues(), tenant.competes());
+        let texts = [tenant.status.tenant.as_str(), &queues, &competes];
+        filter.words.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+    };
+    let mut tenants: Vec<Tenant<'a>> = all.filter(matches).collect();
+    tenants.sort_by_key(|tenant| Reverse(tenant.status.score_bps));
+    tenants
 }
 
 #[cfg(test)]

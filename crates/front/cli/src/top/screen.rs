@@ -1,10 +1,10 @@
 //! A screen of a view.
 //!
-//! Four parts: machines (at most a third of the screen, lost ones first), services, latency levels (at most a fifth,
-//! if there are any), keys. Colours repeat texts and glyphs, so the screen reads the same without them.
+//! Five parts: machines (at most a third of the screen, lost ones first), services, latency levels and tenants (at most
+//! a fifth each, if there are any), keys. Colours repeat texts and glyphs, so the screen reads the same without them.
 
 use super::bar::{Piece, bar};
-use super::rows::{Machine, Row, machines, services};
+use super::rows::{Machine, Row, Tenant, machines, services, tenants};
 use super::state::{KEYS, State};
 use crate::text;
 use ratatui::Frame;
@@ -32,14 +32,16 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     let third = (area.height / 3).max(1);
     let shown = (machines.len() as u16).min(third);
     let levels = level_lines(&machines, &view.obstacles_to_bounds(), usize::from(area.height / 5), paint);
+    let of_tenants = tenant_lines(&tenants(&machines, &state.filter), usize::from(area.height / 5), paint);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(shown + 1),
         Constraint::Min(1),
         Constraint::Length(levels.len() as u16),
+        Constraint::Length(of_tenants.len() as u16),
         Constraint::Length(1),
     ];
-    let [title, above, below, of_levels, foot] = Layout::vertical(parts).areas(area);
+    let [title, above, below, of_levels, tenants_area, foot] = Layout::vertical(parts).areas(area);
 
     frame.render_widget(Paragraph::new(heading(view, &machines, state, paint)), title);
     frame.render_widget(Paragraph::new(machine_lines(&machines, above, paint)), above);
@@ -47,6 +49,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     state.top = state.top.min(rows.len().saturating_sub(page));
     frame.render_widget(Paragraph::new(service_lines(&rows, state.top, below, paint)), below);
     frame.render_widget(Paragraph::new(levels), of_levels);
+    frame.render_widget(Paragraph::new(of_tenants), tenants_area);
     frame.render_widget(Paragraph::new(keys(state, &rows, page, paint)), foot);
     if state.help {
         help(frame, area);
@@ -273,6 +276,48 @@ fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint:
     if row.lost { line.style(paint.faint()) } else { line }
 }
 
+/// Tenants by falling score, in at most `most` lines.
+fn tenant_lines(tenants: &[Tenant<'_>], most: usize, paint: Paint) -> Vec<Line<'static>> {
+    if tenants.is_empty() || most < 2 {
+        return Vec::new();
+    }
+    let name = widest(tenants.iter().map(|tenant| tenant.status.tenant.as_str()), 6, 20);
+    let heading = format!(
+        "{} {} {} {} {} {} {}",
+        fit("TENANT", name),
+        fit("QUEUES", 24),
+        right("GUARANTEE", 12),
+        right("SENDS", 12),
+        right("RECEIVES", 12),
+        right("SCORE", 12),
+        "COMPETES AT"
+    );
+    let mut lines = vec![Line::styled(heading, paint.faint())];
+    let room = most - 1;
+    let shown = if tenants.len() > room { room.saturating_sub(1) } else { room };
+    for tenant in tenants.iter().take(shown) {
+        let status = tenant.status;
+        let style = if status.moves.is_some() { paint.in_colour(Color::Yellow) } else { Style::new() };
+        let rate = |rate: Bandwidth| right(&text::rate(rate), 12);
+        lines.push(Line::from(vec![
+            Span::styled(fit(&status.tenant, name), paint.strong()),
+            Span::styled(format!(" {} ", fit(&tenant.queues(), 24)), style),
+            Span::raw(format!(
+                "{} {} {} {} ",
+                rate(status.guarantee),
+                rate(status.used_tx),
+                rate(status.used_rx),
+                rate(Bandwidth::from_bps(status.score_bps))
+            )),
+            Span::styled(tenant.competes(), paint.faint()),
+        ]));
+    }
+    if tenants.len() > shown {
+        lines.push(Line::styled(format!("… {} more tenants", tenants.len() - shown), paint.faint()));
+    }
+    lines
+}
+
 fn keys(state: &State, rows: &[Row<'_>], page: usize, paint: Paint) -> Line<'static> {
     if state.typing {
         return Line::from("words of machine, rack, service, constraint; Enter keeps them, Esc drops them");
@@ -340,6 +385,12 @@ mod tests {
     fn help_lies_over_it() {
         let mut state = State { help: true, paused: true, ..State::default() };
         insta::assert_snapshot!(drawn((100, 16), &mut state, Some(&view())).0);
+    }
+
+    #[test]
+    fn screen_shows_tenants() {
+        let (screen, _) = drawn((130, 30), &mut State::default(), Some(&super::super::fixture::with_tenants()));
+        insta::assert_snapshot!(screen);
     }
 
     #[test]

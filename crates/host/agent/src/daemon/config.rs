@@ -33,6 +33,8 @@ pub struct AgentConfig {
     pub keep: bool,
     /// The session with the fabric broker, if there is one. Tenants' queues follow the same brokers.
     pub fabric: Option<SessionConfig>,
+    /// The file of the last settings of tenants, with which the next agent starts, if any.
+    pub tenants: Option<PathBuf>,
 }
 
 /// Why the agent ended or did not start.

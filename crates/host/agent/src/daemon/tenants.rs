@@ -4,23 +4,33 @@
 //! and limits are part of the machine's policy ([`Policy::at_machine`]), tags change between two packets, and settings
 //! are confirmed when the queue of each tenant with another tag has sent as much as it held then.
 //!
-//! Without settings, a tenant is a service without a guarantee, and the tags of an earlier agent stay.
+//! Without settings, a tenant is a service without a guarantee, and the tags of an earlier agent stay. An agent that
+//! starts has the settings of an earlier one ([`super::saved`]), and limits its tenants to their reservations; so does
+//! one without a controller for a lease, and the kernel without an agent for the timeout of limits
+//! ([`HostContext::reserved`](crate::host::HostContext::reserved)): a machine without a connection may be left out of
+//! moves.
+//!
+//! With `htb` a queue is first in, first out, and its counters show when earlier packets have left. With `edt` packets
+//! of several destinations overtake each other, and are counted when they get a departure time: settings are confirmed
+//! when the longest time that packets wait has passed ([`Host::drain_time`](crate::host::Host::drain_time)).
 //!
 //! Worked example: red's tag changes from 0 to 12 while 30 kB of it wait in the qdisc: the settings are confirmed when
 //! its class has sent 30 kB more, or is empty.
 
-use super::{AgentError, Daemon, host_context};
+use super::{AgentError, Daemon, host_context, saved};
 use crate::daemon::config::AgentConfig;
 use crate::host::tag_values;
 use crate::runtime_config::RuntimeConfig;
 use std::sync::Arc;
-use tracing::{debug, warn};
-use weir_control::MeterReading;
+use tracing::{debug, info, warn};
+use weir_binding::binder::BinderConfig;
+use weir_control::{MeterReading, RuntimeLimit};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage, Version};
+use weir_linux::shaper::Backend;
 use weir_linux::tags::HostTags;
 use weir_policy::{Policy, TenantAtMachine};
-use weir_units::{Bandwidth, Bytes, Duration, Instant, MachineId, PerDirection, ServiceId, TenantId};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId, TenantId};
 
 /// The time between two looks at queues that earlier packets are leaving.
 const LOOK: Duration = Duration::from_millis(5);
@@ -37,9 +47,18 @@ pub(super) struct InForce {
 #[derive(Debug)]
 struct Pending {
     version: Version,
-    /// Queues with earlier packets: the bytes that they will have sent then.
-    queues: Vec<(ServiceId, Bytes)>,
+    /// Queues with earlier packets.
+    queues: Vec<(ServiceId, Left)>,
     look: Instant,
+}
+
+/// When the earlier packets of a queue have left it.
+#[derive(Debug, Clone, Copy)]
+enum Left {
+    /// When it has sent these bytes, or is empty.
+    Sent(Bytes),
+    /// At this time.
+    At(Instant),
 }
 
 /// The tenants on this machine.
@@ -52,6 +71,12 @@ pub(super) struct Tenants {
     digest: u64,
     has_own_policy: bool,
     in_force: Option<InForce>,
+    /// By service of a tenant here, its reservation.
+    reserved: Vec<(ServiceId, Bandwidth)>,
+    /// The settings as they are on disk.
+    on_disk: Option<String>,
+    /// When a stream was up last.
+    up_at: Instant,
     pending: Option<Pending>,
     /// The control interval, while a stream is up.
     interval: Option<Duration>,
@@ -69,12 +94,40 @@ impl Tenants {
             digest: 0,
             has_own_policy: false,
             in_force: None,
+            reserved: Vec::new(),
+            on_disk: None,
+            up_at: Instant::ZERO,
             pending: None,
             interval: None,
             reported: None,
         };
         tenants.subscribe(config)?;
+        tenants.start_with_saved(config);
         Ok(tenants)
+    }
+
+    /// Begins with the settings of an earlier agent, if they are of this policy.
+    fn start_with_saved(&mut self, config: &AgentConfig) {
+        let RuntimeConfig { policy, machine, .. } = &config.runtime_config;
+        let Some(path) = config.tenants.as_ref().filter(|_| self.subscriber.is_some()) else { return };
+        match saved::load(path, policy) {
+            Ok(Some((shares, tags))) => {
+                info!("{} tenants have their last settings, limited until the controller's arrive", shares.len());
+                self.on_disk = Some(saved::text(policy, &shares, &tags));
+                let at_machine = Arc::new(policy.at_machine(*machine, &shares));
+                self.set_in_force(Some(InForce { shares, tags, policy: at_machine }));
+            }
+            Ok(None) => {}
+            Err(error) => warn!("{}: {error}; tenants have no settings until the controller's arrive", path.display()),
+        }
+    }
+
+    fn set_in_force(&mut self, in_force: Option<InForce>) {
+        let service = |own: &TenantAtMachine| self.services.get(own.tenant.index()).map(|at| (*at, own.reserved));
+        let with_reservation = |(_, reserved): &(ServiceId, Bandwidth)| *reserved > Bandwidth::ZERO;
+        let shares = in_force.as_ref().map_or(&[][..], |own| &own.shares);
+        self.reserved = shares.iter().filter_map(service).filter(with_reservation).collect();
+        self.in_force = in_force;
     }
 
     /// Subscribes to the controller for the policy in force.
@@ -112,9 +165,50 @@ impl Tenants {
     pub(super) fn tags(&self) -> Option<&HostTags> {
         self.in_force.as_ref().map(|own| &own.tags)
     }
-    /// Whether a service is a tenant.
-    pub(super) fn has(&self, service: ServiceId) -> bool {
-        self.services.contains(&service)
+    /// By service of a tenant here, its reservation, if it is not zero.
+    pub(super) fn reserved(&self) -> &[(ServiceId, Bandwidth)] {
+        &self.reserved
+    }
+
+    /// The limit of a service that is a tenant; `None` for others. Without a limit, one that is not limited has the
+    /// reservation that the kernel limits it to without an agent.
+    pub(super) fn limit(&self, service: ServiceId, direction: Direction, capacity: Bandwidth) -> Option<Bandwidth> {
+        if !self.services.contains(&service) {
+            return None;
+        }
+        let shares = self.in_force.as_ref().map_or(&[][..], |own| &own.shares);
+        let lifted = shares.iter().any(|own| !own.limited && self.services.get(own.tenant.index()) == Some(&service));
+        // What a service receives has the static limit without an agent only.
+        Some(if lifted && direction == Direction::Tx { capacity } else { Bandwidth::UNLIMITED })
+    }
+
+    /// Limits all tenants if no stream has been up for the lease; returns whether that is a change.
+    fn limit_all(&mut self, now: Instant, base: &Policy, machine: MachineId) -> bool {
+        if self.subscriber.as_ref().is_none_or(|subscriber| subscriber.up().is_some()) {
+            self.up_at = now;
+            return false;
+        }
+        let Some(own) = self.in_force.as_ref() else { return false };
+        if now.saturating_since(self.up_at) < BinderConfig::AGENT_LEASE || own.shares.iter().all(|own| own.limited) {
+            return false;
+        }
+        let shares: Vec<TenantAtMachine> =
+            own.shares.iter().map(|own| TenantAtMachine { limited: true, ..*own }).collect();
+        let policy = Arc::new(base.at_machine(machine, &shares));
+        let in_force = InForce { shares, tags: own.tags.clone(), policy };
+        self.set_in_force(Some(in_force));
+        true
+    }
+
+    /// Saves the settings in force, if those on disk are others.
+    fn save(&mut self, config: &AgentConfig) -> std::io::Result<()> {
+        let (Some(path), Some(own)) = (&config.tenants, &self.in_force) else { return Ok(()) };
+        let text = saved::text(&config.runtime_config.policy, &own.shares, &own.tags);
+        if self.on_disk.as_ref() != Some(&text) {
+            saved::save(path, &text)?;
+            self.on_disk = Some(text);
+        }
+        Ok(())
     }
 
     /// Takes another policy: settings stay if it has the same tenants, and no tag of others stays. Returns the earlier
@@ -132,13 +226,13 @@ impl Tenants {
         if earlier.is_some() || !has_same {
             let tags = HostTags { tenants, values: tag_values(policy) };
             let policy = Arc::new(policy.at_machine(config.machine, &shares));
-            self.in_force = Some(InForce { shares, tags, policy });
+            self.set_in_force(Some(InForce { shares, tags, policy }));
         }
         earlier
     }
     /// Returns to the settings before a policy that was refused.
     pub(super) fn restore(&mut self, earlier: Option<InForce>) {
-        self.in_force = earlier;
+        self.set_in_force(earlier);
     }
 
     /// The controller's next message; pending for ever without tenants. Cancelling the future loses none.
@@ -181,6 +275,18 @@ impl Tenants {
         self.reported = Some((now, bytes));
     }
 
+    /// The limits of the tenants here, for a shaper that has just been renewed.
+    fn limits(&self, config: &RuntimeConfig) -> Vec<RuntimeLimit> {
+        let of = |(service, _): &(ServiceId, Bandwidth)| {
+            Direction::ALL.map(|direction| {
+                let capacity = config.policy.machine_capacity(config.machine, direction);
+                let limit = self.limit(*service, direction, capacity).unwrap_or(Bandwidth::UNLIMITED);
+                RuntimeLimit { service: *service, direction, limit }
+            })
+        };
+        self.reserved.iter().flat_map(of).collect()
+    }
+
     /// The settings in a message; `None` for tenants that the policy does not have.
     fn read(&self, settings: &MachineSettings) -> Option<(Vec<TenantAtMachine>, HostTags)> {
         let (mut shares, mut tags) = (Vec::new(), HostTags { tenants: Vec::new(), values: settings.values });
@@ -208,7 +314,7 @@ impl Tenants {
         };
         if change != Change::None {
             let policy = Arc::new(base.at_machine(machine, &shares));
-            self.in_force = Some(InForce { shares, tags, policy });
+            self.set_in_force(Some(InForce { shares, tags, policy }));
         }
         Some(change)
     }
@@ -269,18 +375,23 @@ impl Daemon {
             (Change::Shares(_), _) => {
                 let runtime = &config.runtime_config;
                 let context = host_context(runtime, config.backend, self.cookie, self.epoch, &config.broker, tenants);
-                host.renew(&context, false)
+                host.renew(&context, false).and_then(|()| host.set_limits(&tenants.limits(runtime)).map(drop))
             }
             _ => Ok(()),
         };
         if let Err(error) = applied {
             // The controller sends the settings again.
             warn!("settings of tenants cannot be put in force: {error}");
-            self.tenants.in_force = earlier;
+            self.tenants.restore(earlier);
             let runtime = &self.config.runtime_config;
             let (backend, broker) = (self.config.backend, &self.config.broker);
             let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
             return Ok(host.renew(&context, false)?);
+        }
+        if let Err(error) = self.tenants.save(&self.config) {
+            // An agent that starts would have earlier tags: the controller waits, and sends the settings again.
+            warn!("save the settings of tenants: {error}; they are not confirmed");
+            return Ok(());
         }
         let (Change::Tags(retagged) | Change::Shares(retagged)) = change else {
             return self.set_pending(version, Vec::new());
@@ -288,18 +399,43 @@ impl Daemon {
         self.set_pending(version, retagged)
     }
 
+    /// Limits all tenants where no controller has been reached for the lease.
+    pub(super) fn check_lease(&mut self) -> Result<(), AgentError> {
+        let (now, RuntimeConfig { policy, machine, .. }) = (self.now(), &self.config.runtime_config);
+        if !self.tenants.limit_all(now, policy, *machine) {
+            return Ok(());
+        }
+        warn!("no controller of tenants' queues for {}: tenants are limited", BinderConfig::AGENT_LEASE);
+        let (runtime, backend, broker) = (&self.config.runtime_config, self.config.backend, &self.config.broker);
+        let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
+        if let Some(host) = &mut self.host {
+            host.renew(&context, false)?;
+            host.set_limits(&self.tenants.limits(runtime))?;
+        }
+        Ok(())
+    }
+
     /// Confirms settings when the queues of these services have sent what they hold.
     fn set_pending(&mut self, version: Version, services: Vec<ServiceId>) -> Result<(), AgentError> {
         let Some(host) = &self.host else { return Ok(()) };
+        let now = self.now();
         let mut queues = self.tenants.pending.take().map(|pending| pending.queues).unwrap_or_default();
         for service in services {
+            if host.backend() == Backend::Edt {
+                let own = self.tenants.reserved.iter().find(|(known, _)| *known == service);
+                let reserved = own.map_or(Bandwidth::UNLIMITED, |(_, reserved)| *reserved);
+                queues.push((service, Left::At(now + host.drain_time(reserved))));
+                continue;
+            }
             match host.queue(service) {
                 Ok((_, Bytes::ZERO)) => {}
-                Ok((sent, backlog)) => queues.push((service, Bytes::new(sent.get() + backlog.get()))),
+                Ok((sent, backlog)) => {
+                    queues.push((service, Left::Sent(Bytes::new(sent.get().saturating_add(backlog.get())))));
+                }
                 // Until it is empty.
                 Err(error) => {
                     debug!("read the queue of a tenant: {error}");
-                    queues.push((service, Bytes::new(u64::MAX)));
+                    queues.push((service, Left::Sent(Bytes::new(u64::MAX))));
                 }
             }
         }
@@ -314,12 +450,15 @@ impl Daemon {
         if pending.look > now {
             return;
         }
-        let waits = |(service, until): &(ServiceId, Bytes)| match host.queue(*service) {
-            Ok((sent, backlog)) => backlog > Bytes::ZERO && sent < *until,
-            Err(error) => {
+        let waits = |(service, left): &(ServiceId, Left)| {
+            let until = match *left {
+                Left::At(time) => return time > now,
+                Left::Sent(until) => until,
+            };
+            host.queue(*service).map(|(sent, backlog)| backlog > Bytes::ZERO && sent < until).unwrap_or_else(|error| {
                 debug!("read the queue of a tenant: {error}");
                 true
-            }
+            })
         };
         pending.queues.retain(waits);
         pending.look = now + LOOK;

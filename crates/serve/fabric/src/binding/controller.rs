@@ -2,23 +2,23 @@
 
 use super::placement::Places;
 use super::store::Store;
+use super::timing::Timing;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};
+use crate::clock::now_ms;
+use crate::cluster::TenantBatch;
 use crate::service::StreamId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, Step, TenantSettings, TenantState,
-    Version,
+    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, TenantSettings, TenantState, Version,
 };
-use weir_binding::{PortId, Score, SwitchId};
+use weir_binding::{PortId, SwitchId};
 use weir_policy::Policy;
-use weir_status::{TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, Duration, Instant, MachineId, PerDirection, TenantId};
 
 /// The channel to a subscriber.
@@ -33,6 +33,9 @@ pub(crate) enum Unbound {
     /// The file of places.
     #[error("{0}")]
     Placement(String),
+    /// A machine and a switch have one name, and so one certificate.
+    #[error("a machine and a switch are both called `{0}`, and a certificate could not distinguish them: rename one")]
+    OneName(String),
     /// The state of an earlier controller.
     #[error("read the state of tenants' queues: {0}")]
     State(#[source] io::Error),
@@ -56,39 +59,73 @@ struct Stream {
     _over: oneshot::Sender<()>,
 }
 
+/// The versions of one controller after those of an earlier one of the same epoch: more than it can have used.
+const GENERATION: u64 = 1 << 40;
+
 /// The binder, its network and its subscribers.
 pub(crate) struct Controller {
-    policy: Arc<Policy>,
-    places: Places,
-    binder: Binder,
+    pub(super) policy: Arc<Policy>,
+    pub(super) places: Places,
+    pub(super) binder: Binder,
     store: Store,
+    /// The first version: those of the binder are counted from it.
+    first: Version,
+    /// Outputs that wait until the changes up to this one are stored.
+    held: VecDeque<(u64, BinderOutput)>,
+    /// By tenant, whether it has queues of its own.
+    has_queues: Vec<bool>,
+    /// By tenant, when it left or entered the shared queue, in milliseconds since 1970; `None` before this controller.
+    pub(super) since: Vec<Option<u64>>,
+    pub(super) timing: Timing,
     streams: BTreeMap<Who, Stream>,
     subscribers: BTreeMap<StreamId, Who>,
     /// The DSCP values that tenants can have.
     values: u64,
     interval: Duration,
-    /// Whether the warning about a state that cannot be written was logged.
+    /// Whether the warning about a state that cannot be stored was logged.
     warned: bool,
 }
 
 impl Controller {
-    /// A controller that continues from the state of an earlier one. `epoch` is higher than at any earlier start.
-    pub(crate) fn new(
-        policy: &Arc<Policy>,
-        placement: &Path,
-        state: &Path,
-        epoch: u64,
-        now: Instant,
-    ) -> Result<Self, Unbound> {
-        let places = Places::read(placement, policy)?;
-        let store = Store::new(state);
-        let earlier = store.load(policy, &places).map_err(Unbound::State)?;
+    /// A controller that continues from the stored state of an earlier one. `first` is higher than all versions of
+    /// earlier controllers.
+    pub(crate) fn new(policy: &Arc<Policy>, places: Places, mut store: Store, first: Version, now: Instant) -> Self {
+        let (earlier, others) = store.state(policy, &places);
+        if others > 0 {
+            warn!("{others} tenants begin in the shared queue: they have other ports or queues than they had before");
+        }
         let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
-        let binder = Binder::new(&places.sites, config, epoch, earlier, now);
-        let (streams, subscribers) = (BTreeMap::new(), BTreeMap::new());
-        let policy = Arc::clone(policy);
-        Ok(Self { policy, places, binder, store, streams, subscribers, values, interval, warned: false })
+        let has_queues = earlier.iter().map(|state| state.place != Place::Shared).collect();
+        let binder = Binder::new(&places.sites, config, first.epoch, earlier, now);
+        let machines: BTreeSet<MachineId> =
+            places.sites.tenants.iter().flat_map(|site| site.machines.iter().map(|(machine, _)| *machine)).collect();
+        let mut controller = Self {
+            since: vec![None; places.sites.tenants.len()],
+            timing: Timing::default(),
+            policy: Arc::clone(policy),
+            places,
+            binder,
+            has_queues,
+            store,
+            first,
+            held: VecDeque::new(),
+            streams: BTreeMap::new(),
+            subscribers: BTreeMap::new(),
+            values,
+            interval,
+            warned: false,
+        };
+        for machine in machines {
+            controller.handle(now, BinderInput::MachineDisconnected { machine });
+        }
+        controller
+    }
+
+    /// Ends this controller: its subscribers connect again. Returns what a following one of this broker continues with.
+    pub(crate) fn end_for(mut self, leader: Option<&str>) -> (Store, Version) {
+        self.redirect(leader);
+        (self.store, Version { number: self.first.number + GENERATION, ..self.first })
     }
 
     /// The subscriber with this name.
@@ -135,9 +172,12 @@ impl Controller {
     }
 
     /// A stream has ended.
-    pub(crate) fn end(&mut self, id: StreamId) {
+    pub(crate) fn end(&mut self, now: Instant, id: StreamId) {
         if let Some(who) = self.subscribers.remove(&id) {
             self.streams.remove(&who);
+            if let Who::Machine(machine) = who {
+                self.handle(now, BinderInput::MachineDisconnected { machine });
+            }
         }
     }
 
@@ -159,7 +199,9 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                let version = Version { epoch: version.epoch, number: version.number };
+                // One of an earlier controller says nothing about the settings of this one.
+                let Some(number) = version.number.checked_sub(self.first.number) else { return true };
+                let version = Version { epoch: version.epoch, number };
                 self.handle(
                     now,
                     match who {
@@ -178,13 +220,47 @@ impl Controller {
                 self.handle(now, BinderInput::QueueRead { queue, round, sent, backlog });
                 true
             }
+            (from_subscriber::Message::Reset(_), Who::Switch(switch)) => {
+                info!("`{}` had lost its configuration", self.places.switches[switch.index()]);
+                self.handle(now, BinderInput::SwitchReset { switch });
+                true
+            }
             _ => false,
         }
     }
 
+    /// The number of machines and switches with a stream.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
     /// The time of the next timeout.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        self.binder.poll_timeout()
+        self.store.poll_timeout().map_or(self.binder.poll_timeout(), |store| store.min(self.binder.poll_timeout()))
+    }
+
+    /// The next states for etcd, if the state is kept there.
+    pub(crate) fn poll_batch(&mut self, now: Instant) -> Option<TenantBatch> {
+        self.store.poll_batch(now)
+    }
+
+    /// etcd has taken states that this controller handed over in this epoch, or not.
+    pub(crate) fn kept(&mut self, now: Instant, epoch: u64, result: Result<(), String>) {
+        if epoch != self.first.epoch {
+            return;
+        }
+        self.store.replied(now, result.is_ok());
+        match result {
+            Ok(()) => self.warned = false,
+            Err(error) => self.warn(&error),
+        }
+        self.carry_out_stored();
+    }
+
+    fn warn(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.warned, true) {
+            warn!("keep the state of tenants' queues: {error}; no tenant moves until it is kept");
+        }
     }
 
     /// Passes the timeout to the binder if it is due; returns whether a control interval ended.
@@ -197,46 +273,46 @@ impl Controller {
     }
 
     /// Redirects all subscribers to the leading broker.
-    pub(crate) fn redirect(&mut self, leader: Option<&str>) {
+    fn redirect(&mut self, leader: Option<&str>) {
         self.subscribers.clear();
         for stream in std::mem::take(&mut self.streams).into_values() {
             let _ = stream.messages.try_send(Ok(elsewhere(leader)));
         }
     }
 
-    /// The tenants and their queues, for watchers.
-    pub(crate) fn status(&self) -> TenantQueuesStatus {
-        let counters = self.binder.counters();
-        let tenant = |((tenant, state), score): ((&weir_policy::Tenant, &TenantState), &Score)| TenantStatus {
-            tenant: tenant.name.clone(),
-            has_queues: state.place != Place::Shared,
-            dscp: state.place.dscp(),
-            moves: state.motion.as_ref().map(|motion| step_word(motion.step).to_owned()),
-            score_bps: score.0,
-        };
-        let states = self.policy.tenants().iter().zip(self.binder.state());
-        TenantQueuesStatus {
-            subscribers: self.streams.len() as u64,
-            intervals: counters.intervals,
-            moves_begun: counters.moves,
-            moves_ended: counters.moved,
-            without_dscp: counters.without_value,
-            tenants: states.zip(self.binder.scores()).map(tenant).collect(),
+    fn handle(&mut self, now: Instant, input: BinderInput) {
+        self.binder.handle_input(now, input);
+        while let Some(output) = self.binder.poll_output() {
+            match output {
+                BinderOutput::Keep { tenant, state } => self.keep(now, tenant, state),
+                other => self.held.push_back((self.store.last(), other)),
+            }
+        }
+        match self.store.write() {
+            Ok(()) => self.carry_out_stored(),
+            Err(error) => {
+                self.warn(&error.to_string());
+                self.carry_out_stored();
+                // Settings that follow from a step that no successor would continue are not sent; they are due again
+                // after the retry.
+                self.held.clear();
+            }
         }
     }
 
-    fn handle(&mut self, now: Instant, input: BinderInput) {
-        self.binder.handle_input(now, input);
-        if let Err(error) = self.store.save(&self.policy, &self.places, self.binder.state()) {
-            if !std::mem::replace(&mut self.warned, true) {
-                warn!("keep the state of tenants' queues: {error}; no tenant moves until it is kept");
-            }
-            // Settings of a step that no successor would continue are not sent; they are due again after the retry.
-            while self.binder.poll_output().is_some() {}
-            return;
+    fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
+        let at = tenant.index();
+        self.timing.take(now, at, &state);
+        let has_queues = state.place != Place::Shared;
+        if std::mem::replace(&mut self.has_queues[at], has_queues) != has_queues {
+            self.since[at] = Some(now_ms());
         }
-        self.warned = false;
-        while let Some(output) = self.binder.poll_output() {
+        self.store.put(&self.policy, &self.places, at, state);
+    }
+
+    /// Carries out the outputs for which all changes before them are stored.
+    fn carry_out_stored(&mut self) {
+        while let Some((_, output)) = self.held.pop_front_if(|(change, _)| *change <= self.store.stored()) {
             self.carry_out(output);
         }
     }
@@ -246,13 +322,13 @@ impl Controller {
         let (who, message) = match output {
             BinderOutput::Machine { machine, version, tenants } => {
                 let tenants = tenants.iter().map(|(tenant, settings)| self.tenant(machine, *tenant, *settings));
-                let (version, tenants) = (Some(self::version(version)), tenants.collect());
+                let (version, tenants) = (Some(self.version(version)), tenants.collect());
                 let settings = proto::MachineSettings { version, values: self.values, tenants };
                 (Who::Machine(machine), from_controller::Message::Machine(settings))
             }
             BinderOutput::Switch { switch, version, ports } => {
                 let ports = ports.iter().map(|(port, settings)| self.port(*port, settings)).collect();
-                let settings = proto::SwitchSettings { version: Some(self::version(version)), ports };
+                let settings = proto::SwitchSettings { version: Some(self.version(version)), ports };
                 (Who::Switch(switch), from_controller::Message::Switch(settings))
             }
             BinderOutput::Read { queue: QueueId { port, queue }, round } => {
@@ -261,12 +337,17 @@ impl Controller {
                 let queue = proto::Queue { port: self.places.ports[port.index()].clone(), queue, round };
                 (Who::Switch(switch), from_controller::Message::Read(queue))
             }
+            BinderOutput::Keep { .. } => return,
         };
         let stream = self.streams.get(&who).filter(|stream| stream.same_policy);
         match stream.map(|stream| stream.messages.try_send(Ok(self::message(message)))) {
             Some(Ok(())) | None | Some(Err(TrySendError::Closed(_))) => {}
             Some(Err(TrySendError::Full(_))) => debug!("{who:?} does not take its messages"),
         }
+    }
+
+    fn version(&self, version: Version) -> proto::Version {
+        proto::Version { epoch: version.epoch, number: self.first.number + version.number }
     }
 
     fn tenant(&self, machine: MachineId, tenant: TenantId, settings: TenantSettings) -> proto::TenantSettings {
@@ -285,20 +366,6 @@ impl Controller {
             map: settings.map.iter().map(|(dscp, queue)| (u32::from(*dscp), u32::from(*queue))).collect(),
         }
     }
-}
-
-fn step_word(step: Step) -> &'static str {
-    match step {
-        Step::Cap => "cap",
-        Step::Raise => "raise",
-        Step::Tag => "tag",
-        Step::Drain => "drain",
-        Step::Lower => "lower",
-    }
-}
-
-fn version(version: Version) -> proto::Version {
-    proto::Version { epoch: version.epoch, number: version.number }
 }
 
 fn message(message: from_controller::Message) -> proto::FromController {

@@ -9,18 +9,26 @@
 //! |---|---|
 //! | `controller` | the binder with its subscribers, by name |
 //! | `placement` | the tenants' places, from the file of `weir place` |
-//! | `store` | the binder's state on disk, written before settings are sent |
+//! | `store` | the binder's state, stored before settings are sent: in etcd, or |
+//! | `journal` | in a file of a single fabric broker |
+//! | `report` | the tenants and their queues, for watchers |
+//! | `timing` | how long moves take |
 //! | `service` | the controller's side of a stream |
 //! | [`subscriber`] | the side of a machine or a switch |
 //!
 //! Source: QShare §VI (a controller that collects usage and configures switches and hypervisors).
 
 mod controller;
+mod journal;
 mod placement;
+mod report;
 mod service;
 mod store;
 pub mod subscriber;
+mod timing;
 
 pub(crate) use controller::{Controller, Unbound};
+pub(crate) use placement::Places;
 pub(crate) use service::{BindingService, SubscriberEvent, Verdict};
+pub(crate) use store::Store;
 pub use subscriber::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};

@@ -1,78 +1,189 @@
-//! The binder's state on disk: a successor continues each tenant's move at its step.
+//! [`Store`]: the binder's state, where a successor finds it.
 //!
-//! Tenants and ports are kept by name: policy and places may be others meanwhile. A tenant with other ports, a queue
-//! that does not exist any more or that another one has, or a DSCP value that it may not have, begins in the shared
-//! queue, as a new one does. So does one with several queues of a switch that has one map for all ports.
+//! Problem: a successor continues each tenant's move at its step, so a state is stored before settings that follow from
+//! it are sent; of 10,000 tenants few change at a time, and etcd, where several fabric brokers keep the state, takes
+//! requests of limited size and replies later. Approach: an entry for each tenant that is not in the shared queue at
+//! rest, by name, since policy and places may be others meanwhile. Changes are numbered ([`Store::put`]) and stored in
+//! their order, so the entries are at every time a state that the binder was in. An output is carried out when the
+//! changes before it are stored ([`Store::stored`]).
+//!
+//! - A single fabric broker appends them to a file ([`super::journal`]).
+//! - One of several hands them to etcd in batches, one at a time ([`Store::poll_batch`]); etcd takes a batch whole or
+//!   not at all, and only from the broker that leads.
+//!
+//! A tenant with other ports than its entry has, a queue that does not exist any more or that another one has, or a
+//! DSCP value that it may not have, begins in the shared queue, as a new one does. So does one with several queues of a
+//! switch that has one map for all ports.
 
+use super::journal::Journal;
 use super::placement::Places;
-use crate::state::replace;
+use crate::cluster::{KeptTenants, TenantBatch};
+use crate::etcd::MOST_KEYS;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use weir_binding::binder::{BinderState, Place, TenantState};
 use weir_binding::{Map, PortId, QueueIndex, Site};
 use weir_policy::Policy;
+use weir_units::{Duration, Instant};
 
-/// The file, under the state directory.
-const FILE: &str = "tenant-queues.json";
+/// The wait before a batch that etcd did not take is handed over again.
+const RETRY: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Stored {
-    tenants: BTreeMap<String, StoredTenant>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredTenant {
-    /// Its ports, by the names of switch and neighbour.
-    ports: Vec<String>,
+/// A tenant's entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredTenant {
+    /// A hash of its ports, by the names of switch and neighbour.
+    ports: String,
     state: TenantState,
 }
 
-/// The state's file.
+/// A tenant by name, with its entry; `None` for one at rest in the shared queue.
+pub(super) type Entry = (String, Option<StoredTenant>);
+
+/// The entries, and those that are not stored yet.
 #[derive(Debug)]
-pub(super) struct Store {
-    path: PathBuf,
-    last: BinderState,
+pub(crate) struct Store {
+    kept: BTreeMap<String, StoredTenant>,
+    medium: Medium,
+    waiting: VecDeque<Entry>,
+    /// The numbers of the last change and of the last one that is stored.
+    put: u64,
+    stored: u64,
+}
+
+#[derive(Debug)]
+enum Medium {
+    File(Journal),
+    Etcd {
+        /// The epoch of the leadership.
+        epoch: u64,
+        /// The changes of the batch that etcd has not confirmed.
+        under_way: Option<usize>,
+        /// After a failure.
+        not_before: Instant,
+    },
 }
 
 impl Store {
-    /// The file in a directory of state.
-    pub(super) fn new(directory: &std::path::Path) -> Self {
-        Self { path: directory.join(FILE), last: BinderState::new() }
+    /// The entries of a file in the directory of state.
+    pub(crate) fn in_file(directory: &Path) -> io::Result<Self> {
+        let (journal, kept) = Journal::open(directory)?;
+        Ok(Self { kept, medium: Medium::File(journal), waiting: VecDeque::new(), put: 0, stored: 0 })
     }
 
-    /// The state of an earlier binder, by the tenants of this policy.
-    pub(super) fn load(&self, policy: &Policy, places: &Places) -> io::Result<BinderState> {
-        let text = match std::fs::read(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BinderState::new()),
-            Err(error) => return Err(error),
+    /// The entries that etcd has at the begin of a leadership.
+    pub(crate) fn in_etcd(epoch: u64, kept: KeptTenants) -> io::Result<Self> {
+        let read = |(name, value): (String, Vec<u8>)| match serde_json::from_slice(&value) {
+            Ok(stored) => Ok((name, stored)),
+            Err(error) => Err(io::Error::other(format!("the state of `{name}` in etcd: {error}"))),
         };
-        let stored: Stored = serde_json::from_slice(&text).map_err(io::Error::other)?;
+        let kept = kept.into_iter().map(read).collect::<Result<_, _>>()?;
+        let medium = Medium::Etcd { epoch, under_way: None, not_before: Instant::ZERO };
+        Ok(Self { kept, medium, waiting: VecDeque::new(), put: 0, stored: 0 })
+    }
+
+    /// The state of the tenants of this policy. Entries that do not fit it are removed; returns the number of those
+    /// whose tenants it has.
+    pub(super) fn state(&mut self, policy: &Policy, places: &Places) -> (BinderState, usize) {
         let mut taken = Taken { map: policy.network().map(), pool: policy.tenant_dscps(), ..Taken::default() };
         let of = |(tenant, site): (&weir_policy::Tenant, &Site)| {
-            let known = stored.tenants.get(&tenant.name).filter(|known| known.ports == places.ports_of(site));
+            let known = self.kept.get(&tenant.name).filter(|known| known.ports == hash(&places.ports_of(site)));
             let state = known.map(|known| known.state.clone()).unwrap_or_default();
             if taken.takes(places, site, &state) { state } else { TenantState::default() }
         };
-        Ok(policy.tenants().iter().zip(&places.sites.tenants).map(of).collect())
+        let state: BinderState = policy.tenants().iter().zip(&places.sites.tenants).map(of).collect();
+        let names = policy.tenants().iter().map(|tenant| tenant.name.as_str());
+        let used: BTreeSet<&str> =
+            names.zip(&state).filter(|(_, state)| **state != TenantState::default()).map(|(name, _)| name).collect();
+        let obsolete: Vec<String> = self.kept.keys().filter(|name| !used.contains(name.as_str())).cloned().collect();
+        let of_policy: BTreeSet<&str> = policy.tenants().iter().map(|tenant| tenant.name.as_str()).collect();
+        let others = obsolete.iter().filter(|name| of_policy.contains(name.as_str())).count();
+        obsolete.into_iter().for_each(|name| self.change(name, None));
+        (state, others)
     }
 
-    /// Writes the state if it differs from the last one.
-    pub(super) fn save(&mut self, policy: &Policy, places: &Places, state: &BinderState) -> io::Result<()> {
-        if *state == self.last {
-            return Ok(());
+    /// Takes a change of a tenant.
+    pub(super) fn put(&mut self, policy: &Policy, places: &Places, at: usize, state: TenantState) {
+        let stored = (state != TenantState::default())
+            .then(|| StoredTenant { ports: hash(&places.ports_of(&places.sites.tenants[at])), state });
+        self.change(policy.tenants()[at].name.clone(), stored);
+    }
+
+    fn change(&mut self, name: String, stored: Option<StoredTenant>) {
+        match &stored {
+            Some(stored) => self.kept.insert(name.clone(), stored.clone()),
+            None => self.kept.remove(&name),
+        };
+        self.waiting.push_back((name, stored));
+        self.put += 1;
+    }
+
+    /// The number of the last change.
+    pub(super) fn last(&self) -> u64 {
+        self.put
+    }
+    /// The number of the last change that is stored.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Writes what waits, if the entries are in a file.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        if let (Medium::File(journal), false) = (&mut self.medium, self.waiting.is_empty()) {
+            journal.append(self.waiting.make_contiguous(), &self.kept)?;
+            self.waiting.clear();
+            self.stored = self.put;
         }
-        let names = policy.tenants().iter().map(|tenant| tenant.name.clone());
-        let states = places.sites.tenants.iter().zip(state);
-        let states = states.map(|(site, state)| StoredTenant { ports: places.ports_of(site), state: state.clone() });
-        let stored = Stored { tenants: names.zip(states).collect() };
-        let text = serde_json::to_vec_pretty(&stored).map_err(io::Error::other)?;
-        replace::write_durably(&self.path, &text)?;
-        self.last.clone_from(state);
         Ok(())
     }
+
+    /// The next batch for etcd; `None` while one is under way.
+    pub(super) fn poll_batch(&mut self, now: Instant) -> Option<TenantBatch> {
+        let Medium::Etcd { epoch, under_way, not_before } = &mut self.medium else { return None };
+        if under_way.is_some() || self.waiting.is_empty() || now < *not_before {
+            return None;
+        }
+        let count = self.waiting.len().min(MOST_KEYS);
+        *under_way = Some(count);
+        // Of several changes of a tenant the last one counts.
+        let entries: BTreeMap<&String, &Option<StoredTenant>> =
+            self.waiting.iter().take(count).map(|(name, stored)| (name, stored)).collect();
+        let value = |stored: &Option<StoredTenant>| {
+            stored.as_ref().map(|stored| serde_json::to_vec(stored).expect("plain data is JSON"))
+        };
+        let entries = entries.into_iter().map(|(name, stored)| (name.clone(), value(stored))).collect();
+        Some(TenantBatch { epoch: *epoch, entries })
+    }
+
+    /// etcd has taken the batch, or not.
+    pub(super) fn replied(&mut self, now: Instant, is_taken: bool) {
+        let Medium::Etcd { under_way, not_before, .. } = &mut self.medium else { return };
+        let Some(count) = under_way.take() else { return };
+        if is_taken {
+            self.waiting.drain(..count);
+            self.stored += count as u64;
+        } else {
+            *not_before = now + RETRY;
+        }
+    }
+
+    /// The time of the next batch, if one waits for its time.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match self.medium {
+            Medium::Etcd { under_way: None, not_before, .. } if !self.waiting.is_empty() => Some(not_before),
+            _ => None,
+        }
+    }
+}
+
+/// 64 bits of FNV-1a over the names, a line each: <http://www.isthe.com/chongo/tech/comp/fnv/>.
+fn hash(names: &[String]) -> String {
+    let bytes = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{hash:016x}")
 }
 
 /// The queues and DSCP values of ports that tenants have so far.
@@ -81,18 +192,29 @@ struct Taken {
     map: Map,
     pool: Vec<u8>,
     queues: BTreeSet<(PortId, QueueIndex)>,
-    /// By port, or by switch where that has the map, and value: its queue.
-    dscps: BTreeMap<(u32, u8), QueueIndex>,
+    /// By port, or by switch where that has the map, and value: its queue; none where it is retained.
+    dscps: BTreeMap<(u32, u8), Option<QueueIndex>>,
 }
 
 impl Taken {
     /// Takes the queues and values of a state, if they exist and no other tenant has them.
     fn takes(&mut self, places: &Places, site: &Site, state: &TenantState) -> bool {
         let all = [Some(&state.place), state.motion.as_ref().map(|motion| &motion.to)];
+        let value = state.value();
+        if value.is_some_and(|value| !self.pool.contains(&value)) {
+            return false;
+        }
         let (mut queues, mut dscps) = (BTreeSet::new(), BTreeMap::new());
+        let map_of = |port: PortId| match self.map {
+            Map::PerPort => port.0,
+            Map::PerSwitch => places.sites.ports[port.index()].switch.0,
+        };
+        if let Some(value) = value {
+            dscps.extend(site.ports.iter().map(|(port, _)| ((map_of(*port), value), None)));
+        }
         for place in all.into_iter().flatten() {
             let Place::Dedicated { queues: own, dscp } = place else { continue };
-            if own.len() != site.ports.len() || !self.pool.contains(dscp) {
+            if own.len() != site.ports.len() {
                 return false;
             }
             let mut of_switch: BTreeMap<u32, QueueIndex> = BTreeMap::new();
@@ -103,15 +225,83 @@ impl Taken {
                     return false;
                 }
                 queues.insert((*port, *queue));
-                dscps.insert((if self.map == Map::PerPort { port.0 } else { at.switch.0 }, *dscp), *queue);
+                dscps.insert((map_of(*port), *dscp), Some(*queue));
             }
         }
-        let fits = |(at, queue): (&(u32, u8), &QueueIndex)| self.dscps.get(at).is_none_or(|own| own == queue);
+        // Where a switch has one map, tenants at different ports of it may have one queue, and then one value.
+        let fits = |(at, queue): (&(u32, u8), &Option<QueueIndex>)| {
+            self.dscps.get(at).is_none_or(|own| self.map == Map::PerSwitch && own.is_some() && own == queue)
+        };
         let is_free = queues.is_disjoint(&self.queues) && dscps.iter().all(fits);
         if is_free {
             self.queues.extend(queues);
             self.dscps.extend(dscps);
         }
         is_free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, dscp: u8) -> (String, Option<StoredTenant>) {
+        let place = Place::Dedicated { queues: vec![1], dscp };
+        let state = TenantState { place, motion: None, retained: None };
+        (name.to_owned(), Some(StoredTenant { ports: hash(&["r1 spine0".to_owned()]), state }))
+    }
+
+    #[test]
+    fn entries_survive_in_the_file_also_after_a_torn_line() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut store = Store::in_file(directory.path()).expect("opened");
+        for (name, dscp) in [("red", 1), ("blue", 2), ("red", 3)] {
+            let (name, stored) = entry(name, dscp);
+            store.change(name, stored);
+        }
+        store.change("blue".to_owned(), None);
+        assert_eq!((store.last(), store.stored()), (4, 0));
+        store.write().expect("written");
+        assert_eq!(store.stored(), 4);
+        let red = BTreeMap::from([entry("red", 3)].map(|(name, stored)| (name, stored.expect("an entry"))));
+        assert_eq!(Store::in_file(directory.path()).expect("opened").kept, red);
+        // A crash in the middle of a line: what was being written was not stored.
+        let file = directory.path().join("tenant-queues.jsonl");
+        let mut text = std::fs::read_to_string(&file).expect("there");
+        text.push_str("{\"tenant\":\"green\",\"entr");
+        std::fs::write(&file, &text).expect("written");
+        assert_eq!(Store::in_file(directory.path()).expect("opened").kept, red);
+        std::fs::write(&file, format!("nonsense\n{text}")).expect("written");
+        let error = Store::in_file(directory.path()).expect_err("damaged");
+        assert!(error.to_string().contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn batches_are_stored_one_after_the_other_in_the_order_of_changes() {
+        let mut store = Store::in_etcd(7, Vec::new()).expect("empty");
+        let now = Instant::ZERO;
+        for number in 0..130 {
+            let (name, stored) = entry(&format!("t{number:03}"), 1);
+            store.change(name, stored);
+        }
+        let first = store.poll_batch(now).expect("a batch");
+        assert_eq!((first.epoch, first.entries.len()), (7, 120));
+        assert_eq!(store.poll_batch(now), None, "one at a time");
+        store.replied(now, false);
+        assert_eq!((store.poll_batch(now), store.stored()), (None, 0));
+        assert_eq!(store.poll_timeout(), Some(now + RETRY));
+        assert_eq!(store.poll_batch(now + RETRY), Some(first.clone()));
+        store.replied(now, true);
+        assert_eq!(store.stored(), 120);
+        let second = store.poll_batch(now + RETRY).expect("the rest");
+        assert_eq!(second.entries.len(), 10);
+        store.replied(now, true);
+        assert_eq!((store.stored(), store.poll_timeout()), (130, None));
+        // A successor reads them.
+        let all = [first.entries, second.entries].concat();
+        let all: KeptTenants = all.into_iter().map(|(name, value)| (name, value.expect("a value"))).collect();
+        assert_eq!(Store::in_etcd(8, all).expect("read").kept, store.kept);
+        let refused = Store::in_etcd(8, vec![("red".to_owned(), b"{".to_vec())]).expect_err("no entry");
+        assert!(refused.to_string().contains("`red` in etcd"), "{refused}");
     }
 }

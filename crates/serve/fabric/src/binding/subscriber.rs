@@ -72,6 +72,8 @@ pub enum ToController {
     Applied(proto::Version),
     /// A reading of a queue.
     Reading(proto::Reading),
+    /// Ports had lost their configuration, and have it again.
+    Reset,
 }
 
 /// The subscriber's description of itself, which may change between two streams.
@@ -239,6 +241,7 @@ impl Thread {
                         ToController::Usage(usage) => from_subscriber::Message::Usage(usage),
                         ToController::Applied(version) => from_subscriber::Message::Applied(version),
                         ToController::Reading(reading) => from_subscriber::Message::Reading(reading),
+                        ToController::Reset => from_subscriber::Message::Reset(proto::Reset {}),
                     };
                     // The reason for the end of the stream is read next.
                     let _ = to_broker.send(proto::FromSubscriber { message: Some(own) }).await;

@@ -5,11 +5,12 @@
 //! during every wait. The policy for all is in `member/policy.rs`.
 
 mod policy;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
 use super::orders::Orders;
-use super::{ClusterConfig, ClusterEvent};
+use super::{ClusterConfig, ClusterEvent, TenantBatch};
 use crate::etcd::{EtcdSession, Failed, If, KeyValue, PATIENCE};
 use crate::state::epoch;
 use std::collections::VecDeque;
@@ -39,13 +40,22 @@ struct Leadership {
     created: i64,
 }
 
+/// The daemon's ends of queues.
+pub(super) struct FromDaemon {
+    pub(super) orders: Orders,
+    /// Requests to give up the leadership, each with a sender to confirm it.
+    pub(super) resign: mpsc::Receiver<oneshot::Sender<()>>,
+    /// States of tenants to be kept.
+    pub(super) tenants: mpsc::Receiver<TenantBatch>,
+}
+
 pub(super) struct Member {
     config: ClusterConfig,
     epochs: (PathBuf, &'static str),
     events: mpsc::Sender<ClusterEvent>,
     orders: Orders,
-    /// Requests to give up the leadership, each with a sender to confirm it.
     resign: mpsc::Receiver<oneshot::Sender<()>>,
+    tenants: mpsc::Receiver<TenantBatch>,
     /// The policy in force here, and its text.
     digest: u64,
     text: String,
@@ -74,8 +84,7 @@ impl Member {
         text: String,
         epochs: (PathBuf, &'static str),
         events: mpsc::Sender<ClusterEvent>,
-        orders: Orders,
-        resign: mpsc::Receiver<oneshot::Sender<()>>,
+        FromDaemon { orders, resign, tenants }: FromDaemon,
     ) -> Self {
         Self {
             config,
@@ -83,6 +92,7 @@ impl Member {
             events,
             orders,
             resign,
+            tenants,
             digest,
             text,
             unconfirmed: None,
@@ -110,6 +120,7 @@ impl Member {
             let Err(failed) = failed else { return };
             debug!("etcd at {member}: {failed}");
             self.refuse_orders().await;
+            self.refuse_tenants(&failed).await;
             // A broker that gave its leadership up stops leading, whether etcd can be reached or
             // not.
             self.report_leadership().await;
@@ -173,9 +184,10 @@ impl Member {
         };
         let mut requests = VecDeque::from([Instant::now()]);
         let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
-        let prefix = self.key("");
-        let (kept, revision) = self.guarded(session.under(&prefix)).await?;
-        let mut watch = self.guarded(session.watch(&prefix, revision + 1)).await?;
+        // In etcd's order the states of tenants, which change often, follow all other keys.
+        let (first, end) = (self.key(""), self.key(tenants::PREFIX));
+        let (kept, revision) = self.guarded(session.between((&first, &end), 0)).await?;
+        let mut watch = self.guarded(session.watch((&first, &end), revision + 1)).await?;
         // Keys that were deleted between two sessions are missing in the reply.
         (self.leadership, self.policy_there) = (None, false);
         for entry in kept {
@@ -214,6 +226,7 @@ impl Member {
                     Some(order) => self.apply_order(&mut session, order).await?,
                     None => return Ok(()),
                 },
+                Some(batch) = self.tenants.recv() => self.keep_tenants(&mut session, batch).await?,
                 Some(done) = self.resign.recv() => {
                     // The event of the watch is not needed, since this task ends.
                     let resigned = session.revoke(id).await;
@@ -275,8 +288,9 @@ impl Member {
             }
             Some(leadership) if leadership.lease == lease && !self.leads => {
                 if let Some(epoch) = self.next_epoch(session).await? {
+                    let kept = self.kept_tenants(session).await?;
                     self.leads = true;
-                    let _ = self.events.send(ClusterEvent::Leads(epoch)).await;
+                    let _ = self.events.send(ClusterEvent::Leads(epoch, kept)).await;
                 }
             }
             _ => {}

@@ -110,6 +110,10 @@ impl Daemon {
             ClusterEvent::Taken(digest) => {
                 info!("etcd has the policy {digest:016x} for all");
                 self.refusals.settle(digest);
+                // The policy may be the same and the places others.
+                if digest == self.policy.digest() {
+                    self.bind_again();
+                }
             }
             ClusterEvent::Refused(digest, why) => {
                 warn!("the policy {digest:016x} is not taken, the old one stays: {why}");
@@ -119,7 +123,7 @@ impl Daemon {
                 warn!("the policy for all cannot be used, the old one stays: {reason}");
                 self.refusals.for_all = Some(reason);
             }
-            ClusterEvent::Leads(_) | ClusterEvent::Follows(_) => {}
+            ClusterEvent::Leads(..) | ClusterEvent::Follows(_) | ClusterEvent::Kept(..) => {}
         }
     }
 
@@ -135,6 +139,10 @@ impl Daemon {
     fn now_in_force(&mut self, policy: Arc<Policy>) {
         self.policy = policy;
         info!("the policy in force is {:016x}", self.policy.digest());
+        self.bind_again();
+    }
+
+    fn bind_again(&mut self) {
         if let Err(unbound) = self.bind_tenants() {
             warn!("tenants keep the queues that they have: {unbound}");
         }

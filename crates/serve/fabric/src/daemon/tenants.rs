@@ -1,34 +1,91 @@
 //! The controller of tenants' queues in the daemon's loop.
 
 use super::work::Daemon;
-use crate::binding::{Controller, SubscriberEvent, Unbound, Verdict};
+use crate::binding::{Controller, Places, Store, SubscriberEvent, Unbound, Verdict};
+use crate::cluster::KeptTenants;
 use crate::state::epoch;
 use tracing::{debug, info, warn};
+use weir_binding::binder::Version;
 use weir_units::Instant;
 
 /// The file of the last epoch of controllers, under the state directory.
 const EPOCH_OF_TENANTS: &str = "epoch-of-tenant-queues";
 
 impl Daemon {
-    /// Starts a controller for the tenants of the policy in force, if this broker has their places.
-    pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
+    /// At the start: binds tenants if this broker is alone; otherwise checks the places that it would have to use.
+    pub(super) fn begin_tenants(&mut self) -> Result<(), Unbound> {
         let Some(placement) = &self.config.placement else {
             if !self.policy.tenants().is_empty() {
                 warn!("the policy's tenants have no queues of their own: no places are configured (--placement)");
             }
             return Ok(());
         };
-        let (policy, state, now) = (&self.policy, &self.config.state, self.now());
-        // Each controller has an epoch of its own: its versions begin anew.
-        let epoch = epoch::next(state, EPOCH_OF_TENANTS, 0).map_err(Unbound::State)?;
-        let controller = Controller::new(policy, placement, state, epoch, now)?;
-        if let Some(earlier) = &mut self.controller {
-            // Subscribers connect again, to the new controller.
-            earlier.redirect(None);
+        if self.cluster.is_some() {
+            return Places::read(placement, &self.policy).map(drop);
         }
-        info!("queues are bound to {} tenants", policy.tenants().len());
-        self.controller = Some(controller);
+        let state = &self.config.state;
+        let epoch = epoch::next(state, EPOCH_OF_TENANTS, 0).map_err(Unbound::State)?;
+        self.store = Some((Store::in_file(state).map_err(Unbound::State)?, Version { epoch, number: 0 }));
+        self.bind_tenants()
+    }
+
+    /// This broker leads from now on: etcd has the state.
+    pub(super) fn lead_tenants(&mut self, epoch: u64, kept: KeptTenants) {
+        self.controller = None;
+        self.store = None;
+        if self.config.placement.is_none() {
+            return;
+        }
+        match Store::in_etcd(epoch, kept) {
+            Ok(store) => self.store = Some((store, Version { epoch, number: 0 })),
+            Err(error) => return warn!("no queues are bound to tenants: {error}"),
+        }
+        if let Err(unbound) = self.bind_tenants() {
+            warn!("no queues are bound to tenants: {unbound}");
+        }
+    }
+
+    /// Another broker leads, or none.
+    pub(super) fn stop_tenants(&mut self) {
+        self.store = None;
+        if let Some(controller) = self.controller.take() {
+            controller.end_for(self.leader.as_deref());
+        }
+    }
+
+    /// Starts a controller for the tenants of the policy in force, if this broker leads and has their places.
+    pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
+        let Some(placement) = &self.config.placement else { return Ok(()) };
+        if self.store.is_none() && self.controller.is_none() {
+            return Ok(());
+        }
+        let places = Places::read(placement, &self.policy)?;
+        // Subscribers of an earlier controller connect again, to the new one.
+        let earlier = self.controller.take().map(|controller| controller.end_for(None));
+        let Some((store, first)) = earlier.or_else(|| self.store.take()) else { return Ok(()) };
+        self.controller = Some(Controller::new(&self.policy, places, store, first, self.now()));
+        info!("queues are bound to {} tenants", self.policy.tenants().len());
         Ok(())
+    }
+
+    /// Hands states over to etcd.
+    pub(super) fn keep_tenants(&mut self) {
+        let now = self.now();
+        let (Some(controller), Some(cluster)) = (&mut self.controller, &self.cluster) else { return };
+        if let Some(batch) = controller.poll_batch(now) {
+            let epoch = batch.epoch;
+            if !cluster.keep(batch) {
+                controller.kept(now, epoch, Err("etcd has not taken the states before them yet".to_owned()));
+            }
+        }
+    }
+
+    /// etcd has taken states of tenants, or not.
+    pub(super) fn tenants_kept(&mut self, epoch: u64, result: Result<(), String>) {
+        let now = self.now();
+        if let Some(controller) = &mut self.controller {
+            controller.kept(now, epoch, result);
+        }
     }
 
     /// The time of the controller's next timeout.
@@ -40,11 +97,14 @@ impl Daemon {
         let now = self.now();
         let Some(controller) = &mut self.controller else {
             if let SubscriberEvent::Stream { verdict, .. } = event {
-                let other = self.leader.clone().map_or(Verdict::NoTenants, |leader| Verdict::Elsewhere(Some(leader)));
+                // Among several, the leader has a controller, and may be another one soon.
+                let leads = self.cluster.is_none() || self.broker.is_some();
+                let other = if leads { Verdict::NoTenants } else { Verdict::Elsewhere(self.leader.clone()) };
                 let _ = verdict.send(other);
             }
             return;
         };
+        let changes = !matches!(event, SubscriberEvent::Message(..));
         match event {
             SubscriberEvent::Stream { hello, messages, verdict } => {
                 let Some(who) = controller.who(&hello) else {
@@ -62,7 +122,10 @@ impl Daemon {
                     self.counters.malformed.add();
                 }
             }
-            SubscriberEvent::End(id) => controller.end(id),
+            SubscriberEvent::End(id) => controller.end(now, id),
+        }
+        if changes {
+            self.changed();
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::reload::Refusals;
 use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
 use crate::accept::InUse;
-use crate::binding::Controller;
+use crate::binding::{Controller, Store};
 use crate::cluster::{Cluster, ClusterEvent};
 use crate::convert;
 use crate::counters::Counters;
@@ -19,6 +19,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tracing::{debug, info, warn};
+use weir_binding::binder::Version;
 use weir_control::{FabricBroker, FabricInput, FabricOutput};
 use weir_policy::Policy;
 use weir_units::{Duration, Instant, MachineId};
@@ -42,6 +43,8 @@ pub(super) struct Daemon {
     pub(super) streams: Streams,
     /// The controller of tenants' queues, if this daemon leads and has their places.
     pub(super) controller: Option<Controller>,
+    /// The state of tenants' queues while no controller has it, with the first version of the next one.
+    pub(super) store: Option<(Store, Version)>,
     /// The number of the next stream of a subscriber.
     pub(super) subscribers: StreamId,
     started: tokio::time::Instant,
@@ -90,6 +93,7 @@ impl Daemon {
             cluster,
             streams: Streams::default(),
             controller: None,
+            store: None,
             subscribers: 0,
             started: tokio::time::Instant::now(),
             refusals: Refusals::default(),
@@ -112,6 +116,7 @@ impl Daemon {
         mut reload: Signal,
     ) -> Result<(), FabricError> {
         loop {
+            self.keep_tenants();
             self.write_status_if_due();
             let next_period = self.broker.as_ref().and_then(FabricBroker::poll_timeout);
             let due = next_period.into_iter().chain(self.status_due).chain(self.next_binding()).min();
@@ -211,12 +216,14 @@ impl Daemon {
     /// Handles an event about the leadership or the policy for all.
     fn receive(&mut self, event: ClusterEvent) {
         match event {
-            ClusterEvent::Leads(epoch) => {
+            ClusterEvent::Leads(epoch, kept) => {
                 info!("this fabric broker leads; the first limits come in {}", self.config.broker.period);
                 self.epoch = epoch;
                 self.leader = None;
                 self.broker = Some(FabricBroker::new(&self.policy, epoch, self.config.broker, self.now()));
+                self.lead_tenants(epoch, kept);
             }
+            ClusterEvent::Kept(epoch, result) => return self.tenants_kept(epoch, result),
             ClusterEvent::Follows(leader) => {
                 match &leader {
                     Some(leader) => info!("the fabric broker at {leader} leads"),
@@ -233,6 +240,7 @@ impl Daemon {
     fn stop_leading(&mut self, leader: Option<String>) {
         self.leader = leader;
         self.broker = None;
+        self.stop_tenants();
         for stream in self.streams.take() {
             let _ = stream.responses.try_send(Ok(elsewhere(self.leader.as_deref())));
         }
@@ -254,7 +262,7 @@ impl Daemon {
     }
 
     /// A stream began or ended: the status is written soon, but once for many changes.
-    fn changed(&mut self) {
+    pub(super) fn changed(&mut self) {
         self.status_due = self.status_due.or(Some(self.now().max(self.written + STATUS_PAUSE)));
     }
 

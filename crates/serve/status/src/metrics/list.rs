@@ -5,27 +5,27 @@ use crate::model::{AgentStatus, FabricLink, Mode, SessionState};
 use weir_units::{Bandwidth, Direction};
 
 /// Prometheus' base unit of a rate.
-const RATE: Option<&str> = Some("bytes_per_second");
-const SECONDS: Option<&str> = Some("seconds");
+pub(super) const RATE: Option<&str> = Some("bytes_per_second");
+pub(super) const SECONDS: Option<&str> = Some("seconds");
 pub(super) const BYTES: Option<&str> = Some("bytes");
 const SERVICE: &[&str] = &["service", "direction"];
 const DIRECTION: &[&str] = &["direction"];
 const LEVEL: &[&str] = &["level"];
 const LIMIT: &[&str] = &["rack", "service", "direction"];
 
-fn rate(rate: Bandwidth) -> Value {
+pub(super) fn rate(rate: Bandwidth) -> Value {
     Value::Number(if rate.is_unlimited() { f64::INFINITY } else { rate.bps() as f64 / 8.0 })
 }
-fn seconds_of_ms(ms: u64) -> Value {
+pub(super) fn seconds_of_ms(ms: u64) -> Value {
     Value::Number(ms as f64 / 1e3)
 }
 fn seconds_of_ns(ns: u64) -> Value {
     Value::Number(ns as f64 / 1e9)
 }
-fn flag(flag: bool) -> Value {
+pub(super) fn flag(flag: bool) -> Value {
     Value::Count(flag.into())
 }
-fn alone(give: &mut Give<'_>, value: Value) {
+pub(super) fn alone(give: &mut Give<'_>, value: Value) {
     give(Vec::new(), value);
 }
 fn both(give: &mut Give<'_>, tx: Bandwidth, rx: Bandwidth) {
@@ -62,7 +62,7 @@ const fn info(name: &'static str, labels: &'static [&'static str], help: &'stati
     Metric { name, unit: None, kind: Kind::Info, labels, help, of }
 }
 
-/// Every metric but the plain counters and those of switches' queues.
+/// Every metric but the plain counters and those of tenants and of switches' queues.
 pub const METRICS: &[Metric] = &[
     info(
         "weir_agent",

@@ -14,7 +14,10 @@ use weir_units::{Bandwidth, Bytes, Instant, MachineId};
 /// The packet that a slot may release, or the time of the next one.
 enum Next {
     /// The first small or large packet, with tokens of the excess bucket or not.
-    Leaves { small: bool, excess: bool },
+    Leaves {
+        small: bool,
+        excess: bool,
+    },
     /// None before this time.
     Waits(Instant),
     Nothing,
@@ -98,8 +101,7 @@ impl<O: Observer> World<O> {
     fn is_small(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let threshold = TrinityParameters::PUBLISHED.small_flow.get();
-        packet.kind() != Kind::Segment
-            || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
+        packet.kind() != Kind::Segment || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
     }
 
     /// Beyond the pair: to the machine shaper, or to the service's queue.

@@ -201,7 +201,13 @@ async fn serve<D: ReadQueues>(
                         ui.notice(&format!("{text}\n"))?;
                     }
                 }
-                ports.restore()
+                ports.restore().map(|restored| {
+                    if restored {
+                        // The controller limits tenants until it has an answer; without a stream the next one begins so.
+                        subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: true });
+                        subscriber.send(ToController::Reset);
+                    }
+                })
             }
             _ = interrupt.recv() => return Ok(Exit::Done),
             _ = terminate.recv() => return Ok(Exit::Done),
@@ -316,16 +322,16 @@ impl<D: ReadQueues> Ports<D> {
         status.ports = ports;
     }
 
-    /// Restores ports that have lost their configuration.
-    fn restore(&mut self) -> Result<(), String> {
+    /// Restores ports that have lost their configuration; returns whether there were any.
+    fn restore(&mut self) -> Result<bool, String> {
         let states =
             weir_switch::apply::read(&mut self.driver, self.in_force.keys()).map_err(|error| error.to_string())?;
         if self.in_force.iter().all(|(interface, config)| states.get(interface) == Some(config.state())) {
-            return Ok(());
+            return Ok(false);
         }
         self.readings.reset();
         let _lock = locked().map_err(|error| error.text())?;
-        weir_switch::apply(&mut self.driver, &self.in_force).map(drop).map_err(|error| error.to_string())
+        weir_switch::apply(&mut self.driver, &self.in_force).map(|_| true).map_err(|error| error.to_string())
     }
 
     /// Reads a queue; none where it does not exist.

@@ -66,8 +66,8 @@ fn member(etcd: &Etcd) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
     let ((desk, orders), (sender, events)) = (desk(), mpsc::channel(16));
     let (digest, text) = policy(1);
     let epochs = (etcd.2.path().join("epochs"), "epoch");
-    let (_, resign) = mpsc::channel(1);
-    (Member::new(config, digest, text, epochs, sender, orders, resign), desk, events)
+    let from_daemon = FromDaemon { orders, resign: mpsc::channel(1).1, tenants: mpsc::channel(1).1 };
+    (Member::new(config, digest, text, epochs, sender, from_daemon), desk, events)
 }
 
 /// The events about policies since the last call.
@@ -77,14 +77,15 @@ fn received(events: &mut mpsc::Receiver<ClusterEvent>) -> Vec<String> {
         ClusterEvent::Refused(digest, why) => format!("refused {digest:016x}: {why}"),
         ClusterEvent::Policy(policy, _) => format!("policy {:016x}", policy.digest()),
         ClusterEvent::Unusable(why) => format!("unusable: {why}"),
-        ClusterEvent::Leads(_) | ClusterEvent::Follows(_) => "leadership".to_owned(),
+        ClusterEvent::Kept(epoch, result) => format!("kept {epoch}: {result:?}"),
+        ClusterEvent::Leads(..) | ClusterEvent::Follows(_) => "leadership".to_owned(),
     };
     std::iter::from_fn(|| events.try_recv().ok()).map(message).collect()
 }
 
 /// Hands the policy in etcd to a member that is in a session.
 async fn look(member: &mut Member, session: &mut EtcdSession) -> i64 {
-    let (kept, _) = session.under(b"/test/policy").await.expect("a reply");
+    let (kept, _) = session.between((b"/test/policy", b"/test/policz"), 0).await.expect("a reply");
     let entry = kept.into_iter().next().expect("there is one");
     let revision = entry.mod_revision;
     member.apply_key(session, b"/test/policy".to_vec(), Some(entry)).await.expect("applied");
@@ -95,7 +96,7 @@ async fn look(member: &mut Member, session: &mut EtcdSession) -> i64 {
 async fn connect(config: &EtcdConfig) -> EtcdSession {
     for _ in 0..100 {
         if let Ok(mut session) = EtcdSession::connect(config, &config.members[0]).await
-            && session.under(b"/").await.is_ok()
+            && session.between((b"/", b"0"), 1).await.is_ok()
         {
             return session;
         }
@@ -201,4 +202,63 @@ async fn policy_is_reported_again_once_it_is_usable() {
     assert_eq!(put, Ok(Some(revision + 2)));
     look(&mut member, &mut session).await;
     assert_eq!(received(&mut events), [format!("policy {digest:016x}")]);
+}
+
+#[tokio::test]
+async fn states_of_tenants_are_written_by_the_leader_only() {
+    let Some(etcd) = etcd("states_of_tenants_are_written_by_the_leader_only") else { return };
+    let mut session = connect(&etcd.1).await;
+    let (mut member, _desk, mut events) = member(&etcd);
+    let batch = |names: &[&str], value: Option<&[u8]>| TenantBatch {
+        epoch: 3,
+        entries: names.iter().map(|name| ((*name).to_owned(), value.map(<[u8]>::to_vec))).collect(),
+    };
+    member.keep_tenants(&mut session, batch(&["red"], Some(b"1"))).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 3: Err(\"this fabric broker does not lead any more\")"]);
+    // It leads: the key of the leader was created at this revision.
+    let leader: &[u8] = b"/test/leader";
+    let put = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
+    let created = put.expect("there was none");
+    member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created });
+    member.leads = true;
+    member.keep_tenants(&mut session, batch(&["blue", "green", "red"], Some(b"1"))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(&["green"], None)).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(&["red"], Some(b"2"))).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 3: Ok(())"; 3]);
+    let kept = member.kept_tenants(&mut session).await.expect("a reply");
+    let expected = [("blue", "1"), ("red", "2")].map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+    assert_eq!(kept, expected);
+    // Too large for this etcd: refused, and the session goes on.
+    let large = "x".repeat(2 * MOST);
+    member.keep_tenants(&mut session, batch(&["red"], Some(large.as_bytes()))).await.expect("a reply");
+    assert!(received(&mut events)[0].starts_with("kept 3: Err(\"etcd refuses it: "), "refused");
+    // Another broker leads meanwhile, which this one has not noticed.
+    session.put_all_if((leader, created), [(leader.to_vec(), None)]).await.expect("a reply");
+    session
+        .put_if(If::Created(leader, 0), (leader, b"two".to_vec(), 0))
+        .await
+        .expect("a reply")
+        .expect("there was none");
+    member.keep_tenants(&mut session, batch(&["red"], Some(b"3"))).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 3: Err(\"etcd has another leader\")"]);
+    assert_eq!(member.kept_tenants(&mut session).await.expect("a reply"), expected);
+}
+
+#[tokio::test]
+async fn many_states_are_read_in_pieces() {
+    let Some(etcd) = etcd("many_states_are_read_in_pieces") else { return };
+    let mut session = connect(&etcd.1).await;
+    let (mut member, _desk, mut events) = member(&etcd);
+    let leader: &[u8] = b"/test/leader";
+    let created = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
+    member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created: created.expect("there was none") });
+    member.leads = true;
+    // More than a reply has.
+    for first in (0..4_100).step_by(100) {
+        let entries = (first..first + 100).map(|number| (format!("t{number:05}"), Some(b"1".to_vec()))).collect();
+        member.keep_tenants(&mut session, TenantBatch { epoch: 1, entries }).await.expect("a reply");
+        assert_eq!(received(&mut events), ["kept 1: Ok(())"]);
+    }
+    let kept = member.kept_tenants(&mut session).await.expect("a reply");
+    assert_eq!((kept.len(), kept[4_099].0.as_str()), (4_100, "t04099"));
 }

@@ -1,0 +1,70 @@
+//! [`Timing`]: how long moves take, and how long weights take to reach all switches of a tenant.
+
+use std::collections::BTreeMap;
+use weir_binding::binder::{Step, TenantState};
+use weir_status::TenantTimes;
+use weir_units::{Duration, Instant};
+
+/// The times of one controller.
+#[derive(Debug, Default)]
+pub(super) struct Timing {
+    /// By tenant in motion: its step, and the begin of the move and of the step. Moves of an earlier controller are not
+    /// among them.
+    moving: BTreeMap<usize, (Step, Instant, Instant)>,
+    pub(super) moves: TenantTimes,
+    pub(super) switches: TenantTimes,
+}
+
+impl Timing {
+    /// Takes the new state of a tenant.
+    pub(super) fn take(&mut self, now: Instant, tenant: usize, state: &TenantState) {
+        let step = state.motion.as_ref().map(|motion| motion.step);
+        let Some((before, begun, at)) = self.moving.get(&tenant).copied() else {
+            if step == Some(Step::Cap) {
+                self.moving.insert(tenant, (Step::Cap, now, now));
+            }
+            return;
+        };
+        // A move that turns back goes on at another step.
+        if matches!(before, Step::Raise | Step::Lower) && step == before.next() {
+            add(&mut self.switches, now.saturating_since(at));
+        }
+        match step {
+            Some(step) => drop(self.moving.insert(tenant, (step, begun, if step == before { at } else { now }))),
+            None => {
+                self.moving.remove(&tenant);
+                if before == Step::Lower {
+                    add(&mut self.moves, now.saturating_since(begun));
+                }
+            }
+        }
+    }
+}
+
+fn add(times: &mut TenantTimes, time: Duration) {
+    let us = time.nanos() / 1_000;
+    (times.count, times.sum_us, times.longest_us) = (times.count + 1, times.sum_us + us, times.longest_us.max(us));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_binding::binder::{Motion, Place};
+
+    #[test]
+    fn times_of_moves_and_of_switches() {
+        let mut timing = Timing::default();
+        let to = Place::Dedicated { queues: vec![0], dscp: 1 };
+        let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let state = |step| TenantState { motion: Some(Motion { to: to.clone(), step }), ..TenantState::default() };
+        let steps = [(0, Step::Cap), (10, Step::Raise), (40, Step::Tag), (60, Step::Drain), (90, Step::Lower)];
+        steps.into_iter().for_each(|(ms, step)| timing.take(now(ms), 3, &state(step)));
+        timing.take(now(140), 3, &TenantState { place: to.clone(), ..TenantState::default() });
+        assert_eq!(timing.moves, TenantTimes { count: 1, sum_us: 140_000, longest_us: 140_000 });
+        assert_eq!(timing.switches, TenantTimes { count: 2, sum_us: 80_000, longest_us: 50_000 });
+        // One that was in motion before this controller has no begin.
+        timing.take(now(200), 4, &state(Step::Lower));
+        timing.take(now(300), 4, &TenantState::default());
+        assert_eq!(timing.moves.count, 1);
+    }
+}
