@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, Step, TenantSettings, TenantState,
-    Version,
+    Binder, BinderConfig, BinderInput, BinderOutput, BinderState, Place, PortSettings, Step, TenantSettings,
+    TenantState, Version,
 };
 use weir_binding::{Map, Port, PortId, Site, Sites, SwitchId};
 use weir_network::switches::pool;

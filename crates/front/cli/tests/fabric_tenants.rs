@@ -179,7 +179,8 @@ fn brokers(setup: &Setup, etcd: &Etcd<'_>, urls: &[String]) -> Vec<Option<Daemon
 }
 
 fn leader(brokers: &[Option<Daemon>]) -> Option<usize> {
-    let leads = |daemon: &Option<Daemon>| daemon.as_ref().and_then(Daemon::status).is_some_and(|own| own["leads"] == true);
+    let leads =
+        |daemon: &Option<Daemon>| daemon.as_ref().and_then(Daemon::status).is_some_and(|own| own["leads"] == true);
     brokers.iter().position(leads)
 }
 
@@ -228,7 +229,9 @@ fn successor_keeps_the_queues_and_continues_the_moves_of_a_killed_leader() {
     network.until("the step `raise`", is_raised);
     network.for_a_while(Duration::from_millis(600));
     let (before, epoch) = (network.settings(), network.epoch());
-    assert!(network.tenant("m1", RED).expect("settings").limited && network.tenant("m1", BLUE).expect("settings").limited);
+    assert!(
+        network.tenant("m1", RED).expect("settings").limited && network.tenant("m1", BLUE).expect("settings").limited
+    );
     network.received.clear();
     kill(&mut brokers);
     let recovered = network.succeeded(&before, epoch);

@@ -83,8 +83,10 @@ mod tests {
         let at = Duration::from_secs(12);
         assert_eq!(fault("12s=agent:a1"), Ok(Fault { at, failing: Failing::Agent("a1".to_owned()) }));
         assert_eq!(fault("12s=controller"), Ok(Fault { at, failing: Failing::Controller }));
-        assert_eq!(fault("12s=ports:left").map(|of| of.failing.to_string()).ok().as_deref(),
-            Some("left loses the configuration of its ports"));
+        assert_eq!(
+            fault("12s=ports:left").map(|of| of.failing.to_string()).ok().as_deref(),
+            Some("left loses the configuration of its ports")
+        );
         for wrong in ["12s", "12s=agent", "12=controller", "12s=controller:a", "agent:a1"] {
             fault(wrong).expect_err(wrong);
         }

@@ -18,8 +18,9 @@ use crate::etcd::proto::request_op::Request;
 use crate::etcd::proto::watch_client::WatchClient;
 use crate::etcd::proto::watch_request::RequestUnion;
 use crate::etcd::proto::{
-    Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+    Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest,
+    WatchResponse,
 };
 use crate::state::secret;
 use std::future::Future;

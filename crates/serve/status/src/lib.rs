@@ -58,8 +58,8 @@ pub use counters::{
 };
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, LevelCounters,
-    LevelStatus, Mode, ServiceStatus, SessionState, Status, TenantPort, TenantQueuesStatus, TenantStatus,
-    TenantTimes, VERSION,
+    LevelStatus, Mode, ServiceStatus, SessionState, Status, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes,
+    VERSION,
 };
 pub use read::ReadError;
 pub use strangers::Strangers;

@@ -8,9 +8,8 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
-    TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes,
-    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchStatus, TimerCounters, fill,
-    metrics,
+    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchStatus, TenantPort,
+    TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 

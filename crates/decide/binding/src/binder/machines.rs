@@ -67,8 +67,7 @@ impl Binder {
     /// Turns a move out of the shared queue back, unless all machines have confirmed the new tag.
     fn turn_back(&mut self, tenant: TenantId) {
         let state = &mut self.states[tenant.index()];
-        let Some(motion) = state.motion.take_if(|motion| motion.to != Place::Shared && motion.step <= Step::Tag)
-        else {
+        let Some(motion) = state.motion.take_if(|motion| motion.to != Place::Shared && motion.step <= Step::Tag) else {
             return;
         };
         match motion.step {

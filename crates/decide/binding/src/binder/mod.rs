@@ -168,12 +168,10 @@ impl Binder {
                 *known = PerDirection { tx: known.tx.max(used.tx), rx: known.rx.max(used.rx) };
                 return;
             }
-            BinderInput::MachineApplied { machine, version } => {
-                match self.settings.machine_applied(machine, version) {
-                    true => self.machine_changed(machine),
-                    false => self.counters.outdated += 1,
-                }
-            }
+            BinderInput::MachineApplied { machine, version } => match self.settings.machine_applied(machine, version) {
+                true => self.machine_changed(machine),
+                false => self.counters.outdated += 1,
+            },
             BinderInput::SwitchApplied { switch, version } => match self.settings.switch_applied(switch, version) {
                 true => self.switch_applied(switch),
                 false => self.counters.outdated += 1,

@@ -138,9 +138,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Whether all answers are there.
     pub(super) fn is_over(&self) -> bool {
-        self.open_machines.is_empty()
-            && self.open_switches.is_empty()
-            && self.drain.as_ref().is_none_or(Drain::is_over)
+        self.open_machines.is_empty() && self.open_switches.is_empty() && self.drain.as_ref().is_none_or(Drain::is_over)
     }
 }
 

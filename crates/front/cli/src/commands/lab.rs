@@ -99,13 +99,17 @@ fn command(scenario: &std::path::Path, set: &[Setting]) -> String {
 
 /// The times of moves between queues and of recoveries, with the least bandwidth of the tenants around a fault.
 fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Result<(), CommandError> {
-    for (key, what) in [("move_times", "moves of tenants between queues"), ("switch_times", "weights at all switches")] {
+    for (key, what) in [("move_times", "moves of tenants between queues"), ("switch_times", "weights at all switches")]
+    {
         let of = |field: &str| outcome.tenants[key][field].as_u64().unwrap_or(0);
         if let Some(mean) = of("sum_us").checked_div(of("count")) {
             let ms = |us: u64| us as f64 / 1e3;
             let (count, longest) = (of("count"), ms(of("longest_us")));
             ui.notice(&format!("{what}: {count}, mean {:.0} ms, longest {longest:.0} ms\n", ms(mean)))?;
         }
+    }
+    if outcome.tenants.is_object() {
+        ui.notice(&format!("TCP found packets overtaken {} times\n", outcome.reorderings))?;
     }
     for Recovery { fault, took } in &outcome.recoveries {
         let took = took.map_or("not recovered".to_owned(), |took| format!("recovered after {took}"));

@@ -4,9 +4,7 @@ use crate::text;
 use std::cmp::Reverse;
 use weir_observe::Liveness;
 use weir_observe::watcher::View;
-use weir_status::{
-    AgentStatus, DirectionStatus, FabricStatus, Mode, Status, SwitchStatus, TenantPort, TenantStatus,
-};
+use weir_status::{AgentStatus, DirectionStatus, FabricStatus, Mode, Status, SwitchStatus, TenantPort, TenantStatus};
 use weir_units::{Bandwidth, Direction, Duration, Instant};
 
 /// The order of services.
@@ -199,9 +197,9 @@ impl Tenant<'_> {
 pub(crate) fn tenants<'a>(machines: &[Machine<'a>], filter: &Filter) -> Vec<Tenant<'a>> {
     let brokers = machines.iter().filter(|machine| machine.lost.is_none()).filter_map(|machine| machine.fabric);
     let of = |fabric: &'a FabricStatus| fabric.tenant_queues.iter().map(move |queues| (fabric, queues));
-    let all = brokers.flat_map(of).flat_map(|(fabric, queues)| {
-        queues.tenants.iter().map(move |status| Tenant { status, fabric })
-    });
+    let all = brokers
+        .flat_map(of)
+        .flat_map(|(fabric, queues)| queues.tenants.iter().map(move |status| Tenant { status, fabric }));
     let matches = |tenant: &Tenant<'_>| {
         let (queues, competes) = (tenant.queues(), tenant.competes());
         let texts = [tenant.status.tenant.as_str(), &queues, &competes];

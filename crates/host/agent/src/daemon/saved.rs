@@ -72,7 +72,10 @@ pub(super) fn load(path: &Path, policy: &Policy) -> io::Result<Option<(Vec<Tenan
     for own in saved.tenants {
         let known = policy.tenants().iter().position(|tenant| tenant.name == own.tenant);
         let at = known.filter(|_| own.dscp < 64).ok_or_else(|| {
-            io::Error::other(format!("`{}` is not a tenant of the policy, or {} not a DSCP value", own.tenant, own.dscp))
+            io::Error::other(format!(
+                "`{}` is not a tenant of the policy, or {} not a DSCP value",
+                own.tenant, own.dscp
+            ))
         })?;
         let reserved = Bandwidth::from_bps(own.reserved_bps).min(Bandwidth::MAX);
         let service: ServiceId = policy.tenants()[at].service;

@@ -180,9 +180,8 @@ impl Store {
 /// 64 bits of FNV-1a over the names, a line each: <http://www.isthe.com/chongo/tech/comp/fnv/>.
 fn hash(names: &[String]) -> String {
     let bytes = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{hash:016x}")
 }
 

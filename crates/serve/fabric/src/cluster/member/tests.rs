@@ -234,7 +234,11 @@ async fn states_of_tenants_are_written_by_the_leader_only() {
     assert!(received(&mut events)[0].starts_with("kept 3: Err(\"etcd refuses it: "), "refused");
     // Another broker leads meanwhile, which this one has not noticed.
     session.put_all_if((leader, created), [(leader.to_vec(), None)]).await.expect("a reply");
-    session.put_if(If::Created(leader, 0), (leader, b"two".to_vec(), 0)).await.expect("a reply").expect("there was none");
+    session
+        .put_if(If::Created(leader, 0), (leader, b"two".to_vec(), 0))
+        .await
+        .expect("a reply")
+        .expect("there was none");
     member.keep_tenants(&mut session, batch(&["red"], Some(b"3"))).await.expect("a reply");
     assert_eq!(received(&mut events), ["kept 3: Err(\"etcd has another leader\")"]);
     assert_eq!(member.kept_tenants(&mut session).await.expect("a reply"), expected);
