@@ -17,8 +17,8 @@ RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test soak policies faults-lab policies-lab maxima test-realtime build install uninstall \
-        format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+.PHONY: help setup demo results test soak policies faults-lab policies-lab maxima test-realtime build install \
+        uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,7 +71,8 @@ policies: setup ## POLICIES=1000 random policies in the simulator, beside their 
 	    -- --nocapture
 
 faults-lab: build ## Kill the processes of tenants' control in the lab, one after the other: as root, some minutes
-	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 --fault 17s=switch:left
+	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 \
+	    --fault 17s=switch:left
 	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=ports:left
 	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=controller
 

@@ -208,7 +208,7 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                // One of an earlier controller says nothing about the settings of this one.
+                // An answer to an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(
