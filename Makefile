@@ -17,8 +17,8 @@ RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test soak policies policies-lab maxima test-realtime build install uninstall format \
-        lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+.PHONY: help setup demo results test soak policies faults-lab policies-lab maxima test-realtime build install \
+        uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,12 @@ soak: setup format ## make test in full, real-time tests singly; test-edt, polic
 policies: setup ## POLICIES=1000 random policies in the simulator, beside their shares in `weir allocate`
 	WEIR_POLICIES=$(or $(POLICIES),1000) $(CARGO) test --locked --release -p weir-sim --test tests random_policies \
 	    -- --nocapture
+
+faults-lab: build ## Kill the processes of tenants' control in the lab, one after the other: as root, some minutes
+	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 \
+	    --fault 17s=switch:left
+	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=ports:left
+	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=controller
 
 policies-lab: setup ## POLICIES=10 random policies on Linux, by weir lab (idle machine, a minute each)
 	WEIR_POLICIES=$(or $(POLICIES),10) $(CARGO) test --locked -p weir --test random_policies \

@@ -63,7 +63,7 @@ fn main() {
             replies(&mut binder, &mut messages);
         }
         println!(
-            "interval {number}: a report of usage at most {:.3} ms, choice {choice:.1} ms, {count} replies of {:.3} ms, \
+            "interval {number}: a report at most {:.3} ms, choice {choice:.1} ms, {count} replies of {:.3} ms, \
              at most {:.2} ms; {} moves begun, {} ended",
             reports * 1e3,
             all * 1e3 / count.max(1) as f64,

@@ -244,7 +244,7 @@ fn chosen(sent: &mut Sent) -> Binder {
 }
 
 #[test]
-fn move_goes_on_without_another_tenants_machine_that_is_off() {
+fn step_without_the_machine_of_another_tenant_that_is_off() {
     let mut sent = Sent::default();
     let mut binder = chosen(&mut sent);
     let now = |s| Instant::ZERO + Duration::from_secs(s);
@@ -263,7 +263,7 @@ fn move_goes_on_without_another_tenants_machine_that_is_off() {
 }
 
 #[test]
-fn move_to_a_queue_turns_back_where_a_machine_of_the_tenant_is_off() {
+fn turn_back_of_a_tenant_with_a_machine_that_is_off() {
     let mut sent = Sent::default();
     let mut binder = chosen(&mut sent);
     let now = |s| Instant::ZERO + Duration::from_secs(s);

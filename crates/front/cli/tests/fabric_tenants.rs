@@ -1,5 +1,5 @@
-//! Tenants' queues with several `weir fabric` and a real etcd: a successor continues with the queues, and with the moves,
-//! of a leader that is killed.
+//! Tenants' queues with several `weir fabric` and a real etcd: a successor continues with the queues, and with the
+//! moves, of a leader that is killed.
 
 mod common;
 mod etcd_server;

@@ -1,4 +1,4 @@
-//! [`Fault`]: a process of tenants' control that is killed during the traffic, or a switch that loses its configuration.
+//! [`Fault`]: a process of tenants' control that is killed during the traffic, or a switch that loses its queues.
 //!
 //! The process is started again after [`RESTART`], as a supervisor would. The time to recover is from the fault until
 //! all machines and switches are subscribed to the controller and have confirmed its settings, as the controller's
@@ -13,7 +13,7 @@ use weir_units::Duration;
 /// The pause before a killed process is started again: systemd's for the units in `packaging`.
 pub(crate) const RESTART: Duration = Duration::from_secs(1);
 
-/// What fails.
+/// The part that fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failing {
     /// The agent of this machine is killed.
@@ -31,7 +31,7 @@ pub enum Failing {
 pub struct Fault {
     /// The time.
     pub at: Duration,
-    /// What fails.
+    /// The part.
     pub failing: Failing,
 }
 

@@ -244,6 +244,17 @@ impl Network {
         Ok(())
     }
 
+    /// How often TCP found packets overtaken, on all machines since they were made.
+    pub fn reorderings(&self) -> Result<u64, NetnsError> {
+        let mut sum = 0;
+        for machine in &self.machines {
+            // Of the namespace that the thread is in; a kernel without the file counts none.
+            let text = machine.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default())?;
+            sum += reorderings(&text);
+        }
+        Ok(sum)
+    }
+
     /// The counters of the ports that mark, by name.
     pub fn port_counts(&self) -> Result<Vec<(String, QueueCounts)>, PortsError> {
         let marking = self.ports.iter().filter(|(_, port)| port.marks());
@@ -326,4 +337,26 @@ fn tc(mut command: Command, arguments: &[&str]) -> Result<(), NetworkError> {
 /// The name of a machine in messages.
 pub fn machine_name(policy: &Policy, machine: MachineId) -> &str {
     policy.network().machine(machine).name()
+}
+
+/// The sum of TCP's counters of reordering (`TCPSACKReorder` and the like) in the kernel's table of extended counters:
+/// pairs of lines, the names and the values.
+fn reorderings(text: &str) -> u64 {
+    let lines: Vec<&str> = text.lines().collect();
+    let counters = lines.chunks(2).filter_map(|pair| Some(pair.first()?.split(' ').zip(pair.get(1)?.split(' '))));
+    let of_tcp = counters.flatten().filter(|(name, _)| name.starts_with("TCP") && name.ends_with("Reorder"));
+    of_tcp.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_reordering_are_added() {
+        let text = "TcpExt: SyncookiesSent TCPSACKReorder TCPTSReorder TCPHystartTrainDetect\nTcpExt: 1 20 3 4\n\
+                    IpExt: InNoRoutes\nIpExt: 7\n";
+        assert_eq!(reorderings(text), 23);
+        assert_eq!(reorderings(""), 0);
+    }
 }

@@ -9,7 +9,7 @@ use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
 use crate::network::{Network, NetworkError};
 use crate::ports::PortsError;
-use crate::tenants::TenantControl;
+use crate::tenants::{Events, TenantControl};
 use crate::traffic::{Goodput, TrafficError, Transfers};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -129,6 +129,8 @@ pub struct LabOutcome {
     pub recoveries: Vec<Recovery>,
     /// The last status of tenants' queues; null without tenants.
     pub tenants: serde_json::Value,
+    /// How often TCP found packets overtaken, on all machines.
+    pub reorderings: u64,
     /// Whether it was ended early; the result has the samples until then.
     pub interrupted: bool,
 }
@@ -143,6 +145,7 @@ impl LabOutcome {
             agents: Vec::new(),
             recoveries: Vec::new(),
             tenants: serde_json::Value::Null,
+            reorderings: 0,
             interrupted: true,
         }
     }
@@ -171,8 +174,8 @@ fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
 #[derive(Debug, Default)]
 struct Faults {
     waiting: VecDeque<Fault>,
-    /// The last one, the time of the restart, and its begin.
-    under_way: Option<(Failing, Duration, Duration)>,
+    /// The one that is not recovered from, its time, and the controller's events before it.
+    under_way: Option<(Failing, Duration, Events)>,
     recoveries: Vec<Recovery>,
 }
 
@@ -295,11 +298,15 @@ impl Lab {
         now: Duration,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), LabError> {
-        while let Some(fault) = faults.waiting.pop_front_if(|fault| fault.at <= now) {
+        if faults.under_way.is_none()
+            && let Some(fault) = faults.waiting.pop_front_if(|fault| fault.at <= now)
+        {
             progress(Progress::Step(&fault.failing.to_string()));
             let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else {
                 return Err(LabError::NoFault(fault.failing));
             };
+            // Another controller counts anew.
+            let before = if fault.failing == Failing::Controller { Events::default() } else { control.events()? };
             let done = match &fault.failing {
                 Failing::Agent(machine) => agents.kill(machine),
                 Failing::Controller => control.kill(None),
@@ -309,12 +316,12 @@ impl Lab {
             if !done {
                 return Err(LabError::NoFault(fault.failing));
             }
-            faults.under_way = Some((fault.failing.clone(), now + RESTART, now));
-            faults.recoveries.push(Recovery { fault, took: None });
+            faults.under_way = Some((fault.failing.clone(), now, before));
+            faults.recoveries.push(Recovery { fault: Fault { at: now, ..fault }, took: None });
         }
         let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else { return Ok(()) };
-        let Some((failing, restart, began)) = &faults.under_way else { return Ok(()) };
-        if now < *restart {
+        let Some((failing, began, before)) = &faults.under_way else { return Ok(()) };
+        if now < *began + RESTART {
             return Ok(());
         }
         match failing {
@@ -323,7 +330,7 @@ impl Lab {
             Failing::Switch(switch) => control.restart(Some(switch))?,
             Failing::Ports(_) => {}
         }
-        if control.is_settled()? {
+        if control.is_settled(*before)? {
             let took = Some(now.saturating_sub(*began));
             faults.recoveries.last_mut().into_iter().for_each(|recovery| recovery.took = took);
             faults.under_way = None;
@@ -336,6 +343,7 @@ impl Lab {
         outcome.requests = self.applications.end(scenario, now)?;
         self.messages.end(&mut outcome.requests)?;
         outcome.ports = self.network.port_counts()?;
+        outcome.reorderings = self.network.reorderings()?;
         outcome.tenants = self.tenants.as_mut().map_or(serde_json::Value::Null, TenantControl::report);
         outcome.agents = self.agents.as_ref().map(Agents::statuses).unwrap_or_default();
         Ok(())

@@ -34,6 +34,20 @@ pub struct TenantControl {
     subscribers: u64,
 }
 
+/// Numbers of a controller's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events {
+    subscriptions: u64,
+    resets: u64,
+}
+
+impl Events {
+    fn of(status: &Value) -> Self {
+        let of = |key: &str| status[key].as_u64().unwrap_or(0);
+        Self { subscriptions: of("subscriptions"), resets: of("switch_resets") }
+    }
+}
+
 struct Process {
     name: String,
     command: Command,
@@ -96,11 +110,17 @@ impl TenantControl {
         Ok(self.status()?["subscribers"].as_u64() == Some(self.subscribers))
     }
 
-    /// Whether, besides, all have confirmed their settings.
-    pub fn is_settled(&mut self) -> Result<bool, AgentsError> {
+    /// Whether, besides, all have confirmed their settings, after a subscription or a loss of queues that `before` does
+    /// not contain.
+    pub fn is_settled(&mut self, before: Events) -> Result<bool, AgentsError> {
         let status = self.status()?;
         let all = status["subscribers"].as_u64() == Some(self.subscribers);
-        Ok(all && status["unconfirmed"].as_u64() == Some(0))
+        Ok(all && status["unconfirmed"].as_u64() == Some(0) && Events::of(&status) != before)
+    }
+
+    /// The subscriptions and losses of queues up to now.
+    pub fn events(&mut self) -> Result<Events, AgentsError> {
+        Ok(Events::of(&self.status()?))
     }
 
     /// The status of tenants' queues now, for the report.
@@ -116,7 +136,7 @@ impl TenantControl {
         let _ = child.kill();
         let _ = child.wait();
         if switch.is_none() {
-            // It cannot remove its status any more.
+            // It cannot remove its status any more, which would be taken for its successor's.
             let _ = fs::remove_file(&self.status);
         }
         true

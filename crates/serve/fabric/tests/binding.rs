@@ -59,9 +59,9 @@ impl Network {
         Self { directory, ca, policy }
     }
 
-    fn broker(&self) -> BrokerUrl {
+    fn config(&self) -> FabricConfig {
         let path = |name: &str| self.directory.path().join(name);
-        let config = FabricConfig {
+        FabricConfig {
             policy: Arc::clone(&self.policy),
             policy_file: path("policy.yaml"),
             listen: "127.0.0.1:0".parse().expect("an address"),
@@ -72,7 +72,11 @@ impl Network {
             status: Some(path("status.json")),
             cluster: None,
             placement: Some(path("placement.json")),
-        };
+        }
+    }
+
+    fn broker(&self) -> BrokerUrl {
+        let (config, path) = (self.config(), |name: &str| self.directory.path().join(name));
         std::thread::spawn(move || weir_fabric::run(config));
         let mut url = None;
         wait_for("the broker to listen", || {
@@ -86,6 +90,14 @@ impl Network {
 
     fn identity(&self, name: &str) -> IdentityFiles {
         self.ca.files(&Holder::Machine(name.to_owned()))
+    }
+
+    /// All machines and switches.
+    fn subscribers(&self, broker: &BrokerUrl) -> Subscribers {
+        let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
+        let all = all.into_iter().map(|(name, is_switch)| self.subscriber(name, is_switch, broker)).collect();
+        let (machines, switches) = (BTreeMap::new(), BTreeMap::new());
+        Subscribers { all, silent: None, machines, switches, interval: None }
     }
 
     fn subscriber(&self, name: &str, is_switch: bool, broker: &BrokerUrl) -> Subscriber {
@@ -104,12 +116,24 @@ fn message_within(subscriber: &mut Subscriber, wait: Duration) -> Option<FromCon
 /// Machines and switches that apply everything at once.
 struct Subscribers {
     all: Vec<Subscriber>,
+    /// The index of one that confirms nothing.
+    silent: Option<usize>,
     machines: BTreeMap<usize, MachineSettings>,
     switches: BTreeMap<usize, SwitchSettings>,
     interval: Option<weir_units::Duration>,
 }
 
 impl Subscribers {
+    /// Takes messages until the settings of both machines are so.
+    fn until(&mut self, are: impl Fn(&MachineSettings) -> bool) {
+        let begun = Instant::now();
+        let there = |own: &Self| own.machines.len() == 2 && own.machines.values().all(&are);
+        while !there(self) && begun.elapsed() < Duration::from_secs(30) {
+            self.subscribe(Duration::from_millis(100));
+        }
+        assert!(there(self), "{:?}", self.machines);
+    }
+
     /// Takes messages for a while; machines report that red has used its guarantee.
     fn subscribe(&mut self, time: Duration) {
         let end = Instant::now() + time;
@@ -123,7 +147,9 @@ impl Subscribers {
                             self.machines.insert(at, settings);
                         }
                         FromController::Switch(settings) => {
-                            subscriber.send(ToController::Applied(settings.version.expect("a version")));
+                            if self.silent != Some(at) {
+                                subscriber.send(ToController::Applied(settings.version.expect("a version")));
+                            }
                             self.switches.insert(at, settings);
                         }
                         FromController::Read(queue) => {
@@ -146,22 +172,9 @@ impl Subscribers {
 fn tenant_that_uses_its_guarantee_gets_a_queue() {
     let network = Network::new();
     let broker = network.broker();
-    let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
-    let all = all.into_iter().map(|(name, is_switch)| network.subscriber(name, is_switch, &broker)).collect();
-    let mut subscribers = Subscribers { all, machines: BTreeMap::new(), switches: BTreeMap::new(), interval: None };
-    let begun = Instant::now();
+    let mut subscribers = network.subscribers(&broker);
     // Both tenants fit the two queues; red has used its guarantee, blue nothing.
-    let tagged = |subscribers: &Subscribers| {
-        subscribers.machines.len() == 2
-            && subscribers
-                .machines
-                .values()
-                .all(|settings| settings.tenants[1].dscp > 0 && !settings.tenants[1].limited)
-    };
-    while !tagged(&subscribers) && begun.elapsed() < Duration::from_secs(30) {
-        subscribers.subscribe(Duration::from_millis(100));
-    }
-    assert!(tagged(&subscribers), "{:?}", subscribers.machines);
+    subscribers.until(|own| own.tenants[1].dscp > 0 && !own.tenants[1].limited);
     subscribers.subscribe(Duration::from_millis(600));
     assert_eq!(subscribers.interval, Some(weir_units::Duration::from_millis(200)));
     let of_red = &subscribers.machines[&0].tenants[1];
@@ -193,4 +206,31 @@ fn subscribers_that_the_certificate_or_the_policy_does_not_name_are_refused() {
     let mut other = network.subscriber("other", true, &broker);
     assert_eq!(message_within(&mut other, Duration::from_secs(1)), None);
     assert!(other.up().is_none() && Path::new(&network.directory.path().join("state")).exists());
+}
+
+#[test]
+fn switch_that_lost_its_queues_has_its_tenants_limited_until_it_has_them_again() {
+    let network = Network::new();
+    let broker = network.broker();
+    let mut subscribers = network.subscribers(&broker);
+    let none_moves = |own: &MachineSettings| own.tenants.iter().all(|tenant| tenant.dscp > 0 && !tenant.limited);
+    subscribers.until(none_moves);
+    // `spine0`, which both tenants pass.
+    subscribers.silent = Some(4);
+    subscribers.switches.remove(&4);
+    subscribers.all[4].send(ToController::Reset);
+    subscribers.until(|own| own.tenants.iter().all(|tenant| tenant.dscp > 0 && tenant.limited));
+    subscribers.subscribe(Duration::from_millis(300));
+    assert!(subscribers.switches.contains_key(&4), "it has its settings again");
+    subscribers.silent = None;
+    subscribers.until(none_moves);
+}
+
+#[test]
+fn machine_and_switch_of_one_name_are_refused() {
+    let network = Network::new();
+    let policy = POLICY.replace("r1: {", "m1: {");
+    let policy = Arc::new(Policy::parse("policy.yaml", &policy).unwrap_or_else(|errors| panic!("{errors}")).0);
+    let refused = weir_fabric::run(FabricConfig { policy, ..network.config() }).expect_err("refused");
+    assert!(refused.to_string().contains("a machine and a switch are both called `m1`"), "{refused}");
 }

@@ -484,6 +484,12 @@ impl Default for DirectionStatus {
 pub struct TenantQueuesStatus {
     /// Machines and switches with a stream.
     pub subscribers: u64,
+    /// Streams that have begun.
+    #[serde(default)]
+    pub subscriptions: u64,
+    /// Switches that had lost their queues, as often as they reported it.
+    #[serde(default)]
+    pub switch_resets: u64,
     /// Choices of the tenants with queues of their own.
     pub intervals: u64,
     /// Moves between queues that began.

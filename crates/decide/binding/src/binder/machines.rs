@@ -9,8 +9,8 @@
 //!
 //! - A tenant with such a machine does not begin to move out of the shared queue, and turns back where machines may
 //!   not have the new tag yet. Moves to the shared queue go on.
-//! - Its DSCP value stays its own ([`super::TenantState::retained`]) until the machine has confirmed for an interval that
-//!   it does not send it: until then ports have it in no queue, which is the shared one.
+//! - Its DSCP value stays its own ([`super::TenantState::retained`]) until the machine has confirmed for an interval
+//!   that it does not send it: until then ports have it in no queue, which is the shared one.
 //!
 //! Worked example: red moves from queue 2 with value 12 to the shared queue while one of its machines is off. The
 //! machine starts, and sends 12, limited; the ports do not map 12, so its packets are in the shared queue with red's

@@ -47,7 +47,7 @@ pub(super) struct Settings {
     in_motion: BTreeMap<PortId, TenantId>,
     /// By tenant, whether it is limited to its reservations.
     limited: Vec<bool>,
-    /// What is to be computed anew: the limits of these tenants, and the settings of these machines and ports.
+    /// Tenants whose limits, and machines and ports whose settings are to be computed anew.
     dirty_tenants: BTreeSet<TenantId>,
     dirty_machines: BTreeSet<MachineId>,
     dirty_ports: BTreeSet<PortId>,

@@ -1,8 +1,7 @@
 //! The binder in a network that fails: messages are late, lost, repeated and overtake each other; switches apply the
-//! settings of their ports one by one and lose all of them; agents stop for a while or die; machines are off or cut off;
-//! binders are replaced. Whatever
-//! happens, every tenant keeps its reservation at every port ([`checker`]), and when the faults end, all tenants reach
-//! the queues that were chosen for them.
+//! settings of their ports one by one and lose all of them; agents stop for a while or die; machines are off or cut
+//! off; binders are replaced. Whatever happens, every tenant keeps its reservation at every port ([`checker`]), and
+//! when the faults end, all tenants reach the queues that were chosen for them.
 //!
 //! `WEIR_BINDING_SEEDS=100000 cargo test -p weir-binding --test faults --release` runs more worlds; a failure names its
 //! seed, and `WEIR_BINDING_SEEDS=7..8` runs that one.

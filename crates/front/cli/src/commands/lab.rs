@@ -108,6 +108,9 @@ fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Res
             ui.notice(&format!("{what}: {count}, mean {:.0} ms, longest {longest:.0} ms\n", ms(mean)))?;
         }
     }
+    if outcome.tenants.is_object() {
+        ui.notice(&format!("TCP found packets overtaken {} times\n", outcome.reorderings))?;
+    }
     for Recovery { fault, took } in &outcome.recoveries {
         let took = took.map_or("not recovered".to_owned(), |took| format!("recovered after {took}"));
         ui.notice(&format!("{}: {}, {took}\n", fault.at, fault.failing))?;

@@ -79,6 +79,9 @@ pub(crate) struct Controller {
     pub(super) timing: Timing,
     streams: BTreeMap<Who, Stream>,
     subscribers: BTreeMap<StreamId, Who>,
+    /// Streams that have begun, and losses of queues that switches have reported.
+    pub(super) begun: u64,
+    pub(super) resets: u64,
     /// The DSCP values that tenants can have.
     values: u64,
     interval: Duration,
@@ -112,6 +115,8 @@ impl Controller {
             held: VecDeque::new(),
             streams: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            begun: 0,
+            resets: 0,
             values,
             interval,
             warned: false,
@@ -150,6 +155,7 @@ impl Controller {
         let _ = messages.try_send(Ok(message(from_controller::Message::Welcome(welcome))));
         let (over, ended) = oneshot::channel();
         self.subscribers.insert(id, who);
+        self.begun += 1;
         let same_policy = hello.policy == self.policy.digest();
         if !same_policy {
             warn!("`{}` has another policy: it gets no settings of tenants' queues", hello.name);
@@ -158,12 +164,15 @@ impl Controller {
             self.subscribers.remove(&old.id);
         }
         if let (Who::Switch(switch), true) = (who, hello.fresh) {
+            self.resets += 1;
             self.handle(now, BinderInput::SwitchReset { switch });
         }
         // What a subscriber confirmed on an earlier stream may be lost.
         self.handle(
             now,
             match who {
+                // One with another policy applies nothing, as one that is off.
+                Who::Machine(machine) if !same_policy => BinderInput::MachineDisconnected { machine },
                 Who::Machine(machine) => BinderInput::MachineConnected { machine },
                 Who::Switch(switch) => BinderInput::SwitchConnected { switch },
             },
@@ -199,7 +208,7 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                // One of an earlier controller says nothing about the settings of this one.
+                // An answer to an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(
@@ -222,6 +231,7 @@ impl Controller {
             }
             (from_subscriber::Message::Reset(_), Who::Switch(switch)) => {
                 info!("`{}` had lost its configuration", self.places.switches[switch.index()]);
+                self.resets += 1;
                 self.handle(now, BinderInput::SwitchReset { switch });
                 true
             }
@@ -255,6 +265,10 @@ impl Controller {
             Err(error) => self.warn(&error),
         }
         self.carry_out_stored();
+        if self.warned {
+            // They are due again after the retry; etcd may refuse for long.
+            self.held.clear();
+        }
     }
 
     fn warn(&mut self, error: &str) {

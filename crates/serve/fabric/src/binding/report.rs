@@ -12,6 +12,8 @@ impl Controller {
         let shown = tenants.len().min(TenantQueuesStatus::MOST_TENANTS);
         TenantQueuesStatus {
             subscribers: self.stream_count() as u64,
+            subscriptions: self.begun,
+            switch_resets: self.resets,
             intervals: counters.intervals,
             moves_begun: counters.moves,
             moves_ended: counters.moved,

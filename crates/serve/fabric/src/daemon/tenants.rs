@@ -2,6 +2,7 @@
 
 use super::work::Daemon;
 use crate::binding::{Controller, Places, Store, SubscriberEvent, Unbound, Verdict};
+use crate::binding_proto::from_subscriber;
 use crate::cluster::KeptTenants;
 use crate::state::epoch;
 use tracing::{debug, info, warn};
@@ -104,7 +105,10 @@ impl Daemon {
             }
             return;
         };
-        let changes = !matches!(event, SubscriberEvent::Message(..));
+        let changes = match &event {
+            SubscriberEvent::Message(_, message) => matches!(message, from_subscriber::Message::Applied(_)),
+            SubscriberEvent::Stream { .. } | SubscriberEvent::End(_) => true,
+        };
         match event {
             SubscriberEvent::Stream { hello, messages, verdict } => {
                 let Some(who) = controller.who(&hello) else {

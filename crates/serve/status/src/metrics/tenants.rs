@@ -46,6 +46,13 @@ pub(super) const TENANTS: &[Metric] = &[
         Of::Fabric(|status, give| of_all(status, give, |queues| queues.machines_gone)),
     ),
     counter(
+        "weir_tenant_switch_resets",
+        None,
+        &[],
+        "Losses of queues that switches have reported",
+        Of::Fabric(|status, give| of_all(status, give, |queues| queues.switch_resets)),
+    ),
+    counter(
         "weir_tenant_intervals",
         None,
         &[],
