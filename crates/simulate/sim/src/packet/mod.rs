@@ -340,15 +340,9 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in [
-            Kind::Segment,
-            Kind::Ack,
-            Kind::Message,
-            Kind::Handshake,
-            Kind::Datagram,
-            Kind::Feedback,
-            Kind::Report,
-        ] {
+        for kind in
+            [Kind::Segment, Kind::Ack, Kind::Message, Kind::Handshake, Kind::Datagram, Kind::Feedback, Kind::Report]
+        {
             let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);

@@ -164,7 +164,9 @@ impl PairClock {
     /// Performs the due actions.
     pub(crate) fn on_time<O: Observer>(&mut self, world: &mut World<O>) {
         while self.next <= world.now() {
-            (self.phase..world.host_count() as u32).step_by(PHASES as usize).for_each(|host| world.partition(HostId(host)));
+            (self.phase..world.host_count() as u32)
+                .step_by(PHASES as usize)
+                .for_each(|host| world.partition(HostId(host)));
             self.phase = (self.phase + 1) % PHASES;
             self.next = self.next + self.step;
         }

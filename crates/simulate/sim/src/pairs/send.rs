@@ -8,13 +8,16 @@ use crate::packet::{CAPABLE, Kind, List, OTHERS, Report, SHAPED};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use weir_datapath::Limiter;
-use weir_pair_rates::{Pair, PairLaw, PairSystem, Rates, TrinityParameters};
+use weir_pair_rates::{Pair, PairLaw, PairSystem, Rates};
 use weir_units::{Bandwidth, Bytes, Instant, MachineId};
 
 /// The packet that a slot may release, or the time of the next one.
 enum Next {
     /// The first small or large packet, with tokens of the excess bucket or not.
-    Leaves { small: bool, excess: bool },
+    Leaves {
+        small: bool,
+        excess: bool,
+    },
     /// None before this time.
     Waits(Instant),
     Nothing,
@@ -79,7 +82,7 @@ impl<O: Observer> World<O> {
             packet.set(CAPABLE, true);
             packet.set(SHAPED, true);
         }
-        let small = system.has_priorities() && self.is_small(id);
+        let small = self.is_small(id, system.small_flow().get());
         let slot_id = match self.pairs.ends[host.index() * self.service_count + service.index()].slots.get(to.0) {
             Some(slot_id) => SlotId(slot_id),
             None => self.begin_pair(system, host, service, to),
@@ -95,11 +98,12 @@ impl<O: Observer> World<O> {
     }
 
     /// Whether a packet is of the first bytes of a flow, or carries none. Flows other than streams are large.
-    fn is_small(&self, id: PacketId) -> bool {
+    fn is_small(&self, id: PacketId, threshold: u64) -> bool {
         let packet = self.packets.get(id);
-        let threshold = TrinityParameters::PUBLISHED.small_flow.get();
-        packet.kind() != Kind::Segment
-            || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
+        if threshold == 0 {
+            return false;
+        }
+        packet.kind() != Kind::Segment || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
     }
 
     /// Beyond the pair: to the machine shaper, or to the service's queue.
