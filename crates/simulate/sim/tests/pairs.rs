@@ -93,8 +93,8 @@ fn seawall_shares_by_weight() {
     assert!(honest * 100 >= 40 * (greedy + honest) && honest * 100 <= 60 * (greedy + honest), "{greedy} {honest}");
 }
 
-/// Two queues are for single tenants, and both tenants get one when the first interval ends, at 4 s. Until then both are
-/// in the shared queue.
+/// Two queues are for single tenants, and both tenants get one when the first interval ends, at 4 s. Until then both
+/// are in the shared queue.
 #[test]
 fn tenants_of_the_shared_queue_keep_their_guarantees() {
     let [_, greedy, honest] = measured("qshare");

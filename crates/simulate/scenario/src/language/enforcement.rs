@@ -53,8 +53,8 @@ pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
      machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric. `levels`: the \
      policy's latency levels alone, which `shaper`, `parley` and `qshare` have, too. `qshare`: machine shapers, and \
      the policy's tenants bound to queues of the switches. `static`, `elasticswitch`, `cautious-elasticswitch`, \
-     `trinity`, `one-queue-trinity` and `seawall`: hosts limit pairs of machines of the policy's tenants, as the systems do that QShare was \
-     compared with.",
+     `trinity`, `one-queue-trinity` and `seawall`: hosts limit pairs of machines of the policy's tenants, as the \
+     systems do that QShare was compared with.",
     "enforcement: parley",
 );
 
