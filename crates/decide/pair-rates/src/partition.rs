@@ -1,11 +1,11 @@
 //! [`Partition`]: the guarantee of one end divided among its active peers.
 //!
 //! Problem: a hose guarantees what a machine sends or receives in all, and limits are of pairs; the demands of pairs
-//! are not known. Approach: each end measures its pairs for an interval. A pair that used nine tenths of its part, or began
-//! in the interval, has an unlimited demand; another one has its usage and a tenth. Parts are max-min fair by demand;
-//! what all demands leave is divided evenly, so that a pair can grow. A pair that used nothing is removed. The
-//! guarantee of a pair is the smaller of the parts at both ends; the part that the other end reported bounds the demand
-//! here, so others get what this pair cannot use.
+//! are not known. Approach: each end measures its pairs for an interval. A pair that used nine tenths of its part, or
+//! began in the interval, has an unlimited demand; another one has its usage and a tenth. Parts are max-min fair by
+//! demand; what all demands leave is divided evenly, so that a pair can grow. A pair that used nothing is removed. The
+//! guarantee of a pair is the smaller of the parts at both ends; the part that the other end reported bounds the
+//! demand here, so others get what this pair cannot use.
 //!
 //! Weights are divided evenly among active peers ([`Division::Equal`]).
 //!
