@@ -43,8 +43,8 @@ impl Cubic {
         Self { since: now, k, plateau: plateau.max(rate), weight }
     }
 
-    /// The function after congestion that lowered the rate from `before` to `rate`. A rate that did not come back to its
-    /// plateau gives up half of what it lost (fast convergence, RFC 9438 §4.7).
+    /// The function after congestion that lowered the rate from `before` to `rate`. A rate that did not come back to
+    /// its plateau gives up half of what it lost (fast convergence, RFC 9438 §4.7).
     pub fn congested(&self, now: Instant, rate: Bandwidth, before: Bandwidth, weight: Bandwidth) -> Self {
         let released = before < self.plateau;
         let plateau = if released { Bandwidth::from_bps(before.bps().midpoint(rate.bps())) } else { before };
@@ -120,7 +120,8 @@ mod tests {
     proptest! {
         #[test]
         fn rate_starts_at_the_lowered_one_and_never_falls(
-            rate in 1u64..10_000, more in 0u64..10_000, weight in 1u64..10_000, steps in prop::collection::vec(1u64..500, 1..30),
+            (rate, more, weight) in (1u64..10_000, 0u64..10_000, 1u64..10_000),
+            steps in prop::collection::vec(1u64..500, 1..30),
         ) {
             let (low, high) = (mbps(rate), mbps(rate + more));
             let cubic = Cubic::new(Instant::ZERO, low, high, mbps(weight));

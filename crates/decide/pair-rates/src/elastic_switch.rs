@@ -6,7 +6,7 @@
 //!
 //! - [`Aggressive`]: a tenth of the way to the line in each report, by 10 Mb/s at least; back to the guarantee at any
 //!   mark. The form that Trinity's authors compare with, and the only one whose code was at hand.
-//! - [`Cautious`]: the three improvements of the paper. Marks lower the rate by three tenths of their fraction, growth is cubic
+//! - [`Cautious`]: improvements of the paper. Marks lower the rate by three tenths of their fraction, growth is cubic
 //!   with the guarantee as the weight; the rate holds after marks for a time that is inversely proportional to the
 //!   guarantee (Hold-Increase), and the growth above the guarantee is multiplied by guarantee / rate (Rate-Caution).
 //!
@@ -82,7 +82,8 @@ impl Law for Aggressive {
 /// The constants of [`Cautious`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CautiousParameters {
-    /// α, in thousandths: the rate falls by α times the marked fraction. Seawall's form, CUBIC's decrease (RFC 9438 §4.6).
+    /// α, in thousandths: the rate falls by α times the marked fraction. Seawall's form; CUBIC's decrease (RFC 9438
+    /// §4.6).
     pub decrease_thousandths: u64,
     /// A pair with the guarantee of the whole line holds its rate for this time after marks; one with a tenth of it for
     /// ten times as long. One report; the paper's value was not at hand.
@@ -252,7 +253,10 @@ mod tests {
     proptest! {
         #[test]
         fn rate_is_never_below_the_guarantee(
-            steps in prop::collection::vec((prop_oneof![Just(0u8), 0u8..=100], prop::option::weighted(0.1, 1u64..900)), 1..200),
+            steps in prop::collection::vec(
+                (prop_oneof![Just(0u8), 0u8..=100], prop::option::weighted(0.1, 1u64..900)),
+                1..200,
+            ),
         ) {
             for (rate, guarantee) in rates::<Aggressive>(&steps).into_iter().chain(rates::<Cautious>(&steps)) {
                 prop_assert!(rate >= guarantee, "{rate} of {guarantee}");

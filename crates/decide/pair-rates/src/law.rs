@@ -42,6 +42,8 @@ pub trait Law: Sized {
     const LIMITS_HOSE: bool = false;
     /// Whether the network has two priorities, for committed and excess packets. Only marks of the latter count then.
     const PRIORITIES: bool = false;
+    /// With priorities: bytes at the beginning of a flow that go first and use committed tokens alone; zero for none.
+    const SMALL_FLOW: Bytes = Bytes::new(0);
     /// The burst of each token bucket after a pause.
     const BURST: Bytes = Bytes::new(32 * 1024);
 

@@ -1,11 +1,11 @@
 //! [`Partition`]: the guarantee of one end divided among its active peers.
 //!
-//! Problem: a hose guarantees what a machine sends or receives in all, and limits are of pairs; the demands of pairs are
-//! not known. Approach: each end measures its pairs for an interval. A pair that used nine tenths of its part, or began
-//! in the interval, has an unlimited demand; another one has its usage and a tenth. Parts are max-min fair by demand;
-//! what all demands leave is divided evenly, so that a pair can grow. A pair that used nothing is removed. The
-//! guarantee of a pair is the smaller of the parts at both ends; the part that the other end reported bounds the demand
-//! here, so others get what this pair cannot use.
+//! Problem: a hose guarantees what a machine sends or receives in all, and limits are of pairs; the demands of pairs
+//! are not known. Approach: each end measures its pairs for an interval. A pair that used nine tenths of its part, or
+//! began in the interval, has an unlimited demand; another one has its usage and a tenth. Parts are max-min fair by
+//! demand; what all demands leave is divided evenly, so that a pair can grow. A pair that used nothing is removed. The
+//! guarantee of a pair is the smaller of the parts at both ends; the part that the other end reported bounds the
+//! demand here, so others get what this pair cannot use.
 //!
 //! Weights are divided evenly among active peers ([`Division::Equal`]).
 //!
@@ -32,7 +32,7 @@ struct Peer {
     part: Bandwidth,
     /// The part at the other end; unlimited until reported.
     bound: Bandwidth,
-    /// It began in this interval: its usage says nothing about its demand.
+    /// It began in this interval: its usage is no measure of its demand.
     fresh: bool,
     demand: Bandwidth,
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn backlogged_pairs_share_what_the_others_leave() {
+    fn backlogged_pairs_share_the_rest() {
         let end = settled(&[(A, 10_000), (B, 33_000), (C, 31_000)]);
         assert_eq!([A, B, C].map(|peer| end.part(peer).bps() / 1000), [11_000, 44_500, 44_500]);
     }

@@ -34,6 +34,10 @@ macro_rules! registry {
             pub const fn has_priorities(self) -> bool {
                 match self { $(Self::$variant => <$law>::PRIORITIES,)* }
             }
+            /// [`Law::SMALL_FLOW`].
+            pub const fn small_flow(self) -> Bytes {
+                match self { $(Self::$variant => <$law>::SMALL_FLOW,)* }
+            }
             /// [`Law::BURST`].
             pub const fn burst(self) -> Bytes {
                 match self { $(Self::$variant => <$law>::BURST,)* }
@@ -83,7 +87,9 @@ registry! {
     /// ElasticSwitch with the cautious rate allocation of its paper.
     CautiousElasticSwitch: crate::elastic_switch::Cautious = "cautious-elasticswitch",
     /// Trinity.
-    Trinity: crate::trinity::Trinity = "trinity",
+    Trinity: crate::trinity::Trinity<{ crate::trinity::SMALL_FLOW }> = "trinity",
+    /// Trinity without the queue of small flows.
+    OneQueueTrinity: crate::trinity::Trinity<0> = "one-queue-trinity",
     /// Seawall.
     Seawall: crate::seawall::Seawall = "seawall",
 }

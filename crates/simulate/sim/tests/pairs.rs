@@ -18,7 +18,7 @@ tenants:
 "#;
 
 /// The greedy tenant sends over many connections of three machines each to each from the beginning, the honest one over
-/// one connection from 2 s to 4 s.
+/// four from 2 s to 4 s.
 fn scenario(enforcement: &str) -> String {
     format!(
         r#"
@@ -48,55 +48,72 @@ fn mean(outcome: &RunOutcome, tenant: usize, samples: std::ops::Range<usize>) ->
 /// The greedy tenant alone, both together: the bandwidth of the greedy and of the honest one.
 fn measured(enforcement: &str) -> [u64; 3] {
     let outcome = run(POLICY, &scenario(enforcement));
-    let measured = [mean(&outcome, 0, 2..4), mean(&outcome, 0, 5..8), mean(&outcome, 1, 5..8)];
-    println!("{enforcement}: {measured:?}");
-    measured
+    [mean(&outcome, 0, 2..4), mean(&outcome, 0, 5..8), mean(&outcome, 1, 5..8)]
 }
 
 #[test]
 fn without_enforcement_connections_decide() {
-    measured("cautious-elasticswitch");
     let [alone, _, honest] = measured("none");
-    assert!(alone >= 190 && honest <= 30, "{alone} {honest}");
+    assert!(alone >= 190 && honest <= 45, "{alone} {honest}");
 }
 
 #[test]
 fn static_reservation_keeps_guarantees_and_nothing_else() {
     let [alone, greedy, honest] = measured("static");
-    assert!((80..=91).contains(&alone) && (80..=91).contains(&greedy), "{alone} {greedy}");
-    assert!((80..=91).contains(&honest), "{honest}");
+    assert!((85..=91).contains(&alone) && (85..=91).contains(&greedy), "{alone} {greedy}");
+    assert!((85..=91).contains(&honest), "{honest}");
 }
 
 #[test]
-fn elastic_switch_keeps_most_of_a_guarantee_and_uses_the_link() {
-    let [alone, greedy, honest] = measured("elasticswitch");
-    assert!(alone >= 170 && honest >= 60, "{alone} {greedy} {honest}");
+fn aggressive_elastic_switch_uses_the_link_and_costs_a_part_of_guarantees() {
+    let [alone, _, honest] = measured("elasticswitch");
+    assert!(alone >= 180 && (60..90).contains(&honest), "{alone} {honest}");
+}
+
+#[test]
+fn cautious_elastic_switch_keeps_guarantees_and_leaves_a_part_of_the_link() {
     let [alone, greedy, honest] = measured("cautious-elasticswitch");
-    assert!(alone >= 120 && honest >= 60, "{alone} {greedy} {honest}");
+    assert!((100..180).contains(&alone), "{alone}");
+    assert!(greedy >= 85 && honest >= 85, "{greedy} {honest}");
 }
 
 #[test]
 fn trinity_keeps_guarantees_and_uses_the_link() {
-    let [alone, greedy, honest] = measured("trinity");
-    assert!(alone >= 170 && honest >= 80, "{alone} {greedy} {honest}");
+    for form in ["trinity", "one-queue-trinity"] {
+        let [alone, greedy, honest] = measured(form);
+        assert!(alone >= 190 && honest >= 85, "{form}: {alone} {greedy} {honest}");
+        assert!(greedy + honest >= 190, "{form}: {greedy} {honest}");
+    }
 }
 
 #[test]
 fn seawall_shares_by_weight() {
     // Weights of 90 and of 3 · 30: halves.
-    let [alone, greedy, honest] = measured("seawall");
-    assert!(alone >= 150, "{alone}");
-    assert!(honest * 100 >= 35 * (greedy + honest), "{greedy} {honest}");
+    let [_, greedy, honest] = measured("seawall");
+    assert!(honest * 100 >= 40 * (greedy + honest) && honest * 100 <= 60 * (greedy + honest), "{greedy} {honest}");
+}
+
+/// Two queues are for single tenants, and both tenants get one when the first interval ends, at 4 s. Until then both
+/// are in the shared queue.
+#[test]
+fn tenants_of_the_shared_queue_keep_their_guarantees() {
+    let [_, greedy, honest] = measured("qshare");
+    assert!(greedy >= 85 && honest >= 85, "{greedy} {honest}");
 }
 
 #[test]
-fn shared_queue_of_qshare_is_shared_by_guarantees() {
-    let [alone, _, honest] = measured("qshare");
-    assert!(alone >= 190 && honest >= 80, "{alone} {honest}");
-}
-
-#[test]
-fn eyeq_divides_interfaces_alone() {
+fn eyeq_divides_interfaces_and_not_the_core() {
     let [alone, _, honest] = measured("eyeq");
-    assert!(alone >= 150 && honest <= 95, "{alone} {honest}");
+    assert!(alone >= 190 && honest <= 45, "{alone} {honest}");
+}
+
+/// A tenant with a queue of its own has its part of the link although its queue marks all of its packets.
+#[test]
+fn marks_of_an_own_queue_do_not_throttle_a_tenant() {
+    let scenario =
+        scenario("qshare").replace("start: 2s, stop: 4s", "start: 2s").replace("duration: 6s", "duration: 8s");
+    let outcome = run(POLICY, &scenario);
+    // Guarantees of 90 each on 200 Mb/s.
+    let [greedy, honest] = [0, 1].map(|tenant| mean(&outcome, tenant, 11..15));
+    assert!(honest >= 98 && greedy >= 98, "{honest} {greedy}");
 }

@@ -77,8 +77,10 @@ measure: { rack: r1, direction: tx, every: 1s }
             }
         }
         let all: u64 = sample.bandwidth.iter().map(|(_, rate)| rate.bps() / 1_000_000).sum();
-        // Flows that were limited for a move grow again.
-        assert!(all >= 300, "{number}: {all} of 400 Mb/s");
+        // Flows that were limited for a move grow again. Until 2 s all tenants are in the shared queue, where hosts
+        // look for bandwidth beyond guarantees with caution.
+        let least = if number <= 2 { 250 } else { 300 };
+        assert!(all >= least, "{number}: {all} of 400 Mb/s");
     }
     assert!(below.is_empty(), "below the guarantee: {below:?}");
 }

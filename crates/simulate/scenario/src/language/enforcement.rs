@@ -16,6 +16,7 @@ pub(crate) const ENFORCEMENT_KEYWORDS: &[&str] = &[
     "elasticswitch",
     "cautious-elasticswitch",
     "trinity",
+    "one-queue-trinity",
     "seawall",
 ];
 /// The index of the first system that limits pairs; they are in the order of [`weir_pair_rates::PairSystem::ALL`].
@@ -28,7 +29,8 @@ pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 static ENFORCEMENT: Scalar = Scalar::Checked {
     what: "a kind of enforcement",
     check: check_enforcement,
-    pattern: "^(none|shaper|eyeq|parley|levels|qshare|static|elasticswitch|cautious-elasticswitch|trinity|seawall)$",
+    pattern: "^(none|shaper|eyeq|parley|levels|qshare|static|elasticswitch|cautious-elasticswitch|trinity|one-queue-trinity|\
+              seawall)$",
     example: "parley",
 };
 
@@ -51,8 +53,8 @@ pub(super) const ENFORCEMENT_KEY: Key = Key::optional(
      machine shapers with rack brokers, and with the fabric broker if the policy limits the fabric. `levels`: the \
      policy's latency levels alone, which `shaper`, `parley` and `qshare` have, too. `qshare`: machine shapers, and \
      the policy's tenants bound to queues of the switches. `static`, `elasticswitch`, `cautious-elasticswitch`, \
-     `trinity` and `seawall`: hosts limit pairs of machines of the policy's tenants, as the systems do that QShare was \
-     compared with.",
+     `trinity`, `one-queue-trinity` and `seawall`: hosts limit pairs of machines of the policy's tenants, as the \
+     systems do that QShare was compared with.",
     "enforcement: parley",
 );
 

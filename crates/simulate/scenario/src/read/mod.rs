@@ -273,6 +273,15 @@ fn limits_racks(policy: &Policy) -> bool {
     })
 }
 
+/// The reason why agents do not have an enforcement's part at hosts.
+fn not_of_agents(enforcement: Enforcement) -> Option<&'static str> {
+    match enforcement {
+        Enforcement::EyeQ => Some("its agents have Parley's machine shapers and not EyeQ's"),
+        Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
+        _ => None,
+    }
+}
+
 /// The first reason why the lab cannot run a scenario.
 fn simulator_only(
     root: &Node,
@@ -287,11 +296,8 @@ fn simulator_only(
         return Some("its network is a topology, and the lab builds racks".to_owned());
     }
     let policy = &governed.policy;
-    if governed.enforcement == Enforcement::EyeQ {
-        return Some("its agents have Parley's machine shapers and not EyeQ's".to_owned());
-    }
-    if governed.enforcement.pairs().is_some() {
-        return Some("its agents limit no pairs of machines".to_owned());
+    if let Some(reason) = not_of_agents(governed.enforcement) {
+        return Some(reason.to_owned());
     }
     if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
         return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());

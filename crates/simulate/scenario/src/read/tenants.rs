@@ -19,8 +19,8 @@ use weir_units::MachineId;
 type Place = (Vec<Part>, Span);
 
 impl<F: Files> Reader<'_, F> {
-    /// The tenants and their places under an enforcement that places them; `None` inside for others and without tenants,
-    /// and `None` only if something was reported.
+    /// The tenants and their places under an enforcement that places them; `None` inside for others and without
+    /// tenants, and `None` only if something was reported.
     pub(super) fn tenancy(
         &mut self,
         root: &Node,

@@ -8,7 +8,7 @@ use crate::packet::{CAPABLE, Kind, List, OTHERS, Report, SHAPED};
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use weir_datapath::Limiter;
-use weir_pair_rates::{Pair, PairLaw, PairSystem, Rates, TrinityParameters};
+use weir_pair_rates::{Pair, PairLaw, PairSystem, Rates};
 use weir_units::{Bandwidth, Bytes, Instant, MachineId};
 
 /// The packet that a slot may release, or the time of the next one.
@@ -82,7 +82,7 @@ impl<O: Observer> World<O> {
             packet.set(CAPABLE, true);
             packet.set(SHAPED, true);
         }
-        let small = system.has_priorities() && self.is_small(id);
+        let small = self.is_small(id, system.small_flow().get());
         let slot_id = match self.pairs.ends[host.index() * self.service_count + service.index()].slots.get(to.0) {
             Some(slot_id) => SlotId(slot_id),
             None => self.begin_pair(system, host, service, to),
@@ -98,9 +98,11 @@ impl<O: Observer> World<O> {
     }
 
     /// Whether a packet is of the first bytes of a flow, or carries none. Flows other than streams are large.
-    fn is_small(&self, id: PacketId) -> bool {
+    fn is_small(&self, id: PacketId, threshold: u64) -> bool {
         let packet = self.packets.get(id);
-        let threshold = TrinityParameters::PUBLISHED.small_flow.get();
+        if threshold == 0 {
+            return false;
+        }
         packet.kind() != Kind::Segment || (self.flows[packet.flow.index()].is_stream && packet.sequence < threshold)
     }
 
