@@ -221,12 +221,15 @@ impl Fabric {
     }
     /// The most ports of switches that a packet passes in one tree.
     pub fn longest_path(&self) -> u32 {
-        let is_spanning = self.layers.iter().flatten().any(|root| matches!(root, Root::Spanning(_)));
-        match is_spanning {
+        match self.is_spanning() {
             true => self.down.len() as u32,
             // Up to the root, which is in the last layer, and down again.
             false => (2 * self.layers.len() as u32).saturating_sub(1),
         }
+    }
+    /// Whether no switch has all machines below it, so that the last layer has the trees of shortest paths.
+    pub(crate) fn is_spanning(&self) -> bool {
+        self.layers.iter().flatten().any(|root| matches!(root, Root::Spanning(_)))
     }
     /// The cable of a link.
     pub fn cable(&self, link: LinkRef) -> CableId {

@@ -210,7 +210,8 @@ impl<'a> Reader<'a> {
         let tree = node.get("tree")?;
         let roots = match (self.machines.get(tree.scalar()?), self.switches.get(tree.scalar()?)) {
             (Some(machine), _) => vec![Root::Machine(*machine)],
-            (None, Some(switch)) => vec![Root::Switch(*switch), Root::Spanning(*switch)],
+            (None, Some(switch)) if self.fabric.is_spanning() => vec![Root::Switch(*switch), Root::Spanning(*switch)],
+            (None, Some(switch)) => vec![Root::Switch(*switch)],
             (None, None) => Vec::new(),
         };
         let fits = roots.into_iter().find_map(|root| Fit::in_place(self.fabric, root, parts.clone(), &hose));

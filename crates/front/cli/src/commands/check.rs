@@ -38,13 +38,13 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"message_bytes\", \"round_trip\", \"needed_bps\", \"wait_ns\", \"worst_ns\", \"target_ns\", \"verdict\"}],
 \"unlimited\": [service]}.
 
-A policy with tenants is checked with their places: those of --placed FILE, and for all others those
-that `weir place` would find. Services come first on every link and tenants reserve the rest; both
-are in one table, and the queues of ports in a second. It has \"tenants\" too: {\"places\": file or
-null, \"placed\", \"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
-[{\"link\", \"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\",
-\"for_tenants_bps\", \"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\",
-\"control\", \"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
+A policy with tenants is checked with their places: those of --placed FILE, and for all others
+those that `weir place` would find. One table shows the division of links: services first, tenants
+reserve the rest; a second the queues of ports. It has \"tenants\" too: {\"places\": file or null, \"placed\",
+\"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\": [{\"link\",
+\"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\",
+\"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\",
+\"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
 \"ports_with_more_tenants\"}]}. Reservations are the same in both directions of a link.
 
 Exit code 0: valid, perhaps with notes. 2: refused.")]

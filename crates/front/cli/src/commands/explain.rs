@@ -37,8 +37,8 @@ With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"dem
 \"weight\", \"demand_bps\", \"got_bps\", \"decided_by\"}], \"text\"}], \"advice\"}]}; a null rate is
 unlimited, a null service is a step that splits everything at its place.
 
-A tenant is explained by its name: its place (of --placed FILE, otherwise as `weir place` would find
-it), the trees that the search compares, what it reserves on each link and why, the tenants that
+A tenant is explained by its name: its place (of --placed FILE, otherwise as `weir place` would
+find it), the trees that the search compares, what it reserves on each link and why, the tenants that
 compete for the queues there, and its routes. With --json: {\"tenant\", \"vms\", \"bandwidth_bps\",
 \"packets\", \"places\": file or null, \"tree\", \"machines\": [{\"machine\", \"vms\"}], \"rejected\": reason or
 null, \"most_free_slots\", \"survey\": [{\"trees\", \"without_slots\", \"without_bandwidth\", \"nearest\",

@@ -44,15 +44,16 @@ With --json, and in FILE: {\"placement\": 1, \"tenants\": [{\"tenant\", \"tree\"
 [{\"switch\", \"tenant\", \"packets\": [filter], \"to\": [machine], \"by\": the next switch, \"instead_of\":
 [those of the shortest paths]}]}. A link is one-way; reservations are the same both ways.
 
-On a network with several paths, `routes` are those that each switch needs so that a tenant's packets
-stay on the links where it has reservations. Weir does not configure them. With `tenant-queues:
-{ paths: spread }` in the policy each tenant reserves in full on all equal paths, and needs none.
+On a network with several paths, `routes` are those that each switch needs so that a tenant's
+packets stay on the links where it has reservations. Weir does not configure them. With
+`tenant-queues: { paths: spread }` in the policy each tenant reserves in full on all equal paths,
+and needs none.
 
---compare places the policy's tenants from nothing by every strategy, and prints how many have a place
-and what they cost: mean c_b, the bandwidth that a tenant reserves on all links, and mean c_q, the most
-tenants of any of its links when it arrives. With --json: {\"strategies\": [{\"strategy\", \"tenants\",
-\"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\", \"mean_cb_bps\", \"mean_cq\",
-\"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
+--compare places the policy's tenants from nothing by every strategy, and prints how many have a
+place and what they cost: mean c_b, the bandwidth that a tenant reserves on all links, and mean
+c_q, the most tenants of any of its links when it arrives. With --json: {\"strategies\": [{\"strategy\",
+\"tenants\", \"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\", \"mean_cb_bps\",
+\"mean_cq\", \"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
 
 --report DIR draws the load of links, the tenants of ports and maps of the fullest racks.
 
