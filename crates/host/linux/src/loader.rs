@@ -16,8 +16,9 @@
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
+use crate::guests::{GuestError, GuestFilters};
 use crate::interface::{Interface, InterfaceError};
-use crate::maps::{CgroupMaps, DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
+use crate::maps::{CgroupMaps, DestinationMaps, GuestMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
@@ -102,6 +103,9 @@ pub enum LoaderError {
     /// The control groups of filters.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
+    /// The guests of filters.
+    #[error(transparent)]
+    Guests(#[from] GuestError),
     /// The BPF file system.
     #[error(transparent)]
     Pins(#[from] PinError),
@@ -136,9 +140,10 @@ pub struct InterfaceDatapath {
     pub(crate) slots: Slots,
     pub(crate) marks: Marks,
     pub(crate) cgroups: CgroupFilters,
+    pub(crate) guests: GuestFilters,
     /// The namespace of the interface.
-    namespace: File,
-    interface: Interface,
+    pub(crate) namespace: File,
+    pub(crate) interface: Interface,
     attachment: Attachment,
     adopted: bool,
     succeeds: bool,
@@ -218,8 +223,10 @@ impl InterfaceDatapath {
         // An earlier agent's tags stay until others are set.
         let marks = Marks::of_kernel(&maps)?;
         let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
+        let guests = GuestFilters::new(GuestMaps::open(&pins)?)?;
         let mut datapath = Self {
             cgroups,
+            guests,
             object,
             paces,
             pins,

@@ -29,6 +29,8 @@ const STORED: &[&str] = &[
     "WEIR_INDEX_",
     "WEIR_REPLY_",
     "WEIR_NO_DESTINATION",
+    // In keys: of `weir_guest_addresses`.
+    "WEIR_ANY_VLAN",
     // Indexes: of `weir_interfaces`, of `weir_meters`, of unclassified traffic.
     "WEIR_SIDE_",
     "WEIR_TX",
