@@ -7,16 +7,15 @@
  *
  *   departing  The kernel keeps the interface at which a packet entered the host (skb->skb_iif): that
  *              of the guest, whether the packet was bridged or routed. Neither a guest nor its packets
- *              can change it.
+ *              can change it. After a bridge of which the host routes, or a tunnel, it is another one: then
+ *              guest.bpf.c has numbered the packet at the guest's interface (skb->tc_index).
  *   arriving   The bridge or the route that will forward the packet determines the guest. User space
  *              writes the forwarding database of bridges into weir_guest_addresses
  *              (crates/host/linux/src/guests). A packet whose hardware address is this host's is looked up
  *              in the routing table, and in the database of the bridge to which its route leads.
  *
- * No program is attached to a guest's interface, and no packet is changed.
- *
- * A packet to several guests (a group address), a packet that a bridge floods, one of a guest behind a tunnel
- * or a bridge of which the host routes have no guest: see docs/guests.md.
+ * No packet is changed. A packet to several guests (a group address), one that a bridge floods, and an
+ * arriving one whose address is translated or that is in a tunnel of this host have no guest: docs/guests.md.
  *
  * Worked example: tap3 has the index 9, and the glob tap* has the number 1 in the classifier. A packet that
  * entered by interface 9 has `interfaces` 1, 0, 0. One to 52:54:00:00:00:03 has the same, since the
@@ -80,6 +79,18 @@ static __always_inline u32 addressed_guest(struct __sk_buff *skb, const struct w
 	return paths->routed && (packet->has & WEIR_HAS_IP) ? routed_guest(skb, packet, &address) : 0;
 }
 
+/* Returns the index of the interface of the guest that has a departing packet's number, and removes that, or 0. */
+static __always_inline u32 numbered_guest(struct __sk_buff *skb)
+{
+	u32 number = skb->tc_index;
+	u32 *index = bpf_map_lookup_elem(&weir_guest_numbers, &number);
+
+	if (!index)
+		return 0;
+	skb->tc_index = 0;
+	return *index;
+}
+
 /*
  * Stores in `packet` the globs of the table `key` that match the interface of its guest, if it is of one. Not inlined:
  * most policies do not need it, and nested calls share the stack.
@@ -87,14 +98,18 @@ static __always_inline u32 addressed_guest(struct __sk_buff *skb, const struct w
 __noinline int add_guest(struct __sk_buff *skb, struct weir_packet *packet, u32 key)
 {
 	struct weir_guest *guest;
+	int departs;
 	u32 index, i;
 
 	if (!packet)
 		return 0;
-	index = packet->has & WEIR_HAS_DEPARTED ? skb->ingress_ifindex : addressed_guest(skb, packet);
-	if (!index)
-		return 0;
-	guest = bpf_map_lookup_elem(&weir_guests, &index);
+	departs = packet->has & WEIR_HAS_DEPARTED;
+	index = departs ? skb->ingress_ifindex : addressed_guest(skb, packet);
+	guest = index ? bpf_map_lookup_elem(&weir_guests, &index) : 0;
+	if (!guest && departs && skb->tc_index) {
+		index = numbered_guest(skb);
+		guest = index ? bpf_map_lookup_elem(&weir_guests, &index) : 0;
+	}
 	if (!guest)
 		return 0;
 	key &= WEIR_TABLES - 1;

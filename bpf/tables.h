@@ -126,6 +126,10 @@ struct weir_guest {
 	u16 interfaces[WEIR_TABLES][WEIR_GUEST_GLOBS];
 };
 
+/* The program that numbers packets (guest.bpf.c) is attached to a guest's interface. An agent added clsact for it. */
+#define WEIR_GUEST_MARKED 0x1
+#define WEIR_GUEST_CLSACT 0x2
+
 /* A hardware address and the frames that carry it as their destination. */
 struct weir_guest_address {
 	u8 hardware[6];

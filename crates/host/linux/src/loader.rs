@@ -16,7 +16,7 @@
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
-use crate::guests::{GuestError, GuestFilters};
+use crate::guests::{GuestError, GuestFilters, marks};
 use crate::interface::{Interface, InterfaceError};
 use crate::maps::{CgroupMaps, DestinationMaps, GuestMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
 use crate::netlink::{NetlinkError, Socket};
@@ -144,7 +144,7 @@ pub struct InterfaceDatapath {
     /// The namespace of the interface.
     pub(crate) namespace: File,
     pub(crate) interface: Interface,
-    attachment: Attachment,
+    pub(crate) attachment: Attachment,
     adopted: bool,
     succeeds: bool,
     attached: bool,
@@ -261,6 +261,7 @@ impl InterfaceDatapath {
             // This version takes over the settings to be restored.
             datapath.config.clsact |= u32::from(clsact_is_ours(&other));
             datapath.config.gso_segments = datapath.config.gso_segments.max(segments_before(&other));
+            marks::take_over(&other, &datapath.pins)?;
             other.remove()?;
         }
         let [a, b, c, d, e, f] = interface.hardware();
@@ -422,6 +423,7 @@ impl InterfaceDatapath {
         if !std::mem::take(&mut self.attached) {
             return Ok(());
         }
+        let guests = self.leave_guests();
         let (index, clsact_is_ours) = (self.interface.index(), self.config.clsact != 0);
         if self.attachment == Attachment::Clsact {
             let filters = || -> Result<(), LoaderError> {
@@ -441,6 +443,8 @@ impl InterfaceDatapath {
                 _ => {}
             }
         }
+        // Without pins a filter on a guest's interface could not be found again.
+        guests?;
         // Links end with their pins.
         for (name, _) in PROGRAMS {
             self.pins.unpin(name)?;
@@ -459,6 +463,7 @@ impl InterfaceDatapath {
         let mut found = false;
         for pins in pins.of_other_versions().into_iter().chain([pins]) {
             found |= remove_filters(interface.index(), &PROGRAMS)?;
+            marks::remove_all(&pins)?;
             if clsact_is_ours(&pins) {
                 tc::delete_clsact(&mut Socket::open()?, interface.index())?;
             }

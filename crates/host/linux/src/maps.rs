@@ -186,7 +186,12 @@ maps! {
     GuestMaps {
         guests: Entries<u32, Guest> = "weir_guests",
         paths: Values<GuestPaths> = "weir_guest_paths",
+        numbers: Entries<u32, u32> = "weir_guest_numbers",
         addresses: Entries<GuestAddress, u32> = "weir_guest_addresses",
+    }
+    /// Interfaces of guests that have a program, which are found in any version of the maps.
+    GuestMarks {
+        marks: Entries<u32, u32> = "weir_guest_marks",
     }
     /// Departure times: configuration and state of the senders.
     PacingMaps {

@@ -7,6 +7,7 @@
 //! /sys/fs/bpf/weir/v3a1d331d2e31c3dc-4026532281-7/   version of the maps, the namespace's inode, the interface's index
 //!     weir_config, weir_services, ...      maps
 //!     weir_egress, weir_ingress            links (tcx); clsact filters stay by themselves
+//!     guest-12, guest-31, ...              links of interfaces of guests, by index
 //! ```
 //!
 //! The version is [`VERSION`](weir_datapath::abi::VERSION), a hash of all definitions of the maps.
@@ -113,6 +114,15 @@ impl Pins {
     /// Whether the link of this name is pinned and attached to the interface of this index.
     pub(crate) fn leads_to(&self, name: &str, interface: u32) -> bool {
         interface_of(&self.path(name)) == Some(interface)
+    }
+
+    /// The names of pins that start like this.
+    pub(crate) fn names(&self, start: &str) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with(start))
+            .collect()
     }
 
     /// Removes one pin, if it exists.

@@ -79,7 +79,7 @@ fn exchange(from: &Netns, to: &Netns, at: &str) {
 #[track_caller]
 fn belongs(datapath: &InterfaceDatapath, [sent, received]: [usize; 2], connection: impl Fn()) {
     connection();
-    pause(Duration::from_millis(50));
+    pause(Duration::from_millis(200));
     let before = totals(datapath);
     connection();
     pause(Duration::from_millis(50));
@@ -179,8 +179,27 @@ fn bridged_guests_belong_to_the_service_of_their_interface() {
     }
 }
 
+/// What is attached to an interface of the host, and the pins of all its interfaces.
+fn attached(host: &Netns, link: &str) -> String {
+    let run = |arguments: &[&str]| {
+        let output = host.command("tc").expect("tc").args(arguments).output().expect("tc");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let inode = host.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace")).expect("enter");
+    let of_host = format!("-{}-", std::os::unix::fs::MetadataExt::ino(&inode));
+    let pins = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
+    let pins = pins.filter(|pins| pins.file_name().to_string_lossy().contains(&of_host));
+    let pins = pins.flat_map(|pins| std::fs::read_dir(pins.path()).into_iter().flatten().flatten());
+    let pins: Vec<_> =
+        pins.map(|pin| pin.file_name()).filter(|pin| pin.to_string_lossy().starts_with("guest-")).collect();
+    let filters = run(&["filter", "show", "dev", link, "ingress"]);
+    // Without the ids of programs, of which each agent loads its own.
+    let filters: Vec<&str> = filters.lines().map(|line| line.split(" id ").next().unwrap_or_default()).collect();
+    format!("{} {filters:?} {pins:?}", run(&["qdisc", "show", "dev", link]))
+}
+
 /// Guests of which the host is the gateway: each with an interface of its own, and behind a bridge of which the uplink
-/// is no port.
+/// is no port. With both ways of attachment; interfaces of guests are as before afterwards, also after a kill.
 #[test]
 fn routed_guests_belong_to_the_service_of_their_interface() {
     if skipped() {
@@ -196,12 +215,39 @@ fn routed_guests_belong_to_the_service_of_their_interface() {
     host.ip("addr add 10.78.2.1/24 dev br0");
     let behind = host.guest("g2", "veth2", "10.78.2.2/24", Some("10.78.2.1"));
     host.ip("link set veth2 master br0");
-    let datapath = attach(a, None, &["tap*", "veth*"]);
-    until(&datapath, 2);
-    belongs(&datapath, [0, 0], || exchange(&own, b, "10.77.0.2"));
-    belongs(&datapath, [0, 0], || exchange(b, &own, "10.78.1.2"));
-    belongs(&datapath, [2, 1], || exchange(&behind, b, "10.77.0.2"));
-    belongs(&datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+    let before = attached(a, "veth2");
+    for attachment in [Attachment::Clsact, Attachment::Tcx] {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        let during = attached(a, "veth2");
+        assert_ne!(during, before, "{attachment:?}");
+        let all = |datapath: &InterfaceDatapath| {
+            belongs(datapath, [0, 0], || exchange(&own, b, "10.77.0.2"));
+            belongs(datapath, [0, 0], || exchange(b, &own, "10.78.1.2"));
+            belongs(datapath, [1, 1], || exchange(&behind, b, "10.77.0.2"));
+            belongs(datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+        };
+        all(&datapath);
+        // The next agent takes over, and a policy without these guests ends their programs.
+        datapath.leave();
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        let mut datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        all(&datapath);
+        set(&mut datapath, &["tap*"]);
+        assert_eq!(datapath.guest_reading().expect("it runs").expect("globs").missed, None);
+        assert!(!attached(a, "veth2").contains("weir_guest"), "{attachment:?}");
+        set(&mut datapath, &["tap*", "veth*"]);
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        datapath.remove().expect("removed");
+        assert_eq!(attached(a, "veth2"), before, "{attachment:?}");
+        // After a kill without a next agent.
+        attach(a, Some(attachment), &["tap*", "veth*"]).leave();
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        let removed = a.run(|| InterfaceDatapath::remove_leftover(&interface())).expect("enter");
+        assert!(removed.expect("removed"), "{attachment:?}");
+        assert_eq!(attached(a, "veth2"), before, "{attachment:?}");
+    }
 }
 
 /// Guests are matched while they exist and have a name that a glob matches, and by the policy in force.

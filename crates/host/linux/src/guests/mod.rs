@@ -3,14 +3,16 @@
 //! Problem: a filter such as `interface: "tap*"` is about packets of guests, which the agent's interface, the uplink,
 //! carries beside others. Approach: a departing packet has the interface at which it entered the host (`skb->skb_iif`),
 //! and an arriving one is looked up as the kernel will forward it: by a bridge's forwarding database, which this module
-//! copies, or by a route (`bpf/guest.h`). Guests come and go: a [`watcher`] follows the links and forwarding databases
-//! of the uplink's namespace. Nothing is attached to a guest's interface, so nothing has to be removed from it.
+//! copies, or by a route (`bpf/guest.h`). Guests come and go: a `watcher` follows the links and forwarding databases
+//! of the uplink's namespace. Where the host routes the packets of guests, a program on their interfaces numbers them
+//! (`bpf/guest.bpf.c`); nothing is attached to guests in a bridge with the uplink.
 //!
 //! | module | does |
 //! |---|---|
 //! | `links`, `neighbours` | messages of the kernel to links and entries of forwarding databases |
 //! | `topology` | the addresses of frames on the uplink that a bridge forwards to a guest |
 //! | `state` | the entries of the programs' maps |
+//! | `marks` | the program on interfaces of guests |
 //! | `watcher` | the thread that keeps them up to date |
 //!
 //! Worked example: `vm: { match: [ { interface: "tap*" } ] }` on an agent of `eth0`, a port of `br0`. `ip tuntap add tap3
@@ -20,6 +22,7 @@
 //! Source: rtnetlink(7); net/bridge/br_fdb.c; limits: docs/guests.md.
 
 mod links;
+pub(crate) mod marks;
 mod neighbours;
 mod state;
 mod topology;
@@ -28,7 +31,9 @@ mod watcher;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::maps::GuestMaps;
 use crate::netlink::NetlinkError;
+use crate::netns;
 use aya::maps::MapError;
+use marks::Marks;
 use state::State;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -44,6 +49,9 @@ pub enum GuestError {
     /// The maps.
     #[error("BPF map: {0}")]
     Map(#[from] MapError),
+    /// The program on interfaces of guests.
+    #[error("number the packets of guests: {0}")]
+    Program(#[source] Box<LoaderError>),
     /// The interface's namespace cannot be entered, or no thread be started.
     #[error("follow the interfaces of guests: {0}")]
     Wait(#[source] io::Error),
@@ -86,7 +94,12 @@ impl InterfaceDatapath {
         }
         let watcher = match &mut self.guests.watcher {
             Some(watcher) => watcher,
-            none => none.insert(Watcher::new(&self.namespace, self.interface.index(), Arc::clone(&self.guests.state))?),
+            none => {
+                let marks = Marks::open(&self.pins, self.attachment);
+                let marks = marks.map_err(|error| GuestError::Program(Box::new(error)))?;
+                let state = Arc::clone(&self.guests.state);
+                none.insert(Watcher::new(&self.namespace, self.interface.index(), state, marks)?)
+            }
         };
         lock(&self.guests.state).set_classifier(1 - self.config.table, Some(Arc::new(classifier.clone())));
         watcher.update()
@@ -95,11 +108,27 @@ impl InterfaceDatapath {
     /// Follows the guests of the table in use from now on, and of no other one.
     pub(crate) fn follow_guests(&mut self) -> Result<(), GuestError> {
         if !self.guests.has_globs {
-            self.guests.watcher = None;
+            // Without a watcher an earlier agent may have left programs.
+            self.leave_guests()?;
             return Ok(lock(&self.guests.state).clear()?);
         }
         lock(&self.guests.state).set_classifier(1 - self.config.table, None);
-        self.guests.watcher.as_mut().map_or(Ok(()), Watcher::start)
+        let Some(watcher) = self.guests.watcher.as_mut() else { return Ok(()) };
+        watcher.update()?;
+        watcher.start()
+    }
+
+    /// Ends the thread, and removes the programs from interfaces of guests. Their links end with the pins.
+    pub(crate) fn leave_guests(&mut self) -> Result<(), GuestError> {
+        let wrap = |error| GuestError::Program(Box::new(error));
+        match self.guests.watcher.take() {
+            Some(watcher) => watcher.unmark(),
+            None => {
+                let mut marks = Marks::open(&self.pins, self.attachment).map_err(wrap)?;
+                let set = || marks.set(&Default::default());
+                netns::inside(&self.namespace, set).map_err(GuestError::Wait)?.map(drop).map_err(wrap)
+            }
+        }
     }
 
     /// The guests in force; `None` without filters by their interfaces.

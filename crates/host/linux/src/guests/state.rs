@@ -24,11 +24,15 @@ use weir_policy::glob;
 /// a bridge of its own has some tens.
 pub(super) const ADDRESSES_MAX: usize = 64;
 
+/// The part of an interface's index that is the number of its packets (`skb->tc_index` has 16 bits).
+const NUMBER: u32 = 0xffff;
+
 /// The maps of guests.
 pub(super) trait Store: Send {
     fn set_guest(&mut self, index: u32, guest: Option<Guest>) -> Result<(), MapError>;
     fn set_address(&mut self, address: GuestAddress, guest: Option<u32>) -> Result<(), MapError>;
     fn set_paths(&mut self, paths: GuestPaths) -> Result<(), MapError>;
+    fn set_number(&mut self, number: u32, guest: Option<u32>) -> Result<(), MapError>;
 }
 
 impl Store for GuestMaps {
@@ -46,6 +50,12 @@ impl Store for GuestMaps {
     }
     fn set_paths(&mut self, paths: GuestPaths) -> Result<(), MapError> {
         self.paths.set(0, paths)
+    }
+    fn set_number(&mut self, number: u32, guest: Option<u32>) -> Result<(), MapError> {
+        match guest {
+            Some(guest) => self.numbers.insert(number, guest),
+            None => self.numbers.remove(number),
+        }
     }
 }
 
@@ -74,6 +84,8 @@ pub(super) struct State {
     /// Guests by address; 0 is this host.
     addresses: BTreeMap<AddressKey, u32>,
     paths: GuestPaths,
+    /// Routed guests by the number that their packets have.
+    numbers: BTreeMap<u32, u32>,
     /// Entries of bridges at ports of guests.
     database: BTreeMap<Neighbour, u32>,
     /// By guest: the number of these.
@@ -95,7 +107,9 @@ impl State {
             addresses.insert(key(&address), maps.addresses.get(address)?);
         }
         let paths = maps.paths.get(0)?;
-        Ok(Self { guests, addresses, paths, ..Self::empty(Box::new(maps)) })
+        let numbers = maps.numbers.keys()?.into_iter().map(|number| Ok((number, maps.numbers.get(number)?)));
+        let numbers = numbers.collect::<Result<_, MapError>>()?;
+        Ok(Self { guests, addresses, paths, numbers, ..Self::empty(Box::new(maps)) })
     }
 
     fn empty(store: Box<dyn Store>) -> Self {
@@ -106,6 +120,7 @@ impl State {
             guests: BTreeMap::new(),
             addresses: BTreeMap::new(),
             paths: GuestPaths::default(),
+            numbers: BTreeMap::new(),
             database: BTreeMap::new(),
             counts: BTreeMap::new(),
             crowded: BTreeSet::new(),
@@ -136,6 +151,7 @@ impl State {
         self.topology = topology;
         self.collect(entries);
         self.write_addresses()?;
+        self.write_numbers()?;
         let paths = self.topology.paths();
         if paths != self.paths {
             self.store.set_paths(paths)?;
@@ -225,6 +241,33 @@ impl State {
             self.set_address(address, None)?;
         }
         wanted.into_iter().try_for_each(|(address, guest)| self.set_address(address, Some(guest)))
+    }
+
+    /// Writes the numbers of routed guests. Packets of two with one number are of none.
+    fn write_numbers(&mut self) -> Result<(), MapError> {
+        let mut wanted = BTreeMap::new();
+        for (index, name) in self.topology.routed() {
+            let number = index & NUMBER;
+            if number == 0 || wanted.insert(number, Some(index)).is_some() {
+                wanted.insert(number, None);
+                self.missed.push(format!("another interface has the number of {name}"));
+            }
+        }
+        let wanted: BTreeMap<u32, u32> =
+            wanted.into_iter().filter_map(|(number, index)| Some((number, index?))).collect();
+        for number in self.numbers.keys().filter(|number| !wanted.contains_key(number)) {
+            self.store.set_number(*number, None)?;
+        }
+        for (number, index) in wanted.iter().filter(|(number, index)| self.numbers.get(number) != Some(index)) {
+            self.store.set_number(*number, Some(*index))?;
+        }
+        self.numbers = wanted;
+        Ok(())
+    }
+
+    /// The guests to whose interfaces the program that numbers packets belongs.
+    pub(super) fn routed(&self) -> BTreeMap<u32, String> {
+        self.topology.routed()
     }
 
     fn set_address(&mut self, key: AddressKey, guest: Option<u32>) -> Result<(), MapError> {

@@ -10,6 +10,7 @@ struct Content {
     guests: BTreeMap<u32, [[u16; 3]; 2]>,
     addresses: BTreeMap<AddressKey, u32>,
     paths: GuestPaths,
+    numbers: BTreeMap<u32, u32>,
 }
 
 #[derive(Default, Clone)]
@@ -40,6 +41,14 @@ impl Store for Maps {
     }
     fn set_paths(&mut self, paths: GuestPaths) -> Result<(), MapError> {
         self.0.lock().expect("not poisoned").paths = paths;
+        Ok(())
+    }
+    fn set_number(&mut self, number: u32, guest: Option<u32>) -> Result<(), MapError> {
+        let numbers = &mut self.0.lock().expect("not poisoned").numbers;
+        match guest {
+            Some(guest) => numbers.insert(number, guest),
+            None => numbers.remove(&number),
+        };
         Ok(())
     }
 }
@@ -153,6 +162,25 @@ fn addresses_of_one_guest_are_bounded() {
     state.follow(&change(0, 3, true)).expect("written");
     state.follow(&change(2 * most, 3, false)).expect("written");
     assert_eq!((guest_of(&maps, 0), guest_of(&maps, 2 * most)), (None, Some(3)));
+}
+
+/// Of two interfaces whose indexes have the same low half, the packets of neither have a number.
+#[test]
+fn numbers_of_routed_guests_are_unique_or_unused() {
+    let link = |index| Link { index, name: format!("tap{index}"), kind: Kind::Guest, master: None, hardware: None };
+    let topology = |indexes: &[u32]| {
+        let links: Vec<Link> = indexes.iter().copied().map(link).collect();
+        Topology::new(1, &links, &BTreeMap::new())
+    };
+    let (mut state, maps) = state(&["tap*"], &["tap0"]);
+    assert_eq!(maps.content().numbers, BTreeMap::new(), "a bridged guest has none");
+    state.replace(topology(&[7, 9]), &[]).expect("written");
+    assert_eq!(maps.content().numbers, BTreeMap::from([(7, 7), (9, 9)]));
+    state.replace(topology(&[7, 0x1_0007, 0x2_0009]), &[]).expect("written");
+    assert_eq!(maps.content().numbers, BTreeMap::from([(9, 0x2_0009)]));
+    assert_eq!(state.missed().as_deref(), Some("another interface has the number of tap65543"));
+    state.clear().expect("removed");
+    assert_eq!(maps.content(), Content::default());
 }
 
 #[test]

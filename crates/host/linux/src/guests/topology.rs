@@ -111,10 +111,19 @@ impl Topology {
         frames
     }
 
+    /// The guests in no bridge with the uplink, by index: the host routes their packets.
+    pub(super) fn routed(&self) -> BTreeMap<u32, String> {
+        let guests = self.guests.iter().filter(|(_, guest)| !self.is_bridged(guest));
+        guests.map(|(index, guest)| (*index, guest.name.clone())).collect()
+    }
+
+    fn is_bridged(&self, guest: &GuestLink) -> bool {
+        guest.bridge.is_some_and(|bridge| self.entrances.contains_key(&bridge))
+    }
+
     /// The ways to guests that exist.
     pub(super) fn paths(&self) -> GuestPaths {
-        let is_bridged = |guest: &&GuestLink| guest.bridge.is_some_and(|bridge| self.entrances.contains_key(&bridge));
-        let bridged = self.guests.values().filter(is_bridged).count();
+        let bridged = self.guests.values().filter(|guest| self.is_bridged(guest)).count();
         GuestPaths { bridged: u32::from(bridged > 0), routed: u32::from(bridged < self.guests.len()) }
     }
 }
@@ -186,6 +195,7 @@ mod tests {
         assert_eq!(topology.guests.keys().copied().collect::<Vec<_>>(), [2, 4]);
         assert_eq!(topology.others, ["i5"]);
         assert_eq!(topology.paths(), GuestPaths { bridged: 1, routed: 1 });
+        assert_eq!(topology.routed(), BTreeMap::from([(4, "i4".to_owned())]));
         assert_eq!(frames(&bonded, &[], 5, 0), [(ANY, 0), (ANY, 5)]);
         assert!(topology.own.contains(&[2, 0, 0, 0, 0, 5]), "the bridge's own address");
         assert_eq!(Topology::new(1, &bonded[..1], &BTreeMap::new()).paths(), GuestPaths::default());

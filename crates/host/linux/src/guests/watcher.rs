@@ -8,6 +8,7 @@
 //! Messages wait in the socket's queue while a list is read, so that none is older than the list and applied before it.
 
 use super::links::{Kind, links, untagged_vlans};
+use super::marks::Marks;
 use super::neighbours::{Change, neighbours};
 use super::state::State;
 use super::topology::Topology;
@@ -32,12 +33,18 @@ const GROUPS: u32 = 0x1 | 0x4;
 struct Kernel {
     socket: Socket,
     notifications: Notifications,
+    marks: Marks,
+    /// Why an interface has no program.
+    unmarked: Option<String>,
     /// The failure of the last list.
     failed: Option<String>,
+    /// The duration of the last list, without that of attaching programs, once to each interface.
+    took: Duration,
 }
 
 /// State of the thread and of its owner.
 struct Shared {
+    namespace: File,
     uplink: u32,
     kernel: Mutex<Kernel>,
     notifications: i32,
@@ -55,7 +62,12 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// For the interface of this index in a namespace.
-    pub(super) fn new(namespace: &File, uplink: u32, state: Arc<Mutex<State>>) -> Result<Self, GuestError> {
+    pub(super) fn new(
+        namespace: &File,
+        uplink: u32,
+        state: Arc<Mutex<State>>,
+        marks: Marks,
+    ) -> Result<Self, GuestError> {
         let open = || Ok::<_, GuestError>((Socket::open()?, Notifications::subscribe(GROUPS)?));
         let (socket, notifications) = netns::inside(namespace, open).map_err(GuestError::Wait)??;
         // SAFETY: plain system call; the result is checked before it is owned.
@@ -66,8 +78,18 @@ impl Watcher {
         // SAFETY: a new descriptor that nothing else owns.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
         let fd = notifications.as_raw_fd();
-        let kernel = Mutex::new(Kernel { socket, notifications, failed: None });
-        Ok(Self { shared: Arc::new(Shared { uplink, kernel, notifications: fd, state, end }), thread: None })
+        let kernel =
+            Mutex::new(Kernel { socket, notifications, marks, unmarked: None, failed: None, took: Duration::ZERO });
+        let namespace = namespace.try_clone().map_err(GuestError::Wait)?;
+        let shared = Shared { namespace, uplink, kernel, notifications: fd, state, end };
+        Ok(Self { shared: Arc::new(shared), thread: None })
+    }
+
+    /// Removes the programs from all interfaces of guests.
+    pub(super) fn unmark(&self) -> Result<(), GuestError> {
+        let marks = &mut lock(&self.shared.kernel).marks;
+        let set = netns::inside(&self.shared.namespace, || marks.set(&BTreeMap::new())).map_err(GuestError::Wait)?;
+        set.map(drop).map_err(|error| GuestError::Program(Box::new(error)))
     }
 
     /// Lists links and forwarding databases now.
@@ -96,9 +118,12 @@ impl Watcher {
     /// The guests of the classifier of a table.
     pub(super) fn reading(&self, table: u32) -> Result<GuestReading, GuestError> {
         self.check()?;
-        let failed = lock(&self.shared.kernel).failed.clone();
+        let (failed, unmarked) = {
+            let kernel = lock(&self.shared.kernel);
+            (kernel.failed.clone(), kernel.unmarked.clone())
+        };
         let state = lock(&self.shared.state);
-        Ok(GuestReading { guests: state.count(table), missed: failed.or_else(|| state.missed()) })
+        Ok(GuestReading { guests: state.count(table), missed: failed.or(unmarked).or_else(|| state.missed()) })
     }
 }
 
@@ -123,6 +148,7 @@ impl Shared {
     }
 
     fn list(&self, kernel: &mut Kernel) -> Result<(), GuestError> {
+        let begin = now();
         let links = links(&mut kernel.socket)?;
         let untagged = match links.iter().any(|link| link.kind == (Kind::Bridge { vlans: true })) {
             true => untagged_vlans(&mut kernel.socket)?,
@@ -130,7 +156,16 @@ impl Shared {
         };
         let has_bridges = links.iter().any(|link| matches!(link.kind, Kind::Bridge { .. }));
         let entries = if has_bridges { neighbours(&mut kernel.socket)? } else { Vec::new() };
-        Ok(lock(&self.state).replace(Topology::new(self.uplink, &links, &untagged), &entries)?)
+        let routed = {
+            let mut state = lock(&self.state);
+            state.replace(Topology::new(self.uplink, &links, &untagged), &entries)?;
+            state.routed()
+        };
+        kernel.took = now().saturating_duration_since(begin);
+        let marks = &mut kernel.marks;
+        let set = netns::inside(&self.namespace, || marks.set(&routed)).map_err(GuestError::Wait)?;
+        kernel.unmarked = set.map_err(|error| GuestError::Program(Box::new(error)))?;
+        Ok(())
     }
 
     /// Applies the messages that wait; returns whether a list is due.
@@ -143,41 +178,37 @@ impl Shared {
     }
 
     fn run(&self) {
+        // Spares a thread for each list; without it, a list enters the namespace itself.
+        let _ = netns::enter(&self.namespace);
         // Whether a list is due, and the earliest time of it.
         let (mut is_due, mut next) = (false, now());
         loop {
-            let failed = lock(&self.kernel).failed.is_some();
-            let files = [self.notifications];
-            // After a failure messages wait, too: a read that fails would be repeated at once.
             let time = is_due.then(|| next.saturating_duration_since(now()));
-            if self.has_to_end(if failed { &[] } else { &files }, time) {
+            // After a failure messages wait, too: a read that fails would be repeated at once.
+            let has_failed = lock(&self.kernel).failed.is_some();
+            if self.has_to_end(if has_failed { None } else { Some(self.notifications) }, time) {
                 return;
             }
             let mut kernel = lock(&self.kernel);
             let followed = self.follow(&mut kernel);
-            is_due |= !matches!(followed, Ok(false));
-            let begin = now();
-            let listed = match followed {
-                Err(error) => {
-                    kernel.failed = Some(error.to_string());
-                    false
-                }
-                Ok(_) if is_due && begin >= next => {
-                    is_due = self.update(&mut kernel).is_err();
-                    true
-                }
-                Ok(_) => continue,
-            };
-            let took = now().saturating_duration_since(begin);
-            next = now() + if kernel.failed.is_some() { AGAIN } else { took * PAUSE };
-            is_due |= !listed;
+            if let Err(error) = &followed {
+                kernel.failed = Some(error.to_string());
+                (is_due, next) = (true, now() + AGAIN);
+                continue;
+            }
+            is_due |= matches!(followed, Ok(true));
+            if !is_due || now() < next {
+                continue;
+            }
+            is_due = self.update(&mut kernel).is_err();
+            next = now() + if is_due { AGAIN } else { kernel.took * PAUSE };
         }
     }
 
     /// Waits for a file to be readable, or for a time. Returns whether the thread has to end.
-    fn has_to_end(&self, files: &[i32], time: Option<Duration>) -> bool {
-        let poll = |fd: &i32| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        let mut files: Vec<libc::pollfd> = [self.end.as_raw_fd()].iter().chain(files).map(poll).collect();
+    fn has_to_end(&self, file: Option<i32>, time: Option<Duration>) -> bool {
+        let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut files: Vec<libc::pollfd> = [self.end.as_raw_fd()].into_iter().chain(file).map(poll).collect();
         let time = time.map(|time| libc::timespec {
             tv_sec: time.as_secs() as libc::time_t,
             tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
