@@ -205,7 +205,7 @@ impl Daemon {
         session.concern(policy);
         let outline = status::outline(&config, Some(&host), epoch);
         let reporter = StatusReporter::new(outline, config.status.clone(), publisher);
-        let daemon = Self {
+        Self {
             mode: broker.mode(),
             resumed: broker.is_resuming(),
             host: Some(host),
@@ -228,8 +228,7 @@ impl Daemon {
             usage: Vec::new(),
             reporter,
             config,
-        };
-        daemon
+        }
     }
 
     /// Starts a new broker with an epoch of its own, which begins with the limits in force, if any.

@@ -257,19 +257,24 @@ impl InterfaceDatapath {
             }
             result => result?,
         }
-        for other in datapath.pins.of_other_versions() {
-            // This version takes over the settings to be restored.
-            datapath.config.clsact |= u32::from(clsact_is_ours(&other));
-            datapath.config.gso_segments = datapath.config.gso_segments.max(segments_before(&other));
-            marks::take_over(&other, &datapath.pins)?;
-            other.remove()?;
-        }
+        datapath.take_over()?;
         let [a, b, c, d, e, f] = interface.hardware();
         datapath.config.hardware = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         datapath.config.version = VERSION;
         datapath.write_config()?;
         datapath.kept = false;
         Ok(datapath)
+    }
+
+    /// Takes over the settings to be restored from agents of other versions, and discards their maps.
+    fn take_over(&mut self) -> Result<(), LoaderError> {
+        for other in self.pins.of_other_versions() {
+            self.config.clsact |= u32::from(clsact_is_ours(&other));
+            self.config.gso_segments = self.config.gso_segments.max(segments_before(&other));
+            marks::take_over(&other, &self.pins)?;
+            other.remove()?;
+        }
+        Ok(())
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {

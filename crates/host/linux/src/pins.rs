@@ -19,6 +19,7 @@
 //!
 //! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
 
+use crate::guests::marks;
 use crate::interface::Interface;
 use crate::netns;
 use aya::programs::links::{FdLink, PinnedLink};
@@ -167,7 +168,13 @@ pub fn sweep() -> usize {
     let Ok(_locked) = lock() else { return 0 };
     let gone = directories().into_iter().filter(|(name, directory)| dead(name, directory));
     // An agent that has locked a directory is about to pin there.
-    gone.filter(|(_, directory)| is_free(directory) && remove(directory).is_ok()).count()
+    let release = |(name, directory): (String, PathBuf)| {
+        let is_here = interface_in(&name).is_some_and(|(namespace, _)| Some(namespace) == own);
+        // Interfaces of guests outlive the one whose pins these are.
+        let left = || if is_here { marks::remove_all(&Pins { directory: directory.clone() }) } else { Ok(()) };
+        is_free(&directory) && left().is_ok() && remove(&directory).is_ok()
+    };
+    gone.map(release).filter(|is_removed| *is_removed).count()
 }
 
 /// The namespace's inode and the interface's index in a directory's name.

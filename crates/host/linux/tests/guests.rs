@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weir_datapath::Classifier;
-use weir_linux::attachment::Attachment;
-use weir_linux::loader::InterfaceDatapath;
+use weir_linux::attachment::{Attachment, lacks_tcx};
+use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::settings::Classes;
 use weir_policy::Match;
@@ -42,6 +42,17 @@ fn attach(host: &Netns, attachment: Option<Attachment>, globs: &[&str]) -> Inter
         datapath
     })
     .expect("enter")
+}
+
+/// The ways of attachment that this kernel has: clsact, and since 6.6 tcx.
+fn attachments(host: &Netns) -> Vec<Attachment> {
+    let tcx = || match InterfaceDatapath::attach_without_edt(&interface(), Some(Attachment::Tcx)) {
+        Ok(datapath) => datapath.remove().map(|()| true).expect("removed"),
+        Err(LoaderError::Program(error)) if lacks_tcx(&error) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let tcx = host.run(tcx).expect("enter").then_some(Attachment::Tcx);
+    [Attachment::Clsact].into_iter().chain(tcx).collect()
 }
 
 /// By service and then of unclassified packets: bytes sent and received.
@@ -167,7 +178,7 @@ fn bridged_guests_belong_to_the_service_of_their_interface() {
     let (a, b) = (&host.cable.a, &host.cable.b);
     let guests = [("g1", "tap1"), ("g2", "veth2"), ("g3", "other3")];
     let guests = guests.map(|(name, link)| host.bridged_guest(name, link, &format!("10.77.0.1{}/24", &name[1..])));
-    for attachment in [Attachment::Clsact, Attachment::Tcx] {
+    for attachment in attachments(a) {
         let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
         until(&datapath, 2);
         for (index, guest) in guests.iter().enumerate() {
@@ -216,7 +227,7 @@ fn routed_guests_belong_to_the_service_of_their_interface() {
     let behind = host.guest("g2", "veth2", "10.78.2.2/24", Some("10.78.2.1"));
     host.ip("link set veth2 master br0");
     let before = attached(a, "veth2");
-    for attachment in [Attachment::Clsact, Attachment::Tcx] {
+    for attachment in attachments(a) {
         let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
         until(&datapath, 2);
         let during = attached(a, "veth2");
@@ -336,6 +347,11 @@ fn forged_addresses_move_no_packet_to_another_service() {
 #[expect(clippy::disallowed_methods, reason = "a test on real interfaces measures real time")]
 fn hundreds_of_guests_are_followed_at_once() {
     if skipped() {
+        return;
+    }
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and there is no /dev/net/tun");
+        eprintln!("skipped: hundreds of guests need /dev/net/tun");
         return;
     }
     let host = Host::bridged("u5");

@@ -167,7 +167,7 @@ impl Classifier {
         for (service, filter) in order {
             let guests = match (&filter.interface, interface) {
                 (None, _) => None,
-                (Some(glob), Some(name)) => (!glob::matches(glob, name)).then_some(glob.as_str()),
+                (Some(glob), Some(name)) => (!glob::matches(glob, name)).then_some(glob),
                 (Some(_), None) => continue,
             };
             rules.push(rule(service, filter, guests, &mut globs));
@@ -269,7 +269,7 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
 
 /// The rule of a filter for the packets of guests whose interface a glob matches, or for all packets. A glob gets its
 /// number or its bit by its index in `globs`.
-fn rule(service: ServiceId, filter: &Match, guests: Option<&str>, globs: &mut Globs) -> Rule {
+fn rule(service: ServiceId, filter: &Match, guests: Option<&String>, globs: &mut Globs) -> Rule {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
     let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
@@ -323,12 +323,9 @@ fn rule(service: ServiceId, filter: &Match, guests: Option<&str>, globs: &mut Gl
 }
 
 /// The index of a value, which is added if it is new.
-fn index_of<T: Clone, Q: ?Sized + PartialEq + ToOwned<Owned = T>>(known: &mut Vec<T>, value: &Q) -> usize
-where
-    T: std::borrow::Borrow<Q>,
-{
-    known.iter().position(|known| known.borrow() == value).unwrap_or_else(|| {
-        known.push(value.to_owned());
+fn index_of<T: Clone + PartialEq>(known: &mut Vec<T>, value: &T) -> usize {
+    known.iter().position(|known| known == value).unwrap_or_else(|| {
+        known.push(value.clone());
         known.len() - 1
     })
 }
