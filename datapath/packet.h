@@ -75,7 +75,8 @@ struct weir_packet {
 	u8 has;      /* WEIR_HAS_* */
 	u8 ecn;      /* the lower two bits of the traffic class. With WEIR_HAS_IP */
 	u8 reserved;
-	u16 interfaces[WEIR_GUEST_GLOBS]; /* globs that match its guest's interface, from 1 on; 0: none. With WEIR_HAS_GUEST */
+	/* globs that match its guest's interface, from 1 on; 0: none. With WEIR_HAS_GUEST */
+	u16 interfaces[WEIR_GUEST_GLOBS];
 };
 
 /* Parses the transport header at `offset`, of the protocol in `packet`. */

@@ -3,10 +3,10 @@
  * The rules of a classifier with their index: for a value of a packet's field, the list of rules to compare.
  *
  * Each rule is in the lists of one dimension: ports, VNIs, address prefixes, globs over control groups, globs
- * over interfaces of guests, or none (the linear list). A list contains the numbers of its rules in the order of the policy. Its end is
- * the number of a rule that matches all packets that have the list, as it specifies nothing else, with
- * WEIR_INDEX_LAST; or WEIR_INDEX_END. A reference to a list is its position; one to a list of nothing but an
- * end is the end itself, and 0 is a list without rules.
+ * over interfaces of guests, or none (the linear list). A list contains the numbers of its rules in the order of
+ * the policy. Its end is the number of a rule that matches all packets that have the list, as it specifies nothing
+ * else, with WEIR_INDEX_LAST; or WEIR_INDEX_END. A reference to a list is its position; one to a list of nothing
+ * but an end is the end itself, and 0 is a list without rules.
  *
  *   ports      `ports` has the list of each port of TCP, of UDP and of other protocols: a range is in the lists
  *              of all of its ports. Most rules for ports name TCP or UDP, and match all packets of the list.

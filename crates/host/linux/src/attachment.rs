@@ -73,8 +73,8 @@ pub(crate) fn attach_link(
     pin(program, link, pins, name)
 }
 
-/// Puts a program into the link that an earlier agent pinned under a name of its own, or attaches it to arriving packets
-/// and pins its link. Other agents may have attached the same program.
+/// Puts a program into the link that an earlier agent pinned under a name of its own, or attaches it to arriving
+/// packets and pins its link. Other agents may have attached the same program.
 pub(crate) fn attach_beside(
     program: &mut SchedClassifier,
     pins: &Pins,

@@ -341,7 +341,8 @@ impl Notifications {
         }
         // Bytes that may wait: some thousand messages.
         let waiting: libc::c_int = 4 << 20;
-        // SAFETY: the option is an int and its size is given. A refusal leaves a smaller queue, whose overflow is handled.
+        // A refusal leaves a smaller queue, whose overflow is handled.
+        // SAFETY: the option is an int and its size is given.
         unsafe {
             libc::setsockopt(
                 socket.fd.as_raw_fd(),

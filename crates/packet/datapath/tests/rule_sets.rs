@@ -332,7 +332,7 @@ fn filters_that_a_packet_would_all_be_compared_with_are_refused() {
     assert!(classifier(&covered).is_ok());
 }
 
-/// A filter for each of 4,096 guests, by name or by name and port: each guest's packets find its own, whatever the order.
+/// A filter for each of 4,096 guests, by name or by name and port, of which each is the first match of its guest.
 #[test]
 fn filters_of_thousands_of_guests_are_indexed_by_interface() {
     for port in [None, Some((443, 443))] {

@@ -1,8 +1,8 @@
-//! [`Marks`]: the program that numbers packets on interfaces of guests whose packets the host routes (`bpf/guest.bpf.c`).
+//! [`Marks`]: the program that numbers packets of guests whose packets the host routes (`bpf/guest.bpf.c`).
 //!
-//! Problem: a program on hundreds of interfaces must be attached once to each, outlive the agent, be adopted by the next
-//! one and leave no trace. Approach: with tcx a link for each interface is pinned beside the uplink's; without it a
-//! filter of clsact has the handle by which [`crate::attachment`] finds it, and `weir_guest_marks` records the
+//! Problem: a program on hundreds of interfaces must be attached once to each, outlive the agent, be adopted by the
+//! next one and leave no trace. Approach: with tcx a link for each interface is pinned beside the uplink's; without it
+//! a filter of clsact has the handle by which [`crate::attachment`] finds it, and `weir_guest_marks` records the
 //! interfaces, and those to which clsact was added, before they are changed. The program needs no configuration, so one
 //! is loaded for all interfaces, and two agents of one host may attach it to the same one.
 //!

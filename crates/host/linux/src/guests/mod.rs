@@ -15,9 +15,9 @@
 //! | `marks` | the program on interfaces of guests |
 //! | `watcher` | the thread that keeps them up to date |
 //!
-//! Worked example: `vm: { match: [ { interface: "tap*" } ] }` on an agent of `eth0`, a port of `br0`. `ip tuntap add tap3
-//! mode tap` and `ip link set tap3 master br0` add the row of `tap3` to `weir_guests`; the first packet of the guest
-//! adds its address to `br0`, and a message of the kernel then adds it to `weir_guest_addresses`.
+//! Worked example: `vm: { match: [ { interface: "tap*" } ] }` on an agent of `eth0`, a port of `br0`. `ip tuntap add
+//! tap3 mode tap` and `ip link set tap3 master br0` add the row of `tap3` to `weir_guests`; the first packet of the
+//! guest adds its address to `br0`, and a message of the kernel then adds it to `weir_guest_addresses`.
 //!
 //! Source: rtnetlink(7); net/bridge/br_fdb.c; limits: docs/guests.md.
 

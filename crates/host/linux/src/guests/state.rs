@@ -2,9 +2,9 @@
 //!
 //! A guest's row has its globs by both classifiers, the one in use and the next one, so that a packet has the globs of
 //! the classifier that it is compared with. Order of calls: [`State::set_classifier`] for the one that is not in use;
-//! [`State::replace`]; the classifiers change over; [`State::set_classifier`] with `None` for the earlier one. An address
-//! belongs to the port where the bridge has it, so a guest gets no other packets by an address than those that the
-//! bridge forwards to it. One guest has at most [`ADDRESSES_MAX`] addresses: it cannot fill the map, nor take the
+//! [`State::replace`]; the classifiers change over; [`State::set_classifier`] with `None` for the earlier one. An
+//! address belongs to the port where the bridge has it, so a guest gets no other packets by an address than those that
+//! the bridge forwards to it. One guest has at most [`ADDRESSES_MAX`] addresses: it cannot fill the map, nor take the
 //! entries of others.
 //!
 //! Worked example: a guest sends from 100 addresses. The first 64 that the bridge learnt have entries; received packets

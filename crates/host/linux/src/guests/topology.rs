@@ -1,8 +1,9 @@
-//! [`Topology`]: which interfaces are guests, and the hardware addresses by which packets of the uplink reach them.
+//! [`Topology`]: which interfaces are guests, and the hardware addresses of their frames on the uplink.
 //!
-//! Problem: a bridge's forwarding database has addresses by VLAN of the bridge, and the program sees frames of the
-//! uplink before they enter any bridge. Approach: each bridge with guests has entrances, its ports on the uplink's side,
-//! and an entrance translates VLANs. The uplink's side is the uplink itself, a bond that it is part of, and their VLANs.
+//! Problem: a bridge's forwarding database has addresses by VLAN of the bridge, and the program has frames of the
+//! uplink before they enter any bridge. Approach: each bridge with guests has entrances, its ports on the uplink's
+//! side, and an entrance translates VLANs. The uplink's side is the uplink itself, a bond that it is part of, and their
+//! VLANs.
 //!
 //! | port on the uplink's side | bridge | frame of an address in VLAN w of the bridge |
 //! |---|---|---|
@@ -13,8 +14,8 @@
 //!
 //! Packets that the host routes to a bridge have the bridge in their key, and the VLAN of the bridge itself.
 //!
-//! Worked example: `eth0` is the uplink, `eth0.10` and `tap3` are ports of `br10`. The entry `52:54:00:00:00:03 dev tap3
-//! master br10` is for frames with that address and the tag 10.
+//! Worked example: `eth0` is the uplink, `eth0.10` and `tap3` are ports of `br10`. The entry `52:54:00:00:00:03 dev
+//! tap3 master br10` is for frames with that address and the tag 10.
 
 use super::links::{Kind, Link};
 use super::neighbours::Neighbour;
