@@ -31,7 +31,7 @@
 #ifndef WEIR_CGROUP_H
 #define WEIR_CGROUP_H
 
-#include "map_access.h"
+#include "route.h"
 
 #include <bpf/bpf_core_read.h>
 
@@ -56,10 +56,6 @@ struct sock {
 /* Set by the loader; 0 where the kernel has no BTF or does not let programs read its memory. */
 const volatile u32 weir_reads_sockets = 1;
 
-/* sys/socket.h */
-#define WEIR_AF_INET 2
-#define WEIR_AF_INET6 10
-
 /* The end of a packet that is the socket's: of an arriving packet; of the subject of feedback, which departed. */
 #define WEIR_END_DESTINATION 0
 #define WEIR_END_SOURCE 1
@@ -74,17 +70,7 @@ static __always_inline int is_for_this_host(struct __sk_buff *skb, const u64 *lo
 
 	if (skb->pkt_type == WEIR_PACKET_OTHERHOST)
 		return 0;
-	route.ifindex = skb->ifindex;
-	if (family == 4) {
-		route.family = WEIR_AF_INET;
-		__builtin_memcpy(&route.ipv4_src, (const u8 *)remote + 12, 4);
-		__builtin_memcpy(&route.ipv4_dst, (const u8 *)local + 12, 4);
-	} else {
-		route.family = WEIR_AF_INET6;
-		__builtin_memcpy(route.ipv6_src, remote, 16);
-		__builtin_memcpy(route.ipv6_dst, local, 16);
-	}
-	result = bpf_fib_lookup(skb, &route, sizeof(route), 0);
+	result = look_up_route(skb, &route, remote, local, family);
 	return result == BPF_FIB_LKUP_RET_NOT_FWDED || result == BPF_FIB_LKUP_RET_FWD_DISABLED;
 }
 

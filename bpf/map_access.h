@@ -11,7 +11,8 @@
 
 /* TC_PRIO_CONTROL of linux/pkt_sched.h */
 #define WEIR_PRIORITY_CONTROL 7
-/* PACKET_OTHERHOST of linux/if_packet.h: not to this host's hardware address */
+/* PACKET_HOST and PACKET_OTHERHOST of linux/if_packet.h: to this host's hardware address, and not */
+#define WEIR_PACKET_HOST 0
 #define WEIR_PACKET_OTHERHOST 3
 
 /*

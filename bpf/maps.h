@@ -117,6 +117,39 @@ struct {
 	__type(value, struct weir_cgroup);
 } weir_cgroups SEC(".maps");
 
+/* written by user space: guests by the index of their interface, which the kernel does not use again; the ways to
+ * them; the indexes of their interfaces by number, and by hardware address, 0 for addresses of this host */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_GUESTS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct weir_guest);
+} weir_guests SEC(".maps");
+WEIR_ARRAY(weir_guest_paths, struct weir_guest_paths, 1);
+/* by the index of a guest's interface: WEIR_GUEST_MARKED, for the agent that removes the program */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_GUESTS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u32);
+} weir_guest_marks SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_GUESTS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32); /* tc_index of a guest's packets */
+	__type(value, u32); /* index of its interface */
+} weir_guest_numbers SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_GUEST_ADDRESSES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct weir_guest_address);
+	__type(value, u32);
+} weir_guest_addresses SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_PEERS_MAX);

@@ -49,6 +49,12 @@
 #define WEIR_SERVICES_MAX 1024
 /* Control groups of one classifier: some for each container of a large host. */
 #define WEIR_CGROUPS_MAX 16384
+/* Interfaces of guests of one host: virtual machines and containers, and some more while others go. */
+#define WEIR_GUESTS_MAX 4096
+/* Their hardware addresses, and those by which routes lead to this host or to them: some for each. */
+#define WEIR_GUEST_ADDRESSES_MAX 65536
+/* The VLAN of an address that is the same in all of them. */
+#define WEIR_ANY_VLAN 0xffff
 /* One meter for each direction of each service and of unclassified traffic. */
 #define WEIR_METERS ((WEIR_SERVICES_MAX + 1) * 2)
 /* The slot of unclassified traffic among receivers and senders. */
@@ -105,7 +111,7 @@ struct weir_config {
 
 struct weir_table {
 	u32 cgroups; /* entries of `cgroup_depths`; 0: no rule needs the packet's socket */
-	u32 reserved;
+	u32 guests;  /* globs over interfaces of guests; 0: no rule needs the packet's guest */
 	u16 cgroup_depths[WEIR_CGROUP_GLOBS_MAX]; /* of globs over control groups: each once, the largest first */
 	struct weir_rule_index index;
 };
@@ -113,6 +119,28 @@ struct weir_table {
 /* The globs of each classifier that include a control group, which at least one of them matches. */
 struct weir_cgroup {
 	u64 filters[WEIR_TABLES];
+};
+
+/* A guest's interface: the globs of each classifier that match its name, as a packet has them. */
+struct weir_guest {
+	u16 interfaces[WEIR_TABLES][WEIR_GUEST_GLOBS];
+};
+
+/* The program that numbers packets (guest.bpf.c) is attached to a guest's interface. An agent added clsact for it. */
+#define WEIR_GUEST_MARKED 0x1
+#define WEIR_GUEST_CLSACT 0x2
+
+/* A hardware address and the frames that carry it as their destination. */
+struct weir_guest_address {
+	u8 hardware[6];
+	u16 vlan;   /* the outer tag's, 0 for none, or WEIR_ANY_VLAN */
+	u32 bridge; /* index of the bridge to which a route leads; 0: frames of the agent's interface */
+};
+
+/* The ways from the agent's interface to guests that exist: 1 or 0. */
+struct weir_guest_paths {
+	u32 bridged; /* a bridge has both a guest and the agent's interface */
+	u32 routed;  /* a guest is in no such bridge */
 };
 
 /* A shared key of feedback. */

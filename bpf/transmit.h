@@ -23,6 +23,7 @@
 
 #include "cgroup.h"
 #include "ecn.h"
+#include "guest.h"
 #include "map_access.h"
 #include "tick.h"
 
@@ -46,6 +47,8 @@ __noinline u32 parse_and_classify(struct __sk_buff *skb, u32 key, struct weir_pa
 		return WEIR_UNCLASSIFIED;
 	if (table->cgroups)
 		add_cgroup(skb, packet, WEIR_END_DESTINATION, table, key);
+	if (table->guests)
+		add_guest(skb, packet, key);
 	return weir_classify(&table->index, packet);
 }
 

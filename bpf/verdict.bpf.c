@@ -2,7 +2,8 @@
 /*
  * Test programs, never attached: they run headers of datapath/ in the kernel (BPF_PROG_TEST_RUN).
  *
- *   weir_verdict   Parses and classifies its frame. The result is in weir_found.
+ *   weir_verdict   Parses and classifies its frame, which is of a guest if the first words of its control
+ *                  buffer (cb) are globs over interfaces. The result is in weir_found.
  *   weir_limit     Reads a struct weir_step from its frame, applies it to the limiter in weir_limiters,
  *                  and stores the departure time in weir_departed.
  *   weir_police_step  Reads a struct weir_police_step from its frame, applies it to the policer in
@@ -81,6 +82,12 @@ int weir_verdict(struct __sk_buff *skb)
 		return 1;
 	found->service = WEIR_UNCLASSIFIED;
 	found->parsed = weir_parse(skb, &packet) == WEIR_PARSED;
+	if (skb->cb[0]) {
+		packet.interfaces[0] = (u16)skb->cb[0];
+		packet.interfaces[1] = (u16)skb->cb[1];
+		packet.interfaces[2] = (u16)skb->cb[2];
+		packet.has |= WEIR_HAS_GUEST;
+	}
 	if (found->parsed)
 		found->service = weir_classify(&table->index, &packet);
 	found->packet = packet;

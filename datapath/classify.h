@@ -154,6 +154,22 @@ WEIR_INLINE u32 weir_scan_globs(const struct weir_rule_index *index, u32 best, c
 	return best;
 }
 
+/* Does the same for the globs that match the interface of its guest. */
+WEIR_INLINE u32 weir_scan_interfaces(const struct weir_rule_index *index, u32 best, const struct weir_packet *packet)
+{
+	u32 i, glob;
+
+	for (i = 0; i < WEIR_GUEST_GLOBS; i++) {
+		glob = packet->interfaces[i];
+		if (!glob)
+			break;
+		glob -= 1;
+		WEIR_OPAQUE(glob);
+		best = weir_scan(index, index->interfaces[glob & (WEIR_RULES_MAX - 1)], best, packet);
+	}
+	return best;
+}
+
 /*
  * Returns the number of the first rule below `best` of all dimensions but ports that matches, or `best`. A function
  * of its own, so that packets of an interface with rules for ports alone do not save its registers.
@@ -171,6 +187,8 @@ WEIR_ONCE u32 weir_scan_others(const struct weir_rule_index *index, u32 best, co
 		best = weir_scan(index, weir_index_vni(index, packet->vni), best, packet);
 	if ((dimensions & WEIR_INDEX_GLOBS) && (packet->has & WEIR_HAS_CGROUP))
 		best = weir_scan_globs(index, best, packet);
+	if ((dimensions & WEIR_INDEX_INTERFACES) && (packet->has & WEIR_HAS_GUEST))
+		best = weir_scan_interfaces(index, best, packet);
 	return best;
 }
 

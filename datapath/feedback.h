@@ -201,6 +201,11 @@ WEIR_INLINE void weir_feedback_subject(const struct weir_feedback *feedback, con
 	subject->vni = feedback->vni;
 	subject->dscp = feedback->dscp & 0x3f;
 	subject->has = (feedback->has & (WEIR_HAS_PORTS | WEIR_HAS_VNI)) | WEIR_HAS_IP;
+	/* Its end at this host is the guest to which the carrier is addressed. */
+	subject->has |= carrier->has & WEIR_HAS_GUEST;
+	subject->interfaces[0] = carrier->interfaces[0];
+	subject->interfaces[1] = carrier->interfaces[1];
+	subject->interfaces[2] = carrier->interfaces[2];
 }
 
 /* Returns 1 if (epoch, sequence) is newer than the last accepted one. */

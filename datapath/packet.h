@@ -47,6 +47,11 @@
 #define WEIR_HAS_CGROUP 0x10
 /* Set by the caller of the parser: the packet departs, and has its socket. Otherwise it arrives. */
 #define WEIR_HAS_DEPARTED 0x20
+/* Set by the caller of the parser: the packet is of a guest whose interface a glob matches. */
+#define WEIR_HAS_GUEST 0x40
+
+/* Globs over interfaces that match one guest's interface at most: of several, the first rules of one usually decide. */
+#define WEIR_GUEST_GLOBS 3
 
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
@@ -69,7 +74,9 @@ struct weir_packet {
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
 	u8 ecn;      /* the lower two bits of the traffic class. With WEIR_HAS_IP */
-	u8 reserved[7];
+	u8 reserved;
+	/* globs that match its guest's interface, from 1 on; 0: none. With WEIR_HAS_GUEST */
+	u16 interfaces[WEIR_GUEST_GLOBS];
 };
 
 /* Parses the transport header at `offset`, of the protocol in `packet`. */

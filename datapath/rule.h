@@ -3,9 +3,9 @@
  * A rule of a classifier: a filter of the policy for one interface, and the test of a packet against it.
  *
  * A rule matches if all fields that it specifies match. Ports and addresses match either end of the
- * packet, so the requests and the responses of a service both belong to it. Interface globs are resolved
- * earlier: each interface has its own rules. Globs over control groups are resolved earlier, too: a packet
- * has the set of globs that include its socket's control group.
+ * packet, so the requests and the responses of a service both belong to it. Globs are resolved
+ * earlier: a glob that matches the name of the rules' own interface specifies nothing; a packet has the globs
+ * that match its guest's interface, and the set of globs that include its socket's control group.
  *
  * Worked example: the rule [protocol 6, ports 7000-7099] matches TCP packets from port 7001 and to port 7001,
  * and no UDP packet.
@@ -28,6 +28,7 @@
 #define WEIR_RULE_VNI 0x10
 #define WEIR_RULE_PRIORITY 0x20
 #define WEIR_RULE_CGROUP 0x40
+#define WEIR_RULE_INTERFACE 0x80
 
 struct weir_rule {
 	u64 address[2]; /* already masked; IPv4 is ::ffff:a.b.c.d */
@@ -43,7 +44,8 @@ struct weir_rule {
 	u8 protocol;
 	u8 dscp;
 	u8 family; /* of `address`: 4 or 6 */
-	u8 reserved[3];
+	u8 reserved;
+	u16 interface; /* its glob over interfaces of guests, from 1 on */
 };
 
 WEIR_INLINE int weir_in_prefix(const struct weir_rule *rule, const u64 *address)
@@ -54,6 +56,14 @@ WEIR_INLINE int weir_in_prefix(const struct weir_rule *rule, const u64 *address)
 WEIR_INLINE int weir_in_ports(const struct weir_rule *rule, u16 port)
 {
 	return rule->port_first <= port && port <= rule->port_last;
+}
+
+/* Whether the rule's glob is one of those that match the interface of the packet's guest. */
+WEIR_INLINE int weir_is_of_guest(const struct weir_rule *rule, const struct weir_packet *packet)
+{
+	u16 glob = rule->interface;
+
+	return glob == packet->interfaces[0] || glob == packet->interfaces[1] || glob == packet->interfaces[2];
 }
 
 WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct weir_packet *packet)
@@ -72,7 +82,7 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	     (!weir_in_prefix(rule, packet->source) && !weir_in_prefix(rule, packet->destination))))
 		return 0;
 	/* Few rules specify one of these. */
-	if (!(fields & (WEIR_RULE_DSCP | WEIR_RULE_VNI | WEIR_RULE_PRIORITY | WEIR_RULE_CGROUP)))
+	if (!(fields & (WEIR_RULE_DSCP | WEIR_RULE_VNI | WEIR_RULE_PRIORITY | WEIR_RULE_CGROUP | WEIR_RULE_INTERFACE)))
 		return 1;
 	if ((fields & WEIR_RULE_DSCP) && rule->dscp != packet->dscp)
 		return 0;
@@ -81,6 +91,8 @@ WEIR_INLINE int weir_rule_matches(const struct weir_rule *rule, const struct wei
 	if ((fields & WEIR_RULE_PRIORITY) && rule->priority != packet->priority)
 		return 0;
 	if ((fields & WEIR_RULE_CGROUP) && !(rule->cgroups & packet->cgroups))
+		return 0;
+	if ((fields & WEIR_RULE_INTERFACE) && !weir_is_of_guest(rule, packet))
 		return 0;
 	return 1;
 }

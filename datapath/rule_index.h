@@ -2,16 +2,16 @@
 /*
  * The rules of a classifier with their index: for a value of a packet's field, the list of rules to compare.
  *
- * Each rule is in the lists of one dimension: ports, VNIs, address prefixes, globs over control groups, or
- * none (the linear list). A list contains the numbers of its rules in the order of the policy. Its end is
- * the number of a rule that matches all packets that have the list, as it specifies nothing else, with
- * WEIR_INDEX_LAST; or WEIR_INDEX_END. A reference to a list is its position; one to a list of nothing but an
- * end is the end itself, and 0 is a list without rules.
+ * Each rule is in the lists of one dimension: ports, VNIs, address prefixes, globs over control groups, globs
+ * over interfaces of guests, or none (the linear list). A list contains the numbers of its rules in the order of
+ * the policy. Its end is the number of a rule that matches all packets that have the list, as it specifies nothing
+ * else, with WEIR_INDEX_LAST; or WEIR_INDEX_END. A reference to a list is its position; one to a list of nothing
+ * but an end is the end itself, and 0 is a list without rules.
  *
  *   ports      `ports` has the list of each port of TCP, of UDP and of other protocols: a range is in the lists
  *              of all of its ports. Most rules for ports name TCP or UDP, and match all packets of the list.
  *   VNIs       A hash table.
- *   globs      `globs` has the list of each glob.
+ *   globs      `globs` has the list of each glob over control groups, `interfaces` that of each over interfaces.
  *   addresses  Binary search on prefix lengths, with one lookup in the hash table for each step. A step
  *              compares the address under the mask of its length. If the table contains the result, a longer
  *              prefix may match too: the entry has the next step. Otherwise the step has it. The last entry
@@ -48,6 +48,7 @@
 #define WEIR_INDEX_VNIS 0x02
 #define WEIR_INDEX_ADDRESSES 0x04
 #define WEIR_INDEX_GLOBS 0x08
+#define WEIR_INDEX_INTERFACES 0x10
 /* The bit of the end of a list, and the end that is no rule: the other bits are above every number. */
 #define WEIR_INDEX_LAST 0x8000
 #define WEIR_INDEX_END 0xffff
@@ -100,6 +101,7 @@ struct weir_rule_index {
 	u32 linear;     /* the list of rules in no dimension */
 	u32 reserved;
 	u16 globs[WEIR_CGROUP_GLOBS_MAX];
+	u16 interfaces[WEIR_RULES_MAX]; /* by the number of a glob less 1; each is of a rule at least */
 	struct weir_index_step steps[WEIR_INDEX_STEPS];
 	u16 displacements[WEIR_INDEX_BUCKETS];
 	struct weir_index_slot slots[WEIR_INDEX_SLOTS];

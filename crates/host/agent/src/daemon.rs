@@ -153,6 +153,8 @@ struct Daemon {
     not_enforced: Option<String>,
     /// Why some control groups are not matched, as it was logged.
     cgroups_missed: Option<String>,
+    /// The same of guests.
+    guests_missed: Option<String>,
     /// Whether this agent has just dropped programs of its own.
     releases: bool,
     /// Whether the warning about a destination thread without real-time priority was logged.
@@ -205,7 +207,7 @@ impl Daemon {
         session.concern(policy);
         let outline = status::outline(&config, Some(&host), epoch);
         let reporter = StatusReporter::new(outline, config.status.clone(), publisher);
-        let daemon = Self {
+        Self {
             mode: broker.mode(),
             resumed: broker.is_resuming(),
             host: Some(host),
@@ -219,6 +221,7 @@ impl Daemon {
             look: Instant::ZERO,
             not_enforced: None,
             cgroups_missed: None,
+            guests_missed: None,
             releases: false,
             warned_of_delay: false,
             datagrams: DatagramCounters::default(),
@@ -227,16 +230,6 @@ impl Daemon {
             usage: Vec::new(),
             reporter,
             config,
-        };
-        daemon.report_absent();
-        daemon
-    }
-
-    /// Warns about services without packets on the interface.
-    fn report_absent(&self) {
-        for absent in self.host.iter().flat_map(Host::absent) {
-            let service = self.config.runtime_config.policy.services().get(*absent).path();
-            warn!("packets of `{service}` are not on {}: not limited here", self.config.interface);
         }
     }
 
@@ -446,6 +439,11 @@ impl Daemon {
                     warn!("packets of some control groups do not belong to their service: {reason}");
                 }
                 self.cgroups_missed = missed;
+                let missed = kernel.guests.as_ref().and_then(|guests| guests.missed.clone());
+                if let (Some(reason), true) = (&missed, missed != self.guests_missed) {
+                    warn!("packets of some interfaces do not belong to their service: {reason}");
+                }
+                self.guests_missed = missed;
             }
             None => {}
         }

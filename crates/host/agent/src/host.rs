@@ -68,7 +68,6 @@ pub enum Missing {
 struct Plan {
     classifier: Classifier,
     leaves: Vec<ServiceId>,
-    absent: Vec<ServiceId>,
     sending: Sending,
     nic: Bandwidth,
     /// The part of the interface that services without a level share while all are backlogged.
@@ -85,8 +84,6 @@ struct Plan {
 impl Plan {
     fn new(host_context: &HostContext<'_>, interface: &Interface, backend: Backend) -> Result<Self, HostError> {
         let (classifier, leaves) = classes_of(host_context.policy, interface.name())?;
-        let absent = leaves.iter().filter(|leaf| !classifier.rules().iter().any(|rule| rule.service == leaf.0));
-        let absent = absent.copied().collect();
         let (policy, machine) = (host_context.policy, host_context.machine);
         let nic = policy.machine_capacity(machine, Direction::Tx);
         let capacities = PerDirection {
@@ -103,7 +100,7 @@ impl Plan {
         let levels = host_levels(policy, &machine_plan);
         let sharing = policy.sharing();
         let shared = capacities.tx;
-        Ok(Self { classifier, leaves, absent, sending, nic, shared, sharing, backend, machine_plan, levels, segments })
+        Ok(Self { classifier, leaves, sending, nic, shared, sharing, backend, machine_plan, levels, segments })
     }
 }
 
@@ -198,8 +195,6 @@ pub struct Host {
     level_check: Arc<LevelCheck>,
     /// Whether qdisc and programs are checked with the next reading.
     is_to_check: bool,
-    /// Leaf services whose packets are not on this interface.
-    absent: Vec<ServiceId>,
     /// By leaf: the runtime limits in force; the static policy's where they are unlimited.
     limits: Vec<PerDirection<Bandwidth>>,
     /// Bytes that can wait at a limit for longer than [`QUEUE_TIME`].
@@ -273,7 +268,6 @@ impl Host {
         let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
         let longest_queue = longest_queue(plan.sending);
-        let Plan { leaves, absent, .. } = plan;
         let mut host = Self {
             interface,
             datapath,
@@ -283,12 +277,11 @@ impl Host {
             backend,
             obstacles,
             rates,
-            leaves,
+            leaves: plan.leaves,
             before: traffic.clone(),
             traffic,
             level_check,
             is_to_check: false,
-            absent,
             limits,
             longest_queue,
             resumes,
@@ -338,7 +331,7 @@ impl Host {
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         self.longest_queue = longest_queue(plan.sending);
-        (self.rates, self.leaves, self.absent) = (rates, plan.leaves, plan.absent);
+        (self.rates, self.leaves) = (rates, plan.leaves);
         (self.traffic, self.before) = (traffic, before);
         Ok(())
     }
@@ -443,12 +436,6 @@ impl Host {
     /// The way in which the programs are attached to the interface.
     pub fn attachment(&self) -> Attachment {
         self.datapath.attachment()
-    }
-
-    /// The leaf services whose filters name only other interfaces: their packets are neither
-    /// metered nor limited here.
-    pub fn absent(&self) -> &[ServiceId] {
-        &self.absent
     }
 
     /// Changes the tags of tenants, between two packets.

@@ -229,6 +229,8 @@ fn report_kernel(status: &mut AgentStatus, kernel: &KernelReadings) {
     status.drops_unattributed = kernel.drops_unattributed;
     status.cgroups = kernel.cgroups.as_ref().map(|cgroups| cgroups.groups as u64);
     status.cgroups_missed = kernel.cgroups.as_ref().and_then(|cgroups| cgroups.missed.clone());
+    status.guests = kernel.guests.as_ref().map(|guests| guests.guests as u64);
+    status.guests_missed = kernel.guests.as_ref().and_then(|guests| guests.missed.clone());
     status.kernel = Some(KernelCounters {
         events: events(&kernel.counts),
         timer: TimerCounters { ticks_late: kernel.timer.late, fallbacks: kernel.timer.fallbacks },

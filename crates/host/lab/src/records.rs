@@ -108,16 +108,7 @@ mod tests {
             ..FlowRecord::new(id, MachineId(0), MachineId(1))
         };
         let flows = vec![flow(0, 0, Some(3)), flow(1, 1, Some(9)), flow(2, 0, Some(1)), flow(3, 0, None)];
-        let outcome = LabOutcome {
-            result: RunResult::default(),
-            goodputs: Vec::new(),
-            requests: Results { flows, ..Results::default() },
-            ports: Vec::new(),
-            agents: Vec::new(),
-            recoveries: Vec::new(),
-            tenants: serde_json::Value::Null,
-            interrupted: false,
-        };
+        let outcome = LabOutcome { requests: Results { flows, ..Results::default() }, ..LabOutcome::nothing() };
         let (count, times) = outcome.times(0);
         assert_eq!((count, times.unfinished), (3, 1));
         assert_eq!((times.p50, times.p99, times.max), (Some(SimTime::from_millis(3)), None, None));

@@ -136,7 +136,7 @@ pub struct LabOutcome {
 }
 
 impl LabOutcome {
-    fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self {
             result: RunResult::default(),
             goodputs: Vec::new(),

@@ -73,6 +73,29 @@ pub(crate) fn attach_link(
     pin(program, link, pins, name)
 }
 
+/// Puts a program into the link that an earlier agent pinned under a name of its own, or attaches it to arriving
+/// packets and pins its link. Other agents may have attached the same program.
+pub(crate) fn attach_beside(
+    program: &mut SchedClassifier,
+    pins: &Pins,
+    pinned: &str,
+    interface: &str,
+) -> Result<(), LoaderError> {
+    if let Some(link) = pins.link(pinned) {
+        match program.attach_to_link(SchedClassifierLink::try_from(link)?) {
+            Ok(link) => return pin(program, link, pins, pinned),
+            // The link's interface was deleted.
+            Err(ProgramError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::ENOLINK) => {
+                pins.unpin(pinned)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let options = TcAttachOptions::TcxOrder(LinkOrder::first());
+    let link = program.attach_with_options(interface, TcAttachType::Ingress, options)?;
+    pin(program, link, pins, pinned)
+}
+
 /// Pins a link, unless it is pinned here already. Its file is closed then.
 fn pin(program: &mut SchedClassifier, link: SchedClassifierLinkId, pins: &Pins, name: &str) -> Result<(), LoaderError> {
     let link = FdLink::try_from(program.take_link(link)?)?;

@@ -21,6 +21,7 @@
 //! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
+//! | [`guests`] | interfaces of virtual machines and containers, by which filters select |
 //! | [`interface`] | index, MTU, offloads |
 //! | [`netns`] | namespaces for the lab |
 //! | [`requirements`] | missing requirements of the host and their remedies |
@@ -41,6 +42,7 @@ pub mod dropped;
 mod edt_probe;
 pub mod edt_shaper;
 pub mod fq;
+pub mod guests;
 pub mod htb;
 pub mod htb_shaper;
 pub mod interface;

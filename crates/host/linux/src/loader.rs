@@ -16,8 +16,9 @@
 
 use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
 use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
+use crate::guests::{GuestError, GuestFilters, marks};
 use crate::interface::{Interface, InterfaceError};
-use crate::maps::{CgroupMaps, DestinationMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
+use crate::maps::{CgroupMaps, DestinationMaps, GuestMaps, Maps, are_whole, clsact_is_ours, is_paced, segments_before};
 use crate::netlink::{NetlinkError, Socket};
 use crate::netns;
 use crate::pins::{PinError, Pins, sweep};
@@ -102,6 +103,9 @@ pub enum LoaderError {
     /// The control groups of filters.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
+    /// The guests of filters.
+    #[error(transparent)]
+    Guests(#[from] GuestError),
     /// The BPF file system.
     #[error(transparent)]
     Pins(#[from] PinError),
@@ -136,10 +140,11 @@ pub struct InterfaceDatapath {
     pub(crate) slots: Slots,
     pub(crate) marks: Marks,
     pub(crate) cgroups: CgroupFilters,
+    pub(crate) guests: GuestFilters,
     /// The namespace of the interface.
-    namespace: File,
-    interface: Interface,
-    attachment: Attachment,
+    pub(crate) namespace: File,
+    pub(crate) interface: Interface,
+    pub(crate) attachment: Attachment,
     adopted: bool,
     succeeds: bool,
     attached: bool,
@@ -218,8 +223,10 @@ impl InterfaceDatapath {
         // An earlier agent's tags stay until others are set.
         let marks = Marks::of_kernel(&maps)?;
         let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
+        let guests = GuestFilters::new(GuestMaps::open(&pins)?)?;
         let mut datapath = Self {
             cgroups,
+            guests,
             object,
             paces,
             pins,
@@ -250,18 +257,24 @@ impl InterfaceDatapath {
             }
             result => result?,
         }
-        for other in datapath.pins.of_other_versions() {
-            // This version takes over the settings to be restored.
-            datapath.config.clsact |= u32::from(clsact_is_ours(&other));
-            datapath.config.gso_segments = datapath.config.gso_segments.max(segments_before(&other));
-            other.remove()?;
-        }
+        datapath.take_over()?;
         let [a, b, c, d, e, f] = interface.hardware();
         datapath.config.hardware = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         datapath.config.version = VERSION;
         datapath.write_config()?;
         datapath.kept = false;
         Ok(datapath)
+    }
+
+    /// Takes over the settings to be restored from agents of other versions, and discards their maps.
+    fn take_over(&mut self) -> Result<(), LoaderError> {
+        for other in self.pins.of_other_versions() {
+            self.config.clsact |= u32::from(clsact_is_ours(&other));
+            self.config.gso_segments = self.config.gso_segments.max(segments_before(&other));
+            marks::take_over(&other, &self.pins)?;
+            other.remove()?;
+        }
+        Ok(())
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
@@ -415,6 +428,7 @@ impl InterfaceDatapath {
         if !std::mem::take(&mut self.attached) {
             return Ok(());
         }
+        let guests = self.leave_guests();
         let (index, clsact_is_ours) = (self.interface.index(), self.config.clsact != 0);
         if self.attachment == Attachment::Clsact {
             let filters = || -> Result<(), LoaderError> {
@@ -434,6 +448,8 @@ impl InterfaceDatapath {
                 _ => {}
             }
         }
+        // Without pins a filter on a guest's interface could not be found again.
+        guests?;
         // Links end with their pins.
         for (name, _) in PROGRAMS {
             self.pins.unpin(name)?;
@@ -452,6 +468,7 @@ impl InterfaceDatapath {
         let mut found = false;
         for pins in pins.of_other_versions().into_iter().chain([pins]) {
             found |= remove_filters(interface.index(), &PROGRAMS)?;
+            marks::remove_all(&pins)?;
             if clsact_is_ours(&pins) {
                 tc::delete_clsact(&mut Socket::open()?, interface.index())?;
             }

@@ -11,9 +11,9 @@ use bytemuck::{Pod, TransparentWrapper};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
-    Address, Cgroup, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Interface, InterfaceEgress,
-    Key, LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table,
-    VERSION,
+    Address, Cgroup, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Guest, GuestAddress,
+    GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending,
+    Service, ServiceEgress, State, Table, VERSION,
 };
 
 /// The map of the configuration. Agents of other versions find it by this name.
@@ -181,6 +181,17 @@ maps! {
     /// Control groups, which a thread of their own writes.
     CgroupMaps {
         cgroups: Entries<u64, Cgroup> = "weir_cgroups",
+    }
+    /// Guests, which a thread of their own writes.
+    GuestMaps {
+        guests: Entries<u32, Guest> = "weir_guests",
+        paths: Values<GuestPaths> = "weir_guest_paths",
+        numbers: Entries<u32, u32> = "weir_guest_numbers",
+        addresses: Entries<GuestAddress, u32> = "weir_guest_addresses",
+    }
+    /// Interfaces of guests that have a program, which are found in any version of the maps.
+    GuestMarks {
+        marks: Entries<u32, u32> = "weir_guest_marks",
     }
     /// Departure times: configuration and state of the senders.
     PacingMaps {

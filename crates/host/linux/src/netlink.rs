@@ -146,7 +146,7 @@ pub fn read_u64(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset..offset + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-fn read_u16(bytes: &[u8], offset: usize) -> u16 {
+pub(crate) fn read_u16(bytes: &[u8], offset: usize) -> u16 {
     bytes.get(offset..offset + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_ne_bytes)
 }
 
@@ -297,20 +297,89 @@ impl Socket {
                 return Err(NetlinkError::new(what, error));
             }
         };
-        let mut messages = Vec::new();
-        let mut rest = &self.buffer[..size];
-        while rest.len() >= HEADER {
-            let length = read_u32(rest, 0) as usize;
-            let Some(payload) = rest.get(HEADER..length) else { break };
-            messages.push(Received {
-                kind: read_u16(rest, 4),
-                flags: read_u16(rest, 6),
-                sequence: read_u32(rest, 8),
-                payload: payload.to_vec(),
-            });
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Ok(received(&self.buffer[..size]))
+    }
+}
+
+/// The messages of a datagram.
+fn received(mut rest: &[u8]) -> Vec<Received> {
+    let mut messages = Vec::new();
+    while rest.len() >= HEADER {
+        let length = read_u32(rest, 0) as usize;
+        let Some(payload) = rest.get(HEADER..length) else { break };
+        messages.push(Received {
+            kind: read_u16(rest, 4),
+            flags: read_u16(rest, 6),
+            sequence: read_u32(rest, 8),
+            payload: payload.to_vec(),
+        });
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    messages
+}
+
+/// Messages that the kernel sends to all members of a group, in the namespace of the thread that subscribed.
+#[derive(Debug)]
+pub(crate) struct Notifications {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Notifications {
+    /// Subscribes to groups (`RTMGRP_*`).
+    pub(crate) fn subscribe(groups: u32) -> Result<Self, NetlinkError> {
+        let what = "subscribe to changes of links and neighbours";
+        let socket = Socket::open()?;
+        // SAFETY: all zeros is a valid sockaddr_nl.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = groups;
+        let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: the address is alive during the call, and its size is given.
+        if unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), size) } != 0 {
+            return Err(NetlinkError::new(what, io::Error::last_os_error()));
         }
-        Ok(messages)
+        // Bytes that may wait: some thousand messages.
+        let waiting: libc::c_int = 4 << 20;
+        // A refusal leaves a smaller queue, whose overflow is handled.
+        // SAFETY: the option is an int and its size is given.
+        unsafe {
+            libc::setsockopt(
+                socket.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUFFORCE,
+                (&raw const waiting).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        Ok(Self { fd: socket.fd, buffer: socket.buffer })
+    }
+
+    /// A file that is readable while messages wait.
+    pub(crate) fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    /// All messages that wait, and whether others were lost.
+    pub(crate) fn read(&mut self) -> Result<(Vec<Reply>, bool), NetlinkError> {
+        let (mut messages, mut are_lost) = (Vec::new(), false);
+        loop {
+            let (fd, room) = (self.fd.as_raw_fd(), self.buffer.len());
+            // SAFETY: the buffer is writable for its length.
+            let size = unsafe { libc::recv(fd, self.buffer.as_mut_ptr().cast(), room, libc::MSG_DONTWAIT) };
+            match usize::try_from(size) {
+                Ok(size) => {
+                    let received = received(&self.buffer[..size]).into_iter();
+                    messages.extend(received.map(|Received { kind, payload, .. }| Reply { kind, payload }));
+                }
+                Err(_) => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::WouldBlock => return Ok((messages, are_lost)),
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error if error.raw_os_error() == Some(libc::ENOBUFS) => are_lost = true,
+                    error => return Err(NetlinkError::new("read changes of links and neighbours", error)),
+                },
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! /sys/fs/bpf/weir/v3a1d331d2e31c3dc-4026532281-7/   version of the maps, the namespace's inode, the interface's index
 //!     weir_config, weir_services, ...      maps
 //!     weir_egress, weir_ingress            links (tcx); clsact filters stay by themselves
+//!     guest-12, guest-31, ...              links of interfaces of guests, by index
 //! ```
 //!
 //! The version is [`VERSION`](weir_datapath::abi::VERSION), a hash of all definitions of the maps.
@@ -18,6 +19,7 @@
 //!
 //! Source: bpf(2), BPF_OBJ_PIN; Documentation/filesystems/bpf.
 
+use crate::guests::marks;
 use crate::interface::Interface;
 use crate::netns;
 use aya::programs::links::{FdLink, PinnedLink};
@@ -115,6 +117,15 @@ impl Pins {
         interface_of(&self.path(name)) == Some(interface)
     }
 
+    /// The names of pins that start like this.
+    pub(crate) fn names(&self, start: &str) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with(start))
+            .collect()
+    }
+
     /// Removes one pin, if it exists.
     pub(crate) fn unpin(&self, name: &str) -> Result<(), PinError> {
         let path = self.path(name);
@@ -157,7 +168,13 @@ pub fn sweep() -> usize {
     let Ok(_locked) = lock() else { return 0 };
     let gone = directories().into_iter().filter(|(name, directory)| dead(name, directory));
     // An agent that has locked a directory is about to pin there.
-    gone.filter(|(_, directory)| is_free(directory) && remove(directory).is_ok()).count()
+    let release = |(name, directory): (String, PathBuf)| {
+        let is_here = interface_in(&name).is_some_and(|(namespace, _)| Some(namespace) == own);
+        // Interfaces of guests outlive the one whose pins these are.
+        let left = || if is_here { marks::remove_all(&Pins { directory: directory.clone() }) } else { Ok(()) };
+        is_free(&directory) && left().is_ok() && remove(&directory).is_ok()
+    };
+    gone.map(release).filter(|is_removed| *is_removed).count()
 }
 
 /// The namespace's inode and the interface's index in a directory's name.

@@ -101,7 +101,7 @@ impl InterfaceDatapath {
 
     /// Replaces the classifier (built for this interface's name, of services that have slots) and
     /// the kind of metadata from the next packet on. Meters are not reset. The control groups of its
-    /// globs are known from then on, and followed.
+    /// globs, and the guests whose interfaces they match, are known from then on, and followed.
     pub fn set_rules(&mut self, classifier: &Classifier, classes: Classes) -> Result<(), LoaderError> {
         if classes == Classes::Edt && !self.paces {
             return Err(LoaderError::WithoutEdt);
@@ -114,6 +114,7 @@ impl InterfaceDatapath {
         if !self.has_prepared(classifier) {
             self.prepare_cgroups(classifier)?;
         }
+        self.prepare_guests(classifier)?;
         self.maps.tables.set_large(next, &table)?;
         self.config.table = next;
         (self.config.class_major, self.config.class_static) = match classes {
@@ -125,6 +126,7 @@ impl InterfaceDatapath {
         self.config.class_default = u32::from(htb::DEFAULT_MINOR);
         self.config.class_control = u32::from(htb::CONTROL_MINOR);
         self.write_config()?;
+        self.follow_guests()?;
         Ok(self.follow_cgroups()?)
     }
 
@@ -316,6 +318,7 @@ fn table(classifier: &Classifier) -> Box<Table> {
     // A path has at most 2,047 parts.
     let depths: BTreeSet<u16> = classifier.cgroups().iter().map(|glob| glob.depth() as u16).collect();
     table.cgroups = depths.len() as u32;
+    table.guests = classifier.interfaces().len() as u32;
     for (entry, depth) in table.cgroup_depths.iter_mut().zip(depths.into_iter().rev()) {
         *entry = depth;
     }

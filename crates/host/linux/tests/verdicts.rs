@@ -9,7 +9,7 @@ use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use bytemuck::TransparentWrapper;
 use frames::{Random, SETS, filters, frame, frame_of};
-use weir_datapath::abi::{self, Found, LevelStep, PoliceStep, Step, Table, UNCLASSIFIED};
+use weir_datapath::abi::{self, Found, HAS_GUEST, LevelStep, PoliceStep, Step, Table, UNCLASSIFIED};
 use weir_datapath::{Classifier, LevelRegulator, Limiter, PoliceVerdict, Policer, level_rules, parse};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
@@ -22,6 +22,20 @@ fn load(name: &str) -> Ebpf {
     let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
     program.load().unwrap_or_else(|error| panic!("the verifier takes {name}: {error:?}"));
     object
+}
+
+/// Of a frame with these globs over interfaces of guests.
+fn run_with(object: &mut Ebpf, name: &str, frame: &[u8], interfaces: [u16; 3]) {
+    /// Offset of `cb` in the kernel's `struct __sk_buff`.
+    const CB: usize = 48;
+    let mut context = [0u8; 192];
+    for (word, glob) in context[CB..].chunks_exact_mut(4).zip(interfaces) {
+        word.copy_from_slice(&u32::from(glob).to_ne_bytes());
+    }
+    let program: &mut SchedClassifier = object.program_mut(name).expect(name).try_into().expect("a classifier");
+    let options = TestRunOptions { data_in: Some(frame), ctx_in: Some(&context), repeat: 1, ..TestRunOptions::new() };
+    let result = program.test_run(options).unwrap_or_else(|error| panic!("{error:?} on {frame:02x?}"));
+    assert_eq!(result.return_value, 0);
 }
 
 fn run(object: &mut Ebpf, name: &str, frame: &[u8]) {
@@ -118,6 +132,52 @@ fn kernel_and_native_verdicts_of_large_sets_agree() {
             }
         }
     }
+}
+
+/// One sequence of packets of guests, of hosts, and of guests without a matching glob, by filters of interfaces among
+/// others.
+#[test]
+fn kernel_and_native_verdicts_of_guests_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0009;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_verdict");
+    let (mut compared, mut by_guest) = (0, 0);
+    for count in [3, 20, 200] {
+        let mut filters = filters(&mut random, count);
+        for (_, filter) in &mut filters {
+            let glob = ["", "tap*", "*3", "tap3", "veth?"][random.below(5) as usize];
+            filter.interface = (!glob.is_empty()).then(|| glob.to_owned());
+        }
+        let classifier = Classifier::new(filters.iter().map(|(s, f)| (*s, f)), Some("eth0")).expect("supported");
+        set_rules(&mut object, &classifier);
+        for _ in 0..2000 {
+            let frame = frame(&mut random);
+            if !runnable(&frame) {
+                continue;
+            }
+            let name = ["tap1", "tap3", "veth3", "eth1"][random.below(4) as usize];
+            let interfaces = classifier.globs_of_guest(name).expect("three at most");
+            run_with(&mut object, "weir_verdict", &frame, interfaces);
+            let map = object.map("weir_found").expect("a map");
+            let Value(kernel): Value<Found> =
+                Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a result");
+            let service = parse(&frame).and_then(|mut packet| {
+                packet.interfaces = interfaces;
+                packet.has |= if interfaces[0] == 0 { 0 } else { HAS_GUEST };
+                assert_eq!(kernel.packet, packet, "{frame:02x?}");
+                classifier.classify_packet(&packet)
+            });
+            assert_eq!(kernel.service, service.map_or(UNCLASSIFIED, |service| service.0), "{name}: {frame:02x?}");
+            compared += 1;
+            by_guest += u32::from(service != classifier.classify(&frame));
+        }
+    }
+    println!("{compared} frames, {by_guest} of another service than without their guest");
+    assert!(compared > 4_000 && by_guest > compared / 8);
 }
 
 #[test]

@@ -314,7 +314,7 @@ static FILTER: Record = Record {
                 pattern: r"^[^ /\t]{1,64}$",
                 example: "tap*",
             }),
-            "A glob (`*`, `?`) over the name of the network interface.",
+            "A glob (`*`, `?`) over the name of the agent's interface, or of that of a guest (tap, veth) on its host.",
             "interface: \"tap*\"",
         ),
         Key::optional(

@@ -419,7 +419,7 @@ pub struct Match {
     pub ports: Option<(u16, u16)>,
     /// A prefix that the source or the destination address is in.
     pub address: Option<ipnet::IpNet>,
-    /// A glob (`*`, `?`) over the name of the interface that the packet leaves or enters by.
+    /// A glob (`*`, `?`) over the name of the agent's interface, or of that of the guest that sends or receives.
     pub interface: Option<String>,
     /// The control groups that the packet's socket may be in.
     pub cgroup: Option<crate::CgroupGlob>,

@@ -29,6 +29,10 @@ const STORED: &[&str] = &[
     "WEIR_INDEX_",
     "WEIR_REPLY_",
     "WEIR_NO_DESTINATION",
+    // In keys and values: of `weir_guest_addresses`, of `weir_guest_marks`.
+    "WEIR_ANY_VLAN",
+    "WEIR_GUEST_MARKED",
+    "WEIR_GUEST_CLSACT",
     // Indexes: of `weir_interfaces`, of `weir_meters`, of unclassified traffic.
     "WEIR_SIDE_",
     "WEIR_TX",

@@ -2,18 +2,20 @@
 //!
 //! A policy's filters, in their order, give the same verdict on a packet in the simulator (which
 //! has fields and no bytes) and in the kernel (which has bytes): each filter becomes one [`Rule`], and
-//! the same C code searches the rules in both, by the same index (`datapath/classify.h`). Interface globs are
-//! resolved when the rules are built, so a classifier is for one interface.
+//! the same C code searches the rules in both, by the same index (`datapath/classify.h`). A classifier is for one
+//! interface: a glob that matches its name holds for all of its packets, and any other glob for the packets of guests
+//! whose interfaces it matches ([`Classifier::interfaces`]).
 //!
-//! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `eth0` become
-//! one rule, since `tap*` is not `eth0`; on `tap3` they become two, the second matching everything.
+//! Worked example: the filters `dfs: tcp 7000-7099` and `vm: interface tap*` on the interface `tap3` become two rules,
+//! the second matching everything. On `eth0` the second rule matches the packets of guests with the glob 1, `tap*`.
 
 use crate::abi::{
-    self, HAS_CGROUP, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP,
-    RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule, RuleIndex,
+    self, HAS_CGROUP, HAS_GUEST, HAS_IP, HAS_PORTS, HAS_PRIORITY, HAS_VNI, Packet, RULE_ADDRESS, RULE_CGROUP,
+    RULE_DSCP, RULE_INTERFACE, RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule, RuleIndex,
 };
 use crate::rule_index::{self, Unindexed};
 use ipnet::IpNet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use weir_policy::{CgroupGlob, Match, Protocol, glob};
@@ -23,6 +25,8 @@ use weir_units::ServiceId;
 pub const RULES_MAX: usize = abi::RULES_MAX as usize;
 /// The most globs over control groups of one interface.
 pub const CGROUP_GLOBS_MAX: usize = abi::CGROUP_GLOBS_MAX as usize;
+/// The most globs over interfaces of guests that one packet has.
+pub const GUEST_GLOBS: usize = abi::GUEST_GLOBS as usize;
 /// The most rules that one packet is compared with.
 pub const COMPARISONS_MAX: usize = abi::COMPARISONS_MAX as usize;
 
@@ -45,7 +49,7 @@ pub enum ClassifierError {
          {key}, of which the last is `{filter}`"
     )]
     TooManyComparisons {
-        /// The value of the longest list: a port, an address, a VNI, a glob or every packet.
+        /// The value of the longest list: a port, an address, a VNI, a glob, or every packet.
         key: String,
         /// Number of filters in that list.
         listed: usize,
@@ -73,7 +77,9 @@ impl ClassifierError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::TooManyRules { .. } => "use ranges of ports and address prefixes",
-            Self::TooManyComparisons { .. } => "use filters with different ports, addresses, VNIs or control groups",
+            Self::TooManyComparisons { .. } => {
+                "use filters with different ports, addresses, VNIs, interfaces or control groups"
+            }
             Self::TooLarge { .. } => "use fewer filters, or address prefixes of fewer different lengths",
             Self::TooManyCgroups { .. } => "use one glob for several groups",
         }
@@ -133,41 +139,46 @@ impl From<&Fields> for Packet {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Classifier {
     index: Box<RuleIndex>,
+    globs: Globs,
+}
+
+/// The globs of rules, by their numbers there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Globs {
     cgroups: Vec<CgroupGlob>,
+    interfaces: Vec<String>,
 }
 
 impl fmt::Debug for Classifier {
     /// Without the index, which has a megabyte.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Classifier").field("rules", &self.rules()).field("cgroups", &self.cgroups).finish()
+        f.debug_struct("Classifier").field("rules", &self.rules()).field("globs", &self.globs).finish()
     }
 }
 
 impl Classifier {
     /// The classifier for `interface` from filters in the order in which they are tried. Without an
-    /// interface (a simulated host) filters that name one never match.
+    /// interface (a simulated host) filters that name one never match, as it has no guests.
     pub fn new<'a>(
         order: impl IntoIterator<Item = (ServiceId, &'a Match)>,
         interface: Option<&str>,
     ) -> Result<Self, ClassifierError> {
-        let (mut rules, mut filters, mut cgroups) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rules, mut filters, mut globs) = (Vec::new(), Vec::new(), Globs::default());
         for (service, filter) in order {
-            let applies = match (&filter.interface, interface) {
-                (None, _) => true,
-                (Some(glob), Some(name)) => glob::matches(glob, name),
-                (Some(_), None) => false,
+            let guests = match (&filter.interface, interface) {
+                (None, _) => None,
+                (Some(glob), Some(name)) => (!glob::matches(glob, name)).then_some(glob),
+                (Some(_), None) => continue,
             };
-            if applies {
-                rules.push(rule(service, filter, &mut cgroups));
-                filters.push((service, filter));
-            }
+            rules.push(rule(service, filter, guests, &mut globs));
+            filters.push((service, filter));
         }
         if let Some((service, filter)) = filters.get(RULES_MAX) {
             let (count, filter) = (rules.len(), filter.canonical_text());
             return Err(ClassifierError::TooManyRules { count, service: *service, filter });
         }
-        if cgroups.len() > CGROUP_GLOBS_MAX {
-            return Err(ClassifierError::TooManyCgroups { count: cgroups.len() });
+        if globs.cgroups.len() > CGROUP_GLOBS_MAX {
+            return Err(ClassifierError::TooManyCgroups { count: globs.cgroups.len() });
         }
         let index = rule_index::build(&rules).map_err(|error| match error {
             Unindexed::TooManyComparisons { key, listed, last } => {
@@ -176,7 +187,7 @@ impl Classifier {
             }
             Unindexed::TooLarge => ClassifierError::TooLarge { count: rules.len() },
         })?;
-        Ok(Self { index, cgroups })
+        Ok(Self { index, globs })
     }
 
     /// The rules in the order of the policy.
@@ -191,7 +202,43 @@ impl Classifier {
 
     /// The globs over control groups, in the order of their bits in [`Packet::cgroups`].
     pub fn cgroups(&self) -> &[CgroupGlob] {
-        &self.cgroups
+        &self.globs.cgroups
+    }
+
+    /// The globs over interfaces of guests: the first has the number 1 in [`Packet::interfaces`].
+    pub fn interfaces(&self) -> &[String] {
+        &self.globs.interfaces
+    }
+
+    /// The globs that match the interface of a guest, as its packets have them: those whose rules are first in the
+    /// order of the policy, without those of which no packet of the guest reaches a rule. `None` if there are more
+    /// than a packet can have.
+    pub fn globs_of_guest(&self, name: &str) -> Option<[u16; GUEST_GLOBS]> {
+        let numbers: BTreeSet<u16> = (1..)
+            .zip(&self.globs.interfaces)
+            .filter(|(_, of)| glob::matches(of, name))
+            .map(|(number, _)| number)
+            .collect();
+        let mut globs = [0; GUEST_GLOBS];
+        if numbers.is_empty() {
+            return Some(globs);
+        }
+        let mut count = 0;
+        for rule in self.rules() {
+            if rule.fields & RULE_INTERFACE != 0
+                && numbers.contains(&rule.interface)
+                && !globs.contains(&rule.interface)
+            {
+                *globs.get_mut(count)? = rule.interface;
+                count += 1;
+            }
+            let is_every = rule.fields & !RULE_INTERFACE == 0;
+            if is_every && (rule.fields == 0 || numbers.contains(&rule.interface)) {
+                // It matches all packets of the guest that reach it.
+                break;
+            }
+        }
+        Some(globs)
     }
 
     /// The service of an Ethernet frame; none when no rule matches or the frame is malformed.
@@ -220,8 +267,9 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
     (result != abi::MALFORMED as i32).then_some(packet)
 }
 
-/// The rule of a filter; a glob over control groups gets its bit by its index in `cgroups`.
-fn rule(service: ServiceId, filter: &Match, cgroups: &mut Vec<CgroupGlob>) -> Rule {
+/// The rule of a filter for the packets of guests whose interface a glob matches, or for all packets. A glob gets its
+/// number or its bit by its index in `globs`.
+fn rule(service: ServiceId, filter: &Match, guests: Option<&String>, globs: &mut Globs) -> Rule {
     // Destructured by name, so that a new field in the policy does not compile until it is handled here.
     let Match { protocol, ports, address, interface: _, cgroup, dscp, vni, priority } = filter;
     let mut rule = Rule { service: service.0, ..Rule::default() };
@@ -259,16 +307,27 @@ fn rule(service: ServiceId, filter: &Match, cgroups: &mut Vec<CgroupGlob>) -> Ru
         rule.needs |= HAS_PRIORITY;
     }
     if let Some(cgroup) = cgroup {
-        let index = cgroups.iter().position(|known| known == cgroup).unwrap_or_else(|| {
-            cgroups.push(cgroup.clone());
-            cgroups.len() - 1
-        });
+        let index = index_of(&mut globs.cgroups, cgroup);
         // Too many globs are refused afterwards.
         rule.cgroups = 1u64.checked_shl(index as u32).unwrap_or(0);
         rule.fields |= RULE_CGROUP;
         rule.needs |= HAS_CGROUP;
     }
+    if let Some(glob) = guests {
+        // Too many rules, and so too many globs, are refused afterwards.
+        rule.interface = u16::try_from(index_of(&mut globs.interfaces, glob) + 1).unwrap_or(u16::MAX);
+        rule.fields |= RULE_INTERFACE;
+        rule.needs |= HAS_GUEST;
+    }
     rule
+}
+
+/// The index of a value, which is added if it is new.
+fn index_of<T: Clone + PartialEq>(known: &mut Vec<T>, value: &T) -> usize {
+    known.iter().position(|known| known == value).unwrap_or_else(|| {
+        known.push(value.clone());
+        known.len() - 1
+    })
 }
 
 /// 16 bytes in network order.
@@ -309,6 +368,28 @@ mod tests {
         assert_eq!(mask("::1/128"), "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
     }
 
+    /// The second and later rules of a glob with a rule for every packet are not reached.
+    #[test]
+    fn guests_have_the_globs_that_decide() {
+        let on = |glob: &str, port: Option<u16>| Match {
+            interface: Some(glob.into()),
+            ports: port.map(|port| (port, port)),
+            ..Match::default()
+        };
+        let filters = [on("*3", Some(80)), on("tap*", None), on("t*", None), on("veth?", None), on("*", Some(1))];
+        let classifier = Classifier::new((0..).map(ServiceId).zip(&filters), Some("eth0")).expect("a classifier");
+        // The last matches the interface itself.
+        assert_eq!(classifier.interfaces(), ["*3", "tap*", "t*", "veth?"]);
+        for (name, expected) in
+            [("tap3", [1, 2, 0]), ("tap4", [2, 0, 0]), ("t3", [1, 3, 0]), ("veth3", [1, 4, 0]), ("br0", [0; 3])]
+        {
+            assert_eq!(classifier.globs_of_guest(name), Some(expected), "{name}");
+        }
+        let many = ["a*", "*b", "?*", "a?*", "ab"].map(|glob| on(glob, Some(80)));
+        let classifier = Classifier::new((0..).map(ServiceId).zip(&many), Some("")).expect("a classifier");
+        assert_eq!(classifier.globs_of_guest("ab"), None);
+    }
+
     #[test]
     fn interface_globs_are_resolved_and_order_is_kept() {
         let dfs = Match { protocol: Some(Protocol::TCP), ports: Some((7000, 7099)), ..Match::default() };
@@ -316,11 +397,11 @@ mod tests {
         let order = [(ServiceId(4), &vm), (ServiceId(2), &dfs)];
         let services = |interface| {
             let classifier = Classifier::new(order, interface).expect("a classifier");
-            classifier.rules().iter().map(|rule| rule.service).collect::<Vec<_>>()
+            classifier.rules().iter().map(|rule| (rule.service, rule.interface)).collect::<Vec<_>>()
         };
-        assert_eq!(services(Some("eth0")), [2]);
-        assert_eq!(services(Some("tap3")), [4, 2]);
-        assert_eq!(services(None), [2]);
+        assert_eq!(services(Some("eth0")), [(4, 1), (2, 0)]);
+        assert_eq!(services(Some("tap3")), [(4, 0), (2, 0)]);
+        assert_eq!(services(None), [(2, 0)]);
     }
 
     #[test]

@@ -47,7 +47,9 @@ mod receive_meter;
 mod rule_index;
 
 pub use abi::CONTROL_PORT;
-pub use classifier::{CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, RULES_MAX, parse};
+pub use classifier::{
+    CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, GUEST_GLOBS, RULES_MAX, parse,
+};
 pub use departure::{CpuBatch, Lease, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};

@@ -18,8 +18,8 @@ mod lists;
 mod ports;
 
 use crate::abi::{
-    COMPARISONS_MAX, INDEX_ADDRESSES, INDEX_GLOBS, INDEX_PORTS, INDEX_VNI_KEY, INDEX_VNIS, IndexSlot, RULE_CGROUP,
-    RULE_VNI, Rule, RuleIndex,
+    COMPARISONS_MAX, GUEST_GLOBS, INDEX_ADDRESSES, INDEX_GLOBS, INDEX_INTERFACES, INDEX_PORTS, INDEX_VNI_KEY,
+    INDEX_VNIS, IndexSlot, RULE_CGROUP, RULE_INTERFACE, RULE_VNI, Rule, RuleIndex,
 };
 use dimensions::Dimension;
 use lists::Lists;
@@ -44,8 +44,8 @@ pub(crate) enum Unindexed {
 /// The longest lists of a dimension, which bound its comparisons. A rule at the end of a list is not compared.
 #[derive(Debug, Default)]
 struct Longest {
-    /// The lengths of the two longest.
-    lengths: [usize; 2],
+    /// The lengths of the longest, as many as a packet has at most.
+    lengths: [usize; 3],
     /// The first of them: its rules' key, and its last rule.
     key: String,
     last: usize,
@@ -56,17 +56,19 @@ impl Longest {
     fn count(&mut self, list: &[u16], key: impl FnOnce() -> String) {
         let length = list.len();
         if length > self.lengths[0] {
-            self.lengths = [length, self.lengths[0]];
             self.key = key();
             self.last = list[length - 1].into();
-        } else {
-            self.lengths[1] = self.lengths[1].max(length);
+        }
+        let at = self.lengths.partition_point(|longer| *longer >= length);
+        if let Some(shorter) = self.lengths.get_mut(at..).filter(|shorter| !shorter.is_empty()) {
+            shorter.rotate_right(1);
+            shorter[0] = length;
         }
     }
 
-    /// The most comparisons of a packet with so many ends that have a list each.
-    fn comparisons(&self, ends: usize) -> usize {
-        self.lengths.iter().take(ends).sum()
+    /// The most comparisons of a packet with so many values that have a list each: its ends, or its globs.
+    fn comparisons(&self, values: usize) -> usize {
+        self.lengths.iter().take(values).sum()
     }
 }
 
@@ -109,10 +111,15 @@ impl<'a> Builder<'a> {
             numbers.map(|(number, _)| number as u16).collect::<Vec<_>>()
         };
         let (ports, addresses) = (of(Dimension::Ports), of(Dimension::Addresses));
-        let (vnis, globs, linear) = (of(Dimension::Vnis), of(Dimension::Globs), of(Dimension::None));
-        for (bit, numbers) in
-            [(INDEX_PORTS, &ports), (INDEX_ADDRESSES, &addresses), (INDEX_VNIS, &vnis), (INDEX_GLOBS, &globs)]
-        {
+        let (vnis, globs, interfaces) = (of(Dimension::Vnis), of(Dimension::Globs), of(Dimension::Interfaces));
+        let linear = of(Dimension::None);
+        for (bit, numbers) in [
+            (INDEX_PORTS, &ports),
+            (INDEX_ADDRESSES, &addresses),
+            (INDEX_VNIS, &vnis),
+            (INDEX_GLOBS, &globs),
+            (INDEX_INTERFACES, &interfaces),
+        ] {
             self.index.dimensions |= if numbers.is_empty() { 0 } else { bit };
         }
         let longest = [
@@ -120,11 +127,12 @@ impl<'a> Builder<'a> {
             (self.addresses(&addresses)?, 2),
             (self.vnis(&vnis)?, 1),
             (self.globs(&globs)?, 1),
+            (self.interfaces(&interfaces)?, GUEST_GLOBS as usize),
             (self.linear(&linear)?, 1),
         ];
-        let comparisons: usize = longest.iter().map(|(of, ends)| of.comparisons(*ends)).sum();
+        let comparisons: usize = longest.iter().map(|(of, values)| of.comparisons(*values)).sum();
         if comparisons > COMPARISONS_MAX as usize {
-            let most = longest.into_iter().map(|(of, _)| of).max_by_key(|of| of.lengths[0]).expect("five");
+            let most = longest.into_iter().map(|(of, _)| of).max_by_key(|of| of.lengths[0]).expect("six");
             return Err(Unindexed::TooManyComparisons { key: most.key, listed: most.lengths[0], last: most.last });
         }
         hash::place(&mut self.index, &self.entries).ok_or(Unindexed::TooLarge)?;
@@ -167,6 +175,15 @@ impl<'a> Builder<'a> {
         for (glob, numbers) in grouped(numbers, |number| self.rules[usize::from(number)].cgroups.trailing_zeros()) {
             let list = self.list(numbers, RULE_CGROUP, &mut longest, || "one glob over control groups".into())?;
             self.index.globs[glob as usize] = list;
+        }
+        Ok(longest)
+    }
+
+    fn interfaces(&mut self, numbers: &[u16]) -> Result<Longest, Unindexed> {
+        let mut longest = Longest::default();
+        for (glob, numbers) in grouped(numbers, |number| self.rules[usize::from(number)].interface.into()) {
+            let list = self.list(numbers, RULE_INTERFACE, &mut longest, || "one glob over interfaces".into())?;
+            self.index.interfaces[glob as usize - 1] = list;
         }
         Ok(longest)
     }

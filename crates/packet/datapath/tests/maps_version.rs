@@ -27,6 +27,9 @@ pub const WEIR_INDEX_VNIS: u32 = 2;
 pub const WEIR_REPLY_CLONE: u32 = 1;
 pub const WEIR_NO_DESTINATION: u32 = 4294967295;
 pub const WEIR_SIDE_SENDING: u32 = 1;
+pub const WEIR_ANY_VLAN: u32 = 65535;
+pub const WEIR_GUEST_MARKED: u32 = 1;
+pub const WEIR_GUEST_CLSACT: u32 = 2;
 pub const WEIR_TX: u32 = 0;
 pub const WEIR_RX: u32 = 1;
 pub const WEIR_REST: u32 = 1024;
@@ -112,5 +115,5 @@ fn maps_are_listed_by_name() {
     assert_eq!(names(MAPS), ["weir_peers", "weir_events"]);
     let all = weir_datapath::abi::MAPS;
     assert!(all.contains(&"weir_config") && all.contains(&"weir_events") && all.contains(&"weir_rate_mailboxes"));
-    assert_eq!(all.len(), 36);
+    assert_eq!(all.len(), 41);
 }

@@ -7,7 +7,7 @@ use crate::frames::{Random, SETS, frame_of};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_datapath::abi::{HAS_CGROUP, HAS_PRIORITY, Packet};
+use weir_datapath::abi::{HAS_CGROUP, HAS_GUEST, HAS_PRIORITY, Packet};
 use weir_datapath::{COMPARISONS_MAX, Classifier, ClassifierError, Fields};
 use weir_policy::{CgroupGlob, Match, Protocol};
 use weir_units::ServiceId;
@@ -23,9 +23,14 @@ struct Model {
     priority: Option<u32>,
     /// The globs that include its socket's group; `None` if no filter names one.
     globs: Option<Vec<usize>>,
+    /// The interface of its guest.
+    guest: Option<&'static str>,
 }
 
 const GLOBS: [&str; 4] = ["/a", "/b/*", "/c", "/*/d"];
+/// Of these one matches no guest, and at most three match one.
+const INTERFACES: [&str; 5] = ["tap*", "*3", "tap3", "veth?", "none"];
+const GUESTS: [&str; 4] = ["tap1", "tap3", "veth3", "eth1"];
 
 fn glob(i: usize) -> CgroupGlob {
     CgroupGlob::new(GLOBS[i]).expect("a glob")
@@ -47,6 +52,10 @@ fn matches(filter: &Match, packet: &Model) -> bool {
             .cgroup
             .as_ref()
             .is_none_or(|wanted| packet.globs.as_ref().is_some_and(|globs| globs.iter().any(|i| glob(*i) == *wanted)))
+        && filter
+            .interface
+            .as_ref()
+            .is_none_or(|wanted| packet.guest.is_some_and(|name| weir_policy::glob::matches(wanted, name)))
 }
 
 fn first(filters: &[Match], packet: &Model) -> Option<ServiceId> {
@@ -54,7 +63,7 @@ fn first(filters: &[Match], packet: &Model) -> Option<ServiceId> {
 }
 
 fn classifier(filters: &[Match]) -> Result<Classifier, ClassifierError> {
-    Classifier::new((0..).map(ServiceId).zip(filters), None)
+    Classifier::new((0..).map(ServiceId).zip(filters), Some("eth0"))
 }
 
 /// The packet as the datapath has it.
@@ -80,6 +89,10 @@ fn packet(model: &Model, classifier: &Classifier) -> Packet {
         let bit = |i: &usize| classifier.cgroups().iter().position(|known| *known == glob(*i));
         packet.cgroups = globs.iter().filter_map(bit).map(|bit| 1 << bit).sum();
         packet.has |= HAS_CGROUP;
+    }
+    if let Some(name) = model.guest {
+        packet.interfaces = classifier.globs_of_guest(name).expect("three at most");
+        packet.has |= HAS_GUEST;
     }
     packet
 }
@@ -119,12 +132,13 @@ fn filter() -> impl Strategy<Value = Match> {
         of(0.2, (0..4u8).boxed()),
         of(0.1, (0..3u8).boxed()),
         of(0.2, (0..4u8).boxed()),
+        of(0.2, (0..5u8).boxed()),
     )
-        .prop_map(|(protocol, ports, address, dscp, vni, priority, cgroup)| Match {
+        .prop_map(|(protocol, ports, address, dscp, vni, priority, cgroup, interface)| Match {
             protocol: protocol.map(Protocol),
             ports: ports.map(|(first, more)| (first, first.saturating_add(more))),
             address,
-            interface: None,
+            interface: interface.map(|i| INTERFACES[usize::from(i)].to_owned()),
             cgroup: cgroup.map(|i| glob(i.into())),
             dscp,
             vni: vni.map(u32::from),
@@ -151,8 +165,9 @@ fn model() -> impl Strategy<Value = Model> {
         prop::option::weighted(0.5, 0..4u32),
         prop::option::weighted(0.5, 0..3u32),
         prop::option::weighted(0.7, globs),
+        prop::option::weighted(0.6, prop::sample::select(GUESTS.to_vec())),
     )
-        .prop_map(|(addresses, protocol, dscp, ports, vni, priority, globs)| Model {
+        .prop_map(|(addresses, protocol, dscp, ports, vni, priority, globs, guest)| Model {
             ports: ports.filter(|_| addresses.is_some()),
             vni: vni.filter(|_| addresses.is_some()),
             addresses,
@@ -160,6 +175,7 @@ fn model() -> impl Strategy<Value = Model> {
             dscp,
             priority,
             globs,
+            guest,
         })
 }
 
@@ -228,6 +244,7 @@ fn large_sets_give_the_first_match() {
                     vni: destination.2.filter(|_| random.one_in(2)),
                     priority: None,
                     globs: None,
+                    guest: None,
                 };
                 let expected = first(&filters, &model);
                 assert_eq!(classifier.classify_packet(&packet(&model, &classifier)), expected, "{name}: {model:?}");
@@ -266,6 +283,7 @@ fn prefixes_of_all_lengths_are_found() {
             vni: None,
             priority: None,
             globs: None,
+            guest: None,
         };
         assert_eq!(classifier.classify_packet(&packet(&model, &classifier)), first(&filters, &model), "{other}");
     }
@@ -279,6 +297,7 @@ fn prefixes_of_all_lengths_are_found() {
             vni: None,
             priority: None,
             globs: None,
+            guest: None,
         };
         assert_eq!(classifier.classify_packet(&packet(&model, &classifier)), first(&filters, &model), "{other}");
     }
@@ -311,4 +330,28 @@ fn filters_that_a_packet_would_all_be_compared_with_are_refused() {
         .chain(one_port.iter().cycle().take(4000).cloned())
         .collect();
     assert!(classifier(&covered).is_ok());
+}
+
+/// A filter for each of 4,096 guests, by name or by name and port, of which each is the first match of its guest.
+#[test]
+fn filters_of_thousands_of_guests_are_indexed_by_interface() {
+    for port in [None, Some((443, 443))] {
+        let filter = |i: u32| Match { interface: Some(format!("tap{i}")), ports: port, ..Match::default() };
+        let filters: Vec<Match> = (0..4096).map(filter).collect();
+        let classifier = classifier(&filters).expect("supported");
+        for i in (0..4096).step_by(97) {
+            let fields = Fields {
+                source: [10, 0, 0, 1].into(),
+                destination: [10, 0, 0, 2].into(),
+                protocol: Protocol::TCP,
+                ports: Some((40_000, 443)),
+                dscp: 0,
+                vni: None,
+            };
+            let interfaces = classifier.globs_of_guest(&format!("tap{i}")).expect("one glob");
+            let packet = Packet { interfaces, has: Packet::from(&fields).has | HAS_GUEST, ..Packet::from(&fields) };
+            assert_eq!(classifier.classify_packet(&packet), Some(ServiceId(i)));
+            assert_eq!(classifier.classify_fields(&fields), None);
+        }
+    }
 }

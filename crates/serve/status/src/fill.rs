@@ -101,6 +101,8 @@ impl AgentStatus {
             level_obstacles: Vec::new(),
             cgroups: None,
             cgroups_missed: None,
+            guests: None,
+            guests_missed: None,
             backend: String::new(),
             backend_obstacles: Vec::new(),
             mode: None,

@@ -150,6 +150,12 @@ pub struct AgentStatus {
     /// Why sockets of some control groups do not belong to their service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroups_missed: Option<String>,
+    /// The number of interfaces of guests whose packets belong to services; absent if no filter names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guests: Option<u64>,
+    /// Why packets of some interfaces, or to some addresses of guests, do not belong to their service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guests_missed: Option<String>,
     /// The epoch of the machine's broker, which counts its starts.
     pub epoch: u64,
     /// The number of other machines in the rack.

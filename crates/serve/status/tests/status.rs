@@ -307,6 +307,7 @@ fn complete() -> AgentStatus {
     };
     status.drops_unattributed = Some(4);
     status.cgroups = Some(7);
+    status.guests = Some(5);
     status.fabric = Some(FabricLink { leads: false, receives: true, session: Some(session) });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);

@@ -190,11 +190,11 @@ fn route_remark(policy: &Policy, found: &[TenantRoute]) -> Option<Diagnostic> {
     Some(policy.note(&["tenants"], &cause, hint))
 }
 
-/// A remark on filters that every agent refuses, whatever the name of its interface. The policy may still be one for
+/// A remark on filters that agents refuse on an interface whose name no glob matches. The policy may still be one for
 /// planning.
 fn filter_remark(policy: &Policy) -> Option<Diagnostic> {
     let services = policy.services();
-    let error = Classifier::new(services.classification_order(), None).err()?;
+    let error = Classifier::new(services.classification_order(), Some("")).err()?;
     let path = error.service().map_or("", |service| services.get(service).path());
     let keys: Vec<&str> = path.split('/').flat_map(|name| ["services", name]).chain(["match"]).collect();
     Some(policy.note(&keys, &format!("no agent enforces these filters: {error}"), error.hint()))

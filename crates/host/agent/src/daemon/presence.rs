@@ -210,7 +210,6 @@ impl Daemon {
                 let in_force = host.resumes().then(|| host.limits());
                 self.host = Some(host);
                 self.begin_anew(epoch, in_force.as_deref());
-                self.report_absent();
                 true
             }
             Err(error) => self.has_not_found(error),

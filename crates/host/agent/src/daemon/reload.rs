@@ -116,7 +116,6 @@ impl Daemon {
         }
         self.session.concern(&self.config.runtime_config.policy);
         self.reporter.renew(status::outline(&self.config, self.host.as_ref(), epoch));
-        self.report_absent();
         Ok(None)
     }
 }

@@ -5,6 +5,7 @@ use crate::shaper_thread::Reading;
 use std::collections::HashMap;
 use weir_control::{MeterReading, NetworkReading};
 use weir_linux::cgroups::CgroupReading;
+use weir_linux::guests::GuestReading;
 use weir_linux::levels::LevelReading;
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
@@ -110,6 +111,8 @@ pub struct KernelReadings {
     pub level_obstacles: Vec<String>,
     /// The control groups of filters, if there are any.
     pub cgroups: Option<CgroupReading>,
+    /// The guests of filters by interface, if there are any.
+    pub guests: Option<GuestReading>,
     /// Events on the interface.
     pub counts: Counts,
     /// The timer.
@@ -146,6 +149,7 @@ impl Host {
         let (counts, timer) = (self.datapath.counts()?, self.datapath.timer()?);
         let (levels, late_readings) = (self.datapath.level_readings()?, self.thread.late());
         let cgroups = self.datapath.cgroup_reading().map_err(LoaderError::from)?;
+        let guests = self.datapath.guest_reading().map_err(LoaderError::from)?;
         Ok(KernelReadings {
             meters,
             traffic,
@@ -155,6 +159,7 @@ impl Host {
             levels,
             level_obstacles: self.thread.last().level_obstacles,
             cgroups,
+            guests,
             counts,
             timer,
             late_readings,
@@ -175,6 +180,7 @@ impl Host {
         self.destinations.check()?;
         self.thread.check()?;
         self.datapath.check_cgroups().map_err(LoaderError::from)?;
+        self.datapath.check_guests().map_err(LoaderError::from)?;
         self.datapath.heartbeat()?;
         let counted = Counted::read(&self.datapath, &self.leaves)?;
         let check = std::mem::take(&mut self.is_to_check);

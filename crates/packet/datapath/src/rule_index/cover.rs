@@ -8,7 +8,8 @@
 
 use super::addresses::Prefix;
 use crate::abi::{
-    COMPARISONS_MAX, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP, RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL, RULE_VNI, Rule,
+    COMPARISONS_MAX, RULE_ADDRESS, RULE_CGROUP, RULE_DSCP, RULE_INTERFACE, RULE_PORTS, RULE_PRIORITY, RULE_PROTOCOL,
+    RULE_VNI, Rule,
 };
 
 /// Of rules in the order of the policy, those to compare in a list by the field `given` (0: none), and the first rule
@@ -44,6 +45,7 @@ fn covers(wide: &Rule, narrow: &Rule, given: u8) -> bool {
         && equal(RULE_VNI, wide.vni == narrow.vni)
         && equal(RULE_PRIORITY, wide.priority == narrow.priority)
         && equal(RULE_CGROUP, wide.cgroups == narrow.cgroups)
+        && equal(RULE_INTERFACE, wide.interface == narrow.interface)
         && (fields & RULE_PORTS == 0 || wider_ports())
         && (fields & RULE_ADDRESS == 0 || Prefix::of(wide).contains(&Prefix::of(narrow)))
 }

@@ -10,7 +10,7 @@
 //! ports. A rule `port 8000-8099 protocol tcp` beside them has a crowd of 1 in ports.
 
 use super::addresses::{Prefix, crowds};
-use crate::abi::{RULE_ADDRESS, RULE_CGROUP, RULE_PORTS, RULE_VNI, Rule};
+use crate::abi::{RULE_ADDRESS, RULE_CGROUP, RULE_INTERFACE, RULE_PORTS, RULE_VNI, Rule};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,16 +20,17 @@ pub(super) enum Dimension {
     Ports,
     Vnis,
     Globs,
+    Interfaces,
     Addresses,
     /// The list that all packets are compared with.
     None,
 }
 
-use Dimension::{Addresses, Globs, Ports, Vnis};
+use Dimension::{Addresses, Globs, Interfaces, Ports, Vnis};
 
 /// Dimensions, and the most rules that are compared faster than looked up there. A comparison takes 2 to 6 ns, a
 /// lookup of two ports, of a VNI or of a glob about as much, of two addresses from 8 ns on.
-const FEW: [(Dimension, usize); 4] = [(Ports, 1), (Vnis, 1), (Globs, 1), (Addresses, 3)];
+const FEW: [(Dimension, usize); 5] = [(Ports, 1), (Vnis, 1), (Globs, 1), (Interfaces, 1), (Addresses, 3)];
 
 /// The dimension of each rule.
 pub(super) fn choose(rules: &[Rule]) -> Vec<Dimension> {
@@ -48,33 +49,44 @@ struct Crowds {
     ports: PortCrowds,
     vnis: HashMap<u32, usize>,
     globs: HashMap<u64, usize>,
+    interfaces: HashMap<u16, usize>,
     addresses: HashMap<Prefix, usize>,
     /// By dimension in the order of [`FEW`]: the rules that specify its field.
-    totals: [usize; 4],
+    totals: [usize; 5],
 }
 
 impl Crowds {
     fn new(rules: &[Rule]) -> Self {
         let with = |field| rules.iter().filter(move |rule| specifies(rule, field));
-        let (mut vnis, mut globs) = (HashMap::new(), HashMap::new());
+        let (mut vnis, mut globs, mut interfaces) = (HashMap::new(), HashMap::new(), HashMap::new());
         with(RULE_VNI).for_each(|rule| *vnis.entry(rule.vni).or_default() += 1);
         with(RULE_CGROUP).for_each(|rule| *globs.entry(rule.cgroups).or_default() += 1);
+        with(RULE_INTERFACE).for_each(|rule| *interfaces.entry(rule.interface).or_default() += 1);
+        let fields = [RULE_PORTS, RULE_VNI, RULE_CGROUP, RULE_INTERFACE, RULE_ADDRESS];
         Self {
             ports: PortCrowds::new(with(RULE_PORTS).map(|rule| (rule.port_first, rule.port_last))),
             vnis,
             globs,
+            interfaces,
             addresses: crowds(with(RULE_ADDRESS).map(Prefix::of)),
-            totals: [RULE_PORTS, RULE_VNI, RULE_CGROUP, RULE_ADDRESS].map(|field| with(field).count()),
+            totals: fields.map(|field| with(field).count()),
         }
     }
 
     /// The dimension of a rule with the smallest crowd.
     fn smallest(&self, rule: &Rule) -> Dimension {
-        let crowds = [(RULE_PORTS, Ports), (RULE_VNI, Vnis), (RULE_CGROUP, Globs), (RULE_ADDRESS, Addresses)];
+        let crowds = [
+            (RULE_PORTS, Ports),
+            (RULE_VNI, Vnis),
+            (RULE_CGROUP, Globs),
+            (RULE_INTERFACE, Interfaces),
+            (RULE_ADDRESS, Addresses),
+        ];
         let crowd = |dimension| match dimension {
             Ports => self.ports.of(rule.port_first, rule.port_last),
             Vnis => self.vnis[&rule.vni],
             Globs => self.globs[&rule.cgroups],
+            Interfaces => self.interfaces[&rule.interface],
             Addresses => self.addresses[&Prefix::of(rule)],
             Dimension::None => usize::MAX,
         };

@@ -129,6 +129,24 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| alone(give, flag(status.cgroups_missed.is_some()))),
     ),
     gauge(
+        "weir_agent_guests",
+        None,
+        &[],
+        "The number of interfaces of guests that filters match, if any filter names interfaces other than the agent's",
+        Of::Agent(|status, give| {
+            if let Some(guests) = status.guests {
+                alone(give, Value::Count(guests));
+            }
+        }),
+    ),
+    gauge(
+        "weir_agent_guests_missed",
+        None,
+        &[],
+        "Whether packets of some interfaces of guests do not belong to their service",
+        Of::Agent(|status, give| alone(give, flag(status.guests_missed.is_some()))),
+    ),
+    gauge(
         "weir_agent_mode",
         None,
         &["mode"],

@@ -1,0 +1,232 @@
+//! [`Watcher`]: the thread that keeps the guests of an interface up to date.
+//!
+//! A change of a link is followed by a list of all links and forwarding databases, since bridges and VLANs may have
+//! changed too; a change of a forwarding database is applied by itself, at once. The next list is some times as long
+//! after a list as that took, so that a storm of new interfaces takes a part of a processor at most. Lost messages are
+//! a reason for a list, and a list that failed is repeated after a second.
+//!
+//! Messages wait in the socket's queue while a list is read, so that none is older than the list and applied before it.
+
+use super::links::{Kind, links, untagged_vlans};
+use super::marks::Marks;
+use super::neighbours::{Change, neighbours};
+use super::state::State;
+use super::topology::Topology;
+use super::{GuestError, GuestReading};
+use crate::netlink::{Notifications, Socket};
+use crate::netns;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time from a list to the next one, in times of the list: lists take a fifth of a processor at most.
+const PAUSE: u32 = 4;
+/// The time after which a list that failed is repeated.
+const AGAIN: Duration = Duration::from_secs(1);
+/// rtnetlink.h: links and neighbours, those of bridges included.
+const GROUPS: u32 = 0x1 | 0x4;
+
+/// The sockets, locked while what they return is applied.
+struct Kernel {
+    socket: Socket,
+    notifications: Notifications,
+    marks: Marks,
+    /// Why an interface has no program.
+    unmarked: Option<String>,
+    /// The failure of the last list.
+    failed: Option<String>,
+    /// The duration of the last list, without that of attaching programs, once to each interface.
+    took: Duration,
+}
+
+/// State of the thread and of its owner.
+struct Shared {
+    namespace: File,
+    uplink: u32,
+    kernel: Mutex<Kernel>,
+    notifications: i32,
+    /// Locked after `kernel`.
+    state: Arc<Mutex<State>>,
+    /// Readable when the thread has to end.
+    end: OwnedFd,
+}
+
+/// The guests of one interface. The thread ends when this is dropped.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// For the interface of this index in a namespace.
+    pub(super) fn new(
+        namespace: &File,
+        uplink: u32,
+        state: Arc<Mutex<State>>,
+        marks: Marks,
+    ) -> Result<Self, GuestError> {
+        let open = || Ok::<_, GuestError>((Socket::open()?, Notifications::subscribe(GROUPS)?));
+        let (socket, notifications) = netns::inside(namespace, open).map_err(GuestError::Wait)??;
+        // SAFETY: plain system call; the result is checked before it is owned.
+        let end = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if end < 0 {
+            return Err(GuestError::Wait(std::io::Error::last_os_error()));
+        }
+        // SAFETY: a new descriptor that nothing else owns.
+        let end = unsafe { OwnedFd::from_raw_fd(end) };
+        let fd = notifications.as_raw_fd();
+        let kernel =
+            Mutex::new(Kernel { socket, notifications, marks, unmarked: None, failed: None, took: Duration::ZERO });
+        let namespace = namespace.try_clone().map_err(GuestError::Wait)?;
+        let shared = Shared { namespace, uplink, kernel, notifications: fd, state, end };
+        Ok(Self { shared: Arc::new(shared), thread: None })
+    }
+
+    /// Removes the programs from all interfaces of guests.
+    pub(super) fn unmark(&self) -> Result<(), GuestError> {
+        let marks = &mut lock(&self.shared.kernel).marks;
+        let set = netns::inside(&self.shared.namespace, || marks.set(&BTreeMap::new())).map_err(GuestError::Wait)?;
+        set.map(drop).map_err(|error| GuestError::Program(Box::new(error)))
+    }
+
+    /// Lists links and forwarding databases now.
+    pub(super) fn update(&self) -> Result<(), GuestError> {
+        self.shared.update(&mut lock(&self.shared.kernel))
+    }
+
+    /// Starts the thread, if it does not run.
+    pub(super) fn start(&mut self) -> Result<(), GuestError> {
+        if self.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let named = std::thread::Builder::new().name("guests".into());
+            self.thread = Some(named.spawn(move || shared.run()).map_err(GuestError::Wait)?);
+        }
+        Ok(())
+    }
+
+    /// An error if the thread has ended.
+    pub(super) fn check(&self) -> Result<(), GuestError> {
+        match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            true => Err(GuestError::Thread),
+            false => Ok(()),
+        }
+    }
+
+    /// The guests of the classifier of a table.
+    pub(super) fn reading(&self, table: u32) -> Result<GuestReading, GuestError> {
+        self.check()?;
+        let (failed, unmarked) = {
+            let kernel = lock(&self.shared.kernel);
+            (kernel.failed.clone(), kernel.unmarked.clone())
+        };
+        let state = lock(&self.shared.state);
+        Ok(GuestReading { guests: state.count(table), missed: failed.or(unmarked).or_else(|| state.missed()) })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let one = 1u64;
+        // SAFETY: the kernel reads eight bytes.
+        unsafe { libc::write(self.shared.end.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by `check`, or the agent ends.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Lists links and forwarding databases, and replaces the entries of the maps.
+    fn update(&self, kernel: &mut Kernel) -> Result<(), GuestError> {
+        let listed = self.list(kernel);
+        kernel.failed = listed.as_ref().err().map(ToString::to_string);
+        listed
+    }
+
+    fn list(&self, kernel: &mut Kernel) -> Result<(), GuestError> {
+        let begin = now();
+        let links = links(&mut kernel.socket)?;
+        let untagged = match links.iter().any(|link| link.kind == (Kind::Bridge { vlans: true })) {
+            true => untagged_vlans(&mut kernel.socket)?,
+            false => BTreeMap::new(),
+        };
+        let has_bridges = links.iter().any(|link| matches!(link.kind, Kind::Bridge { .. }));
+        let entries = if has_bridges { neighbours(&mut kernel.socket)? } else { Vec::new() };
+        let routed = {
+            let mut state = lock(&self.state);
+            state.replace(Topology::new(self.uplink, &links, &untagged), &entries)?;
+            state.routed()
+        };
+        kernel.took = now().saturating_duration_since(begin);
+        let marks = &mut kernel.marks;
+        let set = netns::inside(&self.namespace, || marks.set(&routed)).map_err(GuestError::Wait)?;
+        kernel.unmarked = set.map_err(|error| GuestError::Program(Box::new(error)))?;
+        Ok(())
+    }
+
+    /// Applies the messages that wait; returns whether a list is due.
+    fn follow(&self, kernel: &mut Kernel) -> Result<bool, GuestError> {
+        let (messages, are_lost) = kernel.notifications.read()?;
+        let of_link = |kind| matches!(kind, libc::RTM_NEWLINK | libc::RTM_DELLINK);
+        let mut state = lock(&self.state);
+        messages.iter().filter_map(Change::read).try_for_each(|change| state.follow(&change))?;
+        Ok(are_lost || messages.iter().any(|message| of_link(message.kind)))
+    }
+
+    fn run(&self) {
+        // Spares a thread for each list; without it, a list enters the namespace itself.
+        let _ = netns::enter(&self.namespace);
+        // Whether a list is due, and the earliest time of it.
+        let (mut is_due, mut next) = (false, now());
+        loop {
+            let time = is_due.then(|| next.saturating_duration_since(now()));
+            // After a failure messages wait, too: a read that fails would be repeated at once.
+            let has_failed = lock(&self.kernel).failed.is_some();
+            if self.has_to_end(if has_failed { None } else { Some(self.notifications) }, time) {
+                return;
+            }
+            let mut kernel = lock(&self.kernel);
+            let followed = self.follow(&mut kernel);
+            if let Err(error) = &followed {
+                kernel.failed = Some(error.to_string());
+                (is_due, next) = (true, now() + AGAIN);
+                continue;
+            }
+            is_due |= matches!(followed, Ok(true));
+            if !is_due || now() < next {
+                continue;
+            }
+            is_due = self.update(&mut kernel).is_err();
+            next = now() + if is_due { AGAIN } else { kernel.took * PAUSE };
+        }
+    }
+
+    /// Waits for a file to be readable, or for a time. Returns whether the thread has to end.
+    fn has_to_end(&self, file: Option<i32>, time: Option<Duration>) -> bool {
+        let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut files: Vec<libc::pollfd> = [self.end.as_raw_fd()].into_iter().chain(file).map(poll).collect();
+        let time = time.map(|time| libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+        });
+        let timeout = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: both pointers are valid during the call.
+        unsafe { libc::ppoll(files.as_mut_ptr(), files.len() as libc::nfds_t, timeout, std::ptr::null()) };
+        // An interrupted wait is another turn.
+        files[0].revents != 0
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the driver's clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves entries that the next list corrects.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

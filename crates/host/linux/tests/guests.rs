@@ -1,0 +1,413 @@
+//! Services by the interfaces of guests, which are namespaces behind a bridge or a route of a host.
+
+mod common;
+
+use aya::Ebpf;
+use aya::programs::tc::TcAttachOptions;
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use common::{Cable, interface, later, pause, services, skipped};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use weir_datapath::Classifier;
+use weir_linux::attachment::{Attachment, lacks_tcx};
+use weir_linux::loader::{InterfaceDatapath, LoaderError, VERDICT_OBJECT};
+use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::settings::Classes;
+use weir_policy::Match;
+use weir_units::{Direction, ServiceId};
+
+/// Bytes of payload in each direction of a connection.
+const PAYLOAD: u64 = 100_000;
+/// More than the headers of so many bytes, and segments that are sent again on a busy machine.
+const OVERHEAD: u64 = 100_000;
+/// ARP, and the last segments of earlier connections.
+const NOISE: u64 = 1_000;
+
+/// Services 0, 1, ... by these globs.
+fn classifier(globs: &[&str]) -> Classifier {
+    let filter = |glob: &&str| Match { interface: Some((*glob).into()), ..Match::default() };
+    let filters: Vec<Match> = globs.iter().map(filter).collect();
+    Classifier::new((0..).map(ServiceId).zip(&filters), Some("eth")).expect("supported")
+}
+
+/// Puts services 0, 1, ... by these globs in force.
+fn set(datapath: &mut InterfaceDatapath, globs: &[&str]) {
+    datapath.set_slots(services(globs.len() as u32)).expect("slots");
+    datapath.set_rules(&classifier(globs), Classes::None).expect("rules");
+}
+
+/// The programs on the uplink of a host.
+fn attach(host: &Netns, attachment: Option<Attachment>, globs: &[&str]) -> InterfaceDatapath {
+    host.run(|| {
+        let mut datapath = InterfaceDatapath::attach_without_edt(&interface(), attachment).expect("attach");
+        set(&mut datapath, globs);
+        datapath
+    })
+    .expect("enter")
+}
+
+/// The ways of attachment that this kernel has: clsact, and since 6.6 tcx.
+fn attachments(host: &Netns) -> Vec<Attachment> {
+    let tcx = || match InterfaceDatapath::attach_without_edt(&interface(), Some(Attachment::Tcx)) {
+        Ok(datapath) => datapath.remove().map(|()| true).expect("removed"),
+        Err(LoaderError::Program(error)) if lacks_tcx(&error) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let tcx = host.run(tcx).expect("enter").then_some(Attachment::Tcx);
+    [Attachment::Clsact].into_iter().chain(tcx).collect()
+}
+
+/// By service and then of unclassified packets: bytes sent and received.
+fn totals(datapath: &InterfaceDatapath) -> Vec<[u64; 2]> {
+    let of = |service| {
+        // A policy may have one service.
+        let totals = datapath.totals(service).unwrap_or_default();
+        [totals.tx.bytes().get(), totals.rx.bytes().get()]
+    };
+    [Some(ServiceId(0)), Some(ServiceId(1)), None].map(of).to_vec()
+}
+
+fn address(text: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(text.parse().expect("an address"), port)
+}
+
+/// The payload in both directions of a connection from a namespace to an address of another.
+fn exchange(from: &Netns, to: &Netns, at: &str) {
+    let listener = to.run(|| TcpListener::bind(address("0.0.0.0", 7001)).expect("a port")).expect("enter");
+    let mut client = from.run(|| TcpStream::connect(address(at, 7001)).expect("connected")).expect("enter");
+    let mut server = listener.accept().expect("accepted").0;
+    let data = vec![7u8; PAYLOAD as usize];
+    let (mut out, mut back) = (client.try_clone().expect("a clone"), server.try_clone().expect("a clone"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| out.write_all(&data).expect("sent"));
+        scope.spawn(|| back.write_all(&data).expect("sent"));
+        for stream in [&mut client, &mut server] {
+            stream.read_exact(&mut vec![0; PAYLOAD as usize]).expect("received");
+        }
+    });
+}
+
+/// Asserts that the packets of a connection belong to a service, 2 for none, by direction. The bridge has
+/// addresses from an earlier connection, and the agent within milliseconds.
+#[track_caller]
+fn belongs(datapath: &InterfaceDatapath, [sent, received]: [usize; 2], connection: impl Fn()) {
+    connection();
+    pause(Duration::from_millis(200));
+    let before = totals(datapath);
+    connection();
+    pause(Duration::from_millis(50));
+    let now = totals(datapath);
+    for (service, (now, before)) in now.iter().zip(&before).enumerate() {
+        for (direction, owner) in [sent, received].into_iter().enumerate() {
+            let bytes = now[direction] - before[direction];
+            let expected = if service == owner { PAYLOAD..=PAYLOAD + OVERHEAD } else { 0..=NOISE };
+            assert!(
+                expected.contains(&bytes),
+                "{bytes} B of service {service}, direction {direction}: {now:?} {before:?}"
+            );
+        }
+    }
+}
+
+/// A cable whose end `a` is a host with guests.
+struct Host {
+    cable: Cable,
+    prefix: Prefix,
+}
+
+impl Host {
+    fn new(test: &str) -> Self {
+        Self { cable: Cable::new(test), prefix: Prefix::new(&format!("wt{test}")).expect("a prefix") }
+    }
+
+    fn ip(&self, arguments: &str) {
+        self.cable.a.ip(arguments.split(' ')).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// A host whose uplink is a port of the bridge `br0`.
+    fn bridged(test: &str) -> Self {
+        let host = Self::new(test);
+        // Forwarded at once, without a delay of the spanning tree.
+        host.ip("link add br0 type bridge forward_delay 0");
+        host.ip("link set br0 up");
+        host.ip("addr del 10.77.0.1/24 dev eth");
+        host.ip("link set eth master br0");
+        host.ip("addr add 10.77.0.1/24 dev br0");
+        host
+    }
+
+    /// A guest with this address and gateway, behind this interface of the host.
+    fn guest(&self, name: &str, link: &str, at: &str, gateway: Option<&str>) -> Netns {
+        let guest = self.prefix.create(name).expect("a namespace");
+        let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+        guest.run(quiet).expect("enter").expect("IPv6 off");
+        connect((&self.cable.a, link, None), (&guest, "eth", Some(at))).expect("connected");
+        if let Some(gateway) = gateway {
+            guest.ip(["route", "add", "default", "via", gateway]).expect("a route");
+        }
+        guest
+    }
+
+    /// The same as a port of a bridge.
+    fn bridged_guest(&self, name: &str, link: &str, at: &str) -> Netns {
+        let guest = self.guest(name, link, at, None);
+        self.ip(&format!("link set {link} master br0"));
+        guest
+    }
+
+    /// Forwards packets of the host's interfaces and of `b`'s network.
+    fn forward(&self) {
+        let on = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+        self.cable.a.run(on).expect("enter").expect("forwarding");
+        self.cable.b.ip(["route", "add", "10.78.0.0/16", "via", "10.77.0.1"]).expect("a route");
+    }
+}
+
+/// Waits until the programs have so many guests.
+#[track_caller]
+fn until(datapath: &InterfaceDatapath, guests: usize) {
+    let count = || datapath.guest_reading().expect("it runs").expect("filters by interface").guests;
+    assert!((0..500).any(|_| later(count() == guests)), "{} guests of {guests}", count());
+}
+
+/// With both ways of attachment: guests of two services, one of none, and the host.
+#[test]
+fn bridged_guests_belong_to_the_service_of_their_interface() {
+    if skipped() {
+        return;
+    }
+    let host = Host::bridged("u1");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    let guests = [("g1", "tap1"), ("g2", "veth2"), ("g3", "other3")];
+    let guests = guests.map(|(name, link)| host.bridged_guest(name, link, &format!("10.77.0.1{}/24", &name[1..])));
+    for attachment in attachments(a) {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        for (index, guest) in guests.iter().enumerate() {
+            belongs(&datapath, [index, index], || exchange(guest, b, "10.77.0.2"));
+            belongs(&datapath, [index, index], || exchange(b, guest, &format!("10.77.0.1{}", index + 1)));
+        }
+        belongs(&datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+        datapath.remove().expect("removed");
+    }
+}
+
+/// What is attached to an interface of the host, and the pins of all its interfaces.
+fn attached(host: &Netns, link: &str) -> String {
+    let run = |arguments: &[&str]| {
+        let output = host.command("tc").expect("tc").args(arguments).output().expect("tc");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let inode = host.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace")).expect("enter");
+    let of_host = format!("-{}-", std::os::unix::fs::MetadataExt::ino(&inode));
+    let pins = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
+    let pins = pins.filter(|pins| pins.file_name().to_string_lossy().contains(&of_host));
+    let pins = pins.flat_map(|pins| std::fs::read_dir(pins.path()).into_iter().flatten().flatten());
+    let pins: Vec<_> =
+        pins.map(|pin| pin.file_name()).filter(|pin| pin.to_string_lossy().starts_with("guest-")).collect();
+    let filters = run(&["filter", "show", "dev", link, "ingress"]);
+    // Without the ids of programs, of which each agent loads its own.
+    let filters: Vec<&str> = filters.lines().map(|line| line.split(" id ").next().unwrap_or_default()).collect();
+    format!("{} {filters:?} {pins:?}", run(&["qdisc", "show", "dev", link]))
+}
+
+/// Attaches a program that accepts all packets that enter by an interface, after all others.
+fn accept(link: &str) -> Ebpf {
+    let mut object = Ebpf::load(VERDICT_OBJECT).expect("loaded");
+    let program: &mut SchedClassifier =
+        object.program_mut("weir_verdict").expect("it").try_into().expect("a classifier");
+    program.load().expect("verified");
+    let last = TcAttachOptions::TcxOrder(LinkOrder::last());
+    program.attach_with_options(link, TcAttachType::Ingress, last).expect("attached");
+    object
+}
+
+/// Guests of which the host is the gateway: each with an interface of its own, and behind a bridge of which the uplink
+/// is no port. With both ways of attachment; interfaces of guests are as before afterwards, also after a kill.
+#[test]
+fn routed_guests_belong_to_the_service_of_their_interface() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u2");
+    host.forward();
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    let own = host.guest("g1", "tap1", "10.78.1.2/24", Some("10.78.1.1"));
+    host.ip("addr add 10.78.1.1/24 dev tap1");
+    host.ip("link add br0 type bridge forward_delay 0");
+    host.ip("link set br0 up");
+    host.ip("addr add 10.78.2.1/24 dev br0");
+    let behind = host.guest("g2", "veth2", "10.78.2.2/24", Some("10.78.2.1"));
+    host.ip("link set veth2 master br0");
+    let before = attached(a, "veth2");
+    for attachment in attachments(a) {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        let during = attached(a, "veth2");
+        assert_ne!(during, before, "{attachment:?}");
+        let all = |datapath: &InterfaceDatapath| {
+            belongs(datapath, [0, 0], || exchange(&own, b, "10.77.0.2"));
+            belongs(datapath, [0, 0], || exchange(b, &own, "10.78.1.2"));
+            belongs(datapath, [1, 1], || exchange(&behind, b, "10.77.0.2"));
+            belongs(datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+        };
+        all(&datapath);
+        if attachment == Attachment::Tcx {
+            // A later program of another vendor that accepts packets for good.
+            let _accepting = a.run(|| accept("veth2")).expect("enter");
+            belongs(&datapath, [1, 1], || exchange(&behind, b, "10.77.0.2"));
+        }
+        // The next agent takes over, and a policy without these guests ends their programs.
+        datapath.leave();
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        let mut datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        all(&datapath);
+        set(&mut datapath, &["tap*"]);
+        assert_eq!(datapath.guest_reading().expect("it runs").expect("globs").missed, None);
+        assert!(!attached(a, "veth2").contains("weir_guest"), "{attachment:?}");
+        set(&mut datapath, &["tap*", "veth*"]);
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        datapath.remove().expect("removed");
+        assert_eq!(attached(a, "veth2"), before, "{attachment:?}");
+        // After a kill without a next agent.
+        attach(a, Some(attachment), &["tap*", "veth*"]).leave();
+        assert_eq!(attached(a, "veth2"), during, "{attachment:?}");
+        let removed = a.run(|| InterfaceDatapath::remove_leftover(&interface())).expect("enter");
+        assert!(removed.expect("removed"), "{attachment:?}");
+        assert_eq!(attached(a, "veth2"), before, "{attachment:?}");
+    }
+}
+
+/// Guests are matched while they exist and have a name that a glob matches, and by the policy in force.
+#[test]
+fn guests_come_and_go() {
+    if skipped() {
+        return;
+    }
+    let host = Host::bridged("u3");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    let mut datapath = attach(a, None, &["tap*", "veth*"]);
+    until(&datapath, 0);
+    let guest = host.bridged_guest("g1", "tap1", "10.77.0.11/24");
+    until(&datapath, 1);
+    belongs(&datapath, [0, 0], || exchange(&guest, b, "10.77.0.2"));
+    for (commands, sent) in
+        [(["down", "name veth1", "up"], 1), (["down", "name none", "up"], 2), (["down", "name tap1", "up"], 0)]
+    {
+        let mut name = if sent == 1 {
+            "tap1"
+        } else if sent == 2 {
+            "veth1"
+        } else {
+            "none"
+        };
+        for command in commands {
+            host.ip(&format!("link set {name} {command}"));
+            name = command.strip_prefix("name ").unwrap_or(name);
+        }
+        until(&datapath, usize::from(sent != 2));
+        // The bridge has lost the address.
+        belongs(&datapath, [sent, sent], || exchange(&guest, b, "10.77.0.2"));
+    }
+    // Another policy: the same guest by another glob, then none, then the first one again.
+    set(&mut datapath, &["none", "*1"]);
+    belongs(&datapath, [1, 1], || exchange(&guest, b, "10.77.0.2"));
+    set(&mut datapath, &["eth"]);
+    assert_eq!(datapath.guest_reading().expect("none runs"), None);
+    belongs(&datapath, [0, 0], || exchange(&guest, b, "10.77.0.2"));
+    set(&mut datapath, &["none", "tap*"]);
+    belongs(&datapath, [1, 1], || exchange(&guest, b, "10.77.0.2"));
+    // Without an agent, and by the next one.
+    datapath.leave();
+    exchange(&guest, b, "10.77.0.2");
+    let datapath = attach(a, None, &["tap*", "veth*"]);
+    assert!(datapath.is_adopted());
+    until(&datapath, 1);
+    belongs(&datapath, [0, 0], || exchange(&guest, b, "10.77.0.2"));
+    drop(guest);
+    until(&datapath, 0);
+}
+
+/// A guest that sends with the hardware address of another one stays in its own service. The bridge then forwards
+/// packets to that address to it, and these are in its service, too, until the other guest sends again.
+#[test]
+fn forged_addresses_move_no_packet_to_another_service() {
+    if skipped() {
+        return;
+    }
+    let host = Host::bridged("u4");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    let victim = host.bridged_guest("g1", "tap1", "10.77.0.11/24");
+    let forger = host.bridged_guest("g2", "veth2", "10.77.0.12/24");
+    let datapath = attach(a, None, &["tap*", "veth*"]);
+    until(&datapath, 2);
+    belongs(&datapath, [0, 0], || exchange(&victim, b, "10.77.0.2"));
+    let hardware = |netns: &Netns| {
+        let shown = netns.ip(["-br", "link", "show", "eth"]).expect("ip");
+        shown.split_whitespace().nth(2).expect("an address").to_owned()
+    };
+    let address = hardware(&victim);
+    victim.ip(["link", "set", "eth", "down"]).expect("down");
+    for command in ["down", &format!("address {address}"), "up"] {
+        let arguments = ["link", "set", "eth"].into_iter().chain(command.split(' '));
+        forger.ip(arguments).expect("set");
+    }
+    assert_eq!(hardware(&forger), address);
+    belongs(&datapath, [1, 1], || exchange(&forger, b, "10.77.0.2"));
+    forger.ip(["link", "set", "eth", "down"]).expect("down");
+    victim.ip(["link", "set", "eth", "up"]).expect("up");
+    belongs(&datapath, [0, 0], || exchange(&victim, b, "10.77.0.2"));
+}
+
+/// The time of a start with 500 guests, and of following 100 more.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test on real interfaces measures real time")]
+fn hundreds_of_guests_are_followed_at_once() {
+    if skipped() {
+        return;
+    }
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and there is no /dev/net/tun");
+        eprintln!("skipped: hundreds of guests need /dev/net/tun");
+        return;
+    }
+    let host = Host::bridged("u5");
+    let add = |numbers: std::ops::Range<u32>| {
+        let lines =
+            numbers.map(|i| format!("tuntap add tap{i} mode tap\nlink set tap{i} master br0\nlink set tap{i} up\n"));
+        host.cable.a.ip_batch(&lines.collect::<String>()).expect("interfaces");
+    };
+    add(0..500);
+    let begin = Instant::now();
+    let mut datapath = attach(&host.cable.a, None, &["tap*", "veth*"]);
+    let started = begin.elapsed();
+    until(&datapath, 500);
+    let begin = Instant::now();
+    set(&mut datapath, &["tap1*", "tap*"]);
+    let reloaded = begin.elapsed();
+    until(&datapath, 500);
+    add(500..600);
+    let begin = Instant::now();
+    until(&datapath, 600);
+    let last = begin.elapsed();
+    let frame = common::frames::udp(
+        common::frames::ethernet(false, false),
+        common::frames::address(2, false),
+        common::frames::address(1, false),
+        (40_000, 7000),
+    );
+    let mut cost = |globs: &[&str]| {
+        set(&mut datapath, globs);
+        let runs = (0..5).map(|_| datapath.cost(Direction::Rx, &frame, 100_000).expect("run"));
+        runs.min().expect("five")
+    };
+    println!("a received packet of no guest: {:?}, without filters by interface {:?}", cost(&["tap*"]), cost(&[]));
+    println!("start {started:?}, reload {reloaded:?}, the last guest {last:?} after it was made");
+    set(&mut datapath, &["tap1*", "tap*"]);
+    assert!(started < Duration::from_secs(5) && reloaded < Duration::from_secs(2), "{started:?} {reloaded:?}");
+    let lines: String = (0..600).map(|i| format!("link del tap{i}\n")).collect();
+    host.cable.a.ip_batch(&lines).expect("deleted");
+    until(&datapath, 0);
+}
