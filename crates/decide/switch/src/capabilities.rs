@@ -81,8 +81,8 @@ impl Refusal {
 }
 
 impl Capabilities {
-    /// Whether tenants' queues that are bound for this place of DSCP maps can be configured: a switch with a map at each
-    /// port can give all of them the same map.
+    /// Whether tenants' queues that are bound for this place of DSCP maps can be configured: a switch with a map at
+    /// each port can give all of them the same map.
     pub fn supports(&self, map: Map) -> bool {
         self.maps == Map::PerPort || map == Map::PerSwitch
     }
