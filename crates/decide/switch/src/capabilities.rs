@@ -253,6 +253,13 @@ mod tests {
     }
 
     #[test]
+    fn a_map_at_each_port_may_be_the_same_at_all() {
+        let supports = |maps, map| Capabilities { maps, ..all() }.supports(map);
+        assert!(supports(Map::PerPort, Map::PerPort) && supports(Map::PerPort, Map::PerSwitch));
+        assert!(supports(Map::PerSwitch, Map::PerSwitch) && !supports(Map::PerSwitch, Map::PerPort));
+    }
+
+    #[test]
     fn values_that_cannot_be_set_are_refused() {
         let buffer = QueueConfig { buffer: Some(Bytes::new(2_000_000)), ..PLAIN };
         let wanted = config(Some(Bandwidth::from_gbps(1)), vec![buffer]);
