@@ -4,8 +4,8 @@
 //! common port have different values; a tenant has the least value of the pool that none of those has. One that has a
 //! value keeps it. Where the pool has none left, the tenant has none, and no queue.
 //!
-//! Where a switch has one map for all its ports ([`Map::PerSwitch`]), a value has one queue at each switch: tenants that
-//! pass a common switch have the same value only if they have the same queue there, at different ports.
+//! Where a switch has one map for all its ports ([`Map::PerSwitch`]), a value has one queue at each switch: tenants of
+//! a common switch have the same value only if they have the same queue there, at different ports.
 //!
 //! Source: QShare §V-D (the fewest values would be a colouring of a graph; the paper's greedy choice needs less than 64
 //! in a fully reserved datacenter, §VII-C1).
@@ -49,8 +49,8 @@ impl Values {
         &self.values
     }
 
-    /// Gives a tenant a value of the pool; `None` if all are in use at its ports. `queues` are its queues at each of its
-    /// ports; they matter where switches have one map for all ports.
+    /// Gives a tenant a value of the pool; `None` if all are in use at its ports. `queues` are its queues at each of
+    /// its ports; they matter where switches have one map for all ports.
     pub fn take(&mut self, sites: &Sites, tenant: TenantId, queues: &[QueueIndex], pool: &[u8]) -> Option<u8> {
         if let Some(value) = self.get(tenant) {
             return Some(value);

@@ -81,8 +81,8 @@ impl Refusal {
 }
 
 impl Capabilities {
-    /// Whether tenants' queues that are bound for this place of DSCP maps can be configured: a switch with a map at each
-    /// port can give all of them the same map.
+    /// Whether tenants' queues that are bound for this place of DSCP maps can be configured: a switch with a map at
+    /// each port can give all of them the same map.
     pub fn supports(&self, map: Map) -> bool {
         self.maps == Map::PerPort || map == Map::PerSwitch
     }
@@ -250,6 +250,13 @@ mod tests {
                  queues",
             ]
         );
+    }
+
+    #[test]
+    fn a_map_at_each_port_may_be_the_same_at_all() {
+        let supports = |maps, map| Capabilities { maps, ..all() }.supports(map);
+        assert!(supports(Map::PerPort, Map::PerPort) && supports(Map::PerPort, Map::PerSwitch));
+        assert!(supports(Map::PerSwitch, Map::PerSwitch) && !supports(Map::PerSwitch, Map::PerPort));
     }
 
     #[test]

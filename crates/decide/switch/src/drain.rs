@@ -1,10 +1,10 @@
 //! The time after which a queue has sent what it held, for switches that do not show a queue's backlog.
 //!
-//! Problem: a tenant that moves between queues waits until the packets in its old one have left. SONiC shows no backlog
-//! of the moment: its counters of sent bytes are read from the hardware in a period (10 s by default), and its watermark
-//! is the largest backlog since it was last cleared. Approach: a bound. A weighted queue of weight w, where the weights
-//! sum to W, is a latency-rate server. With a link of rate C, of which strict queues take at most a rate S and a burst
-//! σ, it sends, while packets wait in it, at least
+//! Problem: a tenant that moves between queues waits until the packets in its old one have left. SONiC shows no
+//! backlog of the moment: its counters of sent bytes are read from the hardware in a period (10 s by default), and its
+//! watermark is the largest backlog since it was last cleared. Approach: a bound. A weighted queue of weight w, where
+//! the weights sum to W, is a latency-rate server. With a link of rate C, of which strict queues take at most a rate S
+//! and a burst σ, it sends, while packets wait in it, at least
 //!
 //!   w/W · ((C − S) · t − σ − 3 · W · L)
 //!
@@ -59,8 +59,8 @@ impl DrainLimits {
 
 /// The queues that are being drained: for each the time at which it has sent what it held.
 ///
-/// [`Drains::remaining`] begins with a queue at the first call of a round; [`Drains::clear`] forgets all, when the ports
-/// may not have had their weights meanwhile.
+/// [`Drains::remaining`] begins with a queue at the first call of a round; [`Drains::clear`] forgets all, when the
+/// ports may not have had their weights meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Drains {
     /// By port and queue.

@@ -61,8 +61,8 @@ impl PolicyNeeds {
         }
     }
 
-    /// What strict queues leave to the weighted queues of a port of this rate, each of which holds at most `buffer`.
-    /// `None` if levels may take all of it.
+    /// The service of the weighted queues of a port of this rate, each of which holds at most `buffer`: the rest of
+    /// what strict queues may take. `None` if levels may take all of it.
     pub fn drain_limits(&self, rate: Bandwidth, buffer: Bytes) -> Option<DrainLimits> {
         let (load, burst) = self.strict?;
         let rate = beside_levels(rate, load);

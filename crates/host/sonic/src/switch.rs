@@ -134,10 +134,10 @@ pub struct SonicSwitch {
     known: BTreeMap<String, Known>,
 }
 
-/// What is known of a port.
+/// The knowledge of a port from earlier reads and writes.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// What the platform has bound where CONFIG_DB has no row of Weir's.
+    /// The platform's objects where CONFIG_DB has no row of Weir's.
     platform: Bound,
     /// Whether rows were written that no read has shown in force yet.
     is_pending: bool,

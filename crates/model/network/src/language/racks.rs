@@ -109,9 +109,9 @@ static DSCP_MAP_WORD: Scalar = Scalar::Words { what: "a place of DSCP maps", wor
 const DSCP_MAP: Key = Key::optional(
     "dscp-map",
     Shape::Scalar(&DSCP_MAP_WORD),
-    "Where a packet's queue is chosen by its DSCP value: `port`, at each port on its own, as Linux does; `switch`, on \
-     arrival, by one map for all ports of a switch through eight traffic classes, as SONiC does. A tenant then has the \
-     same queue at all of its ports of a switch; `port` where not written.",
+    "The place at which a packet's queue is chosen by its DSCP value: `port`, each port on its own, as Linux does; \
+     `switch`, on arrival, by one map for all ports of a switch through eight traffic classes, as SONiC does. A tenant \
+     then has the same queue at all of its ports of a switch; `port` where not written.",
     "dscp-map: switch",
 );
 static MIXED: Record = Record {

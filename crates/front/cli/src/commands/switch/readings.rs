@@ -1,8 +1,8 @@
 //! Readings of queues that a tenant's packets are leaving, as the controller needs them.
 //!
-//! Where a switch shows a queue's backlog of the moment, a reading has it, and the bytes sent. Where it does not (SONiC),
-//! a reading has an upper bound of what was in the queue at the first reading of the round and still is, by time
-//! ([`weir_switch::drain`]). It becomes 0 only if the port has its configuration then.
+//! Where a switch shows a queue's backlog of the moment, a reading has it, and the bytes sent. Where it does not
+//! (SONiC), a reading has an upper bound of what was in the queue at the first reading of the round and still is, by
+//! time ([`weir_switch::drain`]). It becomes 0 only if the port has its configuration then.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
