@@ -4,13 +4,15 @@
 //! common port have different values; a tenant has the least value of the pool that none of those has. One that has a
 //! value keeps it. Where the pool has none left, the tenant has none, and no queue.
 //!
-//! Where a switch has one map for all its ports ([`Map::PerSwitch`]), a value has one queue at each switch: tenants of
-//! a common switch have the same value only if they have the same queue there, at different ports.
+//! Where a switch has one map for all its ports ([`Map::PerSwitch`]), tenants that pass a common switch have different
+//! values. Two of them could have one value as long as they had the same queue there, at different ports; but packets of
+//! a machine that is off and returns with its earlier value would then enter the queue of that number, which at its
+//! ports may be of a third tenant or have no weight.
 //!
 //! Source: QShare §V-D (the fewest values would be a colouring of a graph; the paper's greedy choice needs less than 64
 //! in a fully reserved datacenter, §VII-C1).
 
-use crate::queues::{Map, QueueIndex};
+use crate::queues::Map;
 use crate::site::{PortId, Sites};
 use std::collections::BTreeMap;
 use weir_units::TenantId;
@@ -22,8 +24,6 @@ pub struct Values {
     values: BTreeMap<TenantId, u8>,
     /// By port or switch, whichever has a map, the values in use there.
     used: BTreeMap<u32, u64>,
-    /// By switch with one map and value in use there, its queue, and the number of ports of tenants with it.
-    queues: BTreeMap<(u32, u8), (QueueIndex, u32)>,
 }
 
 impl Values {
@@ -49,33 +49,24 @@ impl Values {
         &self.values
     }
 
-    /// Gives a tenant a value of the pool; `None` if all are in use at its ports. `queues` are its queues at each of
-    /// its ports; they matter where switches have one map for all ports.
-    pub fn take(&mut self, sites: &Sites, tenant: TenantId, queues: &[QueueIndex], pool: &[u8]) -> Option<u8> {
+    /// Gives a tenant a value of the pool; `None` if all are in use at its ports or, where these have one map, its
+    /// switches.
+    pub fn take(&mut self, sites: &Sites, tenant: TenantId, pool: &[u8]) -> Option<u8> {
         if let Some(value) = self.get(tenant) {
             return Some(value);
         }
-        let is_free = |value: &u8| {
-            sites.site(tenant).ports.iter().enumerate().all(|(at, (port, _))| {
-                let place = self.map_of(sites, *port);
-                let is_used = self.used.get(&place).is_some_and(|used| used >> value & 1 == 1);
-                let own = self.queues.get(&(place, *value)).map(|(queue, _)| queue);
-                !is_used || own.is_some_and(|own| queues.get(at) == Some(own))
-            })
-        };
-        let value = pool.iter().copied().find(is_free)?;
-        self.adopt(sites, tenant, queues, value);
+        let maps = sites.site(tenant).ports.iter().map(|(port, _)| self.map_of(sites, *port));
+        let used = maps.fold(0, |used, map| used | self.used.get(&map).copied().unwrap_or(0));
+        let value = pool.iter().copied().find(|value| used >> value & 1 == 0)?;
+        self.adopt(sites, tenant, value);
         Some(value)
     }
 
-    /// Takes over the value of a tenant with these queues from an earlier choice.
-    pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, queues: &[QueueIndex], value: u8) {
-        for (at, (port, _)) in sites.site(tenant).ports.iter().enumerate() {
-            let place = self.map_of(sites, *port);
-            *self.used.entry(place).or_default() |= 1 << value;
-            if let (Map::PerSwitch, Some(queue)) = (self.map, queues.get(at)) {
-                self.queues.entry((place, value)).or_insert((*queue, 0)).1 += 1;
-            }
+    /// Takes over the value of a tenant from an earlier choice.
+    pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, value: u8) {
+        for (port, _) in &sites.site(tenant).ports {
+            let map = self.map_of(sites, *port);
+            *self.used.entry(map).or_default() |= 1 << value;
         }
         self.values.insert(tenant, value);
     }
@@ -84,15 +75,8 @@ impl Values {
     pub fn give_back(&mut self, sites: &Sites, tenant: TenantId) {
         let Some(value) = self.values.remove(&tenant) else { return };
         for (port, _) in &sites.site(tenant).ports {
-            let place = self.map_of(sites, *port);
-            if let Some((_, ports)) = self.queues.get_mut(&(place, value)) {
-                *ports -= 1;
-                if *ports > 0 {
-                    continue;
-                }
-                self.queues.remove(&(place, value));
-            }
-            if let Some(used) = self.used.get_mut(&place) {
+            let map = self.map_of(sites, *port);
+            if let Some(used) = self.used.get_mut(&map) {
                 *used &= !(1 << value);
             }
         }

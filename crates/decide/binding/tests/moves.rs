@@ -197,6 +197,7 @@ fn ports_of_a_switch_with_one_map_have_the_same_map() {
         let mut maps = Vec::new();
         while let Some(output) = binder.poll_output() {
             let input = match output {
+                BinderOutput::Keep { .. } => continue,
                 BinderOutput::Machine { machine, version, .. } => BinderInput::MachineApplied { machine, version },
                 BinderOutput::Switch { switch, version, ports } => {
                     maps = ports.into_iter().map(|(_, settings)| settings.map).collect();

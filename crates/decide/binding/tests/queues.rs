@@ -134,7 +134,7 @@ proptest! {
         let rounds = departures.iter().map(|at| Some(all[at % all.len()])).chain([None]);
         for departs in rounds {
             for tenant in &all {
-                let value = values.take(&sites, *tenant, &[], &pool);
+                let value = values.take(&sites, *tenant, &pool);
                 prop_assert!(value.is_none_or(|value| pool.contains(&value)));
                 let ports = &sites.site(*tenant).ports;
                 let shares = |other: &TenantId| {
@@ -154,21 +154,17 @@ proptest! {
     }
 }
 
-/// Two switches with two ports each: value 1 is in one queue at each switch.
+/// Two switches with two ports each.
 #[test]
-fn values_have_one_queue_at_each_switch_with_one_map() {
-    let sites = sites(3, &[vec![0, 2], vec![1, 3], vec![1], vec![0, 3]]);
+fn tenants_of_a_switch_with_one_map_have_different_values() {
+    let sites = sites(3, &[vec![0, 2], vec![1, 3], vec![1], vec![2]]);
     let pool: Vec<u8> = (1..10).collect();
     let mut values = Values::new(Map::PerSwitch);
-    let mut take = |tenant: u32, queues: &[u8]| values.take(&sites, TenantId(tenant), queues, &pool);
-    assert_eq!(take(0, &[0, 1]), Some(1));
-    assert_eq!(take(1, &[0, 1]), Some(1), "the same queues at other ports");
-    assert_eq!(take(2, &[2]), Some(2), "another queue of the first switch");
-    assert_eq!(take(3, &[1, 1]), Some(3), "value 1 has queue 1 at the second switch alone");
+    let taken: Vec<_> = (0..4).map(|tenant| values.take(&sites, TenantId(tenant), &pool)).collect();
+    assert_eq!(taken, [Some(1), Some(2), Some(3), Some(3)], "the last two have no switch in common");
     values.give_back(&sites, TenantId(0));
-    values.give_back(&sites, TenantId(3));
-    assert_eq!(values.take(&sites, TenantId(3), &[1, 1], &pool), Some(3), "tenant 1 still has value 1");
-    values.give_back(&sites, TenantId(3));
-    values.give_back(&sites, TenantId(1));
-    assert_eq!(values.take(&sites, TenantId(3), &[1, 1], &pool), Some(1));
+    assert_eq!(values.take(&sites, TenantId(0), &pool), Some(1), "free at both switches");
+    let mut ports = Values::new(Map::PerPort);
+    let taken: Vec<_> = (0..4).map(|tenant| ports.take(&sites, TenantId(tenant), &pool)).collect();
+    assert_eq!(taken, [Some(1), Some(1), Some(2), Some(2)]);
 }

@@ -97,7 +97,6 @@ fn agent(machine: &str, status: &serde_json::Value) -> AgentRecord {
 mod tests {
     use super::*;
     use weir_results::{FlowRecord, Results};
-    use weir_scenario::RunResult;
     use weir_units::{MachineId, SimTime};
 
     #[test]

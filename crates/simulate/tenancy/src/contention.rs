@@ -19,7 +19,7 @@
 use crate::fill::Filled;
 use crate::gain::Activity;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_binding::{Map, QueueIndex, Queues, Score, SwitchId, Values};
+use weir_binding::{Map, Queues, Score, SwitchId, Values};
 use weir_network::switches::pool;
 use weir_units::TenantId;
 
@@ -94,10 +94,8 @@ impl Filled {
         self.bind(&mut queues, &Activity::all(self));
         let pool = pool(&BTreeSet::new());
         let mut values = Values::new(map);
-        let with_queues: Vec<(TenantId, &[QueueIndex])> = queues.dedicated().collect();
-        let mut is_found =
-            |tenant: TenantId, queues: &[QueueIndex]| values.take(&self.sites, tenant, queues, &pool).is_some();
-        let found = with_queues.iter().filter(|(tenant, queues)| is_found(*tenant, queues)).count();
+        let with_queues: Vec<TenantId> = queues.dedicated().map(|(tenant, _)| tenant).collect();
+        let found = with_queues.iter().filter(|tenant| values.take(&self.sites, **tenant, &pool).is_some()).count();
         let used: BTreeSet<u8> = values.all().values().copied().collect();
         (used.len() + 1, with_queues.len() - found)
     }

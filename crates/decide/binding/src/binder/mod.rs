@@ -112,7 +112,7 @@ impl Binder {
                 chosen.adopt(sites, tenant, queues.clone());
             }
             if let Some(value) = state.value() {
-                values.adopt(sites, tenant, state.queues(), value);
+                values.adopt(sites, tenant, value);
             }
         }
         let succeeds = states.iter().any(|state| *state != TenantState::default());

@@ -53,6 +53,10 @@ pub enum Step {
     Tag,
     /// Its packets leave the old queues.
     Drain,
+    /// No port maps the old DSCP value any more. Only where a switch has one map: there a machine that was off and
+    /// returns with that value would otherwise be in queues whose weights are lower already, until all ports are
+    /// configured.
+    Unmap,
     /// The old queues' weights do not contain its reservations any more.
     Lower,
 }
@@ -64,7 +68,8 @@ impl Step {
             Self::Cap => Some(Self::Raise),
             Self::Raise => Some(Self::Tag),
             Self::Tag => Some(Self::Drain),
-            Self::Drain => Some(Self::Lower),
+            Self::Drain => Some(Self::Unmap),
+            Self::Unmap => Some(Self::Lower),
             Self::Lower => None,
         }
     }
@@ -101,14 +106,6 @@ impl TenantState {
         let dedicated = [&self.place, self.last()].map(Place::dscp).into_iter().find(|dscp| *dscp > 0);
         dedicated.or(self.retained)
     }
-    /// The queues of packets with that value; none where it is retained.
-    pub(super) fn queues(&self) -> &[QueueIndex] {
-        let of = |place| match place {
-            &Place::Dedicated { ref queues, .. } => Some(queues.as_slice()),
-            Place::Shared => None,
-        };
-        [&self.place, self.last()].into_iter().find_map(of).unwrap_or_default()
-    }
     /// Whether it is in a queue of a port, or moves to or from it; `at` is the position of the port in its list.
     pub(super) fn takes(&self, at: usize, queue: QueueIndex) -> bool {
         [&self.place, self.last()].into_iter().any(|place| place.queue(at) == Some(queue))
@@ -122,6 +119,10 @@ impl TenantState {
             }
         };
         old.into_iter().chain(new)
+    }
+    /// Whether ports map the DSCP value of a place that is counted.
+    pub(super) fn maps(&self, place: &Place) -> bool {
+        self.motion.as_ref().is_none_or(|motion| motion.step != Step::Unmap || *place != self.place)
     }
     /// The DSCP value that its machines send.
     pub(super) fn dscp(&self) -> u8 {

@@ -305,7 +305,7 @@ fn port_settings(
             let queue = place.queue(at);
             let sum = &mut reserved[queue.map_or(0, |queue| usize::from(queue) + 1)];
             *sum += part;
-            if let Some(queue) = queue {
+            if let Some(queue) = queue.filter(|_| state.maps(place)) {
                 map.insert(place.dscp(), queue);
             }
         }

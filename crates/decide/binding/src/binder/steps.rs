@@ -32,7 +32,10 @@ impl Binder {
         }
         let state = &mut self.states[tenant.index()];
         let Some(motion) = state.motion.as_mut() else { return };
-        match motion.step.next() {
+        // Where each port has a map, it loses a value in the same change as the weight.
+        let unmaps = self.config.map == Map::PerSwitch;
+        match motion.step.next().and_then(|step| if step == Step::Unmap && !unmaps { step.next() } else { Some(step) })
+        {
             Some(step) => motion.step = step,
             None => {
                 let to = motion.to.clone();
@@ -96,7 +99,7 @@ impl Binder {
         match motion.step {
             Step::Cap => waiting.machines = self.limited_for(tenant),
             Step::Tag => {}
-            Step::Raise | Step::Lower => {
+            Step::Raise | Step::Unmap | Step::Lower => {
                 let switches = site.ports.iter().map(|(port, _)| self.sites.ports[port.index()].switch);
                 waiting.switches = switches.map(|switch| (switch, self.settings.switch_version(switch))).collect();
             }
@@ -230,7 +233,8 @@ impl Binder {
 
     /// The queues that are chosen for a tenant, if no other tenant is in them, and a DSCP value.
     fn dedicated(&mut self, tenant: TenantId) -> Option<Place> {
-        // Where a switch has one map, a retained value has the queue there that the tenant had.
+        // Where a switch has one map, packets with a retained value would follow the first port that maps it again to
+        // queues whose weights are not raised yet.
         if self.config.map == Map::PerSwitch && self.states[tenant.index()].retained.is_some() {
             return None;
         }
@@ -239,7 +243,7 @@ impl Binder {
         if ports.any(|((port, _), queue)| self.settings.is_taken(&self.sites, &self.states, *port, *queue)) {
             return None;
         }
-        match self.values.take(&self.sites, tenant, &queues, &self.config.pool) {
+        match self.values.take(&self.sites, tenant, &self.config.pool) {
             Some(dscp) => Some(Place::Dedicated { queues, dscp }),
             None => {
                 self.chosen.release(&self.sites, tenant);

@@ -37,7 +37,7 @@ impl Links {
         groups.into_iter().map(group).collect()
     }
 
-    /// What is left of the fullest link.
+    /// The rest of the fullest link.
     pub(crate) fn left(&self) -> Bandwidth {
         self.room.tenants.saturating_sub(self.most)
     }

@@ -208,7 +208,7 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                // An answer to an earlier controller does not count.
+                // A reply to an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(

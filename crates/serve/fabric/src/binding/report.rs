@@ -72,6 +72,7 @@ fn step_word(step: Step) -> &'static str {
         Step::Raise => "raise",
         Step::Tag => "tag",
         Step::Drain => "drain",
+        Step::Unmap => "unmap",
         Step::Lower => "lower",
     }
 }

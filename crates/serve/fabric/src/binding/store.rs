@@ -192,8 +192,8 @@ struct Taken {
     map: Map,
     pool: Vec<u8>,
     queues: BTreeSet<(PortId, QueueIndex)>,
-    /// By port, or by switch where that has the map, and value: its queue; none where it is retained.
-    dscps: BTreeMap<(u32, u8), Option<QueueIndex>>,
+    /// By port, or by switch where that has the map.
+    dscps: BTreeSet<(u32, u8)>,
 }
 
 impl Taken {
@@ -204,16 +204,15 @@ impl Taken {
         if value.is_some_and(|value| !self.pool.contains(&value)) {
             return false;
         }
-        let (mut queues, mut dscps) = (BTreeSet::new(), BTreeMap::new());
+        let mut queues = BTreeSet::new();
         let map_of = |port: PortId| match self.map {
             Map::PerPort => port.0,
             Map::PerSwitch => places.sites.ports[port.index()].switch.0,
         };
-        if let Some(value) = value {
-            dscps.extend(site.ports.iter().map(|(port, _)| ((map_of(*port), value), None)));
-        }
+        let of_ports = |value| site.ports.iter().map(move |(port, _)| (map_of(*port), value));
+        let dscps: BTreeSet<(u32, u8)> = value.into_iter().flat_map(of_ports).collect();
         for place in all.into_iter().flatten() {
-            let Place::Dedicated { queues: own, dscp } = place else { continue };
+            let Place::Dedicated { queues: own, .. } = place else { continue };
             if own.len() != site.ports.len() {
                 return false;
             }
@@ -225,14 +224,9 @@ impl Taken {
                     return false;
                 }
                 queues.insert((*port, *queue));
-                dscps.insert((map_of(*port), *dscp), Some(*queue));
             }
         }
-        // Where a switch has one map, tenants at different ports of it may have one queue, and then one value.
-        let fits = |(at, queue): (&(u32, u8), &Option<QueueIndex>)| {
-            self.dscps.get(at).is_none_or(|own| self.map == Map::PerSwitch && own.is_some() && own == queue)
-        };
-        let is_free = queues.is_disjoint(&self.queues) && dscps.iter().all(fits);
+        let is_free = queues.is_disjoint(&self.queues) && dscps.is_disjoint(&self.dscps);
         if is_free {
             self.queues.extend(queues);
             self.dscps.extend(dscps);

@@ -122,7 +122,7 @@ fn values(policy: &Policy, graph: &Graph, placer: &Placer) -> Values {
     let mut values = Values::default();
     for (tenant, site) in sites.all() {
         if !site.ports.is_empty() {
-            values.take(&sites, tenant, &[], &pool);
+            values.take(&sites, tenant, &pool);
         }
     }
     values
