@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// The word of a policy for the paths of tenants.
+/// The value of `paths:`, or `unstated`.
 pub(crate) fn paths_name(policy: &Policy) -> &'static str {
     match policy.tenant_queues().paths {
         TenantPaths::Unstated => "unstated",
@@ -153,7 +153,7 @@ pub(crate) fn paths_name(policy: &Policy) -> &'static str {
     }
 }
 
-/// What reservations on all equal paths cost: a sentence.
+/// The cost of reservations on all equal paths, as a sentence.
 pub(crate) fn spread_cost(plan: &Plan) -> String {
     let trees = Fabric::new(&plan.graph);
     let (mut spread, mut confined) = (0u128, 0u128);
