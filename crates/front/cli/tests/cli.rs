@@ -73,8 +73,9 @@ fn the_fabric_and_many_machines() {
 #[test]
 fn tenants_on_switches_without_queues_are_noted() {
     let directory = directory();
-    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\nservices:\n  \
-                  web: { match: [ { port: 80, protocol: tcp } ] }\ntenants: { red: { vms: 1, bandwidth: 1Mb/s } }\n";
+    let policy = "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1] } } }\n\
+                  services:\n  web: { match: [ { port: 80, protocol: tcp } ] }\n\
+                  tenants: { red: { vms: 1, bandwidth: 1Mb/s } }\n";
     let policy = file(directory.path(), "policy.yaml", policy);
     let checked = run(&["check", &policy]);
     assert!(checked.status.success() && text(&checked.stdout).contains("have no weighted queues"));

@@ -48,6 +48,15 @@ fn network(text: &str) -> String {
     ))
 }
 
+/// Three hosts at three switches in a ring, whose shortest paths do not go up and then down.
+fn ring() -> String {
+    let between = |ends: &str| format!("    - {{ between: [{ends}], rate: 1Gb/s }}\n");
+    let links: String = ["h1, a", "h2, b", "h3, c", "a, b", "b, c", "c, a"].map(between).concat();
+    let network = "  topology: links\n  hosts: [\"h[1-3]\"]\n  switches: [a, b, c]\n  slots: 4\n  links:\n";
+    let tenants = "tenants: { t: { vms: 6, bandwidth: 100Mb/s, match: [ { vni: 1 } ] } }\n";
+    format!("weir: 1\nnetwork:\n{network}{links}{tenants}tenant-queues: {{ paths: spread }}\n")
+}
+
 macro_rules! refusals {
     ($($name:ident: $text:expr;)*) => { $(
         #[test]
@@ -168,12 +177,7 @@ refusals! {
     tenants_match_overlaps: changed("caps:", "tenants: { a: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.0.0.0/8 } ] }, b: { vms: 1, bandwidth: 1Gb/s, match: [ { address: \
                                      10.1.0.0/16 } ] } }\ncaps:");
-    tenants_spread_over_a_ring: refused("weir: 1\nnetwork:\n  topology: links\n  hosts: [\"h[1-3]\"]\n  switches: [a, b, \
-                                        c]\n  links:\n    - { between: [h1, a], rate: 1Gb/s }\n    - { between: [h2, b], \
-                                        rate: 1Gb/s }\n    - { between: [h3, c], rate: 1Gb/s }\n    - { between: [a, b], \
-                                        rate: 1Gb/s }\n    - { between: [b, c], rate: 1Gb/s }\n    - { between: [c, a], \
-                                        rate: 1Gb/s }\n  slots: 4\ntenants: { t: { vms: 6, bandwidth: 100Mb/s, match: [ { \
-                                        vni: 1 } ] } }\ntenant-queues: { paths: spread }\n");
+    tenants_spread_over_a_ring: refused(&ring());
     neither_services_nor_tenants: refused("weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: \
                                            [m1] } } }\n");
     slots_twice: network("  nic: 10Gb/s\n  slots: 4\n  racks: { r1: { uplink: 10Gb/s, machines: [m1, m2] } }\n  \
@@ -314,8 +318,8 @@ fn dscp_values_that_tenants_lack() {
         let used: Vec<String> = used.map(|value| value.to_string()).collect();
         format!(
             "weir: 1\nnetwork: {{ nic: 1Gb/s, switches: {{ queues: 8, scheduler: weighted }}, racks: {{ r: {{ uplink: \
-             1Gb/s, machines: [m1] }} }} }}\ntenants: {{ t: {{ vms: 1, bandwidth: 1Mb/s, match: [ {{ vni: 1 }} ] }} }}\n\
-             tenant-queues: {{ reserved-dscp: [{}] }}\n",
+             1Gb/s, machines: [m1] }} }} }}\ntenants: {{ t: {{ vms: 1, bandwidth: 1Mb/s, match: [ {{ vni: 1 }} ] }} \
+             }}\ntenant-queues: {{ reserved-dscp: [{}] }}\n",
             used.join(", ")
         )
     };

@@ -131,3 +131,51 @@ measure: { rack: leaf0, direction: tx, every: 100ms }
     let (red, blue) = (all[1].1.bps(), all[0].1.bps());
     assert!(red.abs_diff(blue) * 20 < red, "{red} and {blue}");
 }
+
+/// `paths: spread`: the switches spread a tenant's flows over both spines, each of which has all of its reservation.
+#[test]
+fn spread_tenants_have_their_guarantees_on_both_spines() {
+    let policy = r#"
+weir: 1
+network:
+  topology: leaf-spine
+  racks: 2
+  hosts: 2
+  spines: 2
+  host-link: { rate: 1Gb/s }
+  fabric-link: { rate: 1Gb/s }
+  slots: 1
+  switches: { queues: 8, scheduler: weighted }
+tenants:
+  red: { vms: 2, bandwidth: 500Mb/s, match: [ { port: 1 } ] }
+  blue: { vms: 2, bandwidth: 400Mb/s, match: [ { port: 2 } ] }
+tenant-queues: { paths: spread }
+"#;
+    let scenario = r#"
+scenario: 1
+name: spread
+policy: p.yaml
+duration: 300ms
+enforcement: qshare
+transport: newreno
+tenants: { places: { red: [h0, h2], blue: [h1, h3] } }
+traffic:
+  - { service: red, from: h0, to: h2, flows: 16 }
+  - { service: blue, from: h1, to: h3, flows: 16 }
+measure: { rack: leaf0, direction: tx, every: 100ms }
+"#;
+    let outcome = run(policy, scenario);
+    let links = outcome.results.links.iter().filter(|link| link.name.starts_with("leaf0->spine"));
+    let up: Vec<u64> = links.map(|link| link.bytes).collect();
+    assert_eq!(up.len(), 2);
+    assert!(up.iter().all(|bytes| *bytes > 10_000_000), "{up:?}");
+    let all = &outcome.uplink.samples[2].bandwidth;
+    let (blue, red) = (all[0].1.bps(), all[1].1.bps());
+    assert!(red > 475_000_000 && blue > 380_000_000, "{red} and {blue}");
+    // Two tenants of 600 Mb/s have a spine each in trees, and do not fit both spines.
+    let more = policy.replace("500Mb/s", "600Mb/s").replace("400Mb/s", "600Mb/s");
+    let source = Source::from_text("tenants", scenario.to_owned());
+    let refused = Scenario::from_source(&source, Path::new(""), |_: &Path| Policy::parse("p.yaml", &more));
+    let errors = refused.err().map(|errors| errors.render(false)).unwrap_or_default();
+    assert!(errors.contains("has no place") && errors.contains("lacks 200 Mb/s"), "{errors}");
+}

@@ -39,10 +39,10 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"unlimited\": [service]}.
 
 A policy with tenants is checked with their places: those of --placed FILE, and for all others
-those that `weir place` would find. One table shows the division of links: services first, tenants
-reserve the rest; a second the queues of ports. It has \"tenants\" too: {\"places\": file or null, \"placed\",
-\"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\": [{\"link\",
-\"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\",
+those that `weir place` would find. One table shows the division of links: services first,
+tenants reserve the rest; a second the queues of ports. It has \"tenants\" too: {\"places\": file or
+null, \"placed\", \"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
+[{\"link\", \"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\",
 \"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\",
 \"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
 \"ports_with_more_tenants\"}]}. Reservations are the same in both directions of a link.

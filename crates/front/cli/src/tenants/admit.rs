@@ -78,7 +78,7 @@ fn examine(policy: &Policy, plan: &Plan, alone: &mut Placer, rejected: &Rejected
     }
 }
 
-/// The hint.
+/// The hint for a shortage.
 fn hint(shortage: Shortage) -> &'static str {
     match shortage {
         Shortage::Slots { .. } => "give machines more `slots`, or the tenant fewer virtual machines",

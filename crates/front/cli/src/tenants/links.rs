@@ -37,7 +37,7 @@ impl Links {
         groups.into_iter().map(group).collect()
     }
 
-    /// The rest of the fullest link.
+    /// The free bandwidth of the fullest link.
     pub(crate) fn left(&self) -> Bandwidth {
         self.room.tenants.saturating_sub(self.most)
     }
@@ -60,12 +60,12 @@ pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     if has_caps {
         columns.push(">not usable");
     }
-    columns.extend([">for tenants", ">reserved at most", ">left", "fullest"]);
+    columns.extend([">for tenants", ">most reserved", ">left", "fullest"]);
     let mut table = Table::new(&columns);
     for group in &groups {
         let names: Vec<String> = group.cables.iter().map(|cable| name(plan, *cable)).collect();
         let CableRoom { rate, levels, services, capped, tenants } = group.room;
-        let mut row = vec![kind_name(group.kind).to_owned(), text::list(&names, 2), text::whole(names.len() as u64)];
+        let mut row = vec![kind_name(group.kind).to_owned(), text::list(&names, 1), text::whole(names.len() as u64)];
         row.extend([rate, levels, services].map(text::rate));
         if has_caps {
             row.push(text::rate(capped));

@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// The keyword of a policy for the paths of tenants.
+/// The value of `paths:`, or `unstated`.
 pub(crate) fn paths_name(policy: &Policy) -> &'static str {
     match policy.tenant_queues().paths {
         TenantPaths::Unstated => "unstated",

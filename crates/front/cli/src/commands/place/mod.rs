@@ -51,9 +51,9 @@ and needs none.
 
 --compare places the policy's tenants from nothing by every strategy, and prints how many have a
 place and what they cost: mean c_b, the bandwidth that a tenant reserves on all links, and mean
-c_q, the most tenants of any of its links when it arrives. With --json: {\"strategies\": [{\"strategy\",
-\"tenants\", \"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\", \"mean_cb_bps\",
-\"mean_cq\", \"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
+c_q, the most tenants of any of its links when it arrives. With --json: {\"strategies\":
+[{\"strategy\", \"tenants\", \"accepted\", \"vms\", \"accepted_vms\", \"paid_bps\", \"accepted_bps\",
+\"mean_cb_bps\", \"mean_cq\", \"most_tenants\", \"reserved_bps\", \"capacity_bps\", \"milliseconds\"}]}.
 
 --report DIR draws the load of links, the tenants of ports and maps of the fullest racks.
 
