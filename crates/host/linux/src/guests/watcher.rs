@@ -38,7 +38,7 @@ struct Kernel {
     took: Duration,
 }
 
-/// What the last list could not do.
+/// Failures of the last list.
 #[derive(Default)]
 struct Problems {
     /// Why there is no list.
