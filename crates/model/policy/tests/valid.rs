@@ -129,6 +129,28 @@ fn dscp_maps_are_of_ports_or_of_switches() {
 }
 
 /// The union of the machines of a level's services may send on it; guarantees are of what levels leave.
+/// A guest's packets have no socket on its host: a note, since the interface may be the agent's own.
+#[test]
+fn filters_of_guests_by_socket_are_noted() {
+    let notes = |filter: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 10Gb/s, machines: [m1] }} }} }}\n\
+             services: {{ a: {{ match: [ {{ {filter} }} ] }} }}\n"
+        );
+        let (_, notes) = Policy::parse("policy.yaml", &text).expect("valid");
+        notes.iter().map(|note| note.cause().to_owned()).collect::<Vec<String>>()
+    };
+    let expected = "a filter of service `a` needs a socket, and packets of guests have none here";
+    for (filter, is_noted) in [
+        ("interface: \"tap*\", priority: 3", true),
+        ("interface: \"tap*\", cgroup: /a", true),
+        ("interface: \"tap*\", port: 80", false),
+        ("cgroup: /a", false),
+    ] {
+        assert_eq!(notes(filter).iter().any(|note| note == expected), is_noted, "{filter}: {:?}", notes(filter));
+    }
+}
+
 #[test]
 fn senders_of_levels() {
     let text = |more: &str| {

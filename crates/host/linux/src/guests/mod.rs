@@ -124,7 +124,8 @@ impl InterfaceDatapath {
         match self.guests.watcher.take() {
             Some(watcher) => watcher.unmark(),
             None => {
-                let mut marks = Marks::open(&self.pins, self.attachment).map_err(wrap)?;
+                // Another program that unpinned the map has deleted the record of filters with it.
+                let Ok(mut marks) = Marks::open(&self.pins, self.attachment) else { return Ok(()) };
                 let set = || marks.set(&Default::default());
                 netns::inside(&self.namespace, set).map_err(GuestError::Wait)?.map(drop).map_err(wrap)
             }

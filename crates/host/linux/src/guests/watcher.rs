@@ -34,12 +34,17 @@ struct Kernel {
     socket: Socket,
     notifications: Notifications,
     marks: Marks,
-    /// Why an interface has no program.
-    unmarked: Option<String>,
-    /// The failure of the last list.
-    failed: Option<String>,
     /// The duration of the last list, without that of attaching programs, once to each interface.
     took: Duration,
+}
+
+/// Failures of the last list.
+#[derive(Default)]
+struct Problems {
+    /// Why there is no list.
+    failed: Option<String>,
+    /// Why an interface has no program.
+    unmarked: Option<String>,
 }
 
 /// State of the thread and of its owner.
@@ -48,6 +53,8 @@ struct Shared {
     uplink: u32,
     kernel: Mutex<Kernel>,
     notifications: i32,
+    /// Beside `kernel`, whose lock is held while the kernel's RTNL lock is waited for.
+    problems: Mutex<Problems>,
     /// Locked after `kernel`.
     state: Arc<Mutex<State>>,
     /// Readable when the thread has to end.
@@ -78,10 +85,10 @@ impl Watcher {
         // SAFETY: a new descriptor that nothing else owns.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
         let fd = notifications.as_raw_fd();
-        let kernel =
-            Mutex::new(Kernel { socket, notifications, marks, unmarked: None, failed: None, took: Duration::ZERO });
+        let kernel = Mutex::new(Kernel { socket, notifications, marks, took: Duration::ZERO });
         let namespace = namespace.try_clone().map_err(GuestError::Wait)?;
-        let shared = Shared { namespace, uplink, kernel, notifications: fd, state, end };
+        let problems = Mutex::default();
+        let shared = Shared { namespace, uplink, kernel, notifications: fd, problems, state, end };
         Ok(Self { shared: Arc::new(shared), thread: None })
     }
 
@@ -118,12 +125,12 @@ impl Watcher {
     /// The guests of the classifier of a table.
     pub(super) fn reading(&self, table: u32) -> Result<GuestReading, GuestError> {
         self.check()?;
-        let (failed, unmarked) = {
-            let kernel = lock(&self.shared.kernel);
-            (kernel.failed.clone(), kernel.unmarked.clone())
+        let problem = {
+            let problems = lock(&self.shared.problems);
+            problems.failed.clone().or_else(|| problems.unmarked.clone())
         };
         let state = lock(&self.shared.state);
-        Ok(GuestReading { guests: state.count(table), missed: failed.or(unmarked).or_else(|| state.missed()) })
+        Ok(GuestReading { guests: state.count(table), missed: problem.or_else(|| state.missed()) })
     }
 }
 
@@ -143,7 +150,7 @@ impl Shared {
     /// Lists links and forwarding databases, and replaces the entries of the maps.
     fn update(&self, kernel: &mut Kernel) -> Result<(), GuestError> {
         let listed = self.list(kernel);
-        kernel.failed = listed.as_ref().err().map(ToString::to_string);
+        lock(&self.problems).failed = listed.as_ref().err().map(ToString::to_string);
         listed
     }
 
@@ -164,7 +171,7 @@ impl Shared {
         kernel.took = now().saturating_duration_since(begin);
         let marks = &mut kernel.marks;
         let set = netns::inside(&self.namespace, || marks.set(&routed)).map_err(GuestError::Wait)?;
-        kernel.unmarked = set.map_err(|error| GuestError::Program(Box::new(error)))?;
+        lock(&self.problems).unmarked = set.map_err(|error| GuestError::Program(Box::new(error)))?;
         Ok(())
     }
 
@@ -183,16 +190,20 @@ impl Shared {
         // Whether a list is due, and the earliest time of it.
         let (mut is_due, mut next) = (false, now());
         loop {
-            let time = is_due.then(|| next.saturating_duration_since(now()));
             // After a failure messages wait, too: a read that fails would be repeated at once.
-            let has_failed = lock(&self.kernel).failed.is_some();
+            let has_failed = lock(&self.problems).failed.is_some();
+            if has_failed && !is_due {
+                // That of the owner's list.
+                (is_due, next) = (true, now() + AGAIN);
+            }
+            let time = is_due.then(|| next.saturating_duration_since(now()));
             if self.has_to_end(if has_failed { None } else { Some(self.notifications) }, time) {
                 return;
             }
             let mut kernel = lock(&self.kernel);
             let followed = self.follow(&mut kernel);
             if let Err(error) = &followed {
-                kernel.failed = Some(error.to_string());
+                lock(&self.problems).failed = Some(error.to_string());
                 (is_due, next) = (true, now() + AGAIN);
                 continue;
             }
