@@ -272,8 +272,7 @@ impl Host {
         let thread = ShaperThread::start(Arc::clone(&shaper), check, Arc::clone(&level_check), sent, offered)?;
         let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
-        let longest_queue = longest_queue(plan.sending);
-        let Plan { leaves, absent, .. } = plan;
+        let Plan { leaves, absent, sending, .. } = plan;
         let mut host = Self {
             interface,
             datapath,
@@ -290,7 +289,7 @@ impl Host {
             is_to_check: false,
             absent,
             limits,
-            longest_queue,
+            longest_queue: longest_queue(sending),
             resumes,
             kept: succeeds,
             _lock: lock,

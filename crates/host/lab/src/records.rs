@@ -115,6 +115,9 @@ mod tests {
             ports: Vec::new(),
             agents: Vec::new(),
             interrupted: false,
+            recoveries: Vec::new(),
+            tenants: serde_json::Value::Null,
+            reorderings: 0,
         };
         let (count, times) = outcome.times(0);
         assert_eq!((count, times.unfinished), (3, 1));
