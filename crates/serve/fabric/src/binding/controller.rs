@@ -214,7 +214,7 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                // An answer to an earlier controller does not count.
+                // A confirmation for an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(
