@@ -18,7 +18,8 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak policies faults-lab policies-lab maxima test-realtime build install \
-        uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures clean
+        uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures \
+        clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,6 +1,8 @@
 //! Tenants' queues with several `weir fabric` and a real etcd: a successor continues with the queues, and with the
 //! moves, of a leader that is killed.
 
+#![expect(clippy::disallowed_methods, reason = "a test of real processes measures real time")]
+
 mod common;
 mod etcd_server;
 mod fabric_setup;
@@ -185,7 +187,6 @@ fn leader(brokers: &[Option<Daemon>]) -> Option<usize> {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test of real processes measures real time")]
 fn successor_keeps_the_queues_and_continues_the_moves_of_a_killed_leader() {
     let setup = Setup::new();
     let etcd = Etcd::start(setup.at("etcd"), Some(setup.identity("fabric-127.0.0.1")), "tenants of a cluster", || {

@@ -267,7 +267,6 @@ impl Host {
         let thread = ShaperThread::start(Arc::clone(&shaper), check, Arc::clone(&level_check), sent, offered)?;
         let traffic = counted.traffic(&thread.last(), &rates, &HashMap::new());
         let destinations = DestinationLimits::start(destinations, Arc::clone(&shaper)).map_err(HostError::Wait)?;
-        let longest_queue = longest_queue(plan.sending);
         let mut host = Self {
             interface,
             datapath,
@@ -283,7 +282,7 @@ impl Host {
             level_check,
             is_to_check: false,
             limits,
-            longest_queue,
+            longest_queue: longest_queue(plan.sending),
             resumes,
             kept: succeeds,
             _lock: lock,

@@ -86,12 +86,13 @@ fn page_shows_tenants_and_their_queues() {
     let shared = Shared::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     let mut status = broker(&policy, "f1", Bandwidth::from_gbps(1));
+    status.written_ms = 1_700_000_000_000;
     let m = Bandwidth::from_mbps;
     let port = TenantPort { port: "r1 spine0".to_owned(), tenants: 9, queues: 7 };
     let red = TenantStatus {
         tenant: "red".to_owned(),
         has_queues: true,
-        since_ms: Some(status.written_ms.saturating_sub(62_000)),
+        since_ms: Some(status.written_ms - 62_000),
         guarantee: m(300),
         used_tx: m(410),
         score_bps: 300_000_000,

@@ -76,10 +76,10 @@ impl World {
                 let off = 100 * MS + self.random.random_range(0..3 * LEASE);
                 self.at(self.now + off, Event::Start(machine));
             }
-            Event::Vanished(machine, connection) => {
-                if self.machines[&machine].is_off && self.machines[&machine].connection == connection {
-                    self.values.iter_mut().filter(|((_, at), _)| *at == machine).for_each(|(_, all)| all.clear());
-                }
+            Event::Vanished(machine, connection)
+                if self.machines[&machine].is_off && self.machines[&machine].connection == connection =>
+            {
+                self.values.iter_mut().filter(|((_, at), _)| *at == machine).for_each(|(_, all)| all.clear());
             }
             Event::Start(machine) => {
                 let own = self.machines.entry(machine).or_default();

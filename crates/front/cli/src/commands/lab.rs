@@ -117,6 +117,13 @@ fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Res
         let (from, to) = (fault.at, fault.at + Duration::from_secs(5));
         let within = outcome.result.samples.iter().filter(|sample| sample.at > from && sample.at <= to);
         let samples: Vec<_> = within.collect();
+        let all = |sample: &&weir_scenario::Sample| -> Bandwidth {
+            sample.bandwidth.iter().map(|(_, bandwidth)| *bandwidth).sum()
+        };
+        // A busy host sends less than the link carries.
+        if let Some(least) = samples.iter().map(all).min() {
+            ui.notice(&format!("  all together: {} at least, in a sample\n", crate::text::rate(least)))?;
+        }
         for tenant in lab.policy().tenants() {
             // Of those that send all the time.
             let of = |sample: &&weir_scenario::Sample| {

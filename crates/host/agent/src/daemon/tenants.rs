@@ -182,8 +182,8 @@ impl Tenants {
         Some(if lifted && direction == Direction::Tx { capacity } else { Bandwidth::UNLIMITED })
     }
 
-    /// Limits all tenants if no stream to a controller of this policy has been up for the lease; returns whether that is
-    /// a change.
+    /// Limits all tenants if no stream to a controller of this policy has been up for the lease; returns whether that
+    /// is a change.
     fn limit_all(&mut self, now: Instant, base: &Policy, machine: MachineId) -> bool {
         let is_led = |subscriber: &Subscriber| subscriber.up().is_some() && self.has_own_policy;
         if self.subscriber.as_ref().is_none_or(is_led) {

@@ -79,6 +79,8 @@ pub(crate) struct Controller {
     pub(super) timing: Timing,
     streams: BTreeMap<Who, Stream>,
     subscribers: BTreeMap<StreamId, Who>,
+    /// The number of machines and switches that tenants need.
+    expected: usize,
     /// Streams that have begun, and losses of queues that switches have reported.
     pub(super) begun: u64,
     pub(super) resets: u64,
@@ -103,6 +105,9 @@ impl Controller {
         let binder = Binder::new(&places.sites, config, first.epoch, earlier, now);
         let machines: BTreeSet<MachineId> =
             places.sites.tenants.iter().flat_map(|site| site.machines.iter().map(|(machine, _)| *machine)).collect();
+        let ports = places.sites.tenants.iter().flat_map(|site| &site.ports);
+        let switches: BTreeSet<SwitchId> = ports.map(|(port, _)| places.sites.ports[port.index()].switch).collect();
+        let expected = machines.len() + switches.len();
         let mut controller = Self {
             since: vec![None; places.sites.tenants.len()],
             timing: Timing::default(),
@@ -115,6 +120,7 @@ impl Controller {
             held: VecDeque::new(),
             streams: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            expected,
             begun: 0,
             resets: 0,
             values,
@@ -208,7 +214,7 @@ impl Controller {
                 true
             }
             (from_subscriber::Message::Applied(version), who) => {
-                // A reply to an earlier controller does not count.
+                // A confirmation for an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(
@@ -316,7 +322,8 @@ impl Controller {
 
     fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
         let at = tenant.index();
-        self.timing.take(now, at, &state);
+        let all = self.streams.len() >= self.expected;
+        self.timing.take(now, at, &state, all);
         let has_queues = state.place != Place::Shared;
         if std::mem::replace(&mut self.has_queues[at], has_queues) != has_queues {
             self.since[at] = Some(now_ms());

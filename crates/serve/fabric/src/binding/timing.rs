@@ -9,18 +9,18 @@ use weir_units::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Timing {
     /// By tenant in motion: its step, and the begin of the move and of the step. Moves of an earlier controller are not
-    /// among them.
+    /// among them, nor those that began before all had subscribed.
     moving: BTreeMap<usize, (Step, Instant, Instant)>,
     pub(super) moves: TenantTimes,
     pub(super) switches: TenantTimes,
 }
 
 impl Timing {
-    /// Takes the new state of a tenant.
-    pub(super) fn take(&mut self, now: Instant, tenant: usize, state: &TenantState) {
+    /// Takes the new state of a tenant; `all` machines and switches have subscribed, or not.
+    pub(super) fn take(&mut self, now: Instant, tenant: usize, state: &TenantState, all: bool) {
         let step = state.motion.as_ref().map(|motion| motion.step);
         let Some((before, begun, at)) = self.moving.get(&tenant).copied() else {
-            if step == Some(Step::Cap) {
+            if all && step == Some(Step::Cap) {
                 self.moving.insert(tenant, (Step::Cap, now, now));
             }
             return;
@@ -58,13 +58,16 @@ mod tests {
         let now = |ms| Instant::ZERO + Duration::from_millis(ms);
         let state = |step| TenantState { motion: Some(Motion { to: to.clone(), step }), ..TenantState::default() };
         let steps = [(0, Step::Cap), (10, Step::Raise), (40, Step::Tag), (60, Step::Drain), (90, Step::Lower)];
-        steps.into_iter().for_each(|(ms, step)| timing.take(now(ms), 3, &state(step)));
-        timing.take(now(140), 3, &TenantState { place: to.clone(), ..TenantState::default() });
+        steps.into_iter().for_each(|(ms, step)| timing.take(now(ms), 3, &state(step), true));
+        timing.take(now(140), 3, &TenantState { place: to.clone(), ..TenantState::default() }, true);
         assert_eq!(timing.moves, TenantTimes { count: 1, sum_us: 140_000, longest_us: 140_000 });
         assert_eq!(timing.switches, TenantTimes { count: 2, sum_us: 80_000, longest_us: 50_000 });
         // One that was in motion before this controller has no begin.
-        timing.take(now(200), 4, &state(Step::Lower));
-        timing.take(now(300), 4, &TenantState::default());
+        timing.take(now(200), 4, &state(Step::Lower), true);
+        timing.take(now(300), 4, &TenantState::default(), true);
+        // One that waits for machines that have not subscribed.
+        timing.take(now(400), 5, &state(Step::Cap), false);
+        timing.take(now(900), 5, &TenantState::default(), true);
         assert_eq!(timing.moves.count, 1);
     }
 }
