@@ -110,7 +110,7 @@ impl Network {
         let name = |kind: char, index: usize| format!("{kind}{index}");
         let racks = policy.network().racks();
         // Each port of the policy's network has its queues, those of the spine too.
-        let has_queues = scenario.governed().tenants.is_some();
+        let has_queues = scenario.enforcement() == Enforcement::QShare;
         let spine = if racks.len() == 2 && !has_queues { None } else { Some(prefix.create("spine")?) };
         let management = has_queues.then(|| prefix.create("management")).transpose()?;
         let mut network = Self { ports: Vec::new(), machines: Vec::new(), racks: Vec::new(), spine, management };

@@ -77,9 +77,9 @@ measure: { rack: r1, direction: tx, every: 1s }
             }
         }
         let all: u64 = sample.bandwidth.iter().map(|(_, rate)| rate.bps() / 1_000_000).sum();
-        // Flows that were limited for a move grow again. Until 2 s all tenants are in the shared queue, where hosts
-        // look for bandwidth beyond guarantees with caution.
-        let least = if number <= 2 { 250 } else { 300 };
+        // Flows that were limited for a move grow again. While those that send are in the shared queue, until 2 s and
+        // from 4.4 to 6 s, hosts look for bandwidth beyond guarantees with caution.
+        let least = if matches!(number, 1 | 2 | 5 | 6) { 250 } else { 300 };
         assert!(all >= least, "{number}: {all} of 400 Mb/s");
     }
     assert!(below.is_empty(), "below the guarantee: {below:?}");

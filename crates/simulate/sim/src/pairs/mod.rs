@@ -168,7 +168,7 @@ impl PairClock {
                 .step_by(PHASES as usize)
                 .for_each(|host| world.partition(HostId(host)));
             self.phase = (self.phase + 1) % PHASES;
-            self.next = self.next + self.step;
+            self.next += self.step;
         }
     }
 }
