@@ -5,8 +5,8 @@
 //! value keeps it. Where the pool has none left, the tenant has none, and no queue.
 //!
 //! Where a switch has one map for all its ports ([`Map::PerSwitch`]), tenants that pass a common switch have different
-//! values. Two of them could have one value as long as they had the same queue there, at different ports; but packets of
-//! a machine that is off and returns with its earlier value would then enter the queue of that number, which at its
+//! values. Two of them could have one value as long as they had the same queue there, at different ports; but packets
+//! of a machine that is off and returns with its earlier value would then enter the queue of that number, which at its
 //! ports may be of a third tenant or have no weight.
 //!
 //! Source: QShare §V-D (the fewest values would be a colouring of a graph; the paper's greedy choice needs less than 64

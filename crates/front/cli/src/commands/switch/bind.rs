@@ -203,7 +203,7 @@ async fn serve<D: ReadQueues>(
                 }
                 ports.restore().map(|restored| {
                     if restored {
-                        // The controller limits tenants until it has an answer; without a stream the next one begins so.
+                        // The controller limits tenants until it has a reply; without a stream the next begins so.
                         subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: true });
                         subscriber.send(ToController::Reset);
                     }
