@@ -1,6 +1,6 @@
 //! DSCP values of tenants with queues of their own.
 //!
-//! Problem: switches know a tenant's packets by their DSCP value, and there are 64. Approach: tenants that pass a
+//! Problem: switches classify a tenant's packets by their DSCP value, and there are 64. Approach: tenants that pass a
 //! common port have different values; a tenant has the least value of the pool that none of those has. One that has a
 //! value keeps it. Where the pool has none left, the tenant has none, and no queue.
 //!

@@ -131,7 +131,7 @@ fn steps_wait_for_the_machines_and_switches_that_they_change() {
     assert_eq!(binder.state()[1].place, Place::Dedicated { queues: vec![0], dscp: 1 });
     let steps: Vec<Option<Step>> =
         sent.kept.iter().map(|(_, state)| state.motion.as_ref().map(|motion| motion.step)).collect();
-    let all = [Step::Cap, Step::Raise, Step::Tag, Step::Drain, Step::Lower].map(Some);
+    let all = [Step::Cap, Step::Raise, Step::Tag, Step::Drain, Step::Unmap, Step::Lower].map(Some);
     assert_eq!(steps, [&all[..], &[None]].concat());
     assert_eq!((binder.counters().moves, binder.counters().moved), (1, 1));
 }
@@ -275,13 +275,16 @@ fn turn_back_of_a_tenant_with_a_machine_that_is_off() {
     binder.handle_input(now(95), BinderInput::Timeout);
     sent.take(&mut binder);
     assert_eq!((sent.machine(1), binder.counters().turned_back), ((0, true), 1));
-    // Both rounds of the drain find an empty queue; then the switch does not map the value any more.
+    // Both rounds of the drain find an empty queue; then the switch does not map the value any more, and then its
+    // weights change.
     for _ in 0..2 {
         let queue = weir_binding::binder::QueueId { port: PortId(0), queue: Some(0) };
         let read = BinderInput::QueueRead { queue, round: sent.round, sent: 1, backlog: 0 };
         binder.handle_input(now(96), read);
         sent.take(&mut binder);
     }
+    sent.apply_switch(&mut binder, now(96));
+    sent.take(&mut binder);
     sent.apply_switch(&mut binder, now(96));
     let state = &binder.state()[1];
     assert_eq!((&state.place, &state.motion, state.retained), (&Place::Shared, &None, Some(1)));

@@ -7,7 +7,8 @@
 //! Then a downward step lowers the height by one, so all downward paths from a switch to a machine are equally long. A
 //! path that goes down to a switch v and up again passes two switches above v; their sets both contain that of v, so
 //! one contains the other, and from the higher of the two a shorter path goes down to either end. So no shortest path
-//! has a valley.
+//! has a valley. A switch without a cable up reaches all that any switch above its machines reaches: on a leaf-spine with
+//! a cable missing, a spine would be a second root, whose links carry a part of the traffic of none of its sets.
 //!
 //! Example: leaf-spines and fat-trees are layered; three leaves, each two of them below a spine of their own, are not.
 
@@ -53,6 +54,18 @@ pub fn is_layered(graph: &Graph) -> bool {
             let more = sets[*down].clone();
             sets[at].extend(more);
         }
+    }
+    // A switch without a cable up is the root of all that it reaches: no other one may reach more.
+    let has_up = |at: usize| {
+        graph.cables.iter().any(|cable| {
+            let other = if cable.a == at { cable.b } else { cable.a };
+            (cable.a == at || cable.b == at) && heights[other] > heights[at]
+        })
+    };
+    let is_root = |at: usize| !sets[at].is_empty() && !has_up(at);
+    let is_below = |at: usize| sets.iter().any(|set| set.len() > sets[at].len() && sets[at].is_subset(set));
+    if (0..sets.len()).filter(|at| is_root(*at)).any(is_below) {
+        return false;
     }
     let mut distinct: Vec<BTreeSet<u32>> = sets.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     distinct.sort_by_key(BTreeSet::len);
@@ -116,6 +129,12 @@ mod tests {
         assert_eq!((is_layered(&one), has_one_path(&one)), (true, true));
         let parallel = graph(3, &[0, 1], &[(0, 2), (0, 2), (1, 2)]);
         assert_eq!((is_layered(&parallel), has_one_path(&parallel)), (true, false));
+    }
+
+    #[test]
+    fn spines_that_reach_fewer_leaves_than_others_are_not_layered() {
+        let missing = graph(5, &[0, 1, 2], &[(0, 3), (1, 3), (0, 4), (1, 4), (2, 4)]);
+        assert!(!is_layered(&missing));
     }
 
     #[test]

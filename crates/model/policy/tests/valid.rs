@@ -128,7 +128,6 @@ fn dscp_maps_are_of_ports_or_of_switches() {
     }
 }
 
-/// The union of the machines of a level's services may send on it; guarantees are of what levels leave.
 /// A guest's packets have no socket on its host: a note, since the interface may be the agent's own.
 #[test]
 fn filters_of_guests_by_socket_are_noted() {
@@ -151,6 +150,7 @@ fn filters_of_guests_by_socket_are_noted() {
     }
 }
 
+/// The union of the machines of a level's services may send on it; guarantees are of what levels leave.
 #[test]
 fn senders_of_levels() {
     let text = |more: &str| {

@@ -556,7 +556,7 @@ pub struct TenantStatus {
     pub since_ms: Option<u64>,
     /// The DSCP value of its packets.
     pub dscp: u8,
-    /// The step of its move: `cap`, `raise`, `tag`, `drain` or `lower`.
+    /// The step of its move: `cap`, `raise`, `tag`, `drain`, `unmap` or `lower`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves: Option<String>,
     /// Its guarantee: the sum over its virtual machines.

@@ -20,6 +20,7 @@
 
 use super::Binder;
 use super::motion::{Motion, Place, Step};
+use crate::queues::Map;
 use crate::score::Score;
 use weir_units::{MachineId, TenantId};
 
@@ -61,6 +62,10 @@ impl Binder {
                     self.scores[tenant.index()] = Score(0);
                 }
             }
+        }
+        if self.config.map == Map::PerSwitch {
+            let retained = self.states.iter().zip(&mut self.scores).filter(|(state, _)| state.retained.is_some());
+            retained.for_each(|(_, score)| *score = Score(0));
         }
     }
 

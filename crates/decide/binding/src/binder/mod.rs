@@ -163,6 +163,10 @@ impl Binder {
         self.now = self.now.max(now);
         match input {
             BinderInput::Timeout => self.time_out(),
+            // A machine where the tenant has no place counts nothing of it.
+            BinderInput::Usage { machine, tenant, .. } if !self.settings.tenants_on(machine).contains(&tenant) => {
+                return;
+            }
             BinderInput::Usage { machine, tenant, used } => {
                 let known = self.usage.entry((tenant, machine)).or_default();
                 *known = PerDirection { tx: known.tx.max(used.tx), rx: known.rx.max(used.rx) };

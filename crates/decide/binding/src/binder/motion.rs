@@ -53,9 +53,8 @@ pub enum Step {
     Tag,
     /// Its packets leave the old queues.
     Drain,
-    /// No port maps the old DSCP value any more. Only where a switch has one map: there a machine that was off and
-    /// returns with that value would otherwise be in queues whose weights are lower already, until all ports are
-    /// configured.
+    /// No port maps the old DSCP value any more. A machine that was off and returns with that value would otherwise be
+    /// in queues whose weights are lower already, until maps are configured too.
     Unmap,
     /// The old queues' weights do not contain its reservations any more.
     Lower,

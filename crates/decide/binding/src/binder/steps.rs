@@ -32,10 +32,7 @@ impl Binder {
         }
         let state = &mut self.states[tenant.index()];
         let Some(motion) = state.motion.as_mut() else { return };
-        // Where each port has a map, it loses a value in the same change as the weight.
-        let unmaps = self.config.map == Map::PerSwitch;
-        match motion.step.next().and_then(|step| if step == Step::Unmap && !unmaps { step.next() } else { Some(step) })
-        {
+        match motion.step.next() {
             Some(step) => motion.step = step,
             None => {
                 let to = motion.to.clone();

@@ -46,7 +46,8 @@ pub(super) struct InForce {
 /// Settings that are in force and not confirmed.
 #[derive(Debug)]
 struct Pending {
-    version: Version,
+    /// `None` after the end of the stream: the settings come again.
+    version: Option<Version>,
     /// Queues with earlier packets.
     queues: Vec<(ServiceId, Left)>,
     look: Instant,
@@ -351,8 +352,10 @@ impl Daemon {
                         "the controller of tenants' queues has another policy, {policy:016x}: nothing of it is taken"
                     );
                 }
-                // Of an earlier stream, on which nothing is confirmed any more.
-                self.tenants.pending = None;
+                // Of an earlier stream, on which nothing is confirmed any more; packets with earlier tags still wait.
+                if let Some(pending) = &mut self.tenants.pending {
+                    pending.version = None;
+                }
                 Ok(())
             }
             FromController::Machine(settings) if self.tenants.has_own_policy => self.put_in_force(&settings),
@@ -390,15 +393,16 @@ impl Daemon {
             let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
             return Ok(host.renew(&context, false)?);
         }
-        if let Err(error) = self.tenants.save(&self.config) {
+        let retagged = match change {
+            Change::Tags(retagged) | Change::Shares(retagged) => retagged,
+            Change::None => Vec::new(),
+        };
+        let saved = self.tenants.save(&self.config);
+        if let Err(error) = &saved {
             // An agent that starts would have earlier tags: the controller waits, and sends the settings again.
             warn!("save the settings of tenants: {error}; they are not confirmed");
-            return Ok(());
         }
-        let (Change::Tags(retagged) | Change::Shares(retagged)) = change else {
-            return self.set_pending(version, Vec::new());
-        };
-        self.set_pending(version, retagged)
+        self.set_pending(saved.is_ok().then_some(version), retagged)
     }
 
     /// Limits all tenants where no controller has been reached for the lease.
@@ -418,7 +422,7 @@ impl Daemon {
     }
 
     /// Confirms settings when the queues of these services have sent what they hold.
-    fn set_pending(&mut self, version: Version, services: Vec<ServiceId>) -> Result<(), AgentError> {
+    fn set_pending(&mut self, version: Option<Version>, services: Vec<ServiceId>) -> Result<(), AgentError> {
         let Some(host) = &self.host else { return Ok(()) };
         let now = self.now();
         let mut queues = self.tenants.pending.take().map(|pending| pending.queues).unwrap_or_default();
@@ -465,7 +469,7 @@ impl Daemon {
         pending.queues.retain(waits);
         pending.look = now + LOOK;
         if pending.queues.is_empty()
-            && let Some(Pending { version, .. }) = self.tenants.pending.take()
+            && let Some(Pending { version: Some(version), .. }) = self.tenants.pending.take()
             && let Some(subscriber) = &self.tenants.subscriber
         {
             subscriber.send(ToController::Applied(version));

@@ -122,7 +122,10 @@ impl InterfaceDatapath {
     pub(crate) fn leave_guests(&mut self) -> Result<(), GuestError> {
         let wrap = |error| GuestError::Program(Box::new(error));
         match self.guests.watcher.take() {
-            Some(watcher) => watcher.unmark(),
+            Some(mut watcher) => {
+                watcher.end();
+                watcher.unmark()
+            }
             None => {
                 // Another program that unpinned the map has deleted the record of filters with it.
                 let Ok(mut marks) = Marks::open(&self.pins, self.attachment) else { return Ok(()) };

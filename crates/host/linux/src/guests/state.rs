@@ -79,6 +79,8 @@ pub(super) struct State {
     store: Box<dyn Store>,
     columns: [Column; TABLES as usize],
     topology: Topology,
+    /// The interfaces whose packets have a number, by index.
+    numbered: BTreeMap<u32, String>,
     /// Rows by the index of the guest's interface.
     guests: BTreeMap<u32, Guest>,
     /// Guests by address; 0 is this host.
@@ -117,6 +119,7 @@ impl State {
             store,
             columns: [const { Column::Found }; TABLES as usize],
             topology: Topology::default(),
+            numbered: BTreeMap::new(),
             guests: BTreeMap::new(),
             addresses: BTreeMap::new(),
             paths: GuestPaths::default(),
@@ -136,11 +139,12 @@ impl State {
     /// Replaces links and forwarding databases.
     pub(super) fn replace(&mut self, mut topology: Topology, entries: &[Change]) -> Result<(), MapError> {
         let mut rows = self.rows(&topology);
-        topology.guests.retain(|index, _| rows.contains_key(index));
         // Those that are there already stay before newer ones.
         while rows.len() > GUESTS_MAX as usize {
             rows.pop_last();
         }
+        let numbered = topology.numbered(|index| rows.contains_key(&index));
+        topology.guests.retain(|index, _| rows.contains_key(index));
         let gone: Vec<u32> = self.guests.keys().filter(|index| !rows.contains_key(index)).copied().collect();
         for (index, row) in rows {
             if self.guests.get(&index) != Some(&row) {
@@ -148,7 +152,7 @@ impl State {
                 self.guests.insert(index, row);
             }
         }
-        self.topology = topology;
+        (self.topology, self.numbered) = (topology, numbered);
         self.collect(entries);
         self.write_addresses()?;
         self.write_numbers()?;
@@ -245,12 +249,16 @@ impl State {
 
     /// Writes the numbers of routed guests. Packets of two with one number are of none.
     fn write_numbers(&mut self) -> Result<(), MapError> {
-        let mut wanted = BTreeMap::new();
-        for (index, name) in self.topology.routed() {
-            let number = index & NUMBER;
-            if number == 0 || wanted.insert(number, Some(index)).is_some() {
-                wanted.insert(number, None);
-                self.missed.push(format!("another interface has the number of {name}"));
+        let (mut wanted, routed) = (BTreeMap::new(), self.topology.routed());
+        for index in self.numbered.keys() {
+            let (number, own) = (index & NUMBER, routed.contains_key(index).then_some(*index));
+            let Some(other) = wanted.insert(number, own).filter(|_| number > 0).or((number == 0).then_some(None))
+            else {
+                continue;
+            };
+            wanted.insert(number, None);
+            for guest in [own, other].into_iter().flatten() {
+                self.missed.push(format!("another interface has the number of {}", routed[&guest]));
             }
         }
         let wanted: BTreeMap<u32, u32> =
@@ -265,9 +273,9 @@ impl State {
         Ok(())
     }
 
-    /// The guests to whose interfaces the program that numbers packets belongs.
-    pub(super) fn routed(&self) -> BTreeMap<u32, String> {
-        self.topology.routed()
+    /// The interfaces to which the program that numbers packets belongs, by index.
+    pub(super) fn numbered(&self) -> &BTreeMap<u32, String> {
+        &self.numbered
     }
 
     fn set_address(&mut self, key: AddressKey, guest: Option<u32>) -> Result<(), MapError> {

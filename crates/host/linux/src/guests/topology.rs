@@ -118,6 +118,17 @@ impl Topology {
         guests.map(|(index, guest)| (*index, guest.name.clone())).collect()
     }
 
+    /// The interfaces whose packets get a number, by index: while a guest is found by it, all but those of guests that
+    /// are found by their interface. A guest of no service could otherwise set the number of another one in its own
+    /// namespace. `has_row` is whether a guest is of a service, by index.
+    pub(super) fn numbered(&self, has_row: impl Fn(u32) -> bool) -> BTreeMap<u32, String> {
+        if !self.guests.iter().any(|(index, guest)| has_row(*index) && !self.is_bridged(guest)) {
+            return BTreeMap::new();
+        }
+        let guests = self.guests.iter().filter(|(index, guest)| !has_row(**index) || !self.is_bridged(guest));
+        guests.map(|(index, guest)| (*index, guest.name.clone())).collect()
+    }
+
     fn is_bridged(&self, guest: &GuestLink) -> bool {
         guest.bridge.is_some_and(|bridge| self.entrances.contains_key(&bridge))
     }

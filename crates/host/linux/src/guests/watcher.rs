@@ -136,6 +136,13 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Watcher {
+    /// Ends the thread. Programs are removed from guests after it, since it would attach them again.
+    pub(super) fn end(&mut self) {
         let one = 1u64;
         // SAFETY: the kernel reads eight bytes.
         unsafe { libc::write(self.shared.end.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
@@ -163,14 +170,14 @@ impl Shared {
         };
         let has_bridges = links.iter().any(|link| matches!(link.kind, Kind::Bridge { .. }));
         let entries = if has_bridges { neighbours(&mut kernel.socket)? } else { Vec::new() };
-        let routed = {
+        let numbered = {
             let mut state = lock(&self.state);
             state.replace(Topology::new(self.uplink, &links, &untagged), &entries)?;
-            state.routed()
+            state.numbered().clone()
         };
         kernel.took = now().saturating_duration_since(begin);
         let marks = &mut kernel.marks;
-        let set = netns::inside(&self.namespace, || marks.set(&routed)).map_err(GuestError::Wait)?;
+        let set = netns::inside(&self.namespace, || marks.set(&numbered)).map_err(GuestError::Wait)?;
         lock(&self.problems).unmarked = set.map_err(|error| GuestError::Program(Box::new(error)))?;
         Ok(())
     }

@@ -279,7 +279,7 @@ impl Controller {
 
     fn warn(&mut self, error: &str) {
         if !std::mem::replace(&mut self.warned, true) {
-            warn!("keep the state of tenants' queues: {error}; no tenant moves until it is kept");
+            warn!("keep the state of tenants' queues: {error}; no settings are sent until it is kept");
         }
     }
 
@@ -309,7 +309,10 @@ impl Controller {
             }
         }
         match self.store.write() {
-            Ok(()) => self.carry_out_stored(),
+            Ok(()) => {
+                self.warned &= !self.store.is_file();
+                self.carry_out_stored();
+            }
             Err(error) => {
                 self.warn(&error.to_string());
                 self.carry_out_stored();

@@ -169,6 +169,11 @@ impl Store {
         }
     }
 
+    /// Whether changes are in a file, so that [`Store::write`] has stored them.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self.medium, Medium::File(_))
+    }
+
     /// The time of the next batch, if one waits for its time.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self.medium {

@@ -1,16 +1,16 @@
 //! [`Timing`]: how long moves take, and how long weights take to reach all switches of a tenant.
 
 use std::collections::BTreeMap;
-use weir_binding::binder::{Step, TenantState};
+use weir_binding::binder::{Place, Step, TenantState};
 use weir_status::TenantTimes;
 use weir_units::{Duration, Instant};
 
 /// The times of one controller.
 #[derive(Debug, Default)]
 pub(super) struct Timing {
-    /// By tenant in motion: its step, and the begin of the move and of the step. Moves of an earlier controller are not
-    /// among them, nor those that began before all had subscribed.
-    moving: BTreeMap<usize, (Step, Instant, Instant)>,
+    /// By tenant in motion: its step, the begins of the move and of the step, and whether it moves to the shared queue. Moves
+    /// of an earlier controller are not among them, nor those that began before all had subscribed.
+    moving: BTreeMap<usize, (Step, Instant, Instant, bool)>,
     pub(super) moves: TenantTimes,
     pub(super) switches: TenantTimes,
 }
@@ -19,18 +19,23 @@ impl Timing {
     /// Takes the new state of a tenant; `all` machines and switches have subscribed, or not.
     pub(super) fn take(&mut self, now: Instant, tenant: usize, state: &TenantState, all: bool) {
         let step = state.motion.as_ref().map(|motion| motion.step);
-        let Some((before, begun, at)) = self.moving.get(&tenant).copied() else {
+        let to_shared = state.motion.as_ref().is_some_and(|motion| motion.to == Place::Shared);
+        let Some((before, begun, at, was_to_shared)) = self.moving.get(&tenant).copied() else {
             if all && step == Some(Step::Cap) {
-                self.moving.insert(tenant, (Step::Cap, now, now));
+                self.moving.insert(tenant, (Step::Cap, now, now, to_shared));
             }
             return;
         };
-        // A move that turns back goes on at another step.
-        if matches!(before, Step::Raise | Step::Lower) && step == before.next() {
+        // A move that turns back goes on at `tag`, whatever its switches have confirmed.
+        let turned_back = step.is_some() && to_shared != was_to_shared;
+        if matches!(before, Step::Raise | Step::Lower) && step == before.next() && !turned_back {
             add(&mut self.switches, now.saturating_since(at));
         }
         match step {
-            Some(step) => drop(self.moving.insert(tenant, (step, begun, if step == before { at } else { now }))),
+            Some(step) => {
+                let at = if step == before { at } else { now };
+                self.moving.insert(tenant, (step, begun, at, to_shared));
+            }
             None => {
                 self.moving.remove(&tenant);
                 if before == Step::Lower {
@@ -49,7 +54,7 @@ fn add(times: &mut TenantTimes, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_binding::binder::{Motion, Place};
+    use weir_binding::binder::Motion;
 
     #[test]
     fn times_of_moves_and_of_switches() {
@@ -69,5 +74,11 @@ mod tests {
         timing.take(now(400), 5, &state(Step::Cap), false);
         timing.take(now(900), 5, &TenantState::default(), true);
         assert_eq!(timing.moves.count, 1);
+        // One that turns back after the step `raise`, without its switches.
+        timing.take(now(1_000), 6, &state(Step::Cap), true);
+        timing.take(now(1_010), 6, &state(Step::Raise), true);
+        let back = Some(Motion { to: Place::Shared, step: Step::Tag });
+        timing.take(now(91_000), 6, &TenantState { place: to.clone(), motion: back, retained: None }, true);
+        assert_eq!(timing.switches.count, 2);
     }
 }

@@ -71,6 +71,8 @@ pub(super) struct Member {
     /// A lease that this broker gave up and has not revoked yet.
     abandoned: Option<i64>,
     leads: bool,
+    /// The epoch of the last leadership, which batches of tenants' states have; policies may have later ones.
+    led: Option<u64>,
     /// The leader that the daemon was notified of last.
     reported: Option<Option<String>>,
     /// Whether the warning that etcd cannot be reached was logged.
@@ -103,6 +105,7 @@ impl Member {
             lease: None,
             abandoned: None,
             leads: false,
+            led: None,
             reported: None,
             warned: false,
         }
@@ -289,7 +292,11 @@ impl Member {
             Some(leadership) if leadership.lease == lease && !self.leads => {
                 if let Some(epoch) = self.next_epoch(session).await? {
                     let kept = self.kept_tenants(session).await?;
-                    self.leads = true;
+                    // The lease may have run out meanwhile: without one nothing would end the leadership.
+                    if self.lease.as_ref().map(|own| own.id) != Some(lease) {
+                        return Ok(());
+                    }
+                    (self.leads, self.led) = (true, Some(epoch));
                     let _ = self.events.send(ClusterEvent::Leads(epoch, kept)).await;
                 }
             }

@@ -119,7 +119,7 @@ fn values(policy: &Policy, graph: &Graph, placer: &Placer) -> Values {
     let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
     let sites = Sites::of_placement(places, placer.fabric(), graph, 1, &[]);
     let pool = policy.tenant_dscps();
-    let mut values = Values::default();
+    let mut values = Values::new(policy.network().map());
     for (tenant, site) in sites.all() {
         if !site.ports.is_empty() {
             values.take(&sites, tenant, &pool);

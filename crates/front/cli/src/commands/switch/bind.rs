@@ -201,12 +201,15 @@ async fn serve<D: ReadQueues>(
                         ui.notice(&format!("{text}\n"))?;
                     }
                 }
-                ports.restore().map(|restored| {
-                    if restored {
-                        // The controller limits tenants until it has a reply; without a stream the next begins so.
-                        subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: true });
-                        subscriber.send(ToController::Reset);
+                ports.has_lost().and_then(|lost| {
+                    if !lost {
+                        return Ok(());
                     }
+                    // Before the restoration, which may fail: the controller limits tenants until it has a reply.
+                    // Without a stream the next one begins so.
+                    subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: true });
+                    subscriber.send(ToController::Reset);
+                    ports.restore()
                 })
             }
             _ = interrupt.recv() => return Ok(Exit::Done),
@@ -322,16 +325,18 @@ impl<D: ReadQueues> Ports<D> {
         status.ports = ports;
     }
 
-    /// Restores ports that have lost their configuration; returns whether there were any.
-    fn restore(&mut self) -> Result<bool, String> {
+    /// Whether ports have lost their configuration.
+    fn has_lost(&mut self) -> Result<bool, String> {
         let states =
             weir_switch::apply::read(&mut self.driver, self.in_force.keys()).map_err(|error| error.to_string())?;
-        if self.in_force.iter().all(|(interface, config)| states.get(interface) == Some(config.state())) {
-            return Ok(false);
-        }
+        Ok(self.in_force.iter().any(|(interface, config)| states.get(interface) != Some(config.state())))
+    }
+
+    /// Restores the configuration of all ports.
+    fn restore(&mut self) -> Result<(), String> {
         self.readings.reset();
         let _lock = locked().map_err(|error| error.text())?;
-        weir_switch::apply(&mut self.driver, &self.in_force).map(|_| true).map_err(|error| error.to_string())
+        weir_switch::apply(&mut self.driver, &self.in_force).map(drop).map_err(|error| error.to_string())
     }
 
     /// Reads a queue; none where it does not exist.

@@ -16,10 +16,14 @@ impl Member {
         Ok(all.into_iter().map(|entry| (name(&entry.key), entry.value)).collect())
     }
 
-    /// Writes states while this broker leads.
+    /// Writes states while this broker leads; a batch of an earlier leadership is refused.
     pub(super) async fn keep_tenants(&mut self, session: &mut EtcdSession, batch: TenantBatch) -> Result<(), Failed> {
         let TenantBatch { epoch, entries } = batch;
-        let created = self.leadership.as_ref().filter(|_| self.leads).map(|leadership| leadership.created);
+        let created = self
+            .leadership
+            .as_ref()
+            .filter(|_| self.leads && self.led == Some(epoch))
+            .map(|leadership| leadership.created);
         let Some(created) = created else {
             self.kept(epoch, Err("this fabric broker does not lead any more".to_owned())).await;
             return Ok(());

@@ -220,7 +220,7 @@ async fn states_of_tenants_are_written_by_the_leader_only() {
     let put = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
     let created = put.expect("there was none");
     member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created });
-    member.leads = true;
+    (member.leads, member.led) = (true, Some(3));
     member.keep_tenants(&mut session, batch(&["blue", "green", "red"], Some(b"1"))).await.expect("a reply");
     member.keep_tenants(&mut session, batch(&["green"], None)).await.expect("a reply");
     member.keep_tenants(&mut session, batch(&["red"], Some(b"2"))).await.expect("a reply");
@@ -252,7 +252,7 @@ async fn many_states_are_read_in_pieces() {
     let leader: &[u8] = b"/test/leader";
     let created = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
     member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created: created.expect("there was none") });
-    member.leads = true;
+    (member.leads, member.led) = (true, Some(1));
     // More than a reply has.
     for first in (0..4_100).step_by(100) {
         let entries = (first..first + 100).map(|number| (format!("t{number:05}"), Some(b"1".to_vec()))).collect();
