@@ -7,8 +7,9 @@
 //! Then a downward step lowers the height by one, so all downward paths from a switch to a machine are equally long. A
 //! path that goes down to a switch v and up again passes two switches above v; their sets both contain that of v, so
 //! one contains the other, and from the higher of the two a shorter path goes down to either end. So no shortest path
-//! has a valley. A switch without a cable up reaches all that any switch above its machines reaches: on a leaf-spine with
-//! a cable missing, a spine would be a second root, whose links carry a part of the traffic of none of its sets.
+//! has a valley. A switch without a cable up must reach all that any switch above its machines reaches: on a leaf-spine
+//! with a cable missing, a spine would be a second root, and the set of its machines would have no links to a larger
+//! one.
 //!
 //! Example: leaf-spines and fat-trees are layered; three leaves, each two of them below a spine of their own, are not.
 

@@ -8,8 +8,8 @@ use weir_units::{Duration, Instant};
 /// The times of one controller.
 #[derive(Debug, Default)]
 pub(super) struct Timing {
-    /// By tenant in motion: its step, the begins of the move and of the step, and whether it moves to the shared queue. Moves
-    /// of an earlier controller are not among them, nor those that began before all had subscribed.
+    /// By tenant in motion: its step, the begins of the move and of the step, and whether it moves to the shared queue.
+    /// Moves of an earlier controller are not among them, nor those that began before all had subscribed.
     moving: BTreeMap<usize, (Step, Instant, Instant, bool)>,
     pub(super) moves: TenantTimes,
     pub(super) switches: TenantTimes,
