@@ -73,7 +73,8 @@ struct Room<'a> {
     graph: &'a Graph,
     fabric: &'a Fabric,
     reserved: Option<Load>,
-    /// By cable, bit/s: what is left to tenants, and the guarantees of services in the direction that leaves the least.
+    /// By cable, bit/s: the bandwidth that tenants can reserve, and the guarantees of services in the direction where
+    /// that is least.
     free: Vec<u64>,
     services: Vec<u64>,
 }

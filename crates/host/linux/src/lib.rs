@@ -63,6 +63,7 @@ pub mod shaper;
 mod slots;
 pub mod tags;
 pub mod tc;
+mod wait;
 
 pub use weir_datapath::abi::{DESTINATIONS_MAX, SERVICES_MAX};
 

@@ -1,9 +1,9 @@
 //! [`QueueBudget`]: the queues of a switch's port, by what they are for.
 //!
 //! Problem: latency levels take strict queues and tenants weighted ones of the same port, so a policy must fit the
-//! queues that switches have, and an operator must see what is left. Approach: the division that the configuration of
-//! ports makes, as numbers. Network control (CS6, CS7) has a strict queue beside levels if one is left; one queue is
-//! of all other traffic, that of tenants without queues of their own included.
+//! queues that switches have, and an operator needs the number of unused ones. Approach: the division that the
+//! configuration of ports makes, as numbers. Network control (CS6, CS7) has a strict queue beside levels if one is
+//! left; one queue is of all other traffic, that of tenants without queues of their own included.
 //!
 //! Example: `scheduler: { strict: 3, weighted: 5 }` and one level: 1 of network control, 1 level, 1 strict queue left,
 //! 1 shared, 4 of single tenants.

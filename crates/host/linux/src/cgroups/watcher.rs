@@ -9,6 +9,7 @@
 
 use super::walk::{Found, Inotify, walk};
 use super::{CgroupError, CgroupReading, Hierarchy, Table};
+use crate::wait::has_to_end;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -135,25 +136,12 @@ impl Shared {
             }
             let again = lock(&self.reading).missed.as_ref().map(|_| AGAIN);
             let took = now().saturating_duration_since(begin);
-            if self.has_to_end(&[], Some(took * PAUSE)) || self.has_to_end(&[self.inotify.as_raw_fd()], again) {
+            if has_to_end(&self.end, &[], Some(took * PAUSE))
+                || has_to_end(&self.end, &[self.inotify.as_raw_fd()], again)
+            {
                 return;
             }
         }
-    }
-
-    /// Waits for a file to be readable, or for a time. Returns whether the thread has to end.
-    fn has_to_end(&self, files: &[i32], time: Option<Duration>) -> bool {
-        let poll = |fd: &i32| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        let mut files: Vec<libc::pollfd> = [self.end.as_raw_fd()].iter().chain(files).map(poll).collect();
-        let time = time.map(|time| libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
-            tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
-        });
-        let timeout = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: both pointers are valid during the call.
-        unsafe { libc::ppoll(files.as_mut_ptr(), files.len() as libc::nfds_t, timeout, std::ptr::null()) };
-        // An interrupted wait is another walk.
-        files[0].revents != 0
     }
 }
 

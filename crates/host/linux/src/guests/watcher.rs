@@ -15,6 +15,7 @@ use super::topology::Topology;
 use super::{GuestError, GuestReading};
 use crate::netlink::{Notifications, Socket};
 use crate::netns;
+use crate::wait::has_to_end;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -204,7 +205,8 @@ impl Shared {
                 (is_due, next) = (true, now() + AGAIN);
             }
             let time = is_due.then(|| next.saturating_duration_since(now()));
-            if self.has_to_end(if has_failed { None } else { Some(self.notifications) }, time) {
+            let files = if has_failed { &[][..] } else { &[self.notifications][..] };
+            if has_to_end(&self.end, files, time) {
                 return;
             }
             let mut kernel = lock(&self.kernel);
@@ -221,21 +223,6 @@ impl Shared {
             is_due = self.update(&mut kernel).is_err();
             next = now() + if is_due { AGAIN } else { kernel.took * PAUSE };
         }
-    }
-
-    /// Waits for a file to be readable, or for a time. Returns whether the thread has to end.
-    fn has_to_end(&self, file: Option<i32>, time: Option<Duration>) -> bool {
-        let poll = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut files: Vec<libc::pollfd> = [self.end.as_raw_fd()].into_iter().chain(file).map(poll).collect();
-        let time = time.map(|time| libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
-            tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
-        });
-        let timeout = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: both pointers are valid during the call.
-        unsafe { libc::ppoll(files.as_mut_ptr(), files.len() as libc::nfds_t, timeout, std::ptr::null()) };
-        // An interrupted wait is another turn.
-        files[0].revents != 0
     }
 }
 

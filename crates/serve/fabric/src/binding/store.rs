@@ -129,7 +129,7 @@ impl Store {
         self.stored
     }
 
-    /// Writes what waits, if the entries are in a file.
+    /// Writes the changes that are not stored yet, if the entries are in a file.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if let (Medium::File(journal), false) = (&mut self.medium, self.waiting.is_empty()) {
             journal.append(self.waiting.make_contiguous(), &self.kept)?;

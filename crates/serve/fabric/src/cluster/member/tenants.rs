@@ -42,7 +42,7 @@ impl Member {
         session
     }
 
-    /// A session has ended: what waits is handed over again, if this broker still leads then.
+    /// A session has ended: its batches fail. The controller hands them over again, if this broker still leads then.
     pub(super) async fn refuse_tenants(&mut self, failed: &Failed) {
         while let Ok(batch) = self.tenants.try_recv() {
             self.kept(batch.epoch, Err(failed.to_string())).await;
