@@ -328,7 +328,7 @@ pub(crate) struct Notifications {
 impl Notifications {
     /// Subscribes to groups (`RTMGRP_*`).
     pub(crate) fn subscribe(groups: u32) -> Result<Self, NetlinkError> {
-        let what = "subscribe to changes of links and neighbours";
+        let what = "subscribe to changes of interfaces";
         let socket = Socket::open()?;
         // SAFETY: all zeros is a valid sockaddr_nl.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
@@ -376,7 +376,7 @@ impl Notifications {
                     error if error.kind() == io::ErrorKind::WouldBlock => return Ok((messages, are_lost)),
                     error if error.kind() == io::ErrorKind::Interrupted => {}
                     error if error.raw_os_error() == Some(libc::ENOBUFS) => are_lost = true,
-                    error => return Err(NetlinkError::new("read changes of links and neighbours", error)),
+                    error => return Err(NetlinkError::new("read changes of interfaces", error)),
                 },
             }
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_linux::netns::Netns;
-use weir_linux::port::{PortError, TcSwitch, bridge_ports};
+use weir_linux::port::{PortError, PortEvents, TcSwitch, bridge_ports};
 use weir_switch::{
     ApplyError, Capabilities, Driver, DscpMap, DscpSet, PortConfig, PortState, QueueConfig, Rollback, Schedule, Step,
     WriteError, apply, diff, remove,
@@ -96,6 +96,32 @@ fn configurations_are_read_back_changed_and_removed() {
     cable.a.run(|| remove(&mut TcSwitch::new("a"), &["eth".to_owned()]).expect("removed")).expect("enter");
     assert_eq!(shown(&cable.a), before);
     assert!(read(&cable.a).is_default());
+}
+
+#[test]
+fn changes_of_a_port_are_events() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("pd");
+    let mut events = cable.a.run(|| PortEvents::subscribe().expect("subscribed")).expect("enter");
+    let mut taken = |port: &str| cable.a.run(|| events.take(std::iter::once(port)).expect("readable")).expect("enter");
+    assert!(!taken("eth"), "nothing has changed");
+    applied(&cable.a, config(&MIXED, Some(30_000)));
+    assert!(taken("eth"), "queues and a program");
+    assert!(!taken("eth"), "taken");
+    for arguments in [
+        "class change dev eth parent 7773:1 classid 7773:10 htb rate 1mbit",
+        "filter del dev eth egress",
+        "qdisc del dev eth root",
+    ] {
+        tc(&cable.a, arguments);
+        assert!(taken("eth"), "{arguments}");
+    }
+    tc(&cable.a, "qdisc add dev eth root pfifo");
+    assert!(!taken("lo"), "another interface's");
+    tc(&cable.a, "qdisc del dev eth root");
+    assert!(!taken("absent"), "an interface that is gone");
 }
 
 #[test]

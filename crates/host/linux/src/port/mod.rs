@@ -12,6 +12,7 @@
 //! | [`classes`] | HTB's classes of a port |
 //! | [`program`] | the BPF program and its settings |
 //! | [`bridge`] | the ports of a Linux bridge |
+//! | [`PortEvents`] | notifications that ports have changed |
 //! | [`SwitchLock`] | one change of a switch's ports at a time |
 //!
 //! A port without a configuration of Weir's has the kernel's default qdisc. Another qdisc at its root is an error,
@@ -28,10 +29,12 @@
 
 pub mod bridge;
 mod classes;
+mod events;
 mod lock;
 mod program;
 
 pub use bridge::{BridgePort, bridge_ports};
+pub use events::PortEvents;
 pub use lock::{LockError, SwitchLock};
 pub use program::{PortProgram, QueueCounts};
 

@@ -4,6 +4,7 @@
 //! all tenants in the shared queue; a switch whose ports have their queues already keeps them as they are until the
 //! controller's settings arrive.
 
+use super::changes::Changes;
 use super::publish::Published;
 use super::readings::Readings;
 use super::{Mapping, desired, driver, locked, refusal, select};
@@ -18,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{Queue, Reading, SwitchSettings};
 use weir_fabric::{BrokerUrl, IdentityFiles};
+use weir_linux::port::PortEvents;
 use weir_policy::Policy;
 use weir_status::{SwitchPortStatus, SwitchQueueStatus, SwitchStatus, fill};
 use weir_switch::tenants::bound;
@@ -27,7 +29,7 @@ use weir_switch::{
 };
 use weir_units::Bytes;
 
-/// The time between two checks that the ports have what was applied.
+/// The time between two checks that the ports have what was applied, without a notification of the switch.
 const CHECK: Duration = Duration::from_secs(5);
 
 const BIND: &str = "\
@@ -36,8 +38,8 @@ Examples:
     --certificate machine-r1.pem --private-key machine-r1.key --ca ca.pem
 
 The certificate names the switch (`weir certificate`). Ports that lose their configuration get it
-again within 5 s. `weir top --switch` and the dashboard read its status, which has the counters of
-all queues. Ctrl-C ends it; the configuration stays.
+again, on Linux at once, otherwise within 5 s. `weir top --switch` and the dashboard read its status,
+which has the counters of all queues. Ctrl-C ends it; the configuration stays.
 
 Exit code 0: ended by Ctrl-C. 1: the ports cannot be configured. 2: refused.";
 
@@ -86,6 +88,8 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let driver = driver::of(&args.mapping, &mut selected, ui)?;
     check_map(&driver, &policy)?;
     let limits = drain_limits(args, &driver, (&needed, &stated), ui)?;
+    // Before the ports are read, so that no change is missed.
+    let events = driver.events().map_err(|error| CommandError::failed(format!("{}: {error}", selected.switch)))?;
     let interfaces = selected.ports.iter().filter_map(|port| Some((port.name.clone(), port.interface.clone()?)));
     let base = desired(&selected);
     let (interfaces, readings) = (interfaces.collect(), Readings::new(limits));
@@ -111,7 +115,7 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
     let subscriber = Subscriber::start(config, state).map_err(|error| CommandError::refused(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::failed(format!("start the event loop: {error}")))?;
-    runtime.block_on(serve(subscriber, ports, &policy, (published, outline), ui))
+    runtime.block_on(serve(subscriber, (ports, events), &policy, (published, outline), ui))
 }
 
 fn millis(time: Duration) -> u64 {
@@ -162,7 +166,7 @@ fn drain_limits<D: ReadQueues>(
 /// Serves the controller until SIGINT or SIGTERM.
 async fn serve<D: ReadQueues>(
     mut subscriber: Subscriber,
-    mut ports: Ports<D>,
+    (mut ports, events): (Ports<D>, Option<PortEvents>),
     policy: &Policy,
     (published, mut status): (Published, SwitchStatus),
     ui: &mut Ui,
@@ -170,6 +174,7 @@ async fn serve<D: ReadQueues>(
     let listen =
         |kind| signal(kind).map_err(|error| CommandError::failed(format!("cannot listen for Ctrl-C: {error}")));
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let mut changes = Changes::new(events)?;
     let mut check = tokio::time::interval(CHECK);
     let mut trouble = None;
     loop {
@@ -186,6 +191,7 @@ async fn serve<D: ReadQueues>(
                     Ok(())
                 }
                 FromController::Switch(settings) => ports.apply(&settings).map(|()| {
+                    changes.discard();
                     subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: false });
                     settings.version.into_iter().for_each(|version| subscriber.send(ToController::Applied(version)));
                 }),
@@ -194,7 +200,9 @@ async fn serve<D: ReadQueues>(
                 }),
                 FromController::Machine(_) => Ok(()),
             },
+            due = changes.next(&ports.interfaces) => due.map(|after| check.reset_after(after)),
             _ = check.tick() => {
+                changes.check();
                 if !published.is_empty() {
                     ports.look(&mut status);
                     if let Err(text) = published.publish(&mut status) {
@@ -209,7 +217,7 @@ async fn serve<D: ReadQueues>(
                     // Without a stream the next one begins so.
                     subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: true });
                     subscriber.send(ToController::Reset);
-                    ports.restore()
+                    ports.restore().map(|()| changes.discard())
                 })
             }
             _ = interrupt.recv() => return Ok(Exit::Done),

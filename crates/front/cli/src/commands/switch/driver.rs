@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use weir_fabric::state::secret;
-use weir_linux::port::{PortError, TcSwitch};
+use weir_linux::netlink::NetlinkError;
+use weir_linux::port::{PortError, PortEvents, TcSwitch};
 use weir_sonic::{Access, Address, SonicError, SonicSwitch};
 use weir_switch::{
     Capabilities, Driver, DscpSet, PortState, QueueReading, RateSetting, ReadQueues, Setting, Step, WriteError,
@@ -173,6 +174,14 @@ impl AnySwitch {
         match self {
             Self::Tc(switch) => switch.sweep(port).map_err(AnyError::Tc),
             Self::Sonic(switch) => switch.sweep(port).map_err(AnyError::Sonic),
+        }
+    }
+
+    /// Notifications of changes of its ports from now on, where the driver has them.
+    pub(super) fn events(&self) -> Result<Option<PortEvents>, NetlinkError> {
+        match self {
+            Self::Tc(_) => PortEvents::subscribe().map(Some),
+            Self::Sonic(_) => Ok(None),
         }
     }
 
