@@ -50,7 +50,7 @@ pub fn weights(reserved: &[Bandwidth], most: u32) -> Weights {
     assert!(all * u128::from(divisor) <= u128::from(Bandwidth::MAX.bps()), "reservations beyond any link");
     let largest = parts.iter().copied().max().unwrap_or(0).max(1);
     let (count, most_wide) = (parts.len() as u32, u128::from(most));
-    let mut best = Best { weights: vec![1; parts.len()], lack: (1, 1) };
+    let mut best = Best { weights: vec![1; parts.len()], lack: (1, 1), divisor: Divisor::new(all) };
     // No queue has more than `most`, so with a shortfall below the best one, W < most · R / ((1 − s) · r).
     let high = |(lack, whole): (u128, u128)| match whole - lack {
         0 => u128::from(most) * u128::from(count),
@@ -79,6 +79,8 @@ pub fn weights(reserved: &[Bandwidth], most: u32) -> Weights {
 struct Best {
     weights: Vec<u32>,
     lack: (u128, u128),
+    /// The sum of all parts, times the denominator of the shortfall.
+    divisor: Divisor,
 }
 
 impl Best {
@@ -86,8 +88,8 @@ impl Best {
     fn improve(&mut self, parts: &[u128], all: u128, sum: u32, most: u32) {
         let (lack, whole) = self.lack;
         // The least weights with a smaller shortfall: more than (1 − s) · r · W / R.
-        let (factor, by) = (u128::from(sum) * (whole - lack), all * whole);
-        let needs = parts.iter().map(|part| divide(part * factor, by) + 1);
+        let (factor, by) = (u128::from(sum) * (whole - lack), &self.divisor);
+        let needs = parts.iter().map(|part| by.divide(part * factor) + 1);
         let total = needs.clone().try_fold(0, |total, need| (need <= most.into()).then_some(total + need));
         if total.is_none_or(|total| total > sum.into()) {
             return;
@@ -100,16 +102,30 @@ impl Best {
         let largest = lacks.reduce(|one, other| if other.0 * one.1 > one.0 * other.1 { other } else { one });
         let (lack, whole) = largest.unwrap_or((0, 1));
         if lack * self.lack.1 < self.lack.0 * whole {
-            *self = Self { weights, lack: (lack, whole) };
+            *self = Self { weights, lack: (lack, whole), divisor: Divisor::new(all * whole) };
         }
     }
 }
 
-/// A quotient; most fit into 64 bits, where processors divide.
-fn divide(number: u128, by: u128) -> u128 {
-    match (u64::try_from(number), u64::try_from(by)) {
-        (Ok(number), Ok(by)) => (number / by).into(),
-        _ => number / by,
+/// A divisor of many numbers, most of which fit into 64 bits: there a multiplication by its inverse replaces the
+/// division, which takes several times as long.
+struct Divisor {
+    by: u128,
+    /// ⌊(2^64 − 1) / by⌋; 0 where `by` does not fit.
+    inverse: u64,
+}
+
+impl Divisor {
+    fn new(by: u128) -> Self {
+        Self { by, inverse: u64::try_from(by).map_or(0, |by| u64::MAX / by) }
+    }
+
+    /// A quotient, rounded down.
+    fn divide(&self, number: u128) -> u128 {
+        let (Ok(small), true) = (u64::try_from(number), self.inverse > 0) else { return number / self.by };
+        // The inverse is too small by less than 1 + 1/by in 2^64, so the quotient by at most 1.
+        let quotient = (u128::from(small) * u128::from(self.inverse)) >> 64;
+        if number - quotient * self.by >= self.by { quotient + 1 } else { quotient }
     }
 }
 
@@ -178,6 +194,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn an_inverse_divides_exactly(number: u64, by in 1u64..) {
+            for (number, by) in [(number, by), (number, by >> (by % 64)), (number / by * by, by), (u64::MAX, by)] {
+                let by = by.max(1);
+                prop_assert_eq!(Divisor::new(by.into()).divide(number.into()), u128::from(number / by));
+            }
+        }
+
         /// No weights of small ranges, by brute force, have a smaller largest shortfall.
         #[test]
         fn no_other_weights_have_a_smaller_shortfall(
