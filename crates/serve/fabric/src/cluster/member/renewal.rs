@@ -21,8 +21,8 @@ impl Renewal {
     }
 }
 
-/// Sends the requests that are due until a reply: the time of its request, and the time of the lease from then on. Never
-/// returns without a stream. Cancelling the future loses no reply.
+/// Sends the requests that are due until a reply: the time of its request, and the time of the lease from then on.
+/// Never returns without a stream. Cancelling the future loses no reply.
 pub(super) async fn next(renewal: &mut Option<Renewal>) -> Result<(Instant, Duration), Failed> {
     let Some(Renewal { keep_alive, tick, requests }) = renewal else { return std::future::pending().await };
     loop {

@@ -6,9 +6,9 @@
 //! the writer read, or made itself. So of two transactions on one revision etcd carries out one, and one that is
 //! overtaken can only fail.
 //!
-//! Worked example: the key has revision 5. Batch 1 is sent on 5, and there is no reply. The leader reads 5 and sends batch
-//! 2 on 5. Either etcd carries batch 2 out first, as revision 6, and batch 1 fails; or batch 1 first, and batch 2 fails:
-//! the leader reads 6 and sends batch 2 again, on 6.
+//! Worked example: the key has revision 5. Batch 1 is sent on 5, and there is no reply. The leader reads 5 and sends
+//! batch 2 on 5. Either etcd carries batch 2 out first, as revision 6, and batch 1 fails; or batch 1 first, and batch 2
+//! fails: the leader reads 6 and sends batch 2 again, on 6.
 
 use super::Member;
 use crate::etcd::{EtcdSession, Failed, If};

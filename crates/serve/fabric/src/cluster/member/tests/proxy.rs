@@ -121,8 +121,8 @@ fn carry(state: &Arc<State>, mut client: TcpStream, mut upstream: TcpStream) {
     });
 }
 
-/// Frames until the connection ends: 9 bytes, of which the first three are the length of what follows, and the fourth is
-/// the type (RFC 9113, section 4.1).
+/// Frames until the connection ends: 9 bytes, of which the first three are the length of what follows, and the fourth
+/// is the type (RFC 9113, section 4.1).
 fn each_frame(mut from: TcpStream, mut take: impl FnMut(Vec<u8>)) {
     let mut head = [0; 9];
     while from.read_exact(&mut head).is_ok() {
