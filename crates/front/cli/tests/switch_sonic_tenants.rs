@@ -148,6 +148,13 @@ impl Network {
         self.bind = Some(child);
     }
 
+    /// Has `weir switch bind` read the policy again.
+    fn signal(&self) {
+        let id = self.bind.as_ref().expect("it runs").id();
+        // SAFETY: a signal to a child that is not waited for yet.
+        assert_eq!(unsafe { libc::kill(id as i32, libc::SIGHUP) }, 0);
+    }
+
     /// Machines apply settings and report usage for a while.
     fn go_on(&mut self) {
         for machine in &mut self.machines {
@@ -400,6 +407,61 @@ fn failures_of_a_sonic_switch_are_reported_and_repaired() {
     network.until("blue has the queue again", |network| network.has_queue(BLUE));
     network.assert_valid();
     assert_eq!(network.switch.orchagent.shared().crash, None);
+}
+
+/// The policy is read again at a signal: a valid one, or none.
+#[test]
+fn a_policy_that_is_read_again_keeps_the_queues() {
+    if skipped("another policy for tenants' queues on a SONiC switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let Some(mut network) = Network::new() else { return };
+    let status = network.at("switch.json");
+    network.bind(&["--status", &status]);
+    network.until("red has the queue", |network| network.has_queue(RED));
+    let rows = network.rows();
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&status).unwrap_or_default()).unwrap_or_default()
+    };
+    let fingerprint = || read()["policy"].as_str().map(str::to_owned);
+    network.until("a status", |_| fingerprint().is_some());
+    let before = fingerprint();
+
+    // One without a tenant's bandwidth, and one that the switch cannot have.
+    let path = network.at("policy.yaml");
+    for (wrong, cause) in [
+        (POLICY.replace("bandwidth: 20Gb/s, ", ""), format!("{path}:11:8")),
+        (POLICY.replace(", dscp-map: switch", ""), "it has one map of DSCP values for all ports".to_owned()),
+    ] {
+        network.messages.lock().expect("no panic").clear();
+        file(network.directory.path(), "policy.yaml", &wrong);
+        network.signal();
+        network.until("it is refused", |network| network.messages().contains("the last policy stays"));
+        assert!(network.messages().contains(&cause), "{cause}: {}", network.messages());
+        network
+            .until("the status has it", |_| read()["policy_refused"].as_str().is_some_and(|why| why.contains(&cause)));
+        assert_eq!((network.rows() == rows, fingerprint()), (true, before.clone()));
+    }
+
+    // Red pays for more, and has another filter. The queues stay until the controller has the policy, too.
+    let red = "bandwidth: 30Gb/s, match: [ { port: 3 } ]";
+    let text = POLICY.replace("bandwidth: 20Gb/s, match: [ { port: 1 } ]", red);
+    let policy = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+    file(network.directory.path(), "policy.yaml", &text);
+    network.signal();
+    network.until("it is read", |network| network.messages().contains("the policy is read again"));
+    network.until("another stream", |network| network.messages().contains("the controller has another policy"));
+    assert_eq!(network.rows(), rows);
+    for machine in &network.machines {
+        machine.subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: false });
+    }
+    // SAFETY: the broker is in this process, and has a handler since it listens.
+    assert_eq!(unsafe { libc::raise(libc::SIGHUP) }, 0);
+    let value = rows["DSCP_TO_TC_MAP|WEIR_Ethernet0"].iter().find(|(_, class)| *class == "1").expect("red's").0.clone();
+    let has_more = |network: &Network| PORTS.iter().all(|port| is_bound(&network.rows(), port, &value, ["1", "3"]));
+    network.until("red's queue has more weight", has_more);
+    network.until("the status has the policy", |_| fingerprint() != before && read()["policy_refused"].is_null());
 }
 
 #[test]

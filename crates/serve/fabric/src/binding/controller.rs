@@ -64,7 +64,7 @@ struct Stream {
 /// The versions of one controller after those of an earlier one of the same epoch: more than it can have used.
 const GENERATION: u64 = 1 << 40;
 
-/// What a controller of this leadership continues with.
+/// The state, version and history with which a controller of this leadership continues.
 pub(crate) struct Continuation {
     store: Store,
     /// The first version, higher than all versions of earlier controllers.

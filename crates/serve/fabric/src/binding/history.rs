@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use weir_binding::binder::{BinderCounters, BinderState, Place};
 use weir_policy::Policy;
 
-/// What a controller leaves to the one that follows it in a leadership.
+/// The past of a leadership, for the controller that follows another one.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// By the name of a tenant.
@@ -92,8 +92,8 @@ mod tests {
         assert_eq!(first.since, [None, None], "as before the leadership");
         let now = Instant::ZERO + Duration::from_secs(10);
         assert!(first.on_time(now), "an interval");
-        // Blue begins to move to the first queue of each port. Red gets the other one, and moves back when the policy is
-        // read.
+        // Blue begins to move to the first queue of each port. Red gets the other one, and moves back when the policy
+        // is read.
         let queues = vec![1; first.places.sites.tenants[RED].ports.len()];
         let dscp = first.policy.tenant_dscps()[1];
         let place = Place::Dedicated { queues, dscp };

@@ -87,10 +87,21 @@ impl Chosen {
 /// The driver of the selected ports. What the ports have by themselves is left out of their configurations.
 pub(super) fn of(mapping: &Mapping, selected: &mut Selected, ui: &mut Ui) -> Result<AnySwitch, CommandError> {
     let mut driver = mapping.chosen.open(&selected.switch)?;
+    fit(&mut driver, mapping, selected, ui)?;
+    Ok(driver)
+}
+
+/// The same for a driver that is open.
+pub(super) fn fit(
+    driver: &mut AnySwitch,
+    mapping: &Mapping,
+    selected: &mut Selected,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
     trust(mapping, &mut selected.ports);
     let capabilities = driver.capabilities();
     if capabilities.rate == RateSetting::Fixed {
-        check_rates(&mut driver, selected, ui)?;
+        check_rates(driver, selected, ui)?;
     }
     let states_buffer = |port: &Port| port.config.queues().any(|queue| queue.buffer.is_some());
     if capabilities.buffers == Setting::Fixed && selected.ports.iter().any(states_buffer) {
@@ -99,7 +110,7 @@ pub(super) fn of(mapping: &Mapping, selected: &mut Selected, ui: &mut Ui) -> Res
     for port in &mut selected.ports {
         port.config = capabilities.without_fixed(&port.config);
     }
-    Ok(driver)
+    Ok(())
 }
 
 /// Ports that re-mark nothing, if the operator wants that.
