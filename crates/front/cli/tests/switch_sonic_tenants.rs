@@ -292,7 +292,7 @@ fn tenants_have_a_queue_of_a_sonic_switch_in_turn() {
     assert_eq!((&shared.log[..], &shared.crash), (&[][..], &None));
     drop(shared);
     let messages = network.messages();
-    let note = "note: queues of this switch hold at most 200 kB, by which their drains are timed";
+    let note = "note: queues of this switch hold at most 200 kB by the policy, by which their drains are timed";
     assert!(messages.contains(note) && messages.contains("subscribed to the controller"), "{messages}");
     counters(&network);
     // The status has them, too, with the next check.
@@ -351,6 +351,32 @@ fn a_queue_keeps_its_weight_for_the_time_of_its_drain() {
     assert!(elapsed > Duration::from_millis(990), "{elapsed:?}");
     assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
     network.until("red has the queue", |network| network.has_queue(RED));
+}
+
+/// What CONFIG_DB has of a queue's buffer counts more than the policy's, and the option more than both.
+#[test]
+fn the_buffer_of_a_queue_is_the_options_the_switches_or_the_policys() {
+    if skipped("the buffer of a SONiC switch's queues") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let Some(mut network) = Network::new() else { return };
+    for port in PORTS {
+        network.switch.set(&format!("BUFFER_QUEUE|{port}|0-3"), "profile", "egress");
+    }
+    for (field, value) in [("pool", "all"), ("size", "784"), ("static_th", "3740000")] {
+        network.switch.set("BUFFER_PROFILE|egress", field, value);
+    }
+    for (option, expected) in [
+        (&[][..], "hold at most 3.75 MB by CONFIG_DB, by which their drains are timed"),
+        (&["--queue-buffer", "1MB"], "hold at most 1 MB by --queue-buffer, by which their drains are timed"),
+    ] {
+        network.messages.lock().expect("no panic").clear();
+        network.bind(option);
+        network.until("a note", |network| network.messages().contains(expected));
+        let mut bind = network.bind.take().expect("it runs");
+        bind.kill().and_then(|()| bind.wait()).expect("ended");
+    }
 }
 
 /// Whatever fails, it is reported, no tenant moves on before it is repaired, and every tenant that waits moves then.

@@ -9,6 +9,7 @@
 //! without Weir's rows reads as one that was never configured, whatever ids its objects have.
 
 use crate::asic::{AsicPort, Bound, Unreadable, queue_ids};
+use crate::buffers;
 use crate::check::{self, WEIGHTS, Wrong};
 use crate::counters::{FIELDS, QueueCounters};
 use crate::redis_server::{Access, Address, Database, RedisServer};
@@ -227,6 +228,13 @@ impl SonicSwitch {
         let row = self.port_row(port)?;
         let mbps = row.get("speed").and_then(|speed| speed.parse::<u32>().ok());
         Ok(mbps.map(|mbps| Bandwidth::from_mbps(mbps.into())))
+    }
+
+    /// The most that one of a port's first `queues` queues can hold; `None` where CONFIG_DB does not have it.
+    pub fn queue_buffer(&mut self, port: &str, queues: u8) -> Result<Option<Bytes>, SonicError> {
+        let tables = buffers::TABLES.map(|table| format!("{table}|*"));
+        let rows = self.query(Database::Config, |connection| load(connection, &tables, false))?;
+        Ok(buffers::largest(&rows, port, queues))
     }
 
     /// The counters of a port's queues, by number.

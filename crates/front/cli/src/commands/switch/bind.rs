@@ -63,7 +63,8 @@ pub(super) struct Bind {
     /// Serve status and metrics here: `/status`, `/metrics`
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// With --driver sonic: the most that one of its queues holds [default: what the policy states]
+    /// With --driver sonic: the most that one of its queues holds [default: what CONFIG_DB has, or else
+    /// the policy]
     #[arg(long, value_name = "SIZE")]
     queue_buffer: Option<Bytes>,
 }
@@ -108,9 +109,9 @@ fn select(args: &Bind, ui: &mut Ui) -> Result<(Policy, select::Needed, select::S
 }
 
 /// The needs of a policy at the selected ports; `stated` are these with all that it states.
-fn port_needs<D: ReadQueues>(
+fn port_needs(
     args: &Bind,
-    driver: &mut D,
+    driver: &mut AnySwitch,
     (policy, needed): (&Policy, &select::Needed),
     (selected, stated): (&select::Selected, &[select::Port]),
     ui: &mut Ui,
@@ -154,9 +155,9 @@ fn check_map<D: Driver>(driver: &D, policy: &Policy) -> Result<(), CommandError>
 }
 
 /// By interface, what bounds the drain of its queues, where their backlog is not read.
-fn drain_limits<D: ReadQueues>(
+fn drain_limits(
     args: &Bind,
-    driver: &D,
+    driver: &mut AnySwitch,
     (needed, ports): (&select::Needed, &[select::Port]),
     ui: &mut Ui,
 ) -> Result<BTreeMap<String, DrainLimits>, CommandError> {
@@ -167,17 +168,39 @@ fn drain_limits<D: ReadQueues>(
                 .hint("leave it out; it is for --driver sonic")),
         };
     }
-    let queued = ports.iter().filter(|port| port.config.queues().len() > 0);
-    let mut limits = BTreeMap::new();
-    for port in queued {
-        let Some(interface) = &port.interface else { continue };
-        limits.insert(interface.clone(), needed.drain_limits(port, args.queue_buffer)?);
+    let (mut limits, mut largest) = (BTreeMap::new(), None);
+    for port in ports {
+        let weighted = port.config.queues().filter(|queue| !queue.schedule.is_strict()).count();
+        let (Some(interface), Ok(queues @ 1..)) = (&port.interface, u8::try_from(weighted)) else { continue };
+        let (buffer, source) = match args.queue_buffer {
+            Some(buffer) => (Some(buffer), "--queue-buffer"),
+            None => match queue_buffer(driver, port, (interface, queues))? {
+                Some(buffer) => (Some(buffer), "CONFIG_DB"),
+                None => (None, "the policy"),
+            },
+        };
+        let own = needed.drain_limits(port, buffer)?;
+        largest = largest.max(Some((own.buffer, source)));
+        limits.insert(interface.clone(), own);
     }
-    if let Some(most) = limits.values().map(|limits| limits.buffer).max() {
+    if let Some((most, source)) = largest {
         let size = text::size(most.get());
-        driver::note(&format!("queues of this switch hold at most {size}, by which their drains are timed"), ui)?;
+        let note = format!("queues of this switch hold at most {size} by {source}, by which their drains are timed");
+        driver::note(&note, ui)?;
     }
     Ok(limits)
+}
+
+/// The most that a queue of a port can hold, by the switch's own configuration.
+fn queue_buffer(
+    driver: &mut AnySwitch,
+    port: &select::Port,
+    (interface, queues): (&str, u8),
+) -> Result<Option<Bytes>, CommandError> {
+    driver.queue_buffer(interface, queues).map_err(|error| {
+        let failed = CommandError::failed(format!("switch {}, port {interface}: {error}", port.switch));
+        driver.hint(&error).into_iter().fold(failed, |failed, hint| failed.hint(hint))
+    })
 }
 
 /// The binding of this switch's queues.

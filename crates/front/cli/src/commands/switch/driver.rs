@@ -17,7 +17,7 @@ use weir_sonic::{Access, Address, SonicError, SonicSwitch};
 use weir_switch::{
     Capabilities, Driver, DscpSet, PortState, QueueReading, RateSetting, ReadQueues, Setting, Step, WriteError,
 };
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, Bytes};
 
 /// The socket of SONiC's redis server.
 const SONIC_SOCKET: &str = "/var/run/redis/redis.sock";
@@ -184,6 +184,14 @@ impl AnySwitch {
         match self {
             Self::Tc(switch) => switch.sweep(port).map_err(AnyError::Tc),
             Self::Sonic(switch) => switch.sweep(port).map_err(AnyError::Sonic),
+        }
+    }
+
+    /// The most that one of a port's first `queues` queues can hold, where the switch's configuration has it.
+    pub(super) fn queue_buffer(&mut self, port: &str, queues: u8) -> Result<Option<Bytes>, AnyError> {
+        match self {
+            Self::Tc(_) => Ok(None),
+            Self::Sonic(switch) => switch.queue_buffer(port, queues).map_err(AnyError::Sonic),
         }
     }
 
