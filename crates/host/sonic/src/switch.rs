@@ -132,12 +132,12 @@ pub struct SonicSwitch {
     server: RedisServer,
     patience: Duration,
     /// By port that was read.
-    known: BTreeMap<String, Known>,
+    records: BTreeMap<String, PortRecord>,
 }
 
 /// The knowledge of a port from earlier reads and writes.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct PortRecord {
     /// The platform's objects where CONFIG_DB has no row of Weir's.
     platform: Bound,
     /// Whether rows were written that no read has shown in force yet.
@@ -208,7 +208,7 @@ impl SonicSwitch {
     /// Connects to a switch, under a name for messages.
     pub fn connect(name: impl Into<String>, access: Access) -> Result<Self, SonicError> {
         let server = RedisServer::new(access, PATIENCE);
-        let mut switch = Self { name: name.into(), server, patience: PATIENCE, known: BTreeMap::new() };
+        let mut switch = Self { name: name.into(), server, patience: PATIENCE, records: BTreeMap::new() };
         let kind: Option<String> = switch.query(Database::Config, |connection| {
             cmd("HGET").arg("DEVICE_METADATA|localhost").arg("switch_type").query(connection)
         })?;
@@ -297,14 +297,14 @@ impl SonicSwitch {
 
     /// The state in force; `rows` has those of queues and ports' maps.
     fn state(&mut self, port: &str, rows: &Rows) -> Result<PortState, SonicError> {
-        let Some(mut known) = self.known.get(port).cloned() else { return self.first_state(port) };
+        let Some(mut record) = self.records.get(port).cloned() else { return self.first_state(port) };
         let asic = self.asic(port)?;
-        if !known.is_pending {
-            known.platform = unconfigured(rows, port, asic.bound.clone()).or(known.platform.without(&asic.bound));
+        if !record.is_pending {
+            record.platform = unconfigured(rows, port, asic.bound.clone()).or(record.platform.without(&asic.bound));
         }
-        let state = asic.state(&known.platform)?;
-        known.is_pending &= !is_complete(rows, port, &state);
-        self.known.insert(port.to_owned(), known);
+        let state = asic.state(&record.platform)?;
+        record.is_pending &= !is_complete(rows, port, &state);
+        self.records.insert(port.to_owned(), record);
         Ok(state)
     }
 
@@ -322,7 +322,7 @@ impl SonicSwitch {
             state = self.asic(port)?.state(&platform)?;
         }
         let is_pending = state != written;
-        self.known.insert(port.to_owned(), Known { platform, is_pending });
+        self.records.insert(port.to_owned(), PortRecord { platform, is_pending });
         Ok(state)
     }
 
@@ -496,7 +496,7 @@ impl Driver for SonicSwitch {
         };
         let failed = |error| WriteError { step: 0, error };
         for port in &ports {
-            self.known.entry(port.clone()).and_modify(|known| known.is_pending = true);
+            self.records.entry(port.clone()).and_modify(|record| record.is_pending = true);
         }
         self.transact(&ports, write).map_err(failed)?;
         // A row that stays without a reference has no effect; `sweep` deletes it.

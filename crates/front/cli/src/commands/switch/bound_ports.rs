@@ -216,9 +216,9 @@ mod tests {
     use weir_switch::{Capabilities, Driver, DscpMap, RateSetting, Setting, Step, WriteError};
 
     /// A switch whose ports have the policy's configuration, and whose counters are these.
-    struct Counted(PortConfig, Result<BTreeMap<u8, QueueReading>, &'static str>);
+    struct CountingSwitch(PortConfig, Result<BTreeMap<u8, QueueReading>, &'static str>);
 
-    impl Driver for Counted {
+    impl Driver for CountingSwitch {
         type Error = io::Error;
 
         fn switch(&self) -> &str {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    impl ReadQueues for Counted {
+    impl ReadQueues for CountingSwitch {
         fn queues(&mut self, _: &str) -> io::Result<BTreeMap<u8, QueueReading>> {
             self.1.clone().map_err(io::Error::other)
         }
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    fn ports(counters: Result<BTreeMap<u8, QueueReading>, &'static str>) -> Ports<Counted> {
+    fn ports(counters: Result<BTreeMap<u8, QueueReading>, &'static str>) -> Ports<CountingSwitch> {
         let queue = QueueConfig { schedule: Schedule::Weighted(1), mark: None, buffer: None };
         let config = PortConfig::new(None, vec![queue; 2], DscpMap::all(0)).expect("valid");
         let needs = PortNeeds {
@@ -264,7 +264,7 @@ mod tests {
             base: BTreeMap::from([("swp1".to_owned(), config.clone())]),
             limits: BTreeMap::new(),
         };
-        Ports::new(Counted(config, counters), &needs)
+        Ports::new(CountingSwitch(config, counters), &needs)
     }
 
     fn reading(sent: u64) -> QueueReading {
