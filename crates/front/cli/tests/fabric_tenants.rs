@@ -17,7 +17,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use two_tenants::{PLACEMENT, SUBSCRIBERS};
+use two_tenants::{SUBSCRIBERS, placement};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{PortSettings, Reading, TenantSettings, TenantUsage, Usage, Version};
 use weir_fabric::ca::{Ca, Holder};
@@ -180,7 +180,7 @@ fn successor_keeps_the_queues_and_continues_the_moves_of_a_killed_leader() {
     });
     let Some(etcd) = etcd else { return };
     setup.write_policy(&policy());
-    fs::write(setup.at("placement.json"), PLACEMENT).expect("written");
+    fs::write(setup.at("placement.json"), placement("spine0")).expect("written");
     let urls: Vec<String> = (0..3).map(|_| format!("https://127.0.0.1:{}", free_port())).collect();
     let mut brokers = brokers(&setup, &etcd, &urls);
     wait_for("a leader", 30, || leader(&brokers).is_some());

@@ -4,10 +4,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
 
+#[path = "../../../serve/fabric/tests/support/broker_thread.rs"]
+mod broker_thread;
 mod common;
 mod program;
 #[path = "../../../host/sonic/tests/stand_in/mod.rs"]
 mod stand_in;
+#[path = "../../../serve/fabric/tests/support/two_tenants.rs"]
+mod two_tenants;
 
 use common::{one_at_a_time, skipped};
 use program::{directory, file, json, run, text};
@@ -17,7 +21,6 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_control::{FabricBrokerConfig, Stale};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage};
 use weir_fabric::ca::{Ca, Holder};
@@ -39,11 +42,6 @@ tenants:
   blue: { vms: 2, bandwidth: 10Gb/s, match: [ { port: 2 } ] }
 tenant-queues: { interval: 400ms }
 ";
-const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "r1",
-      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "r1",
-      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
 /// Tenants are numbered by name.
 const BLUE: usize = 0;
 const RED: usize = 1;
@@ -82,14 +80,16 @@ impl Network {
     fn new() -> Option<Self> {
         let (switch, directory) = (Switch::start()?, directory());
         file(directory.path(), "policy.yaml", POLICY);
-        file(directory.path(), "placement.json", PLACEMENT);
+        file(directory.path(), "placement.json", &two_tenants::placement("r1"));
         let (ca, _) = Ca::open(&directory.path().join("pki")).expect("made");
         for name in ["m1", "m2", "r1"] {
             ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
         }
         ca.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
         let policy = Arc::new(Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0);
-        let broker = broker(&policy, &ca, directory.path());
+        let placement = Some(directory.path().join("placement.json"));
+        let config = broker_thread::config(&policy, &ca, directory.path(), "state");
+        let broker = broker_thread::start(FabricConfig { placement, ..config });
         let machine = |name: &str| {
             let state = SubscriberState { policy: policy.digest(), fresh: false };
             let config = SubscriberConfig {
@@ -231,33 +231,6 @@ fn is_bound(rows: &Rows, port: &str, value: &str, weights: [&str; 2]) -> bool {
     let Some(map) = rows.get(&format!("DSCP_TO_TC_MAP|WEIR_{port}")) else { return false };
     let bound: Vec<&str> = map.iter().filter(|(_, class)| *class == "1").map(|(dscp, _)| dscp.as_str()).collect();
     (0..2).all(|queue| weight(queue).map(String::as_str) == Some(weights[queue])) && bound == [value]
-}
-
-/// A fabric broker with the controller of tenants' queues.
-fn broker(policy: &Arc<Policy>, ca: &Ca, directory: &std::path::Path) -> BrokerUrl {
-    let path = |name: &str| directory.join(name);
-    let period = weir_units::Duration::from_millis(400);
-    let config = FabricConfig {
-        policy: Arc::clone(policy),
-        policy_file: path("policy.yaml"),
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        identity: ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
-        state: path("state"),
-        broker: FabricBrokerConfig::new(period, period * 5, Stale::Keep),
-        publisher: None,
-        status: Some(path("status.json")),
-        cluster: None,
-        placement: Some(path("placement.json")),
-    };
-    std::thread::spawn(move || weir_fabric::run(config));
-    let mut url = None;
-    common::wait_for("the broker to listen", 20, || {
-        let text = std::fs::read(path("status.json")).unwrap_or_default();
-        let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        url = status["name"].as_str().map(|url| url.parse().expect("an address"));
-        url.is_some()
-    });
-    url.expect("it listens")
 }
 
 /// Both tenants have the queue in turn. Weights and values change in place: no row of a queue is written or deleted.

@@ -6,13 +6,12 @@ mod common;
 #[path = "support/two_tenants.rs"]
 mod two_tenants;
 
-use common::{PERIOD, wait_for};
+use common::broker_thread;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use two_tenants::{PLACEMENT, SUBSCRIBERS, policy};
-use weir_control::{FabricBrokerConfig, Stale};
+use two_tenants::{SUBSCRIBERS, placement, policy};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, Reading, SwitchSettings, TenantUsage, Usage};
 use weir_fabric::ca::{Ca, Holder};
@@ -32,7 +31,7 @@ impl Network {
         let directory = tempfile::tempdir().expect("a directory");
         let text = policy(3, SERVICES);
         std::fs::write(directory.path().join("policy.yaml"), &text).expect("written");
-        std::fs::write(directory.path().join("placement.json"), PLACEMENT).expect("written");
+        std::fs::write(directory.path().join("placement.json"), placement("spine0")).expect("written");
         let (ca, _) = Ca::open(&directory.path().join("pki")).expect("made");
         for (name, _) in SUBSCRIBERS {
             ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
@@ -43,32 +42,13 @@ impl Network {
     }
 
     fn config(&self) -> FabricConfig {
-        let path = |name: &str| self.directory.path().join(name);
-        FabricConfig {
-            policy: Arc::clone(&self.policy),
-            policy_file: path("policy.yaml"),
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
-            state: path("state"),
-            broker: FabricBrokerConfig::new(PERIOD, PERIOD * 5, Stale::Keep),
-            publisher: None,
-            status: Some(path("status.json")),
-            cluster: None,
-            placement: Some(path("placement.json")),
-        }
+        let directory = self.directory.path();
+        let placement = Some(directory.join("placement.json"));
+        FabricConfig { placement, ..broker_thread::config(&self.policy, &self.ca, directory, "state") }
     }
 
     fn broker(&self) -> BrokerUrl {
-        let (config, path) = (self.config(), |name: &str| self.directory.path().join(name));
-        std::thread::spawn(move || weir_fabric::run(config));
-        let mut url = None;
-        wait_for("the broker to listen", || {
-            let text = std::fs::read(path("status.json")).unwrap_or_default();
-            let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-            url = status["name"].as_str().map(|url| url.parse().expect("an address"));
-            url.is_some()
-        });
-        url.expect("it listens")
+        broker_thread::start(self.config())
     }
 
     fn identity(&self, name: &str) -> IdentityFiles {

@@ -65,7 +65,7 @@ mod two_tenants;
 #[cfg(test)]
 mod tests {
     use super::super::{Continuation, Controller, Places, Store};
-    use super::two_tenants::{PLACEMENT, policy};
+    use super::two_tenants::{placement, policy};
     use super::*;
     use std::path::Path;
     use std::sync::Arc;
@@ -88,7 +88,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (at, text) = (directory.path(), policy(3, ""));
         let store = Store::in_file(at).expect("opened");
-        let mut first = controller(at, &text, PLACEMENT, Continuation::first(store, 1));
+        let mut first = controller(at, &text, &placement("spine0"), Continuation::first(store, 1));
         assert_eq!(first.since, [None, None], "as before the leadership");
         let now = Instant::ZERO + Duration::from_secs(10);
         assert!(first.on_time(now), "an interval");
@@ -105,7 +105,7 @@ mod tests {
 
         // Another tenant comes before both.
         let with_amber = text.replace("tenants:\n", "tenants:\n  amber: { vms: 2, bandwidth: 1Mb/s }\n");
-        let second = controller(at, &with_amber, PLACEMENT, first.end_for(None));
+        let second = controller(at, &with_amber, &placement("spine0"), first.end_for(None));
         assert!(second.since[0].is_some_and(|amber| amber > 5), "in the shared queue since the reload");
         assert_eq!(second.since[1..], [None, Some(5)]);
         let status = second.status();

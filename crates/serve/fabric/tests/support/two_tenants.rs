@@ -21,12 +21,16 @@ tenant-queues: {{ interval: 200ms }}
     )
 }
 
-/// The tenants' places.
-pub(crate) const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "spine0",
-      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "spine0",
-      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
+/// The tenants' places, on the tree of a spine, or of the one switch of a rack.
+pub(crate) fn placement(tree: &str) -> String {
+    let tenant = |name: &str| {
+        format!(
+            r#"{{ "tenant": "{name}", "tree": "{tree}", "vms": [
+                {{ "vm": "{name}-0", "machine": "m1" }}, {{ "vm": "{name}-1", "machine": "m2" }} ] }}"#
+        )
+    };
+    format!(r#"{{ "placement": 1, "tenants": [ {}, {} ] }}"#, tenant("blue"), tenant("red"))
+}
 
 /// The machines and the switches of that network, with `true` for a switch.
 pub(crate) const SUBSCRIBERS: [(&str, bool); 5] =
