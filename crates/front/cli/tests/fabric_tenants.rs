@@ -6,6 +6,8 @@
 mod common;
 mod etcd_server;
 mod fabric_setup;
+#[path = "../../../serve/fabric/tests/support/two_tenants.rs"]
+mod two_tenants;
 
 use common::wait_for;
 use etcd_server::{ETCD_LOOKS, Etcd, LEASE, SLACK, free_port};
@@ -15,32 +17,17 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use two_tenants::{SUBSCRIBERS, placement};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{PortSettings, Reading, TenantSettings, TenantUsage, Usage, Version};
 use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, IdentityFiles};
 use weir_policy::Policy;
 
-const POLICY: &str = r#"
-weir: 1
-network:
-  nic: 1Gb/s
-  racks:
-    r1: { uplink: 1Gb/s, machines: [m1] }
-    r2: { uplink: 1Gb/s, machines: [m2] }
-  slots: 4
-  switches: { queues: 2, scheduler: weighted }
-tenants:
-  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] }
-  red: { vms: 2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }
-tenant-queues: { interval: 200ms }
-"#;
-
-const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "spine0",
-      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "spine0",
-      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
+/// Each port has one queue for a single tenant.
+fn policy() -> String {
+    two_tenants::policy(2, "")
+}
 
 const BLUE: usize = 0;
 const RED: usize = 1;
@@ -68,7 +55,7 @@ struct Network {
 
 impl Network {
     fn new(setup: &Setup, urls: &[String]) -> Self {
-        let policy = Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let policy = Policy::parse("policy.yaml", &policy()).unwrap_or_else(|errors| panic!("{errors}")).0;
         let (ca, _) = Ca::open(&setup.at("pki")).expect("the one that is there");
         let brokers: Vec<BrokerUrl> = urls.iter().map(|url| url.parse().expect("an address")).collect();
         let one = |(name, is_switch): (&'static str, bool)| {
@@ -80,10 +67,9 @@ impl Network {
             let state = SubscriberState { policy: policy.digest(), fresh: false };
             (name, Subscriber::start(config, state).expect("a subscriber"))
         };
-        let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
         Self {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"),
-            subscribers: all.map(one).into(),
+            subscribers: SUBSCRIBERS.map(one).into(),
             last: BTreeMap::new(),
             received: Vec::new(),
             silent: None,
@@ -193,8 +179,8 @@ fn successor_keeps_the_queues_and_continues_the_moves_of_a_killed_leader() {
         Command::new("etcd")
     });
     let Some(etcd) = etcd else { return };
-    setup.write_policy(POLICY);
-    fs::write(setup.at("placement.json"), PLACEMENT).expect("written");
+    setup.write_policy(&policy());
+    fs::write(setup.at("placement.json"), placement("spine0")).expect("written");
     let urls: Vec<String> = (0..3).map(|_| format!("https://127.0.0.1:{}", free_port())).collect();
     let mut brokers = brokers(&setup, &etcd, &urls);
     wait_for("a leader", 30, || leader(&brokers).is_some());

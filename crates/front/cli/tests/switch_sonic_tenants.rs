@@ -4,10 +4,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes wait in real time")]
 
+#[path = "../../../serve/fabric/tests/support/broker_thread.rs"]
+mod broker_thread;
 mod common;
 mod program;
 #[path = "../../../host/sonic/tests/stand_in/mod.rs"]
 mod stand_in;
+#[path = "../../../serve/fabric/tests/support/two_tenants.rs"]
+mod two_tenants;
 
 use common::{one_at_a_time, skipped};
 use program::{directory, file, json, run, text};
@@ -17,7 +21,6 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_control::{FabricBrokerConfig, Stale};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage};
 use weir_fabric::ca::{Ca, Holder};
@@ -39,11 +42,6 @@ tenants:
   blue: { vms: 2, bandwidth: 10Gb/s, match: [ { port: 2 } ] }
 tenant-queues: { interval: 400ms }
 ";
-const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "r1",
-      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "r1",
-      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
 /// Tenants are numbered by name.
 const BLUE: usize = 0;
 const RED: usize = 1;
@@ -82,14 +80,16 @@ impl Network {
     fn new() -> Option<Self> {
         let (switch, directory) = (Switch::start()?, directory());
         file(directory.path(), "policy.yaml", POLICY);
-        file(directory.path(), "placement.json", PLACEMENT);
+        file(directory.path(), "placement.json", &two_tenants::placement("r1"));
         let (ca, _) = Ca::open(&directory.path().join("pki")).expect("made");
         for name in ["m1", "m2", "r1"] {
             ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
         }
         ca.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
         let policy = Arc::new(Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0);
-        let broker = broker(&policy, &ca, directory.path());
+        let placement = Some(directory.path().join("placement.json"));
+        let config = broker_thread::config(&policy, &ca, directory.path(), "state");
+        let broker = broker_thread::start(FabricConfig { placement, ..config });
         let machine = |name: &str| {
             let state = SubscriberState { policy: policy.digest(), fresh: false };
             let config = SubscriberConfig {
@@ -146,6 +146,13 @@ impl Network {
             }
         });
         self.bind = Some(child);
+    }
+
+    /// Has `weir switch bind` read the policy again.
+    fn signal(&self) {
+        let id = self.bind.as_ref().expect("it runs").id();
+        // SAFETY: a signal to a child that is not waited for yet.
+        assert_eq!(unsafe { libc::kill(id as i32, libc::SIGHUP) }, 0);
     }
 
     /// Machines apply settings and report usage for a while.
@@ -226,33 +233,6 @@ fn is_bound(rows: &Rows, port: &str, value: &str, weights: [&str; 2]) -> bool {
     (0..2).all(|queue| weight(queue).map(String::as_str) == Some(weights[queue])) && bound == [value]
 }
 
-/// A fabric broker with the controller of tenants' queues.
-fn broker(policy: &Arc<Policy>, ca: &Ca, directory: &std::path::Path) -> BrokerUrl {
-    let path = |name: &str| directory.join(name);
-    let period = weir_units::Duration::from_millis(400);
-    let config = FabricConfig {
-        policy: Arc::clone(policy),
-        policy_file: path("policy.yaml"),
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        identity: ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
-        state: path("state"),
-        broker: FabricBrokerConfig::new(period, period * 5, Stale::Keep),
-        publisher: None,
-        status: Some(path("status.json")),
-        cluster: None,
-        placement: Some(path("placement.json")),
-    };
-    std::thread::spawn(move || weir_fabric::run(config));
-    let mut url = None;
-    common::wait_for("the broker to listen", 20, || {
-        let text = std::fs::read(path("status.json")).unwrap_or_default();
-        let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        url = status["name"].as_str().map(|url| url.parse().expect("an address"));
-        url.is_some()
-    });
-    url.expect("it listens")
-}
-
 /// Both tenants have the queue in turn. Weights and values change in place: no row of a queue is written or deleted.
 #[test]
 fn tenants_have_a_queue_of_a_sonic_switch_in_turn() {
@@ -285,7 +265,7 @@ fn tenants_have_a_queue_of_a_sonic_switch_in_turn() {
     assert_eq!((&shared.log[..], &shared.crash), (&[][..], &None));
     drop(shared);
     let messages = network.messages();
-    let note = "note: queues of this switch hold at most 200 kB, by which their drains are timed";
+    let note = "note: queues of this switch hold at most 200 kB by the policy, by which their drains are timed";
     assert!(messages.contains(note) && messages.contains("subscribed to the controller"), "{messages}");
     counters(&network);
     // The status has them, too, with the next check.
@@ -346,6 +326,32 @@ fn a_queue_keeps_its_weight_for_the_time_of_its_drain() {
     network.until("red has the queue", |network| network.has_queue(RED));
 }
 
+/// What CONFIG_DB has of a queue's buffer counts more than the policy's, and the option more than both.
+#[test]
+fn the_buffer_of_a_queue_is_the_options_the_switches_or_the_policys() {
+    if skipped("the buffer of a SONiC switch's queues") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let Some(mut network) = Network::new() else { return };
+    for port in PORTS {
+        network.switch.set(&format!("BUFFER_QUEUE|{port}|0-3"), "profile", "egress");
+    }
+    for (field, value) in [("pool", "all"), ("size", "784"), ("static_th", "3740000")] {
+        network.switch.set("BUFFER_PROFILE|egress", field, value);
+    }
+    for (option, expected) in [
+        (&[][..], "hold at most 3.75 MB by CONFIG_DB, by which their drains are timed"),
+        (&["--queue-buffer", "1MB"], "hold at most 1 MB by --queue-buffer, by which their drains are timed"),
+    ] {
+        network.messages.lock().expect("no panic").clear();
+        network.bind(option);
+        network.until("a note", |network| network.messages().contains(expected));
+        let mut bind = network.bind.take().expect("it runs");
+        bind.kill().and_then(|()| bind.wait()).expect("ended");
+    }
+}
+
 /// Whatever fails, it is reported, no tenant moves on before it is repaired, and every tenant that waits moves then.
 #[test]
 fn failures_of_a_sonic_switch_are_reported_and_repaired() {
@@ -400,6 +406,61 @@ fn failures_of_a_sonic_switch_are_reported_and_repaired() {
     network.until("blue has the queue again", |network| network.has_queue(BLUE));
     network.assert_valid();
     assert_eq!(network.switch.orchagent.shared().crash, None);
+}
+
+/// The policy is read again at a signal: a valid one, or none.
+#[test]
+fn a_policy_that_is_read_again_keeps_the_queues() {
+    if skipped("another policy for tenants' queues on a SONiC switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let Some(mut network) = Network::new() else { return };
+    let status = network.at("switch.json");
+    network.bind(&["--status", &status]);
+    network.until("red has the queue", |network| network.has_queue(RED));
+    let rows = network.rows();
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&status).unwrap_or_default()).unwrap_or_default()
+    };
+    let fingerprint = || read()["policy"].as_str().map(str::to_owned);
+    network.until("a status", |_| fingerprint().is_some());
+    let before = fingerprint();
+
+    // One without a tenant's bandwidth, and one that the switch cannot have.
+    let path = network.at("policy.yaml");
+    for (wrong, cause) in [
+        (POLICY.replace("bandwidth: 20Gb/s, ", ""), format!("{path}:11:8")),
+        (POLICY.replace(", dscp-map: switch", ""), "it has one map of DSCP values for all ports".to_owned()),
+    ] {
+        network.messages.lock().expect("no panic").clear();
+        file(network.directory.path(), "policy.yaml", &wrong);
+        network.signal();
+        network.until("it is refused", |network| network.messages().contains("the last policy stays"));
+        assert!(network.messages().contains(&cause), "{cause}: {}", network.messages());
+        network
+            .until("the status has it", |_| read()["policy_refused"].as_str().is_some_and(|why| why.contains(&cause)));
+        assert_eq!((network.rows() == rows, fingerprint()), (true, before.clone()));
+    }
+
+    // Red pays for more, and has another filter. The queues stay until the controller has the policy, too.
+    let red = "bandwidth: 30Gb/s, match: [ { port: 3 } ]";
+    let text = POLICY.replace("bandwidth: 20Gb/s, match: [ { port: 1 } ]", red);
+    let policy = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+    file(network.directory.path(), "policy.yaml", &text);
+    network.signal();
+    network.until("it is read", |network| network.messages().contains("the policy is read again"));
+    network.until("another stream", |network| network.messages().contains("the controller has another policy"));
+    assert_eq!(network.rows(), rows);
+    for machine in &network.machines {
+        machine.subscriber.set_state(SubscriberState { policy: policy.digest(), fresh: false });
+    }
+    // SAFETY: the broker is in this process, and has a handler since it listens.
+    assert_eq!(unsafe { libc::raise(libc::SIGHUP) }, 0);
+    let value = rows["DSCP_TO_TC_MAP|WEIR_Ethernet0"].iter().find(|(_, class)| *class == "1").expect("red's").0.clone();
+    let has_more = |network: &Network| PORTS.iter().all(|port| is_bound(&network.rows(), port, &value, ["1", "3"]));
+    network.until("red's queue has more weight", has_more);
+    network.until("the status has the policy", |_| fingerprint() != before && read()["policy_refused"].is_null());
 }
 
 #[test]

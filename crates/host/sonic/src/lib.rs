@@ -13,6 +13,7 @@
 //! | [`redis_server`] | connections to the databases |
 //! | [`switch`] | the driver |
 //! | [`counters`] | counters of queues |
+//! | [`buffers`] | the most that a queue can hold; pure |
 //!
 //! | Part of a port | Row |
 //! |---|---|
@@ -34,6 +35,7 @@
 //! inc/saischeduler.h.
 
 mod asic;
+mod buffers;
 mod check;
 pub mod counters;
 mod redis_server;

@@ -9,6 +9,7 @@
 //! without Weir's rows reads as one that was never configured, whatever ids its objects have.
 
 use crate::asic::{AsicPort, Bound, Unreadable, queue_ids};
+use crate::buffers;
 use crate::check::{self, WEIGHTS, Wrong};
 use crate::counters::{FIELDS, QueueCounters};
 use crate::redis_server::{Access, Address, Database, RedisServer};
@@ -131,12 +132,12 @@ pub struct SonicSwitch {
     server: RedisServer,
     patience: Duration,
     /// By port that was read.
-    known: BTreeMap<String, Known>,
+    records: BTreeMap<String, PortRecord>,
 }
 
 /// The knowledge of a port from earlier reads and writes.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct PortRecord {
     /// The platform's objects where CONFIG_DB has no row of Weir's.
     platform: Bound,
     /// Whether rows were written that no read has shown in force yet.
@@ -207,7 +208,7 @@ impl SonicSwitch {
     /// Connects to a switch, under a name for messages.
     pub fn connect(name: impl Into<String>, access: Access) -> Result<Self, SonicError> {
         let server = RedisServer::new(access, PATIENCE);
-        let mut switch = Self { name: name.into(), server, patience: PATIENCE, known: BTreeMap::new() };
+        let mut switch = Self { name: name.into(), server, patience: PATIENCE, records: BTreeMap::new() };
         let kind: Option<String> = switch.query(Database::Config, |connection| {
             cmd("HGET").arg("DEVICE_METADATA|localhost").arg("switch_type").query(connection)
         })?;
@@ -227,6 +228,13 @@ impl SonicSwitch {
         let row = self.port_row(port)?;
         let mbps = row.get("speed").and_then(|speed| speed.parse::<u32>().ok());
         Ok(mbps.map(|mbps| Bandwidth::from_mbps(mbps.into())))
+    }
+
+    /// The most that one of a port's first `queues` queues can hold; `None` where CONFIG_DB does not have it.
+    pub fn queue_buffer(&mut self, port: &str, queues: u8) -> Result<Option<Bytes>, SonicError> {
+        let tables = buffers::TABLES.map(|table| format!("{table}|*"));
+        let rows = self.query(Database::Config, |connection| load(connection, &tables, false))?;
+        Ok(buffers::largest(&rows, port, queues))
     }
 
     /// The counters of a port's queues, by number.
@@ -289,14 +297,14 @@ impl SonicSwitch {
 
     /// The state in force; `rows` has those of queues and ports' maps.
     fn state(&mut self, port: &str, rows: &Rows) -> Result<PortState, SonicError> {
-        let Some(mut known) = self.known.get(port).cloned() else { return self.first_state(port) };
+        let Some(mut record) = self.records.get(port).cloned() else { return self.first_state(port) };
         let asic = self.asic(port)?;
-        if !known.is_pending {
-            known.platform = unconfigured(rows, port, asic.bound.clone()).or(known.platform.without(&asic.bound));
+        if !record.is_pending {
+            record.platform = unconfigured(rows, port, asic.bound.clone()).or(record.platform.without(&asic.bound));
         }
-        let state = asic.state(&known.platform)?;
-        known.is_pending &= !is_complete(rows, port, &state);
-        self.known.insert(port.to_owned(), known);
+        let state = asic.state(&record.platform)?;
+        record.is_pending &= !is_complete(rows, port, &state);
+        self.records.insert(port.to_owned(), record);
         Ok(state)
     }
 
@@ -314,7 +322,7 @@ impl SonicSwitch {
             state = self.asic(port)?.state(&platform)?;
         }
         let is_pending = state != written;
-        self.known.insert(port.to_owned(), Known { platform, is_pending });
+        self.records.insert(port.to_owned(), PortRecord { platform, is_pending });
         Ok(state)
     }
 
@@ -488,7 +496,7 @@ impl Driver for SonicSwitch {
         };
         let failed = |error| WriteError { step: 0, error };
         for port in &ports {
-            self.known.entry(port.clone()).and_modify(|known| known.is_pending = true);
+            self.records.entry(port.clone()).and_modify(|record| record.is_pending = true);
         }
         self.transact(&ports, write).map_err(failed)?;
         // A row that stays without a reference has no effect; `sweep` deletes it.

@@ -10,6 +10,7 @@
 //! | `PREFIX/epoch` | the leader's epoch | the leader, only while it leads |
 //! | `PREFIX/policy` | fingerprint, line end, text | a broker that finds it missing; any broker at SIGHUP |
 //! | `PREFIX/tenants/NAME` | state of a tenant's queues | the leader, only while it leads |
+//! | `PREFIX/tenants_batch` | epoch of the last batch of these states | the leader, with each batch |
 //!
 //! - The lease is renewed every third of its time. A broker counts the lease from its request, etcd
 //!   from its reply, so a broker that is cut off stops leading before etcd lets another one take
@@ -22,7 +23,9 @@
 //!   the revision that was known when the order was given, or refused (`orders.rs`): an order that
 //!   a broker took before it was cut off must not undo a newer policy.
 //! - The states of tenants' queues are read by a broker that begins to lead, and by no other one. They
-//!   are written in transactions on the condition that the writer still leads (`member/tenants.rs`).
+//!   are written in transactions on the condition that the writer still leads (`member/tenants.rs`), and that no other
+//!   one was carried out since the one before it: a delayed transaction fails (`member/writes.rs`). So does that of an
+//!   epoch.
 //! - A broker whose policy file differs logs that and uses the policy of etcd. A broker that cannot
 //!   read the policy of etcd (it is of another version of Weir) gives up its leadership and does
 //!   not run for it.

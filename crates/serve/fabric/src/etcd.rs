@@ -36,7 +36,8 @@ use tonic::{Code, Status, Streaming};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// The largest message: the largest request that etcd takes, and a reserve.
 const LARGEST: usize = 4 * 1024 * 1024;
-/// The most keys of a transaction: etcd's `--max-txn-ops` is 128 unless it is configured otherwise.
+/// The most tenants of a transaction, which writes a key for its order, too: etcd's `--max-txn-ops` is 128 unless it is
+/// configured otherwise.
 pub(crate) const MOST_KEYS: usize = 120;
 /// Keys of a reply where all under a prefix are read.
 const PIECE: i64 = 2_000;
@@ -121,13 +122,21 @@ impl From<Status> for Failed {
     }
 }
 
-/// The condition on which a key is written.
+/// A condition on which keys are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum If<'a> {
     /// A key was created at this revision; 0: it is not there.
     Created(&'a [u8], i64),
     /// A key was last written at this revision; 0: it is not there.
     Written(&'a [u8], i64),
+}
+
+fn compare(guard: &If<'_>) -> Compare {
+    let (target, key, union) = match *guard {
+        If::Created(key, revision) => (CompareTarget::Create, key, TargetUnion::CreateRevision(revision)),
+        If::Written(key, revision) => (CompareTarget::Mod, key, TargetUnion::ModRevision(revision)),
+    };
+    Compare { result: CompareResult::Equal.into(), target: target.into(), key: key.to_vec(), target_union: Some(union) }
 }
 
 async fn soon<T>(work: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Failed> {
@@ -216,6 +225,13 @@ impl EtcdSession {
         }
     }
 
+    /// The revisions at which a key was created and last written; zeros if it is not there.
+    pub(crate) async fn revisions(&mut self, key: &[u8]) -> Result<(i64, i64), Failed> {
+        let next = [key, &[0]].concat();
+        let (entries, _) = self.between((key, &next), 1).await?;
+        Ok(entries.first().map_or((0, 0), |entry| (entry.create_revision, entry.mod_revision)))
+    }
+
     /// Writes a key on a condition: returns the revision of the write, or `None` if the condition
     /// did not hold.
     pub(crate) async fn put_if(
@@ -223,46 +239,29 @@ impl EtcdSession {
         guard: If<'_>,
         (key, value, lease): (&[u8], Vec<u8>, i64),
     ) -> Result<Option<i64>, Failed> {
-        let (target, guarded, union) = match guard {
-            If::Created(key, revision) => (CompareTarget::Create, key, TargetUnion::CreateRevision(revision)),
-            If::Written(key, revision) => (CompareTarget::Mod, key, TargetUnion::ModRevision(revision)),
+        self.transact(&[guard], vec![Request::RequestPut(PutRequest { key: key.to_vec(), value, lease })]).await
+    }
+
+    /// Writes keys, and deletes those without a value, all or none, if all conditions hold: returns the revision of
+    /// the write, or `None` if one did not hold. etcd takes 128 keys at most.
+    pub(crate) async fn put_all_if(
+        &mut self,
+        guards: &[If<'_>],
+        entries: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
+    ) -> Result<Option<i64>, Failed> {
+        let operation = |(key, value): (Vec<u8>, Option<Vec<u8>>)| match value {
+            Some(value) => Request::RequestPut(PutRequest { key, value, lease: 0 }),
+            None => Request::RequestDeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
         };
-        let compare = Compare {
-            result: CompareResult::Equal.into(),
-            target: target.into(),
-            key: guarded.to_vec(),
-            target_union: Some(union),
-        };
-        let put = Request::RequestPut(PutRequest { key: key.to_vec(), value, lease });
-        let request =
-            TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: vec![] };
+        self.transact(guards, entries.into_iter().map(operation).collect()).await
+    }
+
+    async fn transact(&mut self, guards: &[If<'_>], operations: Vec<Request>) -> Result<Option<i64>, Failed> {
+        let success = operations.into_iter().map(|request| RequestOp { request: Some(request) }).collect();
+        let request = TxnRequest { compare: guards.iter().map(compare).collect(), success, failure: vec![] };
         let reply = soon(self.kv.txn(request)).await?;
         let revision = reply.header.map_or(0, |header| header.revision);
         Ok(reply.succeeded.then_some(revision))
-    }
-
-    /// Writes keys, and deletes those without a value, all or none, while a key has been there since this revision.
-    /// Returns whether it has. etcd takes [`MOST_KEYS`] keys at most.
-    pub(crate) async fn put_all_if(
-        &mut self,
-        (guard, created): (&[u8], i64),
-        entries: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
-    ) -> Result<bool, Failed> {
-        let compare = Compare {
-            result: CompareResult::Equal.into(),
-            target: CompareTarget::Create.into(),
-            key: guard.to_vec(),
-            target_union: Some(TargetUnion::CreateRevision(created)),
-        };
-        let operation = |(key, value): (Vec<u8>, Option<Vec<u8>>)| RequestOp {
-            request: Some(match value {
-                Some(value) => Request::RequestPut(PutRequest { key, value, lease: 0 }),
-                None => Request::RequestDeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
-            }),
-        };
-        let success = entries.into_iter().map(operation).collect();
-        let request = TxnRequest { compare: vec![compare], success, failure: vec![] };
-        Ok(soon(self.kv.txn(request)).await?.succeeded)
     }
 
     /// A lease: its id and the time that etcd grants, which may be longer than requested.

@@ -3,41 +3,22 @@
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets wait in real time")]
 
 mod common;
+#[path = "support/two_tenants.rs"]
+mod two_tenants;
 
-use common::{PERIOD, wait_for};
+use common::broker_thread;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_control::{FabricBrokerConfig, Stale};
+use two_tenants::{SUBSCRIBERS, placement, policy};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, Reading, SwitchSettings, TenantUsage, Usage};
 use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles};
 use weir_policy::Policy;
 
-const POLICY: &str = r#"
-weir: 1
-network:
-  nic: 1Gb/s
-  racks:
-    r1: { uplink: 1Gb/s, machines: [m1] }
-    r2: { uplink: 1Gb/s, machines: [m2] }
-  slots: 4
-  switches: { queues: 3, scheduler: weighted }
-services:
-  web: { match: [ { port: 80 } ], rack: { min: 100Mb/s } }
-tenants:
-  red: { vms: 2, bandwidth: 300Mb/s, match: [ { port: 1 } ] }
-  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 2 } ] }
-tenant-queues: { interval: 200ms }
-"#;
-
-const PLACEMENT: &str = r#"{ "placement": 1, "tenants": [
-    { "tenant": "blue", "tree": "spine0",
-      "vms": [ { "vm": "blue-0", "machine": "m1" }, { "vm": "blue-1", "machine": "m2" } ] },
-    { "tenant": "red", "tree": "spine0",
-      "vms": [ { "vm": "red-0", "machine": "m1" }, { "vm": "red-1", "machine": "m2" } ] } ] }"#;
+const SERVICES: &str = "services:\n  web: { match: [ { port: 80 } ], rack: { min: 100Mb/s } }\n";
 
 struct Network {
     directory: tempfile::TempDir,
@@ -48,44 +29,26 @@ struct Network {
 impl Network {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join("policy.yaml"), POLICY).expect("written");
-        std::fs::write(directory.path().join("placement.json"), PLACEMENT).expect("written");
+        let text = policy(3, SERVICES);
+        std::fs::write(directory.path().join("policy.yaml"), &text).expect("written");
+        std::fs::write(directory.path().join("placement.json"), placement("spine0")).expect("written");
         let (ca, _) = Ca::open(&directory.path().join("pki")).expect("made");
-        for name in ["m1", "m2", "r1", "r2", "spine0"] {
+        for (name, _) in SUBSCRIBERS {
             ca.issue(&Holder::Machine(name.to_owned()), 2).expect("made");
         }
         ca.issue(&Holder::Fabric(vec!["127.0.0.1".to_owned()]), 2).expect("made");
-        let policy = Arc::new(Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0);
+        let policy = Arc::new(Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0);
         Self { directory, ca, policy }
     }
 
     fn config(&self) -> FabricConfig {
-        let path = |name: &str| self.directory.path().join(name);
-        FabricConfig {
-            policy: Arc::clone(&self.policy),
-            policy_file: path("policy.yaml"),
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
-            state: path("state"),
-            broker: FabricBrokerConfig::new(PERIOD, PERIOD * 5, Stale::Keep),
-            publisher: None,
-            status: Some(path("status.json")),
-            cluster: None,
-            placement: Some(path("placement.json")),
-        }
+        let directory = self.directory.path();
+        let placement = Some(directory.join("placement.json"));
+        FabricConfig { placement, ..broker_thread::config(&self.policy, &self.ca, directory, "state") }
     }
 
     fn broker(&self) -> BrokerUrl {
-        let (config, path) = (self.config(), |name: &str| self.directory.path().join(name));
-        std::thread::spawn(move || weir_fabric::run(config));
-        let mut url = None;
-        wait_for("the broker to listen", || {
-            let text = std::fs::read(path("status.json")).unwrap_or_default();
-            let status: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-            url = status["name"].as_str().map(|url| url.parse().expect("an address"));
-            url.is_some()
-        });
-        url.expect("it listens")
+        broker_thread::start(self.config())
     }
 
     fn identity(&self, name: &str) -> IdentityFiles {
@@ -94,8 +57,7 @@ impl Network {
 
     /// All machines and switches.
     fn subscribers(&self, broker: &BrokerUrl) -> Subscribers {
-        let all = [("m1", false), ("m2", false), ("r1", true), ("r2", true), ("spine0", true)];
-        let all = all.into_iter().map(|(name, is_switch)| self.subscriber(name, is_switch, broker)).collect();
+        let all = SUBSCRIBERS.into_iter().map(|(name, is_switch)| self.subscriber(name, is_switch, broker)).collect();
         let (machines, switches) = (BTreeMap::new(), BTreeMap::new());
         Subscribers { all, silent: None, machines, switches, interval: None }
     }
@@ -229,7 +191,7 @@ fn switch_that_lost_its_queues_has_its_tenants_limited_until_it_has_them_again()
 #[test]
 fn machine_and_switch_of_one_name_are_refused() {
     let network = Network::new();
-    let policy = POLICY.replace("r1: {", "m1: {");
+    let policy = policy(3, SERVICES).replace("r1: {", "m1: {");
     let policy = Arc::new(Policy::parse("policy.yaml", &policy).unwrap_or_else(|errors| panic!("{errors}")).0);
     let refused = weir_fabric::run(FabricConfig { policy, ..network.config() }).expect_err("refused");
     assert!(refused.to_string().contains("a machine and a switch are both called `m1`"), "{refused}");

@@ -161,7 +161,7 @@ mod tests {
             port: port.into(),
             interface: port.into(),
             differs: differs.then(|| "rate: 20 Mb/s -> line rate".to_owned()).into_iter().collect(),
-            queues: Vec::new(),
+            ..SwitchPortStatus::default()
         };
         SwitchStatus {
             ports: vec![port("m1", false), port("m2", differs)],

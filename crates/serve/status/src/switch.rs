@@ -35,10 +35,13 @@ pub struct SwitchStatus {
     pub changes_found: u64,
     /// Ports whose configuration was restored.
     pub repaired: u64,
+    /// Times that counters of a port's queues could not be read.
+    #[serde(default)]
+    pub queue_readings_failed: u64,
 }
 
 /// A port of a switch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SwitchPortStatus {
     /// Its neighbour in the policy's network.
     pub port: String,
@@ -47,9 +50,12 @@ pub struct SwitchPortStatus {
     /// The differences from the policy's configuration, or why it cannot be read; empty if it is in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
-    /// The counters of its queues, in order; empty where they are not read.
+    /// The counters of its queues, in order; empty where nothing reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<SwitchQueueStatus>,
+    /// Why counters of its queues could not be read; absent if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues_unread: Option<String>,
 }
 
 /// The counters of a queue of a port; `None` where the switch has none.
@@ -90,12 +96,18 @@ impl SwitchStatus {
             ports: Vec::new(),
             changes_found: 0,
             repaired: 0,
+            queue_readings_failed: 0,
         }
     }
 
     /// The ports with the policy's configuration.
     pub fn in_force(&self) -> usize {
         self.ports.iter().filter(|port| port.differs.is_empty()).count()
+    }
+
+    /// The ports of which counters of queues could not be read.
+    pub fn unread(&self) -> usize {
+        self.ports.iter().filter(|port| port.queues_unread.is_some()).count()
     }
 
     /// Whether the switch is known to have no latency level.

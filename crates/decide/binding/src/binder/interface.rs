@@ -219,3 +219,19 @@ pub struct BinderCounters {
     /// Moves that turned back because a machine of the tenant was without a connection for the time of its lease.
     pub turned_back: u64,
 }
+
+impl std::ops::Add for BinderCounters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            intervals: self.intervals + other.intervals,
+            moves: self.moves + other.moves,
+            moved: self.moved + other.moved,
+            without_value: self.without_value + other.without_value,
+            outdated: self.outdated + other.outdated,
+            repeated: self.repeated + other.repeated,
+            turned_back: self.turned_back + other.turned_back,
+        }
+    }
+}

@@ -128,7 +128,11 @@ impl Machine<'_> {
     pub(crate) fn state(&self) -> String {
         if let Some(switch) = self.switch {
             let refused = if switch.policy_refused.is_some() { ", policy refused" } else { "" };
-            return format!("switch, {}/{} ports in force{refused}", switch.in_force(), switch.ports.len());
+            let unread = match switch.unread() {
+                0 => String::new(),
+                ports => format!(", counters of {} not read", text::count(ports, "port")),
+            };
+            return format!("switch, {}/{} ports in force{refused}{unread}", switch.in_force(), switch.ports.len());
         }
         match (self.agent, self.fabric) {
             (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),

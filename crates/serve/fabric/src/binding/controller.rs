@@ -1,5 +1,6 @@
 //! [`Controller`]: the binder with its subscribers.
 
+use super::history::{History, Past};
 use super::placement::Places;
 use super::store::Store;
 use super::timing::Timing;
@@ -15,7 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tracing::{debug, info, warn};
 use weir_binding::binder::{
-    Binder, BinderConfig, BinderInput, BinderOutput, Place, PortSettings, QueueId, TenantSettings, TenantState, Version,
+    Binder, BinderConfig, BinderCounters, BinderInput, BinderOutput, Place, PortSettings, QueueId, TenantSettings,
+    TenantState, Version,
 };
 use weir_binding::{PortId, SwitchId};
 use weir_policy::Policy;
@@ -62,6 +64,22 @@ struct Stream {
 /// The versions of one controller after those of an earlier one of the same epoch: more than it can have used.
 const GENERATION: u64 = 1 << 40;
 
+/// The state, version and history with which a controller of this leadership continues.
+pub(crate) struct Continuation {
+    store: Store,
+    /// The first version, higher than all versions of earlier controllers.
+    first: Version,
+    /// `None` for the first controller of a leadership.
+    history: Option<History>,
+}
+
+impl Continuation {
+    /// Of the first controller of a leadership with this epoch.
+    pub(crate) fn first(store: Store, epoch: u64) -> Self {
+        Self { store, first: Version { epoch, number: 0 }, history: None }
+    }
+}
+
 /// The binder, its network and its subscribers.
 pub(crate) struct Controller {
     pub(super) policy: Arc<Policy>,
@@ -74,9 +92,11 @@ pub(crate) struct Controller {
     held: VecDeque<(u64, BinderOutput)>,
     /// By tenant, whether it has queues of its own.
     has_queues: Vec<bool>,
-    /// By tenant, when it left or entered the shared queue, in milliseconds since 1970; `None` before this controller.
+    /// By tenant, when it left or entered the shared queue, in milliseconds since 1970; `None` before this leadership.
     pub(super) since: Vec<Option<u64>>,
     pub(super) timing: Timing,
+    /// The counters of earlier binders of this leadership.
+    earlier: BinderCounters,
     streams: BTreeMap<Who, Stream>,
     subscribers: BTreeMap<StreamId, Who>,
     /// The number of machines and switches that tenants need.
@@ -92,9 +112,9 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// A controller that continues from the stored state of an earlier one. `first` is higher than all versions of
-    /// earlier controllers.
-    pub(crate) fn new(policy: &Arc<Policy>, places: Places, mut store: Store, first: Version, now: Instant) -> Self {
+    /// A controller that continues from the stored state of an earlier one, and with the history of this leadership.
+    pub(crate) fn new(policy: &Arc<Policy>, places: Places, continuation: Continuation, now: Instant) -> Self {
+        let Continuation { mut store, first, history } = continuation;
         let (earlier, others) = store.state(policy, &places);
         if others > 0 {
             warn!("{others} tenants begin in the shared queue: they have other ports or queues than they had before");
@@ -102,6 +122,12 @@ impl Controller {
         let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
         let has_queues = earlier.iter().map(|state| state.place != Place::Shared).collect();
+        let since = match &history {
+            Some(history) => history.since(policy, &earlier, now_ms()),
+            None => vec![None; earlier.len()],
+        };
+        let mut history = history.unwrap_or_default();
+        let timing = history.renumbered(policy, &earlier);
         let binder = Binder::new(&places.sites, config, first.epoch, earlier, now);
         let machines: BTreeSet<MachineId> =
             places.sites.tenants.iter().flat_map(|site| site.machines.iter().map(|(machine, _)| *machine)).collect();
@@ -109,8 +135,9 @@ impl Controller {
         let switches: BTreeSet<SwitchId> = ports.map(|(port, _)| places.sites.ports[port.index()].switch).collect();
         let expected = machines.len() + switches.len();
         let mut controller = Self {
-            since: vec![None; places.sites.tenants.len()],
-            timing: Timing::default(),
+            since,
+            timing,
+            earlier: history.counters,
             policy: Arc::clone(policy),
             places,
             binder,
@@ -121,8 +148,8 @@ impl Controller {
             streams: BTreeMap::new(),
             subscribers: BTreeMap::new(),
             expected,
-            begun: 0,
-            resets: 0,
+            begun: history.begun,
+            resets: history.resets,
             values,
             interval,
             warned: false,
@@ -134,9 +161,21 @@ impl Controller {
     }
 
     /// Ends this controller: its subscribers connect again. Returns what a following one of this broker continues with.
-    pub(crate) fn end_for(mut self, leader: Option<&str>) -> (Store, Version) {
+    pub(crate) fn end_for(mut self, leader: Option<&str>) -> Continuation {
         self.redirect(leader);
-        (self.store, Version { number: self.first.number + GENERATION, ..self.first })
+        let (counters, names) = (self.counters(), self.policy.tenants().iter().map(|tenant| tenant.name.clone()));
+        let names: Vec<String> = names.collect();
+        let past = |(has_queues, since): (&bool, &Option<u64>)| Past { has_queues: *has_queues, since: *since };
+        let tenants = names.iter().cloned().zip(self.has_queues.iter().zip(&self.since).map(past)).collect();
+        let (timing, begun, resets) = (self.timing, self.begun, self.resets);
+        let history = Some(History { tenants, names, timing, counters, begun, resets });
+        let first = Version { number: self.first.number + GENERATION, ..self.first };
+        Continuation { store: self.store, first, history }
+    }
+
+    /// The counters of all binders of this leadership.
+    pub(super) fn counters(&self) -> BinderCounters {
+        self.earlier + *self.binder.counters()
     }
 
     /// The subscriber with this name.
@@ -323,7 +362,8 @@ impl Controller {
         }
     }
 
-    fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
+    /// Takes the new state of a tenant, which is to be stored.
+    pub(super) fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
         let at = tenant.index();
         let all = self.streams.len() >= self.expected;
         self.timing.take(now, at, &state, all);

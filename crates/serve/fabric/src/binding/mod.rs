@@ -11,6 +11,7 @@
 //! | `placement` | the tenants' places, from the file of `weir place` |
 //! | `store` | the binder's state, stored before settings are sent: in etcd, or |
 //! | `journal` | in a file of a single fabric broker |
+//! | `history` | the counters and times of a leadership, over reloads of the policy |
 //! | `report` | the tenants and their queues, for watchers |
 //! | `timing` | how long moves take |
 //! | `service` | the controller's side of a stream |
@@ -19,6 +20,7 @@
 //! Source: QShare §VI (a controller that collects usage and configures switches and hypervisors).
 
 mod controller;
+mod history;
 mod journal;
 mod placement;
 mod report;
@@ -27,7 +29,7 @@ mod store;
 pub mod subscriber;
 mod timing;
 
-pub(crate) use controller::{Controller, Unbound};
+pub(crate) use controller::{Continuation, Controller, Unbound};
 pub(crate) use placement::Places;
 pub(crate) use service::{BindingService, SubscriberEvent, Verdict};
 pub(crate) use store::Store;

@@ -8,7 +8,7 @@ use weir_status::{TenantPort, TenantQueuesStatus, TenantStatus};
 impl Controller {
     /// The tenants and their queues.
     pub(crate) fn status(&self) -> TenantQueuesStatus {
-        let (counters, tenants) = (self.binder.counters(), self.policy.tenants());
+        let (counters, tenants) = (self.counters(), self.policy.tenants());
         let shown = tenants.len().min(TenantQueuesStatus::MOST_TENANTS);
         TenantQueuesStatus {
             subscribers: self.stream_count() as u64,

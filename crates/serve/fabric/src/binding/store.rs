@@ -87,11 +87,12 @@ impl Store {
     /// The state of the tenants of this policy. Entries that do not fit it are removed; returns the number of those
     /// whose tenants it has.
     pub(super) fn state(&mut self, policy: &Policy, places: &Places) -> (BinderState, usize) {
-        let mut taken = Taken { map: policy.network().map(), pool: policy.tenant_dscps(), ..Taken::default() };
+        let mut allocation =
+            Allocation { map: policy.network().map(), pool: policy.tenant_dscps(), ..Allocation::default() };
         let of = |(tenant, site): (&weir_policy::Tenant, &Site)| {
             let known = self.kept.get(&tenant.name).filter(|known| known.ports == hash(&places.ports_of(site)));
             let state = known.map(|known| known.state.clone()).unwrap_or_default();
-            if taken.takes(places, site, &state) { state } else { TenantState::default() }
+            if allocation.takes(places, site, &state) { state } else { TenantState::default() }
         };
         let state: BinderState = policy.tenants().iter().zip(&places.sites.tenants).map(of).collect();
         let names = policy.tenants().iter().map(|tenant| tenant.name.as_str());
@@ -193,7 +194,7 @@ fn hash(names: &[String]) -> String {
 
 /// The queues and DSCP values of ports that tenants have so far.
 #[derive(Default)]
-struct Taken {
+struct Allocation {
     map: Map,
     pool: Vec<u8>,
     queues: BTreeSet<(PortId, QueueIndex)>,
@@ -201,7 +202,7 @@ struct Taken {
     dscps: BTreeSet<(u32, u8)>,
 }
 
-impl Taken {
+impl Allocation {
     /// Takes the queues and values of a state, if they exist and no other tenant has them.
     fn takes(&mut self, places: &Places, site: &Site, state: &TenantState) -> bool {
         let all = [Some(&state.place), state.motion.as_ref().map(|motion| &motion.to)];

@@ -45,6 +45,19 @@ pub struct SubscriberConfig {
     pub identity: IdentityFiles,
 }
 
+impl SubscriberConfig {
+    /// Checks the identity, as [`Subscriber::start`] does.
+    ///
+    /// # Errors
+    /// An identity that cannot be used, or does not name the subscriber.
+    pub fn check(&self) -> Result<(), SessionError> {
+        let identity = Identity::read(&self.identity)?;
+        identity.check_use(Use::Connect, &self.identity)?;
+        identity.check_name(&self.name, &self.identity)?;
+        Ok(())
+    }
+}
+
 /// A message of the controller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromController {
@@ -100,9 +113,7 @@ impl Subscriber {
     /// # Errors
     /// An identity that cannot be used, or does not name the subscriber.
     pub fn start(config: SubscriberConfig, state: SubscriberState) -> Result<Self, SessionError> {
-        let identity = Identity::read(&config.identity)?;
-        identity.check_use(Use::Connect, &config.identity)?;
-        identity.check_name(&config.name, &config.identity)?;
+        config.check()?;
         let (to_controller, outgoing) = mpsc::channel(QUEUED);
         let (incoming, messages) = mpsc::channel(QUEUED);
         let (state, up) = (Arc::new(Mutex::new(state)), Arc::new(Mutex::new(None)));

@@ -16,6 +16,16 @@ pub(super) struct Timing {
 }
 
 impl Timing {
+    /// The same with other numbers of tenants; `None` for one that is not there any more. Moves that are not at their
+    /// step in this state are left out.
+    pub(super) fn renumbered(mut self, number: impl Fn(usize) -> Option<usize>, state: &[TenantState]) -> Self {
+        let moving =
+            std::mem::take(&mut self.moving).into_iter().filter_map(|(before, of)| Some((number(before)?, of)));
+        let step = |at: usize| state.get(at).and_then(|state| state.motion.as_ref()).map(|motion| motion.step);
+        self.moving = moving.filter(|(at, (before, ..))| step(*at) == Some(*before)).collect();
+        self
+    }
+
     /// Takes the new state of a tenant; `all` machines and switches have subscribed, or not.
     pub(super) fn take(&mut self, now: Instant, tenant: usize, state: &TenantState, all: bool) {
         let step = state.motion.as_ref().map(|motion| motion.step);

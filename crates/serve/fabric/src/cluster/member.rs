@@ -2,23 +2,26 @@
 //!
 //! One task uses one member of etcd until that fails, then the next. State that outlives a session
 //! (the lease, whether this broker leads) is in [`Member`]; the task watches the end of the lease
-//! during every wait. The policy for all is in `member/policy.rs`.
+//! during every wait. The policy for all is in `member/policy.rs`, the states of tenants are in
+//! `member/tenants.rs`.
 
 mod policy;
+mod renewal;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use super::orders::Orders;
 use super::{ClusterConfig, ClusterEvent, TenantBatch};
 use crate::etcd::{EtcdSession, Failed, If, KeyValue, PATIENCE};
 use crate::state::epoch;
-use std::collections::VecDeque;
+use renewal::Renewal;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 /// The pause after all members of etcd were tried.
@@ -68,11 +71,16 @@ pub(super) struct Member {
     epoch: u64,
     leadership: Option<Leadership>,
     lease: Option<Lease>,
+    /// Renews the lease; `None` without a session.
+    renewal: Option<Renewal>,
     /// A lease that this broker gave up and has not revoked yet.
     abandoned: Option<i64>,
     leads: bool,
     /// The epoch of the last leadership, which batches of tenants' states have; policies may have later ones.
     led: Option<u64>,
+    /// The revisions of the epoch and of the last batch of tenants' states in etcd; `None` if they must be read.
+    epoch_written: Option<i64>,
+    batch: Option<i64>,
     /// The leader that the daemon was notified of last.
     reported: Option<Option<String>>,
     /// Whether the warning that etcd cannot be reached was logged.
@@ -103,9 +111,12 @@ impl Member {
             epoch: 0,
             leadership: None,
             lease: None,
+            renewal: None,
             abandoned: None,
             leads: false,
             led: None,
+            epoch_written: None,
+            batch: None,
             reported: None,
             warned: false,
         }
@@ -121,6 +132,7 @@ impl Member {
             let member = members[turn % members.len()].clone();
             let failed = self.session(&member).await;
             let Err(failed) = failed else { return };
+            (self.renewal, self.epoch_written, self.batch) = (None, None, None);
             debug!("etcd at {member}: {failed}");
             self.refuse_orders().await;
             self.refuse_tenants(&failed).await;
@@ -147,15 +159,30 @@ impl Member {
         }
     }
 
-    /// Awaits `work`, and gives the leadership up meanwhile if the lease runs out.
+    /// Awaits `work`, and renews the lease meanwhile; gives the leadership up if the lease runs out.
     async fn guarded<F: Future>(&mut self, work: F) -> F::Output {
-        let mut work = pin!(work);
+        let (mut work, mut is_renewed) = (pin!(work), true);
         loop {
             let until = self.lease.as_ref().map(|lease| lease.until);
             tokio::select! {
                 done = &mut work => return done,
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => self.lose_lease().await,
+                granted = renewal::next(&mut self.renewal), if is_renewed => match granted {
+                    Ok(granted) => self.extend_lease(granted).await,
+                    // The stream reports its end to the next wait of the session, too.
+                    Err(_) => is_renewed = false,
+                },
             }
+        }
+    }
+
+    /// The lease lasts so long from this time on; it has expired if that is zero.
+    async fn extend_lease(&mut self, (since, granted): (Instant, Duration)) {
+        if granted.is_zero() {
+            self.lose_lease().await;
+            self.abandoned = None;
+        } else if let Some(lease) = &mut self.lease {
+            lease.until = since + granted - granted / MARGIN;
         }
     }
 
@@ -185,8 +212,9 @@ impl Member {
         let Some((id, time)) = self.lease.as_ref().map(|lease| (lease.id, lease.time)) else {
             return Err(Failed::GivenUp("the lease ran out".to_owned()));
         };
-        let mut requests = VecDeque::from([Instant::now()]);
-        let mut keep_alive = self.guarded(session.keep_alive(id)).await?;
+        let requested = Instant::now();
+        let keep_alive = self.guarded(session.keep_alive(id)).await?;
+        self.renewal = Some(Renewal::new(keep_alive, requested, time / 3));
         // In etcd's order the states of tenants, which change often, follow all other keys.
         let (first, end) = (self.key(""), self.key(tenants::PREFIX));
         let (kept, revision) = self.guarded(session.between((&first, &end), 0)).await?;
@@ -200,25 +228,13 @@ impl Member {
         if std::mem::take(&mut self.warned) {
             info!("etcd at {member} replies again");
         }
-        let mut tick = interval(time / 3);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.act(&mut session).await?;
             self.report_leadership().await;
             let until = self.lease.as_ref().map(|lease| lease.until);
             let Some(until) = until else { return Err(Failed::GivenUp("the lease ran out".to_owned())) };
             tokio::select! {
-                _ = tick.tick() => if keep_alive.request() { requests.push_back(Instant::now()) },
-                granted = keep_alive.reply() => {
-                    let granted = granted?;
-                    let since = requests.pop_front().unwrap_or_else(Instant::now);
-                    if granted.is_zero() {
-                        self.lose_lease().await;
-                        self.abandoned = None;
-                    } else if let Some(lease) = &mut self.lease {
-                        lease.until = since + granted - granted / MARGIN;
-                    }
-                }
+                granted = renewal::next(&mut self.renewal) => self.extend_lease(granted?).await,
                 changes = watch.next() => {
                     for (key, entry) in changes? {
                         self.apply_key(&mut session, key, entry).await?;
@@ -296,7 +312,7 @@ impl Member {
                     if self.lease.as_ref().map(|own| own.id) != Some(lease) {
                         return Ok(());
                     }
-                    (self.leads, self.led) = (true, Some(epoch));
+                    (self.leads, self.led, self.batch) = (true, Some(epoch), None);
                     let _ = self.events.send(ClusterEvent::Leads(epoch, kept)).await;
                 }
             }
@@ -316,11 +332,12 @@ impl Member {
                 return Err(Failed::GivenUp(error.to_string()));
             }
         };
-        let (leader, key) = (self.key("leader"), self.key("epoch"));
-        let value = epoch.to_string().into_bytes();
-        let ours = session.put_if(If::Created(&leader, created), (&key, value, 0)).await?;
+        let key = self.key("epoch");
+        let entry = (key.clone(), Some(epoch.to_string().into_bytes()));
+        let known = self.epoch_written.take();
+        self.epoch_written = self.write_as_leader(session, created, (&key, known), vec![entry]).await?;
         self.epoch = self.epoch.max(epoch);
-        Ok(ours.map(|_| epoch))
+        Ok(self.epoch_written.map(|_| epoch))
     }
 
     /// Notifies the daemon of the leader if it has changed. A leading broker has sent its own

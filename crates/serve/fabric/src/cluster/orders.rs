@@ -25,22 +25,22 @@ pub(crate) struct Order {
     pub(crate) digest: u64,
     pub(crate) text: String,
     /// The revision that the policy in etcd had; 0 if there was none.
-    known: i64,
+    revision: i64,
 }
 
 /// The revision of the policy in etcd; `None` without a session.
-type Known = Arc<Mutex<Option<i64>>>;
+type SharedRevision = Arc<Mutex<Option<i64>>>;
 
 /// The daemon's end.
 pub(crate) struct Desk {
     send: mpsc::Sender<Order>,
-    known: Known,
+    revision: SharedRevision,
 }
 
 /// The end of the member's task.
 pub(super) struct Orders {
     receive: mpsc::Receiver<Order>,
-    known: Known,
+    revision: SharedRevision,
     /// Revisions of the policy that consecutive orders of this broker made: the first and the last
     /// one.
     own: (i64, i64),
@@ -49,8 +49,8 @@ pub(super) struct Orders {
 /// Both ends; orders are refused until a session begins.
 pub(super) fn desk() -> (Desk, Orders) {
     let (send, receive) = mpsc::channel(QUEUE);
-    let known = Known::default();
-    (Desk { send, known: known.clone() }, Orders { receive, known, own: (0, 0) })
+    let revision = SharedRevision::default();
+    (Desk { send, revision: revision.clone() }, Orders { receive, revision, own: (0, 0) })
 }
 
 impl Desk {
@@ -58,9 +58,9 @@ impl Desk {
     pub(crate) fn order(&self, digest: u64, text: String) -> Result<(), &'static str> {
         // The lock lasts until the order is in the queue, so that the end of a session finds the
         // order there.
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = *known else { return Err("etcd is not reached; reload again when it is") };
-        let order = Order { digest, text, known };
+        let revision = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(revision) = *revision else { return Err("etcd is not reached; reload again when it is") };
+        let order = Order { digest, text, revision };
         self.send.try_send(order).map_err(|_| "etcd has not taken the orders before it yet; reload again later")
     }
 }
@@ -68,13 +68,13 @@ impl Desk {
 impl Orders {
     /// A session has begun, or the policy in etcd has changed: orders are on this revision.
     pub(super) fn take_on(&self, revision: i64) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
     }
 
     /// The session has ended: returns the orders that wait.
     pub(super) fn close(&mut self) -> Vec<Order> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = None;
+        let mut revision = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
+        *revision = None;
         std::iter::from_fn(|| self.receive.try_recv().ok()).collect()
     }
 
@@ -86,7 +86,7 @@ impl Orders {
     /// The revision on which an order is applied.
     pub(super) fn on(&self, order: &Order) -> i64 {
         let (from, to) = self.own;
-        if (from..=to).contains(&order.known) { to } else { order.known }
+        if (from..=to).contains(&order.revision) { to } else { order.revision }
     }
 
     /// An order was applied.

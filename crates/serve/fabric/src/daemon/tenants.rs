@@ -1,12 +1,11 @@
 //! The controller of tenants' queues in the daemon's loop.
 
 use super::work::Daemon;
-use crate::binding::{Controller, Places, Store, SubscriberEvent, Unbound, Verdict};
+use crate::binding::{Continuation, Controller, Places, Store, SubscriberEvent, Unbound, Verdict};
 use crate::binding_proto::from_subscriber;
 use crate::cluster::KeptTenants;
 use crate::state::epoch;
 use tracing::{debug, info, warn};
-use weir_binding::binder::Version;
 use weir_units::Instant;
 
 /// The file of the last epoch of controllers, under the state directory.
@@ -26,19 +25,19 @@ impl Daemon {
         }
         let state = &self.config.state;
         let epoch = epoch::next(state, EPOCH_OF_TENANTS, 0).map_err(Unbound::State)?;
-        self.store = Some((Store::in_file(state).map_err(Unbound::State)?, Version { epoch, number: 0 }));
+        self.continuation = Some(Continuation::first(Store::in_file(state).map_err(Unbound::State)?, epoch));
         self.bind_tenants()
     }
 
     /// This broker leads from now on: etcd has the state.
     pub(super) fn lead_tenants(&mut self, epoch: u64, kept: KeptTenants) {
         self.controller = None;
-        self.store = None;
+        self.continuation = None;
         if self.config.placement.is_none() {
             return;
         }
         match Store::in_etcd(epoch, kept) {
-            Ok(store) => self.store = Some((store, Version { epoch, number: 0 })),
+            Ok(store) => self.continuation = Some(Continuation::first(store, epoch)),
             Err(error) => return warn!("no queues are bound to tenants: {error}"),
         }
         if let Err(unbound) = self.bind_tenants() {
@@ -48,7 +47,7 @@ impl Daemon {
 
     /// Another broker leads, or none.
     pub(super) fn stop_tenants(&mut self) {
-        self.store = None;
+        self.continuation = None;
         if let Some(controller) = self.controller.take() {
             controller.end_for(self.leader.as_deref());
         }
@@ -57,14 +56,14 @@ impl Daemon {
     /// Starts a controller for the tenants of the policy in force, if this broker leads and has their places.
     pub(super) fn bind_tenants(&mut self) -> Result<(), Unbound> {
         let Some(placement) = &self.config.placement else { return Ok(()) };
-        if self.store.is_none() && self.controller.is_none() {
+        if self.continuation.is_none() && self.controller.is_none() {
             return Ok(());
         }
         let places = Places::read(placement, &self.policy)?;
         // Subscribers of an earlier controller connect again, to the new one.
         let earlier = self.controller.take().map(|controller| controller.end_for(None));
-        let Some((store, first)) = earlier.or_else(|| self.store.take()) else { return Ok(()) };
-        self.controller = Some(Controller::new(&self.policy, places, store, first, self.now()));
+        let Some(continuation) = earlier.or_else(|| self.continuation.take()) else { return Ok(()) };
+        self.controller = Some(Controller::new(&self.policy, places, continuation, self.now()));
         info!("queues are bound to {} tenants", self.policy.tenants().len());
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::reload::Refusals;
 use super::{EPOCH_FILE, FabricConfig, FabricError, STATUS_PAUSE};
 use crate::accept::InUse;
-use crate::binding::{Controller, Store};
+use crate::binding::{Continuation, Controller};
 use crate::cluster::{Cluster, ClusterEvent};
 use crate::convert;
 use crate::counters::Counters;
@@ -19,7 +19,6 @@ use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tracing::{debug, info, warn};
-use weir_binding::binder::Version;
 use weir_control::{FabricBroker, FabricInput, FabricOutput};
 use weir_policy::Policy;
 use weir_units::{Duration, Instant, MachineId};
@@ -43,8 +42,8 @@ pub(super) struct Daemon {
     pub(super) streams: Streams,
     /// The controller of tenants' queues, if this daemon leads and has their places.
     pub(super) controller: Option<Controller>,
-    /// The state of tenants' queues while no controller has it, with the first version of the next one.
-    pub(super) store: Option<(Store, Version)>,
+    /// The state of tenants' queues while no controller has it.
+    pub(super) continuation: Option<Continuation>,
     /// The number of the next stream of a subscriber.
     pub(super) subscribers: StreamId,
     started: tokio::time::Instant,
@@ -93,7 +92,7 @@ impl Daemon {
             cluster,
             streams: Streams::default(),
             controller: None,
-            store: None,
+            continuation: None,
             subscribers: 0,
             started: tokio::time::Instant::now(),
             refusals: Refusals::default(),

@@ -3,13 +3,17 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets wait in real time")]
 
+#[path = "../support/broker_thread.rs"]
+pub(crate) mod broker_thread;
+
+pub(crate) use broker_thread::PERIOD;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_control::rate::rounded;
-use weir_control::{FabricBrokerConfig, RackReport, RateRow, Stale};
+use weir_control::{RackReport, RateRow};
 use weir_fabric::ca::{Ca, Holder};
 use weir_fabric::{BrokerUrl, FabricConfig, IdentityFiles, Session, SessionConfig};
 use weir_policy::Policy;
@@ -20,9 +24,6 @@ pub(crate) const POLICY: &str = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n   
     r1: { uplink: 10Gb/s, machines: [m1, m2] }\n    \
     r2: { uplink: 10Gb/s, machines: [m3, m4] }\nservices:\n  \
     a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 10Gb/s } }\n";
-
-/// T_fabric in tests.
-pub(crate) const PERIOD: weir_units::Duration = weir_units::Duration::from_millis(400);
 
 pub(crate) struct World {
     pub(crate) directory: tempfile::TempDir,
@@ -44,37 +45,15 @@ impl World {
     }
 
     pub(crate) fn config(&self, name: &str) -> FabricConfig {
-        FabricConfig {
-            policy: self.policy.clone(),
-            policy_file: self.directory.path().join("policy.yaml"),
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            identity: self.ca.files(&Holder::Fabric(vec!["127.0.0.1".to_owned()])),
-            state: self.directory.path().join(name),
-            broker: FabricBrokerConfig::new(PERIOD, PERIOD * 5, Stale::Keep),
-            publisher: None,
-            status: Some(self.status_file(name)),
-            cluster: None,
-            placement: None,
-        }
+        broker_thread::config(&self.policy, &self.ca, self.directory.path(), name)
     }
 
     /// A broker in a thread of this process, which ends with it.
     pub(crate) fn broker(&self, name: &str) -> Broker {
         let config = self.config(name);
-        std::thread::spawn(move || weir_fabric::run(config));
-        let status_file = self.status_file(name);
-        let mut listen = None;
-        wait_for("the broker to listen", || {
-            listen = status(&status_file)["name"]
-                .as_str()
-                .map(|url| url.trim_start_matches("https://").parse().expect("an address"));
-            listen.is_some()
-        });
-        Broker { listen: listen.expect("it listens"), status_file }
-    }
-
-    fn status_file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(format!("{name}.json"))
+        let status_file = config.status.clone().expect("a file of the status");
+        let url = broker_thread::start(config).to_string();
+        Broker { listen: url.trim_start_matches("https://").parse().expect("an address"), status_file }
     }
 
     pub(crate) fn session_config(&self, machine: &str, brokers: &[BrokerUrl]) -> SessionConfig {

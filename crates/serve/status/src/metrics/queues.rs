@@ -17,6 +17,14 @@ fn of_each(status: &SwitchStatus, give: &mut Give<'_>, of: fn(&SwitchQueueStatus
     }
 }
 
+fn unread(status: &SwitchStatus, give: &mut Give<'_>) {
+    for port in &status.ports {
+        if let Some(reason) = &port.queues_unread {
+            give(vec![port.port.clone(), port.interface.clone(), reason.clone()], Value::Count(1));
+        }
+    }
+}
+
 /// The metrics of switches' queues.
 pub(super) const QUEUES: &[Metric] = &[
     gauge(
@@ -53,5 +61,19 @@ pub(super) const QUEUES: &[Metric] = &[
         QUEUE,
         "Bytes in a queue of a switch's port",
         Of::Switch(|status, give| of_each(status, give, |queue| queue.backlog_bytes)),
+    ),
+    gauge(
+        "weir_switch_queues_unread",
+        None,
+        &["port", "interface", "reason"],
+        "1 for a switch's port with queues whose counters could not be read, which have no series then",
+        Of::Switch(unread),
+    ),
+    counter(
+        "weir_switch_queue_readings_failed",
+        None,
+        &[],
+        "Times that counters of the queues of a switch's port could not be read",
+        Of::Switch(|status, give| give(Vec::new(), Value::Count(status.queue_readings_failed))),
     ),
 ];

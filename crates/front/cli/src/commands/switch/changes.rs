@@ -20,7 +20,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Of these events; within a runtime.
+    /// Of these events; in the context of a runtime.
     pub(super) fn new(events: Option<PortEvents>) -> Result<Self, CommandError> {
         // SAFETY: the events own their socket, and nothing replaces either.
         let register = |events| unsafe { AsyncFd::register_with_interest(events, Interest::READABLE) };

@@ -18,7 +18,7 @@ use weir_sonic::{Access, Address, SonicError, SonicSwitch};
 use weir_switch::{
     Capabilities, Driver, DscpSet, PortState, QueueReading, RateSetting, ReadQueues, Setting, Step, WriteError,
 };
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, Bytes};
 
 /// The socket of SONiC's redis server.
 const SONIC_SOCKET: &str = "/var/run/redis/redis.sock";
@@ -88,10 +88,21 @@ impl Chosen {
 /// The driver of the selected ports. What the ports have by themselves is left out of their configurations.
 pub(super) fn of(mapping: &Mapping, selected: &mut Selected, ui: &mut Ui) -> Result<AnySwitch, CommandError> {
     let mut driver = mapping.chosen.open(&selected.switch)?;
+    fit(&mut driver, mapping, selected, ui)?;
+    Ok(driver)
+}
+
+/// The same for a driver that is open.
+pub(super) fn fit(
+    driver: &mut AnySwitch,
+    mapping: &Mapping,
+    selected: &mut Selected,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
     trust(mapping, &mut selected.ports);
     let capabilities = driver.capabilities();
     if capabilities.rate == RateSetting::Fixed {
-        check_rates(&mut driver, selected, ui)?;
+        check_rates(driver, selected, ui)?;
     }
     let states_buffer = |port: &Port| port.config.queues().any(|queue| queue.buffer.is_some());
     if capabilities.buffers == Setting::Fixed && selected.ports.iter().any(states_buffer) {
@@ -100,7 +111,7 @@ pub(super) fn of(mapping: &Mapping, selected: &mut Selected, ui: &mut Ui) -> Res
     for port in &mut selected.ports {
         port.config = capabilities.without_fixed(&port.config);
     }
-    Ok(driver)
+    Ok(())
 }
 
 /// Ports that re-mark nothing, if the operator wants that.
@@ -182,6 +193,14 @@ impl AnySwitch {
         match self {
             Self::Tc(_) => PortEvents::subscribe().map(Some),
             Self::Sonic(_) => Ok(None),
+        }
+    }
+
+    /// The most that one of a port's first `queues` queues can hold, where the switch's configuration has it.
+    pub(super) fn queue_buffer(&mut self, port: &str, queues: u8) -> Result<Option<Bytes>, AnyError> {
+        match self {
+            Self::Tc(_) => Ok(None),
+            Self::Sonic(switch) => switch.queue_buffer(port, queues).map_err(AnyError::Sonic),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `weir switch`: what the policy needs of the switches' ports, the difference to what is there, and its application.
 
 mod bind;
+mod bound_ports;
 mod changes;
 mod driver;
 mod plan;

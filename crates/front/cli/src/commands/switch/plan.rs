@@ -96,13 +96,13 @@ impl Plan {
             port: port.clone(),
             interface: String::new(),
             differs: vec!["no interface is this port".to_owned()],
-            queues: Vec::new(),
+            ..SwitchPortStatus::default()
         });
         let strays = self.selected.strays.iter().map(|stray| SwitchPortStatus {
             port: stray.neighbour().to_owned(),
             interface: stray.interface().to_owned(),
             differs: vec![stray.to_string()],
-            queues: Vec::new(),
+            ..SwitchPortStatus::default()
         });
         absent.chain(strays)
     }

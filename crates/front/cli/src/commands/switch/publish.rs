@@ -1,6 +1,7 @@
 //! The status of a switch, in a file and over HTTP, while `weir switch watch` or `bind` runs.
 
 use crate::error::CommandError;
+use crate::output::Ui;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,14 +10,14 @@ use weir_observe::{Publisher, Server, server};
 use weir_status::{Status, SwitchStatus};
 
 /// The places where a status is published.
-pub(super) struct Published {
+pub(super) struct Publication {
     file: Option<StatusFile>,
     publisher: Option<Publisher>,
     _server: Option<Server>,
     start: Instant,
 }
 
-impl Published {
+impl Publication {
     /// A file, and an address that serves `/status` and `/metrics`.
     pub(super) fn new(file: Option<PathBuf>, metrics: Option<SocketAddr>) -> Result<Self, CommandError> {
         let publisher = metrics.is_some().then(Publisher::new);
@@ -39,6 +40,20 @@ impl Published {
             publisher.publish(status);
         }
         written.map_err(|error| format!("the status is not written: {error}"))
+    }
+}
+
+/// A lasting trouble, which is printed once.
+#[derive(Default)]
+pub(super) struct Trouble(Option<String>);
+
+impl Trouble {
+    pub(super) fn report(&mut self, now: Option<String>, ui: &mut Ui) -> Result<(), CommandError> {
+        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
+            ui.notice(&format!("{text}\n"))?;
+        }
+        self.0 = now;
+        Ok(())
     }
 }
 

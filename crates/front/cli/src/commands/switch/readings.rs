@@ -24,6 +24,11 @@ impl Readings {
         Self { limits, drains: Drains::default(), start: now() }
     }
 
+    /// Takes other limits, by interface.
+    pub(super) fn set_limits(&mut self, limits: BTreeMap<String, DrainLimits>) {
+        self.limits = limits;
+    }
+
     /// Forgets how long queues have been sending: their weights were lost meanwhile, or rounds are numbered anew.
     pub(super) fn reset(&mut self) {
         self.drains.clear();
@@ -41,7 +46,10 @@ impl Readings {
         if driver.are_live() {
             let queues = driver.queues(interface).map_err(|error| failed(&queue.port, &error))?;
             let known = queues.get(&number).and_then(|reading| Some((reading.sent?, reading.backlog?)));
-            return Ok(known.map(|(sent, backlog)| reading(queue, sent, backlog)));
+            let missing =
+                || format!("port {}: queue {number} has no counters, so when it has emptied is unknown", queue.port);
+            let (sent, backlog) = known.ok_or_else(missing)?;
+            return Ok(Some(reading(queue, sent, backlog)));
         }
         let Some(limits) = self.limits.get(interface) else { return Ok(None) };
         let now = weir_units::Instant::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX));

@@ -1,7 +1,7 @@
 //! `weir switch watch`: reports ports that lose the policy's configuration, and restores them if wanted.
 
 use super::plan::{Plan, PolicyFile, bridge_now};
-use super::publish::Published;
+use super::publish::{Publication, Trouble};
 use super::select::bridge_ports;
 use super::{DriverKind, Mapping, locked};
 use crate::error::{CommandError, Exit};
@@ -84,7 +84,7 @@ struct Watched<'a> {
 pub(super) fn run(args: &Watch, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut watched = Watched::new(args, ui)?;
     let interrupt = Interrupt::listen()?;
-    let published = Published::new(args.status.clone(), args.metrics)?;
+    let published = Publication::new(args.status.clone(), args.metrics)?;
     while !interrupt.is_requested() {
         let begun = now();
         watched.look(ui)?;
@@ -95,20 +95,6 @@ pub(super) fn run(args: &Watch, ui: &mut Ui) -> Result<Exit, CommandError> {
         }
     }
     Ok(Exit::Done)
-}
-
-/// A lasting trouble, which is printed once.
-#[derive(Default)]
-struct Trouble(Option<String>);
-
-impl Trouble {
-    fn report(&mut self, now: Option<String>, ui: &mut Ui) -> Result<(), CommandError> {
-        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
-            ui.notice(&format!("{text}\n"))?;
-        }
-        self.0 = now;
-        Ok(())
-    }
 }
 
 impl<'a> Watched<'a> {
@@ -245,7 +231,7 @@ impl<'a> Watched<'a> {
                 Err(error) => vec![error.to_string()],
             };
             let (port, interface) = (self.plan.name(interface), interface.clone());
-            ports.push(SwitchPortStatus { port, interface, differs, queues: Vec::new() });
+            ports.push(SwitchPortStatus { port, interface, differs, ..SwitchPortStatus::default() });
         }
         ports.extend(self.plan.without_interface());
         ports

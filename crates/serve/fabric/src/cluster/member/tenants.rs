@@ -3,12 +3,17 @@
 use super::Member;
 use crate::cluster::{ClusterEvent, KeptTenants, TenantBatch};
 use crate::etcd::{EtcdSession, Failed};
+use tracing::warn;
 
 /// Their keys, behind the prefix of all.
 pub(super) const PREFIX: &str = "tenants/";
+/// The key that every batch writes (`writes.rs`), with the epoch of its leadership. In etcd's order it follows the
+/// states, so that the watch of the other keys does not report it.
+const LAST_BATCH: &str = "tenants_batch";
 
 impl Member {
-    /// The states that etcd has. No other broker writes any from now on: its transactions find another leader.
+    /// The states that etcd has. No other broker writes any from now on: its transactions find another leader. The
+    /// lease is renewed meanwhile, since many states may take longer than that.
     pub(super) async fn kept_tenants(&mut self, session: &mut EtcdSession) -> Result<KeptTenants, Failed> {
         let prefix = self.key(PREFIX);
         let all = self.guarded(session.all_under(&prefix)).await?;
@@ -16,7 +21,8 @@ impl Member {
         Ok(all.into_iter().map(|entry| (name(&entry.key), entry.value)).collect())
     }
 
-    /// Writes states while this broker leads; a batch of an earlier leadership is refused.
+    /// Writes states while this broker leads; a batch of an earlier leadership is refused. A broker that finds another
+    /// leader stops leading.
     pub(super) async fn keep_tenants(&mut self, session: &mut EtcdSession, batch: TenantBatch) -> Result<(), Failed> {
         let TenantBatch { epoch, entries } = batch;
         let created = self
@@ -28,12 +34,23 @@ impl Member {
             self.kept(epoch, Err("this fabric broker does not lead any more".to_owned())).await;
             return Ok(());
         };
-        let (leader, prefix) = (self.key("leader"), self.key(PREFIX));
-        let entries = entries.into_iter().map(|(name, value)| ([&prefix[..], name.as_bytes()].concat(), value));
-        let put = self.guarded(session.put_all_if((&leader, created), entries)).await;
+        let (prefix, order) = (self.key(PREFIX), self.key(LAST_BATCH));
+        let entry = |(name, value): (String, Option<Vec<u8>>)| ([&prefix[..], name.as_bytes()].concat(), value);
+        let last = (order.clone(), Some(epoch.to_string().into_bytes()));
+        let entries = entries.into_iter().map(entry).chain([last]).collect();
+        // Without a reply the revision is read again.
+        let known = self.batch.take();
+        let put = self.write_as_leader(session, created, (&order, known), entries).await;
         let (result, session) = match put {
-            Ok(true) => (Ok(()), Ok(())),
-            Ok(false) => (Err("etcd has another leader".to_owned()), Ok(())),
+            Ok(Some(revision)) => {
+                self.batch = Some(revision);
+                (Ok(()), Ok(()))
+            }
+            Ok(None) => {
+                warn!("etcd has another leader: this fabric broker does not lead any more");
+                (self.leads, self.leadership) = (false, None);
+                (Err("etcd has another leader".to_owned()), Ok(()))
+            }
             // The session goes on, since etcd has replied.
             Err(Failed::Refused(why)) => (Err(format!("etcd refuses it: {why}")), Ok(())),
             Err(failed) => (Err(failed.to_string()), Err(failed)),

@@ -1,9 +1,12 @@
 //! Orders with a real etcd; the tests are skipped with a line where it is not installed.
 
+mod proxy;
+
 use super::*;
 use crate::cluster::orders::{Desk, desk};
 use crate::cluster::{Policy, written};
 use crate::etcd::EtcdConfig;
+use proxy::Proxy;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -57,8 +60,13 @@ fn policy(max: u32) -> (u64, String) {
 
 /// A member that no task runs, with both ends of its queues.
 fn member(etcd: &Etcd) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
+    member_by(etcd, etcd.1.clone())
+}
+
+/// The same, on another way to this etcd.
+fn member_by(etcd: &Etcd, way: EtcdConfig) -> (Member, Desk, mpsc::Receiver<ClusterEvent>) {
     let config = ClusterConfig {
-        etcd: etcd.1.clone(),
+        etcd: way,
         prefix: "/test".to_owned(),
         url: "https://127.0.0.1:1".parse().expect("an address"),
         lease: weir_units::Duration::from_secs(2),
@@ -204,61 +212,147 @@ async fn policy_is_reported_again_once_it_is_usable() {
     assert_eq!(received(&mut events), [format!("policy {digest:016x}")]);
 }
 
+const LEADER: &[u8] = b"/test/leader";
+
+/// Has a member lead in an epoch: the key of the leader is its own.
+async fn lead(member: &mut Member, session: &mut EtcdSession, epoch: u64) {
+    let put = session.put_if(If::Created(LEADER, 0), (LEADER, b"one".to_vec(), 0)).await.expect("a reply");
+    let created = put.expect("there was none");
+    member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created });
+    (member.leads, member.led) = (true, Some(epoch));
+}
+
+/// The same value for tenants; none removes them.
+fn batch(epoch: u64, names: &[&str], value: Option<&str>) -> TenantBatch {
+    let value = value.map(|value| value.as_bytes().to_vec());
+    TenantBatch { epoch, entries: names.iter().map(|name| ((*name).to_owned(), value.clone())).collect() }
+}
+
+/// The states in etcd.
+async fn kept(member: &mut Member, session: &mut EtcdSession) -> Vec<String> {
+    let kept = member.kept_tenants(session).await.expect("a reply");
+    kept.into_iter().map(|(name, value)| format!("{name} {}", String::from_utf8_lossy(&value))).collect()
+}
+
 #[tokio::test]
 async fn states_of_tenants_are_written_by_the_leader_only() {
     let Some(etcd) = etcd("states_of_tenants_are_written_by_the_leader_only") else { return };
     let mut session = connect(&etcd.1).await;
     let (mut member, _desk, mut events) = member(&etcd);
-    let batch = |names: &[&str], value: Option<&[u8]>| TenantBatch {
-        epoch: 3,
-        entries: names.iter().map(|name| ((*name).to_owned(), value.map(<[u8]>::to_vec))).collect(),
-    };
-    member.keep_tenants(&mut session, batch(&["red"], Some(b"1"))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(3, &["red"], Some("1"))).await.expect("a reply");
     assert_eq!(received(&mut events), ["kept 3: Err(\"this fabric broker does not lead any more\")"]);
-    // It leads: the key of the leader was created at this revision.
-    let leader: &[u8] = b"/test/leader";
-    let put = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
-    let created = put.expect("there was none");
-    member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created });
-    (member.leads, member.led) = (true, Some(3));
-    member.keep_tenants(&mut session, batch(&["blue", "green", "red"], Some(b"1"))).await.expect("a reply");
-    member.keep_tenants(&mut session, batch(&["green"], None)).await.expect("a reply");
-    member.keep_tenants(&mut session, batch(&["red"], Some(b"2"))).await.expect("a reply");
+    lead(&mut member, &mut session, 3).await;
+    member.keep_tenants(&mut session, batch(3, &["blue", "green", "red"], Some("1"))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(3, &["green"], None)).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(3, &["red"], Some("2"))).await.expect("a reply");
     assert_eq!(received(&mut events), ["kept 3: Ok(())"; 3]);
-    let kept = member.kept_tenants(&mut session).await.expect("a reply");
-    let expected = [("blue", "1"), ("red", "2")].map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
-    assert_eq!(kept, expected);
+    let expected = ["blue 1", "red 2"];
+    assert_eq!(kept(&mut member, &mut session).await, expected);
     // Too large for this etcd: refused, and the session goes on.
     let large = "x".repeat(2 * MOST);
-    member.keep_tenants(&mut session, batch(&["red"], Some(large.as_bytes()))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(3, &["red"], Some(&large))).await.expect("a reply");
     assert!(received(&mut events)[0].starts_with("kept 3: Err(\"etcd refuses it: "), "refused");
     // Another broker leads meanwhile, which this one has not noticed.
-    session.put_all_if((leader, created), [(leader.to_vec(), None)]).await.expect("a reply");
+    session.put_all_if(&[], [(LEADER.to_vec(), None)]).await.expect("a reply");
     session
-        .put_if(If::Created(leader, 0), (leader, b"two".to_vec(), 0))
+        .put_if(If::Created(LEADER, 0), (LEADER, b"two".to_vec(), 0))
         .await
         .expect("a reply")
         .expect("there was none");
-    member.keep_tenants(&mut session, batch(&["red"], Some(b"3"))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(3, &["red"], Some("3"))).await.expect("a reply");
     assert_eq!(received(&mut events), ["kept 3: Err(\"etcd has another leader\")"]);
-    assert_eq!(member.kept_tenants(&mut session).await.expect("a reply"), expected);
+    assert_eq!(kept(&mut member, &mut session).await, expected);
+    assert!(!member.leads, "it has noticed");
 }
 
-#[tokio::test]
-async fn many_states_are_read_in_pieces() {
-    let Some(etcd) = etcd("many_states_are_read_in_pieces") else { return };
+/// A member that leads, with a session of its own, and one behind a proxy on which a batch waits that has no reply.
+async fn with_delayed_batch(
+    etcd: &Etcd,
+    values: (&str, &str),
+) -> (Member, EtcdSession, Proxy, mpsc::Receiver<ClusterEvent>) {
     let mut session = connect(&etcd.1).await;
-    let (mut member, _desk, mut events) = member(&etcd);
-    let leader: &[u8] = b"/test/leader";
-    let created = session.put_if(If::Created(leader, 0), (leader, b"one".to_vec(), 0)).await.expect("a reply");
-    member.leadership = Some(Leadership { url: "one".to_owned(), lease: 0, created: created.expect("there was none") });
-    (member.leads, member.led) = (true, Some(1));
-    // More than a reply has.
-    for first in (0..4_100).step_by(100) {
-        let entries = (first..first + 100).map(|number| (format!("t{number:05}"), Some(b"1".to_vec()))).collect();
-        member.keep_tenants(&mut session, TenantBatch { epoch: 1, entries }).await.expect("a reply");
-        assert_eq!(received(&mut events), ["kept 1: Ok(())"]);
+    let (mut member, _desk, mut events) = member(etcd);
+    lead(&mut member, &mut session, 1).await;
+    let proxy = Proxy::new(&etcd.1.members[0]);
+    let mut slow = connect(&proxy.way()).await;
+    member.keep_tenants(&mut slow, batch(1, &["red"], Some(values.0))).await.expect("a reply");
+    proxy.hold();
+    let lost = member.keep_tenants(&mut slow, batch(1, &["blue", "red"], Some(values.1))).await;
+    assert!(matches!(lost, Err(Failed::NoReply(_))), "{lost:?}");
+    assert_eq!(received(&mut events), ["kept 1: Ok(())", "kept 1: Err(\"no reply within 1 s\")"]);
+    (member, session, proxy, events)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_batch_does_not_replace_newer_states() {
+    let Some(etcd) = etcd("delayed_batch_does_not_replace_newer_states") else { return };
+    let (mut member, mut session, proxy, mut events) = with_delayed_batch(&etcd, ("1", "2")).await;
+    member.keep_tenants(&mut session, batch(1, &["blue", "red"], Some("3"))).await.expect("a reply");
+    member.keep_tenants(&mut session, batch(1, &["blue"], None)).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 1: Ok(())"; 2]);
+    proxy.release();
+    assert_eq!(kept(&mut member, &mut session).await, ["red 3"]);
+    member.keep_tenants(&mut session, batch(1, &["red"], Some("4"))).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 1: Ok(())"]);
+    assert_eq!(kept(&mut member, &mut session).await, ["red 4"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_follows_a_delayed_one_that_overtakes_it() {
+    let Some(etcd) = etcd("batch_follows_a_delayed_one_that_overtakes_it") else { return };
+    let (mut member, mut session, proxy, mut events) = with_delayed_batch(&etcd, ("1", "2")).await;
+    // The delayed batch arrives after the revision was read, and before the next batch.
+    let (_, read) = session.revisions(b"/test/tenants_batch").await.expect("a reply");
+    member.batch = Some(read);
+    proxy.release();
+    assert_eq!(kept(&mut member, &mut session).await, ["blue 2", "red 2"]);
+    member.keep_tenants(&mut session, batch(1, &["red"], Some("3"))).await.expect("a reply");
+    assert_eq!(received(&mut events), ["kept 1: Ok(())"]);
+    assert_eq!(kept(&mut member, &mut session).await, ["blue 2", "red 3"]);
+    assert!(member.leads);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_epoch_does_not_replace_a_later_one() {
+    let Some(etcd) = etcd("delayed_epoch_does_not_replace_a_later_one") else { return };
+    let mut session = connect(&etcd.1).await;
+    let (mut member, _desk, _events) = member(&etcd);
+    lead(&mut member, &mut session, 1).await;
+    let proxy = Proxy::new(&etcd.1.members[0]);
+    let mut slow = connect(&proxy.way()).await;
+    member.next_epoch(&mut slow).await.expect("a reply").expect("it leads");
+    proxy.hold();
+    let lost = member.next_epoch(&mut slow).await;
+    assert!(matches!(lost, Err(Failed::NoReply(_))), "{lost:?}");
+    let last = member.next_epoch(&mut session).await.expect("a reply").expect("it leads");
+    proxy.release();
+    let (entries, _) = session.between((b"/test/epoch", b"/test/epoch0"), 1).await.expect("a reply");
+    assert_eq!(entries[0].value, last.to_string().into_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn states_that_take_longer_than_the_lease_are_read() {
+    let Some(etcd) = etcd("states_that_take_longer_than_the_lease_are_read") else { return };
+    let mut session = connect(&etcd.1).await;
+    let entry = |number: u32| (format!("/test/tenants/t{number:05}").into_bytes(), Some(b"1".to_vec()));
+    for first in (0..10_000).step_by(100) {
+        session.put_all_if(&[], (first..first + 100).map(entry)).await.expect("a reply");
     }
-    let kept = member.kept_tenants(&mut session).await.expect("a reply");
-    assert_eq!((kept.len(), kept[4_099].0.as_str()), (4_100, "t04099"));
+    let proxy = Proxy::new(&etcd.1.members[0]);
+    let (member, _desk, mut events) = member_by(&etcd, proxy.way());
+    // Six replies, and others before: more than the lease of 2 s. Requests have replies within their second.
+    proxy.set_latency(Duration::from_millis(450));
+    let leads = async {
+        loop {
+            match events.recv().await.expect("the member runs") {
+                ClusterEvent::Leads(_, kept) => return kept.len(),
+                ClusterEvent::Follows(_) | ClusterEvent::Policy(..) => {}
+                _ => panic!("another event"),
+            }
+        }
+    };
+    tokio::select! {
+        () = member.run() => panic!("the member ended"),
+        count = tokio::time::timeout(Duration::from_secs(20), leads) => assert_eq!(count, Ok(10_000)),
+    }
 }

@@ -1,0 +1,302 @@
+//! The ports of a switch whose queues the controller of the fabric broker binds to tenants.
+
+use super::readings::Readings;
+use super::{locked, refusal};
+use crate::error::CommandError;
+use std::collections::BTreeMap;
+use weir_fabric::binding_proto::{Queue, Reading, SwitchSettings};
+use weir_status::{SwitchPortStatus, SwitchQueueStatus, SwitchStatus};
+use weir_switch::tenants::bound;
+use weir_switch::{
+    DrainLimits, FieldError, Map, PortConfig, PortState, QueueConfig, QueueReading, ReadQueues, Schedule, port_changes,
+};
+use weir_units::Bytes;
+
+/// The needs of a policy at this switch's ports.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct PortNeeds {
+    /// By the port's name its interface.
+    pub(super) interfaces: BTreeMap<String, String>,
+    /// By interface, the policy's configuration with all tenants in the shared queue.
+    pub(super) base: BTreeMap<String, PortConfig>,
+    /// By interface, what bounds the drain of its queues, where their backlog is not read.
+    pub(super) limits: BTreeMap<String, DrainLimits>,
+}
+
+/// The ports of this switch.
+pub(super) struct Ports<D> {
+    /// By the port's name its interface.
+    pub(super) interfaces: BTreeMap<String, String>,
+    /// By interface, the policy's configuration with all tenants in the shared queue.
+    base: BTreeMap<String, PortConfig>,
+    /// By interface, the configuration as it was last applied.
+    in_force: BTreeMap<String, PortConfig>,
+    pub(super) driver: D,
+    pub(super) readings: Readings,
+}
+
+impl<D: ReadQueues> Ports<D> {
+    /// The ports of a policy, before they are read.
+    pub(super) fn new(driver: D, needs: &PortNeeds) -> Self {
+        let PortNeeds { interfaces, base, limits } = needs.clone();
+        Self { interfaces, in_force: base.clone(), base, driver, readings: Readings::new(limits) }
+    }
+
+    /// Takes the ports of another policy. Those that have its queues keep their weights and DSCP values until the
+    /// controller's settings arrive; others get its configuration with all tenants in the shared queue. Returns whether
+    /// there were any, or `None` if both policies need the same; after an error nothing has changed.
+    pub(super) fn renew(&mut self, needs: &PortNeeds) -> Result<Option<bool>, CommandError> {
+        let PortNeeds { interfaces, base, limits } = needs.clone();
+        if (&interfaces, &base) == (&self.interfaces, &self.base) {
+            self.readings.set_limits(limits);
+            return Ok(None);
+        }
+        let in_force = base.iter().map(|(interface, config)| {
+            let own = self.in_force.get(interface).filter(|own| has_queues(own.state(), config));
+            (interface.clone(), own.unwrap_or(config).clone())
+        });
+        let in_force = in_force.collect();
+        let before = (
+            std::mem::replace(&mut self.interfaces, interfaces),
+            std::mem::replace(&mut self.base, base),
+            std::mem::replace(&mut self.in_force, in_force),
+        );
+        let begun = self.begin();
+        match begun {
+            Ok(_) => {
+                self.readings.reset();
+                self.readings.set_limits(limits);
+            }
+            Err(_) => (self.interfaces, self.base, self.in_force) = before,
+        }
+        begun.map(Some)
+    }
+
+    /// Brings ports without the policy's queues to its configuration; returns whether there were any.
+    pub(super) fn begin(&mut self) -> Result<bool, CommandError> {
+        let _lock = locked()?;
+        weir_switch::apply::check(&self.driver, &self.base).map_err(refusal)?;
+        let states = weir_switch::apply::read(&mut self.driver, self.base.keys()).map_err(refusal)?;
+        // Ports outside the policy have no queues of Weir's.
+        let lacks = |(interface, config): &(&String, &PortConfig)| {
+            config.queues().len() > 0 && states.get(*interface).is_none_or(|state| !has_queues(state, config))
+        };
+        let mut lacking: BTreeMap<String, PortConfig> =
+            self.base.iter().filter(lacks).map(|(interface, config)| (interface.clone(), config.clone())).collect();
+        if !lacking.is_empty() && self.driver.capabilities().maps == Map::PerSwitch {
+            // All ports have one map.
+            lacking.clone_from(&self.base);
+        }
+        weir_switch::apply(&mut self.driver, &lacking).map_err(refusal)?;
+        for (interface, config) in &mut self.in_force {
+            if let (false, Some(state)) = (lacking.contains_key(interface), states.get(interface)) {
+                *config = PortConfig::of_state(state).unwrap_or_else(|| config.clone());
+            }
+        }
+        Ok(!lacking.is_empty())
+    }
+
+    /// Applies the controller's settings.
+    pub(super) fn apply(&mut self, settings: &SwitchSettings) -> Result<(), String> {
+        let mut wanted = BTreeMap::new();
+        for port in &settings.ports {
+            let Some(interface) = self.interfaces.get(&port.port) else {
+                return Err(format!("no interface is the port to {}: its tenants stay limited", port.port));
+            };
+            let small = |(dscp, queue): (&u32, &u32)| Some((u8::try_from(*dscp).ok()?, u8::try_from(*queue).ok()?));
+            let map = port.map.iter().map(small).collect::<Option<BTreeMap<u8, u8>>>();
+            let map = map.ok_or_else(|| format!("port {}: values that no controller sends", port.port))?;
+            let config = bound(&self.base[interface], &port.weights, &map);
+            wanted.insert(interface.clone(), config.map_err(|error| format!("port {}: {error}", port.port))?);
+        }
+        self.map_others(&mut wanted).map_err(|error| error.to_string())?;
+        let _lock = locked().map_err(|error| error.text())?;
+        weir_switch::apply(&mut self.driver, &wanted).map_err(|error| error.to_string())?;
+        self.in_force.extend(wanted);
+        Ok(())
+    }
+
+    /// Where all ports have one map, gives it to those that no tenant passes.
+    fn map_others(&self, wanted: &mut BTreeMap<String, PortConfig>) -> Result<(), FieldError> {
+        let map = wanted.values().next().map(PortConfig::map);
+        let Some(map) = map.filter(|_| self.driver.capabilities().maps == Map::PerSwitch) else { return Ok(()) };
+        for (interface, config) in &self.in_force {
+            if !wanted.contains_key(interface) && config.queues().len() > 0 {
+                wanted.insert(interface.clone(), config.mapping(map)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what differs at each port, and the counters of its queues. A port that cannot be read differs, and
+    /// counters that cannot be read have a reason.
+    pub(super) fn look(&mut self, status: &mut SwitchStatus) {
+        let mut ports = Vec::new();
+        for (port, interface) in &self.interfaces {
+            let config = &self.in_force[interface];
+            let found = self.driver.read(interface).map(|state| port_changes(config.state(), &state));
+            let differs: Vec<String> = match found {
+                Ok(changes) => changes.iter().map(ToString::to_string).collect(),
+                Err(error) => vec![error.to_string()],
+            };
+            let (counters, unread) = match self.driver.queues(interface) {
+                Ok(counters) => (counters, None),
+                Err(error) => (BTreeMap::new(), Some(error.to_string())),
+            };
+            let absent = (0..).take(config.queues().len()).filter(|number| !counters.contains_key(number));
+            let absent: Vec<String> = absent.map(|number: u8| number.to_string()).collect();
+            let missing = || format!("the switch has no counters of queue {}", absent.join(", "));
+            let unread = unread.or_else(|| (!absent.is_empty()).then(missing));
+            let queues =
+                (0..).zip(config.queues()).map(|(number, queue)| queue_status(number, queue, &counters)).collect();
+            let (port, interface) = (port.clone(), interface.clone());
+            ports.push(SwitchPortStatus { port, interface, differs, queues, queues_unread: unread });
+        }
+        let differed = |port: &SwitchPortStatus| {
+            status.ports.iter().any(|before| before.interface == port.interface && !before.differs.is_empty())
+        };
+        let count = |of: &dyn Fn(&&SwitchPortStatus) -> bool| ports.iter().filter(|port| of(port)).count() as u64;
+        let found = count(&|port| !port.differs.is_empty() && !differed(port));
+        let restored = count(&|port| port.differs.is_empty() && differed(port));
+        status.changes_found += found;
+        status.repaired += restored;
+        status.queue_readings_failed += count(&|port| port.queues_unread.is_some());
+        status.ports = ports;
+    }
+
+    /// Whether ports have lost their configuration.
+    pub(super) fn has_lost(&mut self) -> Result<bool, String> {
+        let states =
+            weir_switch::apply::read(&mut self.driver, self.in_force.keys()).map_err(|error| error.to_string())?;
+        Ok(self.in_force.iter().any(|(interface, config)| states.get(interface) != Some(config.state())))
+    }
+
+    /// Restores the configuration of all ports.
+    pub(super) fn restore(&mut self) -> Result<(), String> {
+        self.readings.reset();
+        let _lock = locked().map_err(|error| error.text())?;
+        weir_switch::apply(&mut self.driver, &self.in_force).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Reads a queue; none where it does not exist.
+    pub(super) fn read(&mut self, queue: Queue) -> Result<Option<Reading>, String> {
+        let Some(interface) = self.interfaces.get(&queue.port) else { return Ok(None) };
+        let config = &self.in_force[interface];
+        self.readings.read(&mut self.driver, queue, (interface, config))
+    }
+}
+
+/// A queue with its counters; without them where they are not read.
+fn queue_status(number: u8, queue: &QueueConfig, counters: &BTreeMap<u8, QueueReading>) -> SwitchQueueStatus {
+    let QueueReading { sent, backlog, dropped, marked } = counters.get(&number).copied().unwrap_or_default();
+    SwitchQueueStatus {
+        queue: number,
+        weight: match queue.schedule {
+            Schedule::Weighted(weight) => Some(weight),
+            Schedule::Strict => None,
+        },
+        sent_bytes: sent.map(Bytes::get),
+        dropped_packets: dropped,
+        marked_packets: marked,
+        backlog_bytes: backlog.map(Bytes::get),
+    }
+}
+
+/// Whether a port has the queues of a configuration, whatever their weights and DSCP values are.
+fn has_queues(state: &PortState, config: &PortConfig) -> bool {
+    let wanted = config.state();
+    let kinds = |state: &PortState| state.queues.values().map(|queue| queue.schedule.is_strict()).collect::<Vec<_>>();
+    state.rate == wanted.rate && state.map.is_some() && kinds(state) == kinds(wanted) && state.remark == wanted.remark
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use weir_switch::{Capabilities, Driver, DscpMap, RateSetting, Setting, Step, WriteError};
+
+    /// A switch whose ports have the policy's configuration, and whose counters are these.
+    struct CountingSwitch(PortConfig, Result<BTreeMap<u8, QueueReading>, &'static str>);
+
+    impl Driver for CountingSwitch {
+        type Error = io::Error;
+
+        fn switch(&self) -> &str {
+            "r1"
+        }
+        fn capabilities(&self) -> Capabilities {
+            Capabilities {
+                queues: 8,
+                strict: true,
+                weighted: true,
+                mixed: true,
+                weights: 1..=100,
+                marks: Setting::PerQueue,
+                buffers: Setting::Fixed,
+                buffer_max: Bytes::ZERO,
+                rate: RateSetting::Fixed,
+                remarks: false,
+                maps: Map::PerPort,
+            }
+        }
+        fn read(&mut self, _: &str) -> io::Result<PortState> {
+            Ok(self.0.state().clone())
+        }
+        fn write(&mut self, _: &[Step]) -> Result<(), WriteError<io::Error>> {
+            Ok(())
+        }
+    }
+
+    impl ReadQueues for CountingSwitch {
+        fn queues(&mut self, _: &str) -> io::Result<BTreeMap<u8, QueueReading>> {
+            self.1.clone().map_err(io::Error::other)
+        }
+        fn are_live(&self) -> bool {
+            true
+        }
+    }
+
+    fn ports(counters: Result<BTreeMap<u8, QueueReading>, &'static str>) -> Ports<CountingSwitch> {
+        let queue = QueueConfig { schedule: Schedule::Weighted(1), mark: None, buffer: None };
+        let config = PortConfig::new(None, vec![queue; 2], DscpMap::all(0)).expect("valid");
+        let needs = PortNeeds {
+            interfaces: BTreeMap::from([("m1".to_owned(), "swp1".to_owned())]),
+            base: BTreeMap::from([("swp1".to_owned(), config.clone())]),
+            limits: BTreeMap::new(),
+        };
+        Ports::new(CountingSwitch(config, counters), &needs)
+    }
+
+    fn reading(sent: u64) -> QueueReading {
+        QueueReading { sent: Some(Bytes::new(sent)), backlog: Some(Bytes::ZERO), ..QueueReading::default() }
+    }
+
+    #[test]
+    fn unread_counters_have_a_reason_and_are_counted() {
+        let mut status = SwitchStatus::outline("r1".to_owned(), String::new(), 5_000);
+        let mut ports = ports(Err("the socket is closed"));
+        ports.look(&mut status);
+        ports.look(&mut status);
+        assert_eq!(status.ports[0].queues_unread.as_deref(), Some("the socket is closed"));
+        assert_eq!((status.queue_readings_failed, status.unread(), status.ports[0].queues.len()), (2, 1, 2));
+        ports.driver.1 = Ok(BTreeMap::from([(0, reading(7))]));
+        ports.look(&mut status);
+        assert_eq!(status.ports[0].queues_unread.as_deref(), Some("the switch has no counters of queue 1"));
+        assert_eq!(status.ports[0].queues[0].sent_bytes, Some(7));
+        ports.driver.1 = Ok(BTreeMap::from([(0, reading(7)), (1, reading(9))]));
+        ports.look(&mut status);
+        assert_eq!((&status.ports[0].queues_unread, status.queue_readings_failed), (&None, 3));
+    }
+
+    #[test]
+    fn drain_of_a_queue_without_counters_is_an_error() {
+        let mut ports = ports(Ok(BTreeMap::from([(0, reading(7))])));
+        let queue = |queue| Queue { port: "m1".to_owned(), queue, round: 1 };
+        assert_eq!(ports.read(queue(0)).expect("counters").expect("a queue").sent, 7);
+        assert_eq!(
+            ports.read(queue(1)).expect_err("none"),
+            "port m1: queue 1 has no counters, so when it has emptied is unknown"
+        );
+        assert_eq!(ports.read(Queue { port: "m9".to_owned(), ..queue(0) }), Ok(None), "no such port");
+    }
+}
