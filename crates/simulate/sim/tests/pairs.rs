@@ -1,6 +1,6 @@
 //! Systems that limit pairs of machines: guarantees beside a greedy neighbour, and use of a link that others leave.
 
-use crate::tenants::run;
+use crate::support::scenarios::run;
 use weir_sim::RunOutcome;
 
 const POLICY: &str = r#"
