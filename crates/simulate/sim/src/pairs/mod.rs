@@ -10,8 +10,9 @@
 //! - **sending** (`send`): the first packet makes a slot with the law's state and its token buckets, which are the
 //!   datapath's limiters. A packet without tokens waits in the slot. With two buckets a packet has the class of the
 //!   bucket that it used, and the first bytes of flows wait in a queue of their own.
-//! - **receiving** (`receive`): packets and marks are counted. The first packet of a pair after the interval of reports
-//!   makes a report, a frame of 64 B: the percentage of marked bytes, and the receiver's part of the pair's guarantee.
+//! - **receiving** (`receive`): packets, marks and losses are counted. The first packet of a pair after the interval of
+//!   reports makes a report, a frame of 64 B: the percentage of bytes marked or lost, and the receiver's part of the
+//!   pair's guarantee.
 //! - Every interval of the system, at a time that depends on the host, each host closes its [`Partition`]s.
 //!
 //! Packets of tenants may be marked by switches (ECT); marks are hidden from transports that do not use ECN. Other
@@ -64,8 +65,9 @@ struct End {
 #[derive(Debug, Clone, Copy)]
 struct Source {
     since: SimTime,
-    /// Those whose marks count.
+    /// Those whose marks count, lost ones included.
     bytes: u64,
+    /// Those marked or lost.
     marked: u64,
 }
 
