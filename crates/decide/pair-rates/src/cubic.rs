@@ -18,8 +18,8 @@
 //! is 93.75 Mb/s, after 198 ms 100 Mb/s, after 396 ms 150 Mb/s. With w = 800 Mb/s from 297 ms on, the time since the
 //! plateau is 49.6 instead of 99.2 ms: the rate, 106.25 Mb/s, is the same and grows twice as fast.
 //!
-//! Source: CUBIC (RFC 9438 §4.2). Seawall (NSDI 2011) and ElasticSwitch's rate allocation, which is derived from it, use
-//! a CUBIC-like law scaled by weight; neither text was at hand, nor what they do when a weight changes.
+//! Source: CUBIC (RFC 9438 §4.2). Seawall (NSDI 2011) and ElasticSwitch's rate allocation, which is derived from it,
+//! use a CUBIC-like law scaled by weight; neither text was at hand, nor what they do when a weight changes.
 
 use weir_units::{Bandwidth, Instant};
 
@@ -183,7 +183,8 @@ mod tests {
                 cubic.set_weight(at, mbps(weight));
                 prop_assert_eq!(cubic.rate(at), rate);
                 let rounding = rate.bps().abs_diff(plateau.bps()) / 1_000 + 10_000;
-                prop_assert!(cubic.plateau().bps().abs_diff(plateau.bps()) <= rounding, "{} of {plateau}", cubic.plateau());
+                let after = cubic.plateau();
+                prop_assert!(after.bps().abs_diff(plateau.bps()) <= rounding, "{after} of {plateau}");
                 // Never slower than a function that begins anew.
                 let later = at + weir_units::Duration::from_millis(20);
                 let anew = Cubic::new(at.max(begin), rate, cubic.plateau(), mbps(weight));

@@ -70,6 +70,17 @@ fn aggressive_elastic_switch_uses_the_link_and_costs_a_part_of_guarantees() {
     assert!(alone >= 180 && (60..90).contains(&honest), "{alone} {honest}");
 }
 
+/// Queues mark above their buffer less a frame, so no full frame is marked.
+#[test]
+fn losses_are_a_signal_where_switches_do_not_mark() {
+    let queue = "queue: { buffer: 300kB }";
+    let without = scenario("elasticswitch").replace(queue, "queue: { discipline: ecn, buffer: 300kB, mark: 299kB }");
+    assert!(scenario("elasticswitch").contains(queue));
+    let outcome = run(POLICY, without);
+    let (alone, honest) = (mean(&outcome, 0, 2..4), mean(&outcome, 1, 5..8));
+    assert!(alone >= 180 && honest >= 55, "{alone} {honest}");
+}
+
 #[test]
 fn cautious_elastic_switch_keeps_guarantees_and_leaves_a_part_of_the_link() {
     let [alone, greedy, honest] = measured("cautious-elasticswitch");

@@ -180,7 +180,7 @@ fn moves_between_queues_lose_and_overtake_nothing_without_congestion() {
 /// Two priorities: of the tenant that takes what the others leave, packets with tokens of its guarantee overtake those
 /// without.
 #[test]
-fn trinity_reorders_what_queues_of_tenants_do_not() {
+fn two_priorities_overtake_packets_and_queues_of_tenants_none() {
     let grey = "transport: { protocol: udp, rate: 50Mb/s }";
     let all = MOVES.replace(grey, "flows: 2, transport: { protocol: cubic, receive-window: 64kB }");
     let all = all.replace("duration: 20s", "duration: 4s");

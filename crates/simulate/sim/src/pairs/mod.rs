@@ -202,7 +202,7 @@ mod tests {
 
     /// A host that sends to two others from the beginning, to the second one until 90 ms, under static reservations of
     /// 100 Mb/s; partitions are closed each 50 ms.
-    fn world() -> (World<Silent>, [HostId; 3]) {
+    fn world() -> (World<Silent>, PairClock, [HostId; 3]) {
         let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
         let switch = world.add_switch();
         let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(500_000), mark: None };
@@ -216,15 +216,10 @@ mod tests {
             let spec = FlowSpec { from, to, service, priority: 0, start, stop, size: None, deadline: None, hash };
             world.add_flow(spec, &endless);
         }
-        (world, hosts)
+        (world, PairClock::new(PairSystem::Static), hosts)
     }
 
-    fn run(world: &mut World<Silent>, millis: u64) {
-        let mut clock = PairClock::new(PairSystem::Static);
-        while clock.next() <= world.now() {
-            clock.phase = (clock.phase + 1) % PHASES;
-            clock.next += clock.step;
-        }
+    fn run(world: &mut World<Silent>, clock: &mut PairClock, millis: u64) {
         while world.now() < SimTime::from_millis(millis) {
             let next = clock.next().min(SimTime::from_millis(millis));
             while world.run_until(next) != crate::Stop::Limit {
@@ -236,16 +231,16 @@ mod tests {
 
     #[test]
     fn pairs_that_ended_while_limits_were_off_have_no_parts() {
-        let (mut world, [from, first, second]) = world();
-        run(&mut world, 80);
+        let (mut world, mut clock, [from, first, second]) = world();
+        run(&mut world, &mut clock, 80);
         let half = Some(Rates::One(Bandwidth::from_mbps(50)));
         assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [half, half]);
         world.set_pairs_on(from, SERVICE, false);
-        run(&mut world, 200);
+        run(&mut world, &mut clock, 200);
         assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [None, None]);
         world.set_pairs_on(from, SERVICE, true);
         // Before a partition is closed.
-        run(&mut world, 201);
+        run(&mut world, &mut clock, 201);
         let all = Some(Rates::One(Bandwidth::from_mbps(100)));
         assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [all, None]);
     }

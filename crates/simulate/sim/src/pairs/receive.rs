@@ -46,8 +46,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Counts a packet that a port has dropped, as if it had arrived with a mark: by the numbers of a pair's packets its
-    /// receiver finds the gap when the next one arrives.
+    /// Counts a packet that a port has dropped, as if it had arrived with a mark: by the numbers of a pair's packets
+    /// its receiver finds the gap when the next one arrives.
     #[cold]
     pub(crate) fn count_lost(&mut self, id: PacketId) {
         let packet = *self.packets.get(id);
