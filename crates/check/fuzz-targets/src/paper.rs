@@ -200,7 +200,7 @@ fn figures(experiment: &Experiment) {
                 assert!(!of.is_empty(), "a figure of nothing");
                 of.iter().for_each(|of| counted(experiment, *run, of));
             }
-            FigureKind::CompletionTimes { runs, group, window } => {
+            FigureKind::CompletionTimes { runs, group, window, .. } => {
                 assert!(!runs.is_empty(), "a figure of nothing");
                 for run in runs {
                     counted(experiment, *run, &Counted::FlowGroup(group.clone()));

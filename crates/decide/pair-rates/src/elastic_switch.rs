@@ -118,11 +118,6 @@ impl Cautious {
         let hold = hold / u128::from(self.guarantee.bps().max(1));
         Duration::from_nanos(u64::try_from(hold).unwrap_or(u64::MAX)).min(self.parameters.longest_hold)
     }
-
-    fn grow_from(&mut self, at: Instant, plateau: Bandwidth) {
-        self.growth = Cubic::new(at, self.rate, plateau, self.guarantee);
-        self.grown = self.growth.rate(at);
-    }
 }
 
 impl Law for Cautious {
@@ -146,11 +141,9 @@ impl Law for Cautious {
         }
     }
     fn set_guarantee(&mut self, now: Instant, guarantee: Bandwidth) {
-        if guarantee != self.guarantee {
-            self.guarantee = guarantee;
-            self.rate = self.rate.max(guarantee);
-            self.grow_from(now.max(self.held_until), self.growth.plateau());
-        }
+        self.guarantee = guarantee;
+        self.rate = self.rate.max(guarantee);
+        self.growth.set_weight(now, guarantee);
     }
     fn report(&mut self, now: Instant, marked_percent: u8) {
         if marked_percent > 0 {
@@ -232,6 +225,21 @@ mod tests {
         assert!(rates.is_sorted() && rates[0] > mbps(100));
         let after = rates[59];
         assert!(after > mbps(500) && after < mbps(1000), "{after}");
+    }
+
+    /// Partitions follow the usage of pairs, so guarantees change a little in each.
+    #[test]
+    fn cautious_growth_continues_when_guarantees_change() {
+        let grown = |guarantees: [u64; 2]| {
+            let mut law = Cautious::new(at(0), &PAIR);
+            for tick in 1..=60u64 {
+                law.set_guarantee(at(tick * 15), mbps(guarantees[(tick * 15 / 50 % 2) as usize]));
+                law.report(at(tick * 15), 0);
+            }
+            law.rate.bps() / 1_000_000
+        };
+        let (constant, changing) = (grown([100, 100]), grown([100, 101]));
+        assert!(changing >= constant && changing <= constant + constant / 20, "{changing} of {constant}");
     }
 
     /// Rates under a sequence of partitions and reports; a step is of 5 ms.

@@ -55,7 +55,8 @@ pub trait Law: Sized {
     fn new(now: Instant, pair: &Pair) -> Self;
     /// The pair's part of the guarantee from `now` on.
     fn set_guarantee(&mut self, now: Instant, guarantee: Bandwidth);
-    /// A report of the receiver: the percentage of marked bytes since the report before, at most 100.
+    /// A report of the receiver: the percentage of bytes marked or lost since the report before, at
+    /// most 100.
     fn report(&mut self, now: Instant, marked_percent: u8);
     /// The rates in force.
     fn rates(&self) -> Rates;

@@ -102,6 +102,11 @@ impl Partition {
         self.peers.keys().copied()
     }
 
+    /// Removes all peers, and returns them, ascending.
+    pub fn clear(&mut self) -> Vec<MachineId> {
+        std::mem::take(&mut self.peers).into_keys().collect()
+    }
+
     /// Ends an interval of this length: takes demands from usage, removes the peers that used nothing, and divides
     /// anew. Returns the removed peers, ascending.
     pub fn close(&mut self, elapsed: Duration) -> Vec<MachineId> {

@@ -57,10 +57,8 @@ impl Law for Seawall {
         Self { parameters: SeawallParameters::CHOSEN, line: pair.line, weight: pair.guarantee, rate, growth }
     }
     fn set_guarantee(&mut self, now: Instant, weight: Bandwidth) {
-        if weight != self.weight {
-            self.weight = weight;
-            self.growth = Cubic::new(now, self.rate, self.growth.plateau(), weight);
-        }
+        self.weight = weight;
+        self.growth.set_weight(now, weight);
     }
     fn report(&mut self, now: Instant, marked_percent: u8) {
         if marked_percent > 0 {
@@ -107,6 +105,25 @@ mod tests {
         let sums = shares(&[10, 30]);
         let ratio = sums[1] * 100 / sums[0];
         assert!((285..=315).contains(&ratio), "{ratio} of 300");
+    }
+
+    /// The rate 1.5 s after the beginning, without marks, with these weights in turn, 50 ms each.
+    fn grown(weights: [u64; 2]) -> u64 {
+        let mut tunnel = Seawall::new(Instant::ZERO, &Pair { guarantee: mbps(10), line: mbps(10_000) });
+        for tick in 1..=100u64 {
+            let now = Instant::from_nanos(tick * 15_000_000);
+            tunnel.set_guarantee(now, mbps(weights[(tick * 15 / 50 % 2) as usize]));
+            tunnel.report(now, 0);
+        }
+        tunnel.rate.bps() / 1_000_000
+    }
+
+    #[test]
+    fn growth_continues_when_weights_change() {
+        // 10 + 64 · 10 · 1.5³ = 2,170 Mb/s.
+        assert_eq!(grown([10, 10]), 2170);
+        let changing = grown([10, 11]);
+        assert!((2170..2400).contains(&changing), "{changing}");
     }
 
     #[test]

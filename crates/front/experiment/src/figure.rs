@@ -39,6 +39,8 @@ pub enum FigureKind {
         runs: Vec<usize>,
         /// The flow group.
         group: String,
+        /// Only flows of more bytes.
+        above: Bytes,
         /// Of flows that start in it.
         window: PerSetting<Window>,
     },
@@ -90,8 +92,8 @@ impl FigureKind {
             Self::OverTime { run: of_run, of } if *of_run == run => {
                 of.iter().map(|of| Line { points: data.over_time(of) }).collect()
             }
-            Self::CompletionTimes { runs, group, window } if runs.contains(&run) => {
-                let times = data.completion_times(group, Bytes::new(0), *window.get(setting));
+            Self::CompletionTimes { runs, group, above, window } if runs.contains(&run) => {
+                let times = data.completion_times(group, *above, *window.get(setting));
                 // Unfinished flows are larger than all finished ones: the line ends below 1.
                 let line = times.map(|(times, unknown)| distribution(&times[..times.len() - unknown], unknown));
                 vec![line.unwrap_or_default()]

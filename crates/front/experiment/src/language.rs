@@ -189,6 +189,7 @@ const MACHINE_KEY: Key = Key::optional(
 );
 const PERCENTILE_KEY: Key =
     Key::required("percentile", Shape::Scalar(&PERCENTILE), "The percentile.", "percentile: 99%");
+const ABOVE_KEY: Key = Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB");
 const CAPACITY_KEY: Key = Key::required("capacity", Shape::Scalar(&RATE), "The queue's speed.", "capacity: 10Gb/s");
 const LOAD_KEY: Key = Key::required("load", Shape::Scalar(&LOAD), "The load on it.", "load: 80%");
 const POLICY_KEY: Key = Key::required(
@@ -297,6 +298,7 @@ static COMPLETION_TIMES: Record = Record {
     keys: &[
         Key::required("runs", Shape::List(&NAMES), "The runs.", "runs: [none, parley]"),
         Key::required("group", Shape::Scalar(&TEXT), "The flow group.", "group: messages"),
+        ABOVE_KEY,
         WINDOW_KEY,
     ],
 };

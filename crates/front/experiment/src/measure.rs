@@ -86,8 +86,10 @@ impl RunData<'_> {
                 Some(Reading { value, is_lower_bound: index >= known })
             }
             Measure::Slowdown { of, .. } => self.slowdown(of),
-            Measure::Counter { name, .. } => {
-                self.results?.counters.get(name).map(|count| Reading::exact(*count as f64))
+            Measure::Counter { name, per, .. } => {
+                let counter = |name: &String| self.results?.counters.get(name).map(|count| *count as f64);
+                let per = per.as_ref().map_or(Some(1.0), |per| counter(per).filter(|count| *count > 0.0))?;
+                Some(Reading::exact(counter(name)? / per))
             }
             Measure::Queue { link, percentile, packet, window, .. } => {
                 let queues = self.queues(link, self.reached(*window.get(setting))?, *packet)?;

@@ -218,6 +218,8 @@ pub enum Measure {
         run: usize,
         /// Its name in results.
         name: String,
+        /// The counter by which it is divided, if any.
+        per: Option<String>,
     },
     /// The mean over a window of the rate R that a receive meter advertises to its senders.
     MeterRate {

@@ -63,6 +63,7 @@ fn results() -> Results {
             queue_peak: 0,
         }],
         link_samples: vec![link(1, 1_000_000, 15_000), link(2, 2_000_000, 3_000), link(3, 500_000, 0)],
+        counters: [("overtaken", 6), ("moves", 4), ("rounds", 0)].map(|(name, count)| (name.into(), count)).into(),
         group_samples: vec![sample(1, 0, 300), sample(1, 1, 100), sample(2, 0, 100), sample(2, 1, 300)],
         ..Results::default()
     }
@@ -106,6 +107,42 @@ fn close(measured: &[Option<Reading>], expected: &[Option<f64>]) {
         measured.len() == expected.len() && measured.iter().zip(expected).all(near),
         "{measured:?} is not {expected:?}"
     );
+}
+
+#[test]
+fn counters_may_be_divided_by_others() {
+    let counter = |metric: &str, keys: &str| {
+        format!("  - {{ metric: {metric}, unit: \"1\", where: x, measure: {{ kind: counter, run: r, {keys} }} }}\n")
+    };
+    let experiment = paper(
+        &[
+            counter("a", "name: overtaken"),
+            counter("b", "name: overtaken, per: moves"),
+            counter("c", "name: overtaken, per: rounds"),
+            counter("d", "name: rounds, per: moves"),
+            counter("e", "name: overtaken, per: unknown"),
+        ]
+        .concat(),
+    );
+    close(&readings(&experiment, END), &[Some(6.0), Some(1.5), None, Some(0.0), None]);
+}
+
+/// Of four flows with 10,000 to 10,003 B, which take 30, 10 and 20 ms; the last one does not end.
+#[test]
+fn figures_of_completion_times_have_the_flows_above_a_size() {
+    let lines = |above: &str| {
+        let experiment = paper(&format!(
+            "  - {{ metric: a, unit: ms, where: x, measure: {{ kind: completion-time, run: r, group: many, window: \
+             0s-9s }} }}\nfigures:\n  - {{ kind: completion-times, id: f, title: F, runs: [r], group: many, \
+             window: 0s-9s{above} }}\n"
+        ));
+        let (results, services) = (results(), RunResult::default());
+        let scenario = &experiment.runs[0].scenario.quick;
+        let data = RunData { scenario, services: &services, results: Some(&results), until: END };
+        experiment.figures[0].kind.lines(0, &data, Setting::Quick).remove(0).points
+    };
+    assert_eq!(lines(""), [(0.01, 0.0), (0.01, 0.25), (0.02, 0.5), (0.03, 0.75)]);
+    assert_eq!(lines(", above: 10001B"), [(0.02, 0.0), (0.02, 0.5)]);
 }
 
 #[test]

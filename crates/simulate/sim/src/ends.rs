@@ -283,6 +283,7 @@ impl<O: Observer> World<O> {
         }
         let flow = &mut self.flows[id.index()];
         flow.packets -= 1;
+        self.counters.overtaken += u64::from(flow.receiving.is_overtaken(packet.stamp, packet.sequence));
         let length = packet.size - self.sizes.headers;
         let arrival = Arrival { sequence: packet.sequence, length, stamp: packet.stamp, marked: packet.has(MARKED) };
         let reaction = flow.receiving.receiver.on_segment(self.now, &arrival);

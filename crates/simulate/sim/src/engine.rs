@@ -347,6 +347,9 @@ impl<O: Observer> World<O> {
         self.records[port.index()].dropped[class_of(priority)].add(size);
         self.counters.dropped += 1;
         self.observer.dropped(self.now, port, id, size, held);
+        if self.pairs.is_on() {
+            self.count_lost(id);
+        }
         if held {
             self.take_back(port, priority, size);
             if let Some(queue) = self.queues.get(self.ports[port.index()].queue as usize)

@@ -97,6 +97,9 @@ pub(crate) struct Receiving {
     pub(crate) unacknowledged: u64,
     /// When the last byte arrived; [`SimTime::NEVER`] before.
     pub(crate) finished: SimTime,
+    /// Of the arrived segments the one that was sent last: when, and its sequence number, which ascends in what a
+    /// sender sends at one time.
+    latest: (SimTime, u64),
 }
 
 impl Receiving {
@@ -104,6 +107,15 @@ impl Receiving {
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.receiver.next().max(self.unacknowledged)
+    }
+
+    /// Takes a segment that has arrived; returns whether another one that was sent later had arrived before. A repeated
+    /// segment is sent when it is repeated, so losses and repairs overtake nothing.
+    #[inline]
+    pub(crate) fn is_overtaken(&mut self, sent: SimTime, sequence: u64) -> bool {
+        let overtaken = (sent, sequence) < self.latest;
+        self.latest = self.latest.max((sent, sequence));
+        overtaken
     }
 }
 
@@ -142,6 +154,7 @@ impl Flow {
                 size: size.unwrap_or(u64::MAX),
                 unacknowledged: 0,
                 finished: SimTime::NEVER,
+                latest: (SimTime::ZERO, 0),
             },
             start,
             deadline,

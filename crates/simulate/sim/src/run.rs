@@ -392,6 +392,7 @@ fn counters<O: Observer>(
         ("packets_dropped", counters.dropped),
         ("packets_marked", counters.marked),
         ("packets_unroutable", counters.unroutable),
+        ("packets_overtaken", counters.overtaken),
         ("retransmissions", counters.retransmissions),
         ("timeouts", counters.timeouts),
         ("peak_packets", world.peak_packets() as u64),

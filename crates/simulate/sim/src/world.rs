@@ -68,6 +68,8 @@ pub struct Counters {
     pub marked: u64,
     /// Packets dropped by switches without a route.
     pub unroutable: u64,
+    /// Segments that reached their host after one of their flow that left its sender later (RFC 4737 §3).
+    pub overtaken: u64,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission timeouts.

@@ -1,15 +1,13 @@
 //! Messages on connections that stay open: their order, their times, and repeated runs.
 
+use crate::support::scenarios::{read, run_with};
 use crate::support::{SIZES, dumbbell, link};
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 use std::path::Path;
-use weir_document::Source as Text;
-use weir_policy::Policy;
 use weir_results::FlowRecord;
 use weir_scenario::Scenario;
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{Options, RunOutcome, ServiceIndex, SimTime, Source, Sources, Stop, World, simulate};
+use weir_sim::{RunOutcome, ServiceIndex, SimTime, Source, Sources, Stop, World};
 use weir_transport::{Parameters, cubic, dctcp, newreno, tcp};
 use weir_units::{Bandwidth, Duration, MachineId};
 use weir_workload::{Arrivals, FlowList, Hosts, MeanGap, Random, SizeDistribution, Spec};
@@ -244,11 +242,7 @@ fn simulated(duration: &str, traffic: &str) -> RunOutcome {
         "scenario: 1\nname: t\npolicy: p.yaml\nduration: {duration}\nenforcement: none\ntraffic:\n{traffic}measure: \
          {{ rack: right, direction: rx, every: 100ms }}\n"
     );
-    let source = Text::from_text("t.scenario.yaml", text);
-    let policy = |_: &Path| Policy::parse("p.yaml", POLICY);
-    let (scenario, _) = Scenario::from_source(&source, "".as_ref(), policy).unwrap_or_else(|errors| panic!("{errors}"));
-    let options = Options { check: true };
-    simulate(&scenario, 3, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
+    run_with(&read(POLICY, text), 3, true)
 }
 
 /// Two services as in Parley's Table 3, at half the receiving rack's uplink: every message has a
@@ -325,8 +319,7 @@ fn the_example() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/connections.scenario.yaml");
     let (scenario, notes) = Scenario::read(&path).unwrap_or_else(|errors| panic!("{errors}"));
     assert!(notes.is_empty());
-    let options = Options { check: true };
-    let outcome = simulate(&scenario, 1, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs");
+    let outcome = run_with(&scenario, 1, true);
     let flows = &outcome.results.flows;
     let over: Vec<&FlowRecord> = flows.iter().filter(|flow| flow.finished.is_some()).collect();
     assert!(flows.len() > 250 && over.len() * 10 > flows.len() * 9, "{} of {}", over.len(), flows.len());

@@ -1,13 +1,10 @@
 //! Whole scenarios under shapers and brokers: limits of machines, racks and the fabric, and the
 //! effects of stopped brokers.
 
-use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
-use weir_policy::Policy;
+use crate::support::scenarios::{read, run_with};
 use weir_results::MeterSample;
 use weir_scenario::Scenario;
-use weir_sim::{Options, RunOutcome, SimTime, simulate};
+use weir_sim::{RunOutcome, SimTime};
 
 /// A rack of four and two of two machines at 100 Mb/s behind 200 Mb/s; brokers five times as fast
 /// as usual.
@@ -22,20 +19,10 @@ fn scenario(services: &str, rest: &str, traffic: &str) -> Scenario {
          links: {{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 1 }}\n\
          traffic:\n{traffic}measure: {{ rack: a, direction: tx, every: 200ms }}\n"
     );
-    let source = Source::from_text("small", text);
-    let load = |_: &Path| Policy::parse("p.yaml", &policy);
-    match Scenario::from_source(&source, Path::new(""), load) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("{errors}"),
-    }
+    read(&policy, text)
 }
 
 const BROKERS: &str = "brokers: { period: 200ms, timeout: 1s, fabric-period: 1s, fabric-timeout: 5s }\n";
-
-pub(crate) fn run(scenario: &Scenario, check: bool) -> RunOutcome {
-    let outcome = simulate(scenario, 1, &Options { check }, &mut |_| ControlFlow::Continue(()));
-    outcome.expect("the scenario runs")
-}
 
 /// The mean of `of` over time, summed over the hosts whose names begin with one of `hosts`, in
 /// Mb/s.
@@ -70,13 +57,13 @@ const TO_C: &str =
 fn a_machine_receives_up_to_its_limit() {
     let services = "  s: { match: [ { port: 80 } ], machine: { rx: { max: 50Mb/s } } }\n";
     for enforcement in ["shaper", "eyeq", "parley"] {
-        let outcome = run(&scenario(services, &format!("enforcement: {enforcement}\n"), TO_C), true);
+        let outcome = run_with(&scenario(services, &format!("enforcement: {enforcement}\n"), TO_C), 1, true);
         for host in ["c1", "c2"] {
             near(&format!("{enforcement}, {host}"), received(&outcome, &[host], (2.0, 10.0)), 50.0, 3.0);
         }
         assert_eq!(outcome.brokers.sent > 0, enforcement == "parley");
     }
-    let none = run(&scenario(services, "enforcement: none\n", TO_C), true);
+    let none = run_with(&scenario(services, "enforcement: none\n", TO_C), 1, true);
     assert!(none.results.meter_samples.is_empty() && none.results.services.is_empty());
 }
 
@@ -89,7 +76,7 @@ fn a_machine_sends_up_to_its_cap() {
     let traffic = "  - { service: s, from: a1, to: c1, flows: 1 }\n  - { service: t, from: a1, to: c2, flows: 4 }\n";
     let events = "events:\n  - { at: 6s, do: rate, link: \"a1->a\", rate: 20Mb/s }\n  \
                   - { at: 8s, do: rate, link: \"a1->a\", rate: 100Mb/s }\n";
-    let outcome = run(&scenario(services, &format!("enforcement: shaper\n{events}"), traffic), true);
+    let outcome = run_with(&scenario(services, &format!("enforcement: shaper\n{events}"), traffic), 1, true);
     let of = |service: u32, window: (f64, f64)| {
         let chosen = |sample: &MeterSample| if sample.service == service { sample.sent } else { 0 };
         let at = |sample: &MeterSample| sample.at.picos() as f64 / 1e12;
@@ -107,7 +94,7 @@ fn a_machine_sends_up_to_its_cap() {
 #[test]
 fn a_rack_receives_up_to_its_limit() {
     let services = "  s: { match: [ { port: 80 } ], rack: { rx: { max: 60Mb/s } } }\n";
-    let outcome = run(&scenario(services, BROKERS, TO_C), true);
+    let outcome = run_with(&scenario(services, BROKERS, TO_C), 1, true);
     near("the rack", received(&outcome, &["c"], (3.0, 10.0)), 60.0, 5.0);
     let last = outcome.results.meter_samples.iter().rev();
     let capacities: Vec<_> = last.filter(|sample| sample.host.0 >= 6).take(2).map(|sample| sample.capacity).collect();
@@ -120,7 +107,7 @@ fn a_rack_receives_up_to_its_limit() {
 fn without_brokers_limits_end_after_the_timeout() {
     let services = "  s: { match: [ { port: 80 } ], rack: { tx: { max: 20Mb/s } } }\n";
     let events = "events:\n  - { at: 4s, do: crash, broker: a }\n  - { at: 7s, do: restart, broker: a }\n";
-    let outcome = run(&scenario(services, &format!("{BROKERS}{events}"), TO_C), true);
+    let outcome = run_with(&scenario(services, &format!("{BROKERS}{events}"), TO_C), 1, true);
     near("limited", sent(&outcome, &["a"], (2.0, 4.0)), 20.0, 10.0);
     near("still limited", sent(&outcome, &["a"], (4.0, 4.8)), 20.0, 10.0);
     // Two of the rack's four machines send: half of the maximum.
@@ -138,7 +125,7 @@ fn reports_of_silent_machines_last_until_the_timeout() {
     let events = "events: [ { at: 4s, do: crash, broker: [a3, a4] } ]\n";
     for (stale, part) in [("keep", 15.0), ("forget", 30.0)] {
         let brokers = BROKERS.replace(" }", &format!(", stale: {stale} }}"));
-        let outcome = run(&scenario(services, &format!("{brokers}{events}"), &traffic), true);
+        let outcome = run_with(&scenario(services, &format!("{brokers}{events}"), &traffic), 1, true);
         for host in ["a1", "a2", "a3", "a4"] {
             near(&format!("{stale}, {host} before"), sent(&outcome, &[host], (2.0, 4.0)), 15.0, 5.0);
         }
@@ -164,7 +151,7 @@ fn the_fabric_limit_holds_over_three_racks() {
             )
         })
         .concat();
-    let outcome = run(&scenario(services, &format!("{BROKERS}{events}"), &around), true);
+    let outcome = run_with(&scenario(services, &format!("{BROKERS}{events}"), &around), 1, true);
     near("60", sent(&outcome, &["a", "b", "c"], (4.0, 5.0)), 60.0, 5.0);
     near("30", sent(&outcome, &["a", "b", "c"], (8.0, 10.0)), 30.0, 5.0);
 }
@@ -176,9 +163,9 @@ fn runs_repeat_with_checkers_on_and_off() {
         "  s: { match: [ { port: 80 } ], machine: { rx: { max: 70Mb/s } }, rack: { tx: { max: 90Mb/s } } }\n";
     for enforcement in ["shaper", "eyeq", "parley"] {
         let scenario = scenario(services, &format!("enforcement: {enforcement}\n{BROKERS}"), TO_C);
-        let (one, other) = (run(&scenario, false), run(&scenario, true));
+        let (one, other) = (run_with(&scenario, 1, false), run_with(&scenario, 1, true));
         assert!(one == other, "{enforcement}");
-        assert!(one == run(&scenario, false), "{enforcement}");
+        assert!(one == run_with(&scenario, 1, false), "{enforcement}");
         assert!(one.results.simulated == SimTime::from_secs(10) && !one.results.meter_samples.is_empty());
     }
 }

@@ -1,12 +1,7 @@
 //! Latency levels: worst delays beside their bounds, hosts that do not obey, and the parts alone.
 
+use crate::support::scenarios::run;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
-use weir_policy::Policy;
-use weir_scenario::Scenario;
-use weir_sim::{Options, simulate};
 
 /// A run of `senders` hosts that send as much as they may on level 1 to one more host, each beside bulk to the same
 /// host; frames of 1500 B, 10 Gb/s.
@@ -26,14 +21,7 @@ fn star(senders: u32, levels: &str, rest: &str) -> BTreeMap<String, u64> {
          full-mesh, start: 0s, stop: 10ms }}\nmeasure: {{ rack: switch, direction: tx, every: 5ms }}\n",
         last = senders - 1
     );
-    let source = Source::from_text("star", text);
-    let load = |_: &Path| Policy::parse("p.yaml", &policy);
-    let scenario = match Scenario::from_source(&source, Path::new(""), load) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("{errors}"),
-    };
-    let outcome = simulate(&scenario, 1, &Options { check: true }, &mut |_| ControlFlow::Continue(()));
-    outcome.expect("the scenario runs").results.counters
+    run(&policy, text).results.counters
 }
 
 fn of(counters: &BTreeMap<String, u64>, name: &str) -> u64 {

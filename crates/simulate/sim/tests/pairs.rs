@@ -1,6 +1,6 @@
 //! Systems that limit pairs of machines: guarantees beside a greedy neighbour, and use of a link that others leave.
 
-use crate::tenants::run;
+use crate::support::scenarios::run;
 use weir_sim::RunOutcome;
 
 const POLICY: &str = r#"
@@ -68,6 +68,17 @@ fn static_reservation_keeps_guarantees_and_nothing_else() {
 fn aggressive_elastic_switch_uses_the_link_and_costs_a_part_of_guarantees() {
     let [alone, _, honest] = measured("elasticswitch");
     assert!(alone >= 180 && (60..90).contains(&honest), "{alone} {honest}");
+}
+
+/// Queues mark above their buffer less a frame, so no full frame is marked.
+#[test]
+fn losses_are_a_signal_where_switches_do_not_mark() {
+    let queue = "queue: { buffer: 300kB }";
+    let without = scenario("elasticswitch").replace(queue, "queue: { discipline: ecn, buffer: 300kB, mark: 299kB }");
+    assert!(scenario("elasticswitch").contains(queue));
+    let outcome = run(POLICY, without);
+    let (alone, honest) = (mean(&outcome, 0, 2..4), mean(&outcome, 1, 5..8));
+    assert!(alone >= 180 && honest >= 55, "{alone} {honest}");
 }
 
 #[test]

@@ -1,12 +1,7 @@
 //! Random flows by their size: quotas of flows, and services of small flows under a policy.
 
-use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
-use weir_policy::Policy;
+use crate::support::scenarios;
 use weir_results::Results;
-use weir_scenario::Scenario;
-use weir_sim::{Options, simulate};
 
 const POLICY: &str = "weir: 1
 network:
@@ -22,13 +17,7 @@ services:
 
 fn run(head: &str, traffic: &str) -> Results {
     let text = format!("scenario: 1\nname: sizes\nseed: 1\nduration: 200ms\n{head}traffic:\n{traffic}");
-    let load = |_: &Path| Policy::parse("p.yaml", POLICY);
-    let scenario = match Scenario::from_source(&Source::from_text("sizes", text), Path::new(""), load) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("{errors}"),
-    };
-    let outcome = simulate(&scenario, 1, &Options { check: true }, &mut |_| ControlFlow::Continue(()));
-    outcome.expect("the scenario runs").results
+    scenarios::run(POLICY, text).results
 }
 
 /// Flows of one size to one host, alone, in quotas of six and fourteen frames.

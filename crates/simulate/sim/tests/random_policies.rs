@@ -3,11 +3,9 @@
 //! Environment: `WEIR_POLICIES` is the number of policies (20), `WEIR_FIRST_POLICY` the first seed
 //! (1). Each failed policy is printed with its seed.
 
-use crate::enforcement::run;
+use crate::support::scenarios::{refusable, run_with};
 use std::collections::BTreeMap;
-use std::path::Path;
 use weir_alloc::has_fabric_limits;
-use weir_document::Source;
 use weir_random_policies::{FAR, RandomPolicy, draw};
 use weir_scenario::Scenario;
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, ServiceId};
@@ -32,11 +30,7 @@ fn scenario(drawn: &RandomPolicy, seconds: u64) -> Scenario {
         drawn.traffic(),
         drawn.direction
     );
-    let load = |_: &Path| weir_policy::Policy::parse("p.yaml", &drawn.text);
-    match Scenario::from_source(&Source::from_text("drawn", text), Path::new(""), load) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("seed {}: {errors}\n{}", drawn.seed, drawn.text),
-    }
+    refusable(&drawn.text, text).unwrap_or_else(|errors| panic!("seed {}: {errors}\n{}", drawn.seed, drawn.text))
 }
 
 /// Bits of each (machine, service) in the constrained direction, by second.
@@ -47,7 +41,7 @@ struct Received {
 
 impl Received {
     fn of(drawn: &RandomPolicy, seconds: u64) -> Self {
-        let outcome = run(&scenario(drawn, seconds), false);
+        let outcome = run_with(&scenario(drawn, seconds), 1, false);
         let results = &outcome.results;
         let services: Vec<ServiceId> = results
             .services

@@ -1,9 +1,7 @@
 //! Whole scenarios with brokers, from their files.
 
+use crate::support::scenarios::{read, run_with};
 use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
-use weir_policy::Policy;
 use weir_results::{SizeBins, Statistics};
 use weir_scenario::Scenario;
 use weir_sim::{Options, RunError, RunOutcome, SimTime, simulate};
@@ -26,16 +24,10 @@ fn small(services: &str, links: &str, enforcement: &str, traffic: &str) -> Scena
         "scenario: 1\nname: small\npolicy: p.yaml\nseed: 1\nduration: 4500ms\nenforcement: {enforcement}\n\
          links: {links}\ntraffic:\n{traffic}measure: {{ rack: left, direction: tx, every: 1s }}\n"
     );
-    let source = Source::from_text("small", scenario);
-    let load = |_: &Path| Policy::parse("p.yaml", &policy);
-    Scenario::from_source(&source, Path::new(""), load).expect("the scenario is valid").0
+    read(&policy, scenario)
 }
 
 const LINKS: &str = "{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 1 }";
-
-fn run(scenario: &Scenario, seed: u64, options: Options) -> RunOutcome {
-    simulate(scenario, seed, &options, &mut |_| ControlFlow::Continue(())).expect("the scenario runs")
-}
 
 fn mean(outcome: &RunOutcome, service: ServiceId, from: u64, to: u64) -> Bandwidth {
     let (from, to) = (Duration::from_secs(from), Duration::from_secs(to));
@@ -50,7 +42,7 @@ fn parley_fig_14() {
     let service = |name| policy.services().named(name).expect("a service");
     let (a, b) = (service("a"), service("b"));
     for seed in [1, 2] {
-        let outcome = run(&scenario, seed, CHECKED());
+        let outcome = run_with(&scenario, seed, true);
         assert_eq!(outcome.uplink.samples.len(), 60);
         // The first seconds of a phase are the brokers' reaction: usage is reported, then limits
         // are set.
@@ -93,7 +85,7 @@ fn without_enforcement_the_transport_decides() {
                    - { service: b, from: [l2], to: [r2], flows: 1, start: 0s, stop: 4s }\n";
     for (enforcement, least, most) in [("none", 50, 95), ("parley", 9, 11)] {
         let scenario = small(services, LINKS, enforcement, traffic);
-        let outcome = run(&scenario, 1, CHECKED());
+        let outcome = run_with(&scenario, 1, true);
         // The duration is four samples and a half; the half is simulated and not measured.
         assert_eq!(outcome.uplink.samples.len(), 4);
         let a = mean(&outcome, ServiceId(0), 3, 4).bps() / 1_000_000;
@@ -108,7 +100,7 @@ fn without_enforcement_the_transport_decides() {
 fn the_static_limit_of_an_interface_holds_without_any_broker_report() {
     let services = "  a: { match: [ { port: 80 } ], machine: { tx: { max: 20Mb/s } } }\n";
     let traffic = "  - { service: a, from: [l1], to: [r1], flows: 2, start: 0s, stop: 4s }\n";
-    let outcome = run(&small(services, LINKS, "parley", traffic), 1, CHECKED());
+    let outcome = run_with(&small(services, LINKS, "parley", traffic), 1, true);
     for sample in &outcome.uplink.samples[1..] {
         let a = sample.bandwidth[0].1.bps();
         assert!(a.abs_diff(20_000_000) < 50_000, "{a} b/s");
@@ -128,7 +120,7 @@ fn flows_have_the_headers_of_their_service_and_use_all_spines() {
         })
         .concat();
     let links = "{ delay: 10us, buffer: 100kB, mtu: 1500B, spines: 4 }";
-    let outcome = run(&small(services, links, "none", &traffic), 3, CHECKED());
+    let outcome = run_with(&small(services, links, "none", &traffic), 3, true);
     let total: u64 = outcome.uplink.samples[3].bandwidth.iter().map(|(_, rate)| rate.bps()).sum();
     assert!(total > 97_000_000, "{total} b/s over four links of 25 Mb/s");
     assert!(outcome.uplink.samples[3].bandwidth.iter().all(|(_, rate)| rate.bps() > 0));
@@ -150,7 +142,7 @@ fn a_service_of_udp_packets_is_sent_by_udp() {
     let services = "  clock: { match: [ { protocol: udp, port: 123 } ] }\n";
     let traffic = "  - { service: clock, from: [l1], to: [r2], flows: 1, start: 0s, stop: 4s, transport: { protocol: \
                    udp, rate: 10Mb/s } }\n";
-    let outcome = run(&small(services, LINKS, "none", traffic), 3, CHECKED());
+    let outcome = run_with(&small(services, LINKS, "none", traffic), 3, true);
     assert!(outcome.results.flows[0].delivered > 4_000_000, "{:?}", outcome.results.flows);
 }
 
@@ -161,9 +153,8 @@ fn star(duration: &str, traffic: &str) -> RunOutcome {
          10Gb/s, delay: 5us }} }}\n\
          transport: {{ protocol: dctcp, min-rto: 10ms, delayed-ack: 1 }}\ntraffic: [{traffic}]\n"
     );
-    let load = |_: &Path| unreachable!("there is no policy");
-    let scenario = Scenario::from_source(&Source::from_text("star", text), Path::new(""), load);
-    run(&scenario.expect("the scenario is valid").0, 1, CHECKED())
+    // There is no policy.
+    run_with(&read("", text), 1, true)
 }
 
 #[test]

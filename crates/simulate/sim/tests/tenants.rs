@@ -1,23 +1,7 @@
 //! Tenants bound to queues: guarantees in every window while queues change, trees, and levels beside them.
 
+use crate::support::scenarios::{refusable, run};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
-use weir_policy::Policy;
-use weir_scenario::Scenario;
-use weir_sim::{Options, RunOutcome, simulate};
-
-pub(crate) fn run(policy: &str, scenario: &str) -> RunOutcome {
-    let source = Source::from_text("tenants", scenario.to_owned());
-    let load = |_: &Path| Policy::parse("p.yaml", policy);
-    let scenario = match Scenario::from_source(&source, Path::new(""), load) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("{errors}"),
-    };
-    let outcome = simulate(&scenario, 1, &Options { check: true }, &mut |_| ControlFlow::Continue(()));
-    outcome.unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// Four tenants with one virtual machine in each of two racks, on a link that their guarantees fill. Two queues beside
 /// the shared one change hands: a and b have them from 2 s on, c and d take them at 6 s.
@@ -174,8 +158,37 @@ measure: { rack: leaf0, direction: tx, every: 100ms }
     assert!(red > 475_000_000 && blue > 380_000_000, "{red} and {blue}");
     // Two tenants of 600 Mb/s have a spine each in trees, and do not fit both spines.
     let more = policy.replace("500Mb/s", "600Mb/s").replace("400Mb/s", "600Mb/s");
-    let source = Source::from_text("tenants", scenario.to_owned());
-    let refused = Scenario::from_source(&source, Path::new(""), |_: &Path| Policy::parse("p.yaml", &more));
-    let errors = refused.err().map(|errors| errors.render(false)).unwrap_or_default();
+    let errors = refusable(&more, scenario).err().unwrap_or_default();
     assert!(errors.contains("has no place") && errors.contains("lacks 200 Mb/s"), "{errors}");
+}
+
+const MOVES_POLICY: &str = include_str!("../../../../scenarios/qshare-moves.policy.yaml");
+const MOVES: &str = include_str!("../../../../scenarios/qshare-moves.scenario.yaml");
+
+/// Packets under way take the old queue while those behind them take the new one, and weights change meanwhile.
+#[test]
+fn moves_between_queues_lose_and_overtake_nothing_without_congestion() {
+    let results = run(MOVES_POLICY, MOVES).results;
+    let counters = &results.counters;
+    assert!(counters["tenant_queue_moves_ended"] >= 30, "{counters:?}");
+    assert_eq!([counters["packets_dropped"], counters["packets_overtaken"]], [0; 2], "{counters:?}");
+    // The last packets are under way.
+    let under_way = counters["packets_sent"] - counters["packets_delivered"];
+    assert!(counters["packets_sent"] > 800_000 && under_way < 10, "{counters:?}");
+}
+
+/// Two priorities: of the tenant that takes what the others leave, packets with tokens of its guarantee overtake those
+/// without.
+#[test]
+fn two_priorities_overtake_packets_and_queues_of_tenants_none() {
+    let grey = "transport: { protocol: udp, rate: 50Mb/s }";
+    let all = MOVES.replace(grey, "flows: 2, transport: { protocol: cubic, receive-window: 64kB }");
+    let all = all.replace("duration: 20s", "duration: 4s");
+    assert!(MOVES.contains(grey) && MOVES.contains("duration: 20s"));
+    let overtaken = |by: &str| {
+        let scenario = all.replace("enforcement: qshare", &format!("enforcement: {by}"));
+        run(MOVES_POLICY, scenario).results.counters["packets_overtaken"]
+    };
+    assert_eq!(["qshare", "elasticswitch"].map(overtaken), [0; 2]);
+    assert!(overtaken("trinity") > 10_000);
 }

@@ -1,12 +1,9 @@
 //! A policy over topologies other than racks on one spine: machine shapers with rack brokers, and DCTCP.
 
-use std::ops::ControlFlow;
-use std::path::Path;
-use weir_document::Source;
+use crate::support::scenarios::{read, run_with};
 use weir_network::graph::LinkRef;
-use weir_policy::Policy;
 use weir_scenario::{RunResult, Scenario};
-use weir_sim::{Options, RunOutcome, simulate};
+use weir_sim::RunOutcome;
 use weir_units::{Bandwidth, Direction, Duration, MachineId, RackId};
 
 /// Service `bulk` fills the uplinks of two racks; `web` has a guarantee there, and fewer flows.
@@ -37,16 +34,11 @@ fn scenario(policy: &str, own: &str, rack: &str, (web, bulk): (u32, u32)) -> Sce
          - {{ service: bulk, from: {rack}0, to: [{rack}1, {rack}2], flows: {bulk} }}\n\
          measure: {{ rack: {rack}0, direction: tx, every: 500ms }}\n"
     );
-    let source = Source::from_text("guarantee", text);
-    match Scenario::from_source(&source, Path::new(""), |_| Policy::parse("p.yaml", policy)) {
-        Ok((scenario, _)) => scenario,
-        Err(errors) => panic!("{errors}"),
-    }
+    read(policy, text)
 }
 
 fn run(scenario: &Scenario) -> RunOutcome {
-    let outcome = simulate(scenario, 1, &Options { check: false }, &mut |_| ControlFlow::Continue(()));
-    outcome.expect("the scenario runs")
+    run_with(scenario, 1, false)
 }
 
 /// Asserts that `web` has its guarantee in every sample once brokers have set limits, and that the uplink is used.

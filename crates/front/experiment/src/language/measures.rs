@@ -19,8 +19,17 @@ static BANDWIDTH: Record = Record {
 static COUNTER: Record = Record {
     id: "counter",
     what: "a counter of a run",
-    doc: "A counter of the simulator at the end of a run, as in the `counters` of its results.",
-    keys: &[RUN_KEY, Key::required("name", Shape::Scalar(&TEXT), "The counter.", "name: tenant_queue_moves_begun")],
+    doc: "A counter of the simulator at the end of a run, as in the `counters` of its results, or the ratio of two.",
+    keys: &[
+        RUN_KEY,
+        Key::required("name", Shape::Scalar(&TEXT), "The counter.", "name: tenant_queue_moves_begun"),
+        Key::optional(
+            "per",
+            Shape::Scalar(&TEXT),
+            "The counter by which it is divided; nothing is measured where that is zero.",
+            "per: tenant_queue_moves_begun",
+        ),
+    ],
 };
 static METER_RATE: Record = Record {
     id: "meter-rate",
@@ -47,7 +56,7 @@ static COMPLETION_TIME: Record = Record {
             "The percentile; the mean where not written.",
             "percentile: 99%",
         ),
-        Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB"),
+        ABOVE_KEY,
         WINDOW_KEY,
     ],
 };
@@ -66,7 +75,7 @@ static SLOWDOWN: Record = Record {
             "The percentile; the mean where not written.",
             "percentile: 99%",
         ),
-        Key::optional("above", Shape::Scalar(&SIZE), "Only flows of more bytes.", "above: 10MB"),
+        ABOVE_KEY,
         Key::optional("up-to", Shape::Scalar(&SIZE), "Only flows of at most so many bytes.", "up-to: 10kB"),
         Key::optional(
             "acknowledgement",

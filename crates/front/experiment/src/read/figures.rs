@@ -53,7 +53,9 @@ impl Reader<'_> {
                 for run in &runs {
                     group = Some(self.flow_group(node.get("group")?, *run)?);
                 }
-                FigureKind::CompletionTimes { window: self.window_of(node, &runs)?, runs, group: group? }
+                // A size that is no size was reported with the shape of the file.
+                let above = node.field("above", scalar::size).value().unwrap_or_default();
+                FigureKind::CompletionTimes { window: self.window_of(node, &runs)?, runs, group: group?, above }
             }
             "queues" => {
                 let runs = self.runs_of(node)?;

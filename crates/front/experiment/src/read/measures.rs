@@ -68,7 +68,10 @@ impl Reader<'_> {
             "slowdown" => self.slowdown(run, node),
             "fairness" => self.fairness(run, node),
             "level" => self.level(run, node),
-            "counter" => Some(Measure::Counter { run, name: node.get("name")?.scalar()?.to_owned() }),
+            "counter" => {
+                let counter = |key: &str| Some(node.get(key)?.scalar()?.to_owned());
+                Some(Measure::Counter { run, name: counter("name")?, per: counter("per") })
+            }
             _ => {
                 let (link, window) = (self.link(node.get("link")?, run), self.window_of(node, &[run]));
                 let (percentile, packet) = (self.percentile(node)?, size(node, "packet")?);

@@ -10,8 +10,9 @@
 //! - **sending** (`send`): the first packet makes a slot with the law's state and its token buckets, which are the
 //!   datapath's limiters. A packet without tokens waits in the slot. With two buckets a packet has the class of the
 //!   bucket that it used, and the first bytes of flows wait in a queue of their own.
-//! - **receiving** (`receive`): packets and marks are counted. The first packet of a pair after the interval of reports
-//!   makes a report, a frame of 64 B: the percentage of marked bytes, and the receiver's part of the pair's guarantee.
+//! - **receiving** (`receive`): packets, marks and losses are counted. The first packet of a pair after the interval of
+//!   reports makes a report, a frame of 64 B: the percentage of bytes marked or lost, and the receiver's part of the
+//!   pair's guarantee.
 //! - Every interval of the system, at a time that depends on the host, each host closes its [`Partition`]s.
 //!
 //! Packets of tenants may be marked by switches (ECT); marks are hidden from transports that do not use ECN. Other
@@ -64,8 +65,9 @@ struct End {
 #[derive(Debug, Clone, Copy)]
 struct Source {
     since: SimTime,
-    /// Those whose marks count.
+    /// Those whose marks count, lost ones included.
     bytes: u64,
+    /// Those marked or lost.
     marked: u64,
 }
 
@@ -129,9 +131,11 @@ impl<O: Observer> World<O> {
         let Some(end) = self.pairs.ends.get_mut(at).filter(|end| end.on != on) else { return };
         end.on = on;
         if !on {
+            // Nothing is counted while they are off. Pairs that ended meanwhile would have parts of those that begin
+            // when they are on again.
             end.sources.clear();
-            let peers: Vec<MachineId> = end.sending.peers().collect();
-            peers.into_iter().for_each(|peer| self.end_pair(host, service, peer));
+            end.receiving.clear();
+            end.sending.clear().into_iter().for_each(|peer| self.end_pair(host, service, peer));
         }
     }
 
@@ -183,4 +187,61 @@ pub(crate) fn hoses(
         machines.iter().map(hose).filter(|(.., hose)| *hose > Bandwidth::ZERO).collect::<Vec<_>>()
     };
     tenancy.machines.iter().zip(services).flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::FlowSpec;
+    use crate::observer::Silent;
+    use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
+    use weir_transport::{Parameters, udp};
+    use weir_units::{Bytes, Duration};
+
+    const SERVICE: ServiceIndex = ServiceIndex(0);
+
+    /// A host that sends to two others from the beginning, to the second one until 90 ms, under static reservations of
+    /// 100 Mb/s; partitions are closed each 50 ms.
+    fn world() -> (World<Silent>, PairClock, [HostId; 3]) {
+        let mut world = World::new(1, Packets { payload: 1448, headers: 66 }, Silent);
+        let switch = world.add_switch();
+        let queue = QueueSpec { discipline: Discipline::Fifo, buffer: Bytes::new(500_000), mark: None };
+        let link = LinkSpec { rate: Bandwidth::from_gbps(1), delay: Duration::from_micros(10), queue };
+        let hosts = [(); 3].map(|()| world.add_host(switch, link, link));
+        world.compute_routes();
+        world.set_pairs(PairSystem::Static, &hosts.map(|host| (host, SERVICE, Bandwidth::from_mbps(100))));
+        let endless = Parameters::Udp(udp::Parameters::default());
+        for (to, stop) in [(hosts[1], SimTime::NEVER), (hosts[2], SimTime::from_millis(90))] {
+            let (from, service, start, hash) = (hosts[0], SERVICE, SimTime::ZERO, to.0);
+            let spec = FlowSpec { from, to, service, priority: 0, start, stop, size: None, deadline: None, hash };
+            world.add_flow(spec, &endless);
+        }
+        (world, PairClock::new(PairSystem::Static), hosts)
+    }
+
+    fn run(world: &mut World<Silent>, clock: &mut PairClock, millis: u64) {
+        while world.now() < SimTime::from_millis(millis) {
+            let next = clock.next().min(SimTime::from_millis(millis));
+            while world.run_until(next) != crate::Stop::Limit {
+                while world.next_over().is_some() {}
+            }
+            clock.on_time(world);
+        }
+    }
+
+    #[test]
+    fn pairs_that_ended_while_limits_were_off_have_no_parts() {
+        let (mut world, mut clock, [from, first, second]) = world();
+        run(&mut world, &mut clock, 80);
+        let half = Some(Rates::One(Bandwidth::from_mbps(50)));
+        assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [half, half]);
+        world.set_pairs_on(from, SERVICE, false);
+        run(&mut world, &mut clock, 200);
+        assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [None, None]);
+        world.set_pairs_on(from, SERVICE, true);
+        // Before a partition is closed.
+        run(&mut world, &mut clock, 201);
+        let all = Some(Rates::One(Bandwidth::from_mbps(100)));
+        assert_eq!([first, second].map(|to| world.pair_rates(from, SERVICE, to)), [all, None]);
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod scenarios;
 pub(crate) mod shaped;
 
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
