@@ -45,32 +45,43 @@ pub enum Shortage {
         /// Virtual machines that found no place in that tree.
         left: u32,
     },
-    /// Its virtual machines have different bandwidths, which the strategy does not know.
+    /// Its virtual machines have different bandwidths, for which the strategy is not defined.
     Groups,
 }
 
 impl Shortage {
-    pub(crate) fn of(ledger: &Ledger, hose: &Hose, nearest: Option<Stuck>) -> Self {
+    pub(crate) fn of(fabric: &Fabric, ledger: &Ledger, hose: &Hose, nearest: Option<Stuck>) -> Self {
         let missing = u64::from(hose.vms()).saturating_sub(ledger.slots().0);
         match nearest {
             _ if missing > 0 => Self::Slots { missing },
             Some(Stuck { left, cable: Some((cable, missing)) }) => Self::Bandwidth { cable, missing, left },
             Some(Stuck { left, cable: None }) => Self::Slots { missing: left.into() },
             // No tree has enough slots, though all machines together do.
-            None => Self::Slots { missing: hose.vms().into() },
+            None => {
+                let most = fabric.layers().iter().flatten().map(|root| ledger.free_in(fabric.set(*root))).max();
+                Self::Slots { missing: u64::from(hose.vms()).saturating_sub(most.unwrap_or(0)).max(1) }
+            }
+        }
+    }
+
+    /// The resource and its lack in words, with the name of the link.
+    pub fn text(&self, link: impl Fn(CableId) -> String) -> String {
+        match self {
+            Self::Slots { missing: 1 } => "1 slot is missing".to_owned(),
+            Self::Slots { missing } => format!("{missing} slots are missing"),
+            Self::Bandwidth { cable, missing, left: 0 } => format!("{} lacks {missing}", link(*cable)),
+            Self::Bandwidth { cable, missing, left } => {
+                let machines = if *left == 1 { "1 virtual machine finds" } else { &format!("{left} virtual machines find") };
+                format!("{machines} no place; the nearest link, {}, lacks {missing} for the next one", link(*cable))
+            }
+            Self::Groups => "its virtual machines have different bandwidths".to_owned(),
         }
     }
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Slots { missing } => write!(f, "{missing} slots are missing"),
-            Self::Bandwidth { missing, left, .. } => {
-                write!(f, "{left} virtual machines find no place; the nearest link lacks {missing} for the next one")
-            }
-            Self::Groups => f.write_str("its virtual machines have different bandwidths"),
-        }
+        f.write_str(&self.text(|cable| format!("number {}", cable.0)))
     }
 }
 
@@ -149,15 +160,48 @@ impl Placer {
         Ok(self.settle(name, Placed { hose, fit }))
     }
 
+    /// Places the virtual machines that a tenant has in addition to those with a place, which stay where they are.
+    /// `hose` is the whole tenant, with the groups that it had. The tenant stays in its tree if that has room, otherwise
+    /// it is in the cheapest tree of the lowest layer, by QShare's search under any strategy.
+    ///
+    /// # Errors
+    /// The resource that it lacks; nothing has changed then.
+    ///
+    /// # Panics
+    /// If no tenant of this name is placed, or it has more virtual machines of a group than `hose`.
+    pub fn grow(&mut self, name: &str, hose: Hose) -> Result<&Placed, Shortage> {
+        let before = self.depart(name).unwrap_or_else(|| panic!("the tenant {name} has no place"));
+        self.fill.walk.per_machine = None;
+        let weighing = (self.weighing(), self.queues);
+        match search::grow(&mut self.fill, &self.fabric, &self.ledger, &hose, &before.fit, weighing) {
+            Ok(fit) => Ok(self.settle(name, Placed { hose, fit })),
+            Err(shortage) => {
+                self.settle(name, before);
+                Err(shortage)
+            }
+        }
+    }
+
+    fn weighing(&self) -> Weighing {
+        match self.strategy {
+            Strategy::QShare(weighing) => weighing,
+            Strategy::FirstFit | Strategy::Oktopus => Weighing::default(),
+        }
+    }
+
+    /// Whether no tree has room for a tenant beside those that are placed, by whatever search. For a tenant of one
+    /// bandwidth `false` means that there is a place; for others a place may exist or not.
+    pub fn rules_out(&mut self, hose: &Hose) -> bool {
+        self.fill.walk.per_machine = None;
+        search::rules_out(&mut self.fill, &self.fabric, &self.ledger, hose)
+    }
+
     /// The trees that QShare's search finds for a tenant that does not fit on one machine, by layer: what a strategy
     /// of QShare would choose from now.
     pub fn survey(&mut self, hose: &Hose) -> Vec<Surveyed> {
-        let weighing = match self.strategy {
-            Strategy::QShare(weighing) => weighing,
-            Strategy::FirstFit | Strategy::Oktopus => Weighing::default(),
-        };
+        let weighing = (self.weighing(), self.queues);
         self.fill.walk.per_machine = None;
-        search::survey(&mut self.fill, &self.fabric, &self.ledger, hose, (weighing, self.queues))
+        search::survey(&mut self.fill, &self.fabric, &self.ledger, hose, weighing)
     }
 
     /// Takes over a tenant that was placed earlier.
