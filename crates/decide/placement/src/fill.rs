@@ -128,7 +128,9 @@ impl Fill {
         let filled = self.by_usable_slots(fabric, root, hose, remaining, kept.to_vec());
         // More virtual machines elsewhere need more of the links of those that stay.
         Some(filled.and_then(|fit| match ledger.fits(&fit) {
-            Err(Shortage::Bandwidth { cable, missing, .. }) => Err(Stuck { left: added, cable: Some((cable, missing)) }),
+            Err(Shortage::Bandwidth { cable, missing, .. }) => {
+                Err(Stuck { left: added, cable: Some((cable, missing)) })
+            }
             Err(_) => Err(Stuck { left: added, cable: None }),
             Ok(()) => Ok(fit),
         }))

@@ -71,7 +71,8 @@ impl Shortage {
             Self::Slots { missing } => format!("{missing} slots are missing"),
             Self::Bandwidth { cable, missing, left: 0 } => format!("{} lacks {missing}", link(*cable)),
             Self::Bandwidth { cable, missing, left } => {
-                let machines = if *left == 1 { "1 virtual machine finds" } else { &format!("{left} virtual machines find") };
+                let machines =
+                    if *left == 1 { "1 virtual machine finds" } else { &format!("{left} virtual machines find") };
                 format!("{machines} no place; the nearest link, {}, lacks {missing} for the next one", link(*cable))
             }
             Self::Groups => "its virtual machines have different bandwidths".to_owned(),
@@ -161,8 +162,8 @@ impl Placer {
     }
 
     /// Places the virtual machines that a tenant has in addition to those with a place, which stay where they are.
-    /// `hose` is the whole tenant, with the groups that it had. The tenant stays in its tree if that has room, otherwise
-    /// it is in the cheapest tree of the lowest layer, by QShare's search under any strategy.
+    /// `hose` is the whole tenant, with the groups that it had. The tenant stays in its tree if that has room, or is in
+    /// the cheapest tree of the lowest layer otherwise, by QShare's search under any strategy.
     ///
     /// # Errors
     /// The resource that it lacks; nothing has changed then.

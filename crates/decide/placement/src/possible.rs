@@ -1,10 +1,10 @@
 //! Whether a tree can have a tenant at all, whatever the search.
 //!
 //! Problem: QShare's fill is a heuristic, and so are those that it was compared with. That none of them finds a place
-//! does not show that there is none. Approach: for virtual machines of one bandwidth, a link's side is their number. The
-//! numbers that are possible below a link are the sums of those that are possible below its children, or up to the
-//! slots of its machine, without those of which the smaller side exceeds what the link has left. The tree can have the
-//! tenant if the sums at the root include all of its virtual machines.
+//! does not show that there is none. Approach: with one bandwidth for all, a link's side is a number of virtual
+//! machines. The numbers that are possible below a link are the sums of those that are possible below its children, or
+//! up to the slots of its machine, without those of which the smaller side exceeds what the link has left. The tree can
+//! have the tenant if the sums at the root include all of its virtual machines.
 //!
 //! Virtual machines of several bandwidths: for each bandwidth t, those of at least t are a tenant of bandwidth t that
 //! needs no more of any link. If one of these finds no place, neither does the tenant; the converse does not hold.
@@ -89,12 +89,13 @@ impl Counts {
             for at in words..sums.len() {
                 let low = self.words[at - words] << bits;
                 // A shift by all 64 bits is not defined.
-                let carry = at.checked_sub(words + 1).filter(|_| bits > 0).map_or(0, |from| self.words[from] >> (64 - bits));
+                let carry =
+                    at.checked_sub(words + 1).filter(|_| bits > 0).map_or(0, |from| self.words[from] >> (64 - bits));
                 sums[at] |= low | carry;
             }
         }
-        // Sums beyond the limit in the last word.
-        *sums.last_mut().expect("a set has a word") &= u64::MAX >> (63 - self.limit % 64);
+        // No sums beyond the limit.
+        *sums.last_mut().expect("a set has zero") &= u64::MAX >> (63 - self.limit % 64);
         self.words = sums;
     }
 }

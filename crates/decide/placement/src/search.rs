@@ -12,11 +12,11 @@
 //! Source: QShare §IV, Algorithm 1, §VII-C1.
 
 use crate::Shortage;
-use crate::possible;
 use crate::fabric::{Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
+use crate::possible;
 use std::collections::HashSet;
 use weir_units::MachineId;
 

@@ -208,7 +208,10 @@ proptest! {
                 prop_assert_eq!(grown.fit.parts.iter().flat_map(|part| &part.vms).sum::<u32>(), hose.vms());
                 reservations_are_exact(&graph, placer.fabric(), &grown);
             }
-            Err(_) => prop_assert_eq!((ledger, placer.placed().get(&name)), (format!("{:?}", placer.ledger()), Some(&old))),
+            Err(_) => {
+                let now = (format!("{:?}", placer.ledger()), placer.placed().get(&name));
+                prop_assert_eq!(now, (ledger, Some(&old)));
+            }
         }
         let mut now = placer.placed().clone();
         now.remove(&name);

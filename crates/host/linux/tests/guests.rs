@@ -225,9 +225,7 @@ fn accept(link: &str) -> Ebpf {
 
 /// Gives what a guest sends the number of another guest of the host.
 fn forge_number(host: &Netns, of: &str, guest: &Netns) {
-    let shown = host.ip(["-o", "link", "show", of]).expect("ip");
-    let index: u32 = shown.split(':').next().expect("an index").trim().parse().expect("a number");
-    let filter = format!("filter add dev eth egress u32 match u32 0 0 flowid 1:{index:x}");
+    let filter = format!("filter add dev eth egress u32 match u32 0 0 flowid 1:{:x}", index_of(host, of));
     for arguments in ["qdisc add dev eth clsact", &filter] {
         let ended = guest.command("tc").expect("tc").args(arguments.split_whitespace()).status().expect("run");
         assert!(ended.success(), "tc {arguments}");
@@ -345,6 +343,69 @@ fn guests_come_and_go() {
     belongs(&datapath, [0, 0], || exchange(&guest, b, "10.77.0.2"));
     drop(guest);
     until(&datapath, 0);
+}
+
+/// The index of an interface of the host.
+fn index_of(host: &Netns, link: &str) -> u32 {
+    let shown = host.ip(["-o", "link", "show", link]).expect("ip");
+    shown.split(':').next().expect("an index").trim().parse().expect("a number")
+}
+
+/// An interface that is created with the index of a deleted one is a guest by its own name, and its packets are
+/// numbered; one of no service that has the index while no agent runs is left as it is.
+#[test]
+fn an_index_of_a_deleted_guest_is_anothers() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u6");
+    host.forward();
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    host.ip("link add br0 type bridge forward_delay 0");
+    host.ip("link set br0 up");
+    host.ip("addr add 10.78.2.1/24 dev br0");
+    // A guest behind the bridge of the host, with the index of another interface that is deleted just before, so that
+    // one list has both.
+    let replace = |name: &str, link: &str, before: Option<&str>| {
+        let guest = host.prefix.create(name).expect("a namespace");
+        let deleted = before.map(|before| (format!("link del {before}\n"), format!("index {}", index_of(a, before))));
+        let (deleted, index) = deleted.unwrap_or_default();
+        let peer = format!("type veth peer name eth netns {}", guest.name());
+        let created = format!("link add {link} {index} {peer}\nlink set {link} master br0 up\n");
+        a.ip_batch(&[deleted, created].concat()).expect("interfaces");
+        guest
+            .ip_batch("addr add 10.78.2.2/24 dev eth\nlink set eth up\nroute add default via 10.78.2.1\n")
+            .expect("set");
+        guest
+    };
+    for attachment in attachments(a) {
+        let first = replace("g1", "veth1", None);
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 1);
+        belongs(&datapath, [1, 1], || exchange(&first, b, "10.77.0.2"));
+        let index = index_of(a, "veth1");
+        let second = replace("g2", "tap2", Some("veth1"));
+        assert_eq!(index_of(a, "tap2"), index, "{attachment:?}");
+        drop(first);
+        until(&datapath, 1);
+        belongs(&datapath, [0, 0], || exchange(&second, b, "10.77.0.2"));
+        // Without an agent: the successor is of no service, and what others attached to it stays.
+        datapath.leave();
+        let third = replace("g3", "other3", Some("tap2"));
+        assert_eq!(index_of(a, "other3"), index, "{attachment:?}");
+        drop(second);
+        let qdisc = a.command("tc").expect("tc").args(["qdisc", "add", "dev", "other3", "clsact"]).status();
+        assert!(qdisc.expect("run").success());
+        let before = attached(a, "other3");
+        let datapath = attach(a, Some(attachment), &["tap*"]);
+        until(&datapath, 0);
+        belongs(&datapath, [2, 2], || exchange(&third, b, "10.77.0.2"));
+        datapath.remove().expect("removed");
+        let qdiscs = |shown: &str| shown.split(' ').take(3).collect::<Vec<_>>().join(" ");
+        assert_eq!(qdiscs(&attached(a, "other3")), qdiscs(&before), "{attachment:?}");
+        assert!(before.contains("clsact"), "{before}");
+        host.ip("link del other3");
+    }
 }
 
 /// A guest that sends with the hardware address of another one stays in its own service. The bridge then forwards

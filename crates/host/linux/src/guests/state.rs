@@ -318,6 +318,26 @@ impl State {
         Ok(())
     }
 
+    /// Removes the entries of an interface that has left the namespace: the next one may have its index (`ip link add …
+    /// index N`), and would be taken for it until the next list.
+    pub(super) fn forget(&mut self, index: u32) -> Result<(), MapError> {
+        self.topology.guests.remove(&index);
+        self.numbered.remove(&index);
+        let numbers: Vec<u32> =
+            self.numbers.iter().filter(|(_, of)| **of == index).map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.store.set_number(number, None)?;
+            self.numbers.remove(&number);
+        }
+        let addresses: Vec<AddressKey> =
+            self.addresses.iter().filter(|(_, of)| **of == index).map(|(key, _)| *key).collect();
+        addresses.into_iter().try_for_each(|key| self.set_address(key, None))?;
+        if self.guests.remove(&index).is_some() {
+            self.store.set_guest(index, None)?;
+        }
+        Ok(())
+    }
+
     /// Removes all entries.
     pub(super) fn clear(&mut self) -> Result<(), MapError> {
         self.columns = [const { Column::Of(None) }; TABLES as usize];
