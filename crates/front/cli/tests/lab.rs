@@ -179,7 +179,7 @@ fn faults_that_never_become_due_are_refused_before_the_start() {
     let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/qshare-fig4a-small.scenario.yaml");
     let without = scenario(directory.path(), 10, "parley");
     for (scenario, fault, cause, hint) in [
-        (&tenants, "1h=agent:a1", "comes after the traffic", "name an earlier time"),
+        (&tenants, "10000s=agent:a1", "comes after the traffic", "name an earlier time"),
         (&tenants, "13s=agent:storage", "no machine with an agent `storage`", "it has a1"),
         (&tenants, "13s=ports:lefft", "no switch `lefft`", "did you mean `left`?"),
         (&without, "1s=controller", "no control of tenants' queues", "enforcement: qshare"),

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     },
     /// Several interfaces as one (bond, team).
     Bond,
+    /// A tunnel of Ethernet frames (VXLAN, Geneve, GRE).
+    Tunnel,
     Other,
 }
 
@@ -106,6 +108,7 @@ fn kind(information: &[u8], is_ethernet: bool, lower: Option<u32>) -> Kind {
             _ => Kind::Other,
         },
         Some("bond" | "team") => Kind::Bond,
+        Some("vxlan" | "geneve" | "gretap" | "ip6gretap" | "erspan" | "ip6erspan") => Kind::Tunnel,
         _ => Kind::Other,
     }
 }

@@ -7,8 +7,8 @@
 //! is loaded for all interfaces, and two agents of one host may attach it to the same one.
 //!
 //! Worked example: `veth3`, index 31, is a port of `docker0`. `guest-31` is pinned; when the container ends, the kernel
-//! deletes the interface with its program, and the agent unpins the link. Where another interface has got index 31
-//! meanwhile, the agent attaches the program to it: a message of the kernel says that the first one has left.
+//! deletes the interface with its program, and the agent unpins the link. If another interface has got the index 31
+//! meanwhile, the agent attaches the program to it, since the kernel sent a message about the end of the first one.
 
 use crate::attachment::{Attachment, attach_beside, attach_filter, has_filters, remove_filters};
 use crate::loader::LoaderError;
@@ -133,8 +133,8 @@ fn program(object: &mut Ebpf) -> Result<&mut SchedClassifier, LoaderError> {
     Ok(object.program_mut(PROGRAM.0).ok_or(LoaderError::Missing(PROGRAM.0))?.try_into()?)
 }
 
-/// Removes the filter from an interface, and clsact if an agent added it. The interface may be gone, and another one may
-/// have its index: one without the filter is left alone.
+/// Removes the filter from an interface, and clsact if an agent added it. The interface may be gone, and its index that
+/// of another one: an interface without the filter is left alone.
 fn remove_filter(index: u32, marks: u32) -> Result<(), LoaderError> {
     if remove_filters(index, &[PROGRAM])? && marks & GUEST_CLSACT != 0 {
         tc::delete_clsact(&mut Socket::open()?, index)?;

@@ -199,6 +199,9 @@ impl State {
         if let Some(other) = topology.others.iter().find(matches) {
             self.missed.push(format!("{other} is neither a tap nor a veth interface"));
         }
+        if let Some((guest, tunnel)) = topology.tunnelled(|index| rows.contains_key(&index)) {
+            self.missed.push(format!("packets to {guest} arrive in the tunnel {tunnel}: match its `vni`"));
+        }
         if rows.len() > GUESTS_MAX as usize {
             self.missed.push(format!("{} interfaces of guests, and at most {GUESTS_MAX} can be followed", rows.len()));
         }

@@ -1,10 +1,10 @@
 //! [`Watcher`]: the thread that keeps the guests of an interface up to date.
 //!
 //! A change of a link is followed by a list of all links and forwarding databases, since bridges and VLANs may have
-//! changed too; a change of a forwarding database is applied by itself, at once, and so is the end of an interface, since
-//! the next one may have its index. The next list is some times as long
-//! after a list as that took, so that a storm of new interfaces takes a part of a processor at most. Lost messages are
-//! a reason for a list, and a list that failed is repeated after a second.
+//! changed too. A change of a forwarding database is applied by itself, at once, and so is the end of an interface: the
+//! next one may have its index. The next list is some times as long after a list as that took, so that a storm of new
+//! interfaces takes a part of a processor at most. Lost messages are a reason for a list, and a list that failed is
+//! repeated after a second.
 //!
 //! Messages wait in the socket's queue while a list is read, so that none is older than the list and applied before it.
 

@@ -32,8 +32,8 @@ bounded latency levels come first; tenants reserve the remaining bandwidth.
 
 --placed FILE continues from an earlier placement and replaces the file: tenants that are no longer
 in the policy depart, new ones arrive, the others stay. Virtual machines that have a place keep it,
-with their names; those that a tenant has in addition are placed beside them. Without a file of that
-name all arrive. --rebalance places all tenants anew.
+with their names; those that a tenant has in addition are placed beside them. Without a file of
+that name all arrive. --rebalance places all tenants anew.
 
 --order: new tenants arrive by their names, or by `payment`: those with the largest sum of
 bandwidths first.
