@@ -14,7 +14,7 @@ use crate::fabric::{Fabric, Root, SwitchId};
 use crate::fill::{Fit, Part};
 use crate::hose::{Group, Hose};
 use crate::ledger::Ledger;
-use crate::placer::Placed;
+use crate::placer::TenantPlace;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_document::scalar::Scalar;
@@ -131,7 +131,7 @@ pub struct FileEntry {
     /// The tenant's name.
     pub tenant: String,
     /// The place of the virtual machines that the file has, with the groups of the policy.
-    pub placed: Placed,
+    pub placed: TenantPlace,
     /// By group: the numbers of these virtual machines, ascending, with their machines.
     pub vms: Vec<Vec<(u32, MachineId)>>,
     /// The DSCP value in the file.
@@ -148,7 +148,7 @@ pub fn read(
     policy: &Policy,
     graph: &Graph,
     fabric: &Fabric,
-) -> Result<Vec<(String, Placed)>, Diagnostics> {
+) -> Result<Vec<(String, TenantPlace)>, Diagnostics> {
     let entries = entries(source, policy, graph, fabric, Growth::Refused)?;
     Ok(entries.into_iter().map(|entry| (entry.tenant, entry.placed)).collect())
 }
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
             );
         }
         let dscp = node.get("dscp").and_then(|dscp| dscp.scalar()?.parse().ok());
-        Some((FileEntry { tenant: text.to_owned(), placed: Placed { fit: fits?, hose }, vms, dscp }, name.span))
+        Some((FileEntry { tenant: text.to_owned(), placed: TenantPlace { fit: fits?, hose }, vms, dscp }, name.span))
     }
 
     /// By group, the numbers and machines of a tenant's virtual machines, which are those of the policy.

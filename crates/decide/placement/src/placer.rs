@@ -4,7 +4,7 @@ use crate::fabric::{CableId, Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
-use crate::search::{Surveyed, Weighing};
+use crate::search::{SurveyLayer, Weighing};
 use crate::{first_fit, oktopus, search};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,7 +90,7 @@ impl std::error::Error for Shortage {}
 
 /// A tenant and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct TenantPlace {
     /// Its request.
     pub hose: Hose,
     /// Its place.
@@ -106,7 +106,7 @@ pub struct Placer {
     /// Queues of a port, for [`Weighing::Load`].
     queues: u32,
     fill: Fill,
-    placed: BTreeMap<String, Placed>,
+    placed: BTreeMap<String, TenantPlace>,
 }
 
 impl Placer {
@@ -124,7 +124,7 @@ impl Placer {
         &self.ledger
     }
     /// The tenants by name.
-    pub fn placed(&self) -> &BTreeMap<String, Placed> {
+    pub fn placed(&self) -> &BTreeMap<String, TenantPlace> {
         &self.placed
     }
 
@@ -135,7 +135,7 @@ impl Placer {
     ///
     /// # Panics
     /// If a tenant of this name is placed already.
-    pub fn arrive(&mut self, name: &str, hose: Hose) -> Result<&Placed, Shortage> {
+    pub fn arrive(&mut self, name: &str, hose: Hose) -> Result<&TenantPlace, Shortage> {
         self.place(name, hose, None)
     }
 
@@ -146,11 +146,11 @@ impl Placer {
     ///
     /// # Panics
     /// If a tenant of this name is placed already.
-    pub fn arrive_spread(&mut self, name: &str, hose: Hose, per_machine: u32) -> Result<&Placed, Shortage> {
+    pub fn arrive_spread(&mut self, name: &str, hose: Hose, per_machine: u32) -> Result<&TenantPlace, Shortage> {
         self.place(name, hose, Some(per_machine))
     }
 
-    fn place(&mut self, name: &str, hose: Hose, per_machine: Option<u32>) -> Result<&Placed, Shortage> {
+    fn place(&mut self, name: &str, hose: Hose, per_machine: Option<u32>) -> Result<&TenantPlace, Shortage> {
         self.fill.walk.per_machine = per_machine;
         let (fill, fabric, ledger) = (&mut self.fill, &self.fabric, &self.ledger);
         let fit = match self.strategy {
@@ -158,7 +158,7 @@ impl Placer {
             Strategy::FirstFit => first_fit::place(fill, fabric, ledger, &hose),
             Strategy::Oktopus => oktopus::place(fill, fabric, ledger, &hose),
         }?;
-        Ok(self.settle(name, Placed { hose, fit }))
+        Ok(self.settle(name, TenantPlace { hose, fit }))
     }
 
     /// Places the virtual machines that a tenant has in addition to those with a place, which stay where they are.
@@ -170,12 +170,12 @@ impl Placer {
     ///
     /// # Panics
     /// If no tenant of this name is placed, or it has more virtual machines of a group than `hose`.
-    pub fn grow(&mut self, name: &str, hose: Hose) -> Result<&Placed, Shortage> {
+    pub fn grow(&mut self, name: &str, hose: Hose) -> Result<&TenantPlace, Shortage> {
         let before = self.depart(name).unwrap_or_else(|| panic!("the tenant {name} has no place"));
         self.fill.walk.per_machine = None;
         let weighing = (self.weighing(), self.queues);
         match search::grow(&mut self.fill, &self.fabric, &self.ledger, &hose, &before.fit, weighing) {
-            Ok(fit) => Ok(self.settle(name, Placed { hose, fit })),
+            Ok(fit) => Ok(self.settle(name, TenantPlace { hose, fit })),
             Err(shortage) => {
                 self.settle(name, before);
                 Err(shortage)
@@ -199,7 +199,7 @@ impl Placer {
 
     /// The trees that QShare's search finds for a tenant that does not fit on one machine, by layer: what a strategy
     /// of QShare would choose from now.
-    pub fn survey(&mut self, hose: &Hose) -> Vec<Surveyed> {
+    pub fn survey(&mut self, hose: &Hose) -> Vec<SurveyLayer> {
         let weighing = (self.weighing(), self.queues);
         self.fill.walk.per_machine = None;
         search::survey(&mut self.fill, &self.fabric, &self.ledger, hose, weighing)
@@ -213,7 +213,7 @@ impl Placer {
     ///
     /// # Panics
     /// If a tenant of this name is placed already.
-    pub fn adopt(&mut self, name: &str, placed: Placed) -> Result<&Placed, Shortage> {
+    pub fn adopt(&mut self, name: &str, placed: TenantPlace) -> Result<&TenantPlace, Shortage> {
         self.ledger.fits(&placed.fit)?;
         Ok(self.settle(name, placed))
     }
@@ -226,7 +226,7 @@ impl Placer {
     ///
     /// # Panics
     /// If a tenant of this name is placed already.
-    pub fn arrive_at(&mut self, name: &str, hose: Hose, parts: &[Part]) -> Result<&Placed, Shortage> {
+    pub fn arrive_at(&mut self, name: &str, hose: Hose, parts: &[Part]) -> Result<&TenantPlace, Shortage> {
         let alone = match parts {
             [part] => Some(Root::Machine(part.machine)),
             _ => None,
@@ -236,14 +236,14 @@ impl Placer {
         for root in alone.into_iter().chain(layers) {
             let Some(fit) = Fit::in_place(&self.fabric, root, parts.to_vec(), &hose) else { continue };
             match self.ledger.fits(&fit) {
-                Ok(()) => return Ok(self.settle(name, Placed { hose, fit })),
+                Ok(()) => return Ok(self.settle(name, TenantPlace { hose, fit })),
                 Err(lacking) => shortage = lacking,
             }
         }
         Err(shortage)
     }
 
-    fn settle(&mut self, name: &str, placed: Placed) -> &Placed {
+    fn settle(&mut self, name: &str, placed: TenantPlace) -> &TenantPlace {
         self.ledger.settle(&self.fabric, &placed.fit);
         let before = self.placed.insert(name.to_owned(), placed);
         assert!(before.is_none(), "the tenant {name} is placed twice");
@@ -251,7 +251,7 @@ impl Placer {
     }
 
     /// Frees the place of a tenant; `None` if there is none of this name.
-    pub fn depart(&mut self, name: &str) -> Option<Placed> {
+    pub fn depart(&mut self, name: &str) -> Option<TenantPlace> {
         let placed = self.placed.remove(name)?;
         for part in &placed.fit.parts {
             self.ledger.return_slots(&self.fabric, part.machine, part.vms.iter().sum());

@@ -155,7 +155,7 @@ pub(crate) fn rules_out(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose:
 
 /// The trees of a layer, as a search finds them for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct SurveyLayer {
     /// Trees of the layer.
     pub trees: usize,
     /// Of these, trees with fewer free slots than the tenant has virtual machines.
@@ -175,12 +175,12 @@ pub(crate) fn survey(
     ledger: &Ledger,
     hose: &Hose,
     (weighing, queues): (Weighing, u32),
-) -> Vec<Surveyed> {
+) -> Vec<SurveyLayer> {
     let mut surveyed = Vec::new();
     for roots in fabric.layers() {
         let mut evaluated = HashSet::new();
         let mut nearest: Option<Stuck> = None;
-        let mut layer = Surveyed {
+        let mut layer = SurveyLayer {
             trees: roots.len(),
             without_slots: 0,
             without_bandwidth: 0,

@@ -9,7 +9,7 @@ use proptest::strategy::Strategy as Values;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_network::graph::{Cable, Graph, LinkRef};
 use weir_network::topology::{Dumbbell, FatTree, LeafSpine, Topology};
-use weir_placement::{Fabric, Hose, Placed, Placer, Routes, Strategy};
+use weir_placement::{Fabric, Hose, Placer, Routes, Strategy, TenantPlace};
 use weir_units::MachineId;
 
 fn leaf_spine(racks: u32, hosts: u32, spines: u32, mbps: u64) -> Graph {
@@ -67,7 +67,7 @@ fn distances(graph: &Graph, from: usize) -> Vec<u32> {
 }
 
 /// By leaf: the sum of the bandwidths of a tenant's virtual machines below it.
-fn leaves(graph: &Graph, placed: &Placed) -> BTreeMap<usize, u64> {
+fn leaves(graph: &Graph, placed: &TenantPlace) -> BTreeMap<usize, u64> {
     let mut leaves = BTreeMap::new();
     for part in &placed.fit.parts {
         let sums = part.vms.iter().zip(placed.hose.groups());

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_network::graph::Graph;
 use weir_network::topology::{Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
-use weir_placement::{CableId, Fabric, Group, Hose, Ledger, Part, Placed, Placer, Strategy};
+use weir_placement::{CableId, Fabric, Group, Hose, Ledger, Part, Placer, Strategy, TenantPlace};
 use weir_units::{Bandwidth, MachineId};
 
 fn topologies() -> impl Values<Value = Topology> {
@@ -45,7 +45,7 @@ fn hoses() -> impl Values<Value = Hose> {
 }
 
 /// The sum of the bandwidths of a tenant's virtual machines on each machine.
-fn sums(placed: &Placed) -> BTreeMap<MachineId, u64> {
+fn sums(placed: &TenantPlace) -> BTreeMap<MachineId, u64> {
     let groups = placed.hose.groups();
     let sum = |vms: &[u32]| vms.iter().zip(groups).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps()).sum();
     placed.fit.parts.iter().map(|part| (part.machine, sum(&part.vms))).collect()
@@ -53,7 +53,7 @@ fn sums(placed: &Placed) -> BTreeMap<MachineId, u64> {
 
 /// Removing a cable on which a tenant has a reservation divides its tree in two. The reservation is the smaller side,
 /// and the reservations connect all of its machines that have bandwidth.
-fn reservations_are_exact(graph: &Graph, fabric: &Fabric, placed: &Placed) {
+fn reservations_are_exact(graph: &Graph, fabric: &Fabric, placed: &TenantPlace) {
     let sums = sums(placed);
     let used: BTreeMap<CableId, Bandwidth> = placed.fit.reservations.iter().copied().collect();
     let hosts = graph.hosts.len();
@@ -197,7 +197,7 @@ proptest! {
         let grown = placer.grow(&name, hose.clone()).cloned();
         match grown {
             Ok(grown) => {
-                let on = |placed: &Placed, machine| {
+                let on = |placed: &TenantPlace, machine| {
                     let part = placed.fit.parts.iter().find(|part| part.machine == machine).cloned();
                     part.map_or(vec![0; hose.groups().len()], |part| part.vms)
                 };

@@ -65,7 +65,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let read = input::admitted_policy(&args.policy)?;
     let checked = match read {
-        Ok((policy, notes, levels)) => Checked::new(args, policy, notes, levels, ui)?,
+        Ok((policy, notes, levels)) => CheckedPolicy::new(args, policy, notes, levels, ui)?,
         Err(refused) => Err(refused),
     };
     match (checked, args.json) {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 /// A valid policy.
-struct Checked {
+struct CheckedPolicy {
     policy: Policy,
     notes: Vec<Diagnostic>,
     levels: Option<Admitted>,
@@ -94,7 +94,7 @@ struct Checked {
     tenants: Option<(Plan, Vec<TenantRoute>)>,
 }
 
-impl Checked {
+impl CheckedPolicy {
     /// Adds remarks, and checks tenants. The outer error is that of a placement's file.
     fn new(
         args: &Args,

@@ -5,7 +5,7 @@
 //! tenants that no tree of the empty network can have whatever the search (`weir_placement`'s `possible`), machines
 //! without slots for all, and switches that have no queues for tenants.
 
-use super::{Order, Plan, Rejected};
+use super::{Order, Plan, Rejection};
 use crate::text;
 use weir_document::{Diagnostic, Diagnostics, Problems};
 use weir_placement::{Shortage, Strategy, file};
@@ -93,9 +93,9 @@ enum Lack {
     /// It has a place in the empty network.
     Others,
     /// No tree of the empty network can have it.
-    Network(Rejected),
+    Network(Rejection),
     /// The search finds none in the empty network, and that there is none is not proven.
-    Search(Rejected),
+    Search(Rejection),
 }
 
 fn examine(tenant: &Tenant, alone: &mut Plan) -> Lack {
@@ -106,14 +106,14 @@ fn examine(tenant: &Tenant, alone: &mut Plan) -> Lack {
             Lack::Others
         }
         Err(shortage) => {
-            let lack = Rejected::new(&tenant.name, shortage, alone);
+            let lack = Rejection::new(&tenant.name, shortage, alone);
             if alone.placer.rules_out(&hose) { Lack::Network(lack) } else { Lack::Search(lack) }
         }
     }
 }
 
 /// Remarks on a tenant that the search does not place even in the empty network.
-fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejected, problems: &mut Problems) {
+fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejection, problems: &mut Problems) {
     let others = [("first-fit", Strategy::FirstFit), ("oktopus", Strategy::Oktopus)];
     let finds = |strategy| Plan::new(policy, strategy).placer.arrive(&tenant.name, file::hose(tenant)).is_ok();
     let hint = match others.into_iter().find(|(_, strategy)| finds(*strategy)) {
@@ -144,7 +144,7 @@ fn hint(shortage: Shortage) -> &'static str {
 }
 
 /// Remarks on a tenant that finds no place beside the others.
-fn displaced(policy: &Policy, rejected: &Rejected, found: Option<&str>, problems: &mut Problems) {
+fn displaced(policy: &Policy, rejected: &Rejection, found: Option<&str>, problems: &mut Problems) {
     let cause = format!(
         "tenant `{}` is not placed beside the others, which `weir place` places in the order of their names: {}",
         rejected.name,

@@ -43,7 +43,7 @@ pub(crate) enum Order {
 }
 
 /// A tenant without a place, or without one for all of its virtual machines.
-pub(crate) struct Rejected {
+pub(crate) struct Rejection {
     pub(crate) name: String,
     pub(crate) shortage: Shortage,
     /// The link that lacks bandwidth.
@@ -52,7 +52,7 @@ pub(crate) struct Rejected {
     pub(crate) kept: u32,
 }
 
-impl Rejected {
+impl Rejection {
     fn new(name: &str, shortage: Shortage, plan: &Plan) -> Self {
         let kept = plan.placer.placed().get(name).map_or(0, |placed| placed.hose.vms());
         Self { name: name.to_owned(), shortage, link: plan.link_of(shortage), kept }
@@ -74,7 +74,7 @@ pub(crate) struct Plan {
     pub(crate) graph: Arc<Graph>,
     pub(crate) rooms: Vec<CableRoom>,
     pub(crate) placer: Placer,
-    pub(crate) rejected: Vec<Rejected>,
+    pub(crate) rejected: Vec<Rejection>,
     /// Tenants whose places come from a file.
     pub(crate) kept: BTreeMap<String, FileEntry>,
     /// Tenants that were placed now.
@@ -141,7 +141,7 @@ impl Plan {
             match arrived {
                 Ok(()) => self.arrived += 1,
                 Err(shortage) => {
-                    let rejected = Rejected::new(&tenant.name, shortage, self);
+                    let rejected = Rejection::new(&tenant.name, shortage, self);
                     self.rejected.push(rejected);
                 }
             }

@@ -7,7 +7,7 @@ use crate::tenants::{Order, Plan, admit, links};
 use crate::{input, text};
 use serde_json::{Value, json};
 use std::path::Path;
-use weir_placement::{CableId, Fit, Hose, Placed, Placer, Shortage, Strategy, Surveyed, file};
+use weir_placement::{CableId, Fit, Hose, Placer, Shortage, Strategy, SurveyLayer, TenantPlace, file};
 use weir_policy::{Policy, Tenant};
 use weir_report::json;
 use weir_units::Bandwidth;
@@ -21,12 +21,12 @@ struct Case<'a> {
     tenant: &'a Tenant,
     /// The network of all other tenants.
     plan: Plan,
-    placed: Option<Placed>,
+    placed: Option<TenantPlace>,
     rejected: Option<String>,
     /// The most free slots of a machine.
     most_free: u32,
     /// The layers that a search from now compares; none if a machine has room for all.
-    survey: Vec<Surveyed>,
+    survey: Vec<SurveyLayer>,
     /// The place that a search from now would choose, if it is another one.
     other: Option<Fit>,
     routes: Vec<TenantRoute>,
@@ -65,7 +65,7 @@ pub(super) fn run(
 }
 
 /// The place that a search from now would choose for a tenant, beside all others, if it is not the place that it has.
-fn other_place(placer: &mut Placer, name: &str, hose: &Hose, placed: &Placed) -> Option<Fit> {
+fn other_place(placer: &mut Placer, name: &str, hose: &Hose, placed: &TenantPlace) -> Option<Fit> {
     let now = placer.arrive(name, hose.clone()).ok()?.fit.clone();
     placer.depart(name);
     (now != placed.fit).then_some(now)
@@ -185,7 +185,7 @@ impl Case<'_> {
     }
 
     /// One layer of a search from now, beside all other tenants.
-    fn layer(&self, number: usize, layer: &Surveyed) -> String {
+    fn layer(&self, number: usize, layer: &SurveyLayer) -> String {
         let mut parts = vec![format!("Layer {number}, {}", text::count(layer.trees, "tree"))];
         if layer.without_slots > 0 {
             parts.push(format!("{} with too few free slots", layer.without_slots));
@@ -208,7 +208,7 @@ impl Case<'_> {
     }
 
     /// The reservations of a place.
-    fn print_links(&self, placed: &Placed, ui: &mut Ui) -> Result<(), CommandError> {
+    fn print_links(&self, placed: &TenantPlace, ui: &mut Ui) -> Result<(), CommandError> {
         ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "2. Reservations")))?;
         if placed.fit.reservations.is_empty() {
             ui.print("   None: all of it is on one machine.\n")?;
@@ -267,7 +267,7 @@ impl Case<'_> {
             };
             fit.parts.iter().map(part).collect::<Value>()
         };
-        let layer = |layer: &Surveyed| {
+        let layer = |layer: &SurveyLayer| {
             let tree = |fit: &Fit| {
                 json!({
                     "tree": fit.root.name(graph),

@@ -5,7 +5,7 @@ use crate::tenants::routes::{self, TenantRoute};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weir_binding::{Sites, Values};
-use weir_placement::{Placed, Shortage};
+use weir_placement::{Shortage, TenantPlace};
 use weir_policy::{Policy, Tenant};
 use weir_units::{MachineId, TenantId};
 
@@ -86,7 +86,7 @@ impl Placement {
 }
 
 impl PlacedTenant {
-    fn new(tenant: &Tenant, placed: &Placed, dscp: Option<u8>, plan: &Plan) -> Self {
+    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, plan: &Plan) -> Self {
         let (graph, placer) = (&plan.graph, &plan.placer);
         let kept = plan.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
         let mut vms = Vec::new();
@@ -113,7 +113,7 @@ impl PlacedTenant {
 
 /// The machines of a group's virtual machines by number. Those of `kept` have the machine that they had; the others get
 /// the free numbers, ascending, by machine.
-fn machines(placed: &Placed, group: usize, kept: &[(u32, MachineId)]) -> BTreeMap<u32, MachineId> {
+fn machines(placed: &TenantPlace, group: usize, kept: &[(u32, MachineId)]) -> BTreeMap<u32, MachineId> {
     let mut machines: BTreeMap<u32, MachineId> = kept.iter().copied().collect();
     let mut number = 0;
     for part in &placed.fit.parts {
