@@ -86,12 +86,12 @@ impl Counts {
         let mut sums = vec![0; self.words.len()];
         for shift in other.all() {
             let (words, bits) = (shift as usize / 64, shift % 64);
-            for at in words..sums.len() {
-                let low = self.words[at - words] << bits;
+            for (at, word) in self.words[..self.words.len() - words].iter().enumerate() {
+                sums[at + words] |= word << bits;
                 // A shift by all 64 bits is not defined.
-                let carry =
-                    at.checked_sub(words + 1).filter(|_| bits > 0).map_or(0, |from| self.words[from] >> (64 - bits));
-                sums[at] |= low | carry;
+                if let Some(next) = sums.get_mut(at + words + 1).filter(|_| bits > 0) {
+                    *next |= word >> (64 - bits);
+                }
             }
         }
         // No sums beyond the limit.

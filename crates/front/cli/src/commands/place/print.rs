@@ -24,6 +24,10 @@ pub(super) fn print(policy: &Policy, placement: &Placement, ui: &mut Ui) -> Resu
     }
     if plan.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
         ui.print("  Oktopus has one bandwidth for all virtual machines of a tenant; use another strategy\n")?;
+    } else if !plan.rejected.is_empty() {
+        ui.print(
+            "  the search is a heuristic: `weir check` shows whether another order or search places all tenants\n",
+        )?;
     }
     let (free, slots) = plan.placer.ledger().slots();
     let (reserved, capacity) = plan.placer.ledger().reserved_of_all();
