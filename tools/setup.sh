@@ -26,6 +26,7 @@ command -v redis-server >/dev/null || lab+=(redis-server)
 command -v memcached >/dev/null || lab+=(memcached)
 command -v ptpd   >/dev/null || lab+=(ptpd)
 command -v etcd   >/dev/null || lab+=(etcd-server)
+command -v nft    >/dev/null || lab+=(nftables)
 # Tests run the units by a real systemd, which need not have booted this machine.
 [ -x /lib/systemd/systemd ]   || lab+=(systemd)
 # Tests check rows of SONiC switches under their YANG models.
@@ -35,6 +36,7 @@ command -v chromium >/dev/null || lab+=(chromium)
 if [ "${1:-}" = edt ]; then
     command -v qemu-system-x86_64 >/dev/null || edt+=(qemu-system-x86)
     busybox --list 2>/dev/null | grep -qx cpio || edt+=(busybox-static)
+    command -v nft >/dev/null || edt+=(nftables)
 fi
 if [ "${1:-}" = crosscheck ]; then
     command -v c++ >/dev/null || ns3+=(g++)

@@ -9,7 +9,7 @@ PATH=$PATH:/usr/sbin:/sbin
 fail() { printf 'error: %s\n' "$1" >&2; exit 1; }
 
 tools=()
-for tool in ip tc ss iperf3; do tools+=("$(command -v "$tool")") || fail "$tool is not on the PATH"; done
+for tool in ip tc ss bridge nft iperf3; do tools+=("$(command -v "$tool")") || fail "$tool is not on the PATH"; done
 mapfile -t programs < <(cut -d ' ' -f 1 "$list")
 busybox=$(command -v busybox)
 stamp=$(stat -L -c '%n %s %Y' "$here"/* "$modules"/* "${tools[@]}" "${programs[@]}" ${weir:+"$weir"} "$busybox"

@@ -2,7 +2,7 @@
 
 use crate::site::{Port, PortId, Site, Sites};
 use weir_network::graph::{Graph, LinkRef};
-use weir_placement::{Fabric, Placed, SwitchId};
+use weir_placement::{Fabric, SwitchId, TenantPlace};
 use weir_units::Bandwidth;
 
 /// The ports of a network's switches: those towards machines, then both ends of every cable between switches.
@@ -41,7 +41,7 @@ impl Sites {
     /// tenant without a place has no ports. `others` has the guarantees of services by cable
     /// ([`weir_placement::of_services`]); none where it is empty.
     pub fn of_placement<'a>(
-        placed: impl IntoIterator<Item = Option<&'a Placed>>,
+        placed: impl IntoIterator<Item = Option<&'a TenantPlace>>,
         fabric: &Fabric,
         graph: &Graph,
         queues: u8,
@@ -65,7 +65,7 @@ impl Sites {
     }
 }
 
-fn site(placed: &Placed, fabric: &Fabric, all: &Ports) -> Site {
+fn site(placed: &TenantPlace, fabric: &Fabric, all: &Ports) -> Site {
     let mut ports: Vec<(PortId, Bandwidth)> = Vec::new();
     for (cable, reserved) in &placed.fit.reservations {
         let (one, other) = fabric.links(*cable);

@@ -3,7 +3,8 @@
 //! Problem: tenants arrive and depart over months, and those that stay must stay where they are. Approach: a file
 //! has the places; what follows from them (reservations) is computed anew, so that a file and a policy cannot
 //! disagree about it. A tenant that the policy does not have any more has departed. One whose virtual machines are
-//! others now is refused: nothing moves by itself.
+//! others now is refused: nothing moves by itself. One that has more of them has grown: [`read_to_continue`] gives
+//! the places that the file has, [`read`] refuses it.
 //!
 //! Example: `{ "placement": 1, "tenants": [ { "tenant": "red", "tree": "leaf1", "vms": [ { "vm": "red-0", "machine":
 //! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`, `routes`) are for
@@ -13,7 +14,7 @@ use crate::fabric::{Fabric, Root, SwitchId};
 use crate::fill::{Fit, Part};
 use crate::hose::{Group, Hose};
 use crate::ledger::Ledger;
-use crate::placer::{Placed, Shortage};
+use crate::placer::TenantPlace;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_document::scalar::Scalar;
@@ -124,6 +125,19 @@ pub fn hose(tenant: &Tenant) -> Hose {
     Hose::new(tenant.groups.iter().map(|group| Group { vms: group.vms, bandwidth: group.bandwidth }).collect())
 }
 
+/// A tenant of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The place of the virtual machines that the file has, with the groups of the policy.
+    pub placed: TenantPlace,
+    /// By group: the numbers of these virtual machines, ascending, with their machines.
+    pub vms: Vec<Vec<(u32, MachineId)>>,
+    /// The DSCP value in the file.
+    pub dscp: Option<u8>,
+}
+
 /// The places of those tenants of a policy that a file has, in the file's order. `graph` and `fabric` are the policy's.
 ///
 /// # Errors
@@ -134,15 +148,47 @@ pub fn read(
     policy: &Policy,
     graph: &Graph,
     fabric: &Fabric,
-) -> Result<Vec<(String, Placed)>, Diagnostics> {
+) -> Result<Vec<(String, TenantPlace)>, Diagnostics> {
+    let entries = entries(source, policy, graph, fabric, Growth::Refused)?;
+    Ok(entries.into_iter().map(|entry| (entry.tenant, entry.placed)).collect())
+}
+
+/// The same for another placement that begins with this one: a tenant may have more virtual machines in the policy
+/// than in the file.
+///
+/// # Errors
+/// As [`read`], but for virtual machines that the file does not have.
+pub fn read_to_continue(
+    source: &Arc<Source>,
+    policy: &Policy,
+    graph: &Graph,
+    fabric: &Fabric,
+) -> Result<Vec<FileEntry>, Diagnostics> {
+    entries(source, policy, graph, fabric, Growth::Allowed)
+}
+
+/// Tenants with more virtual machines than the file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Refused,
+    Allowed,
+}
+
+fn entries(
+    source: &Arc<Source>,
+    policy: &Policy,
+    graph: &Graph,
+    fabric: &Fabric,
+    growth: Growth,
+) -> Result<Vec<FileEntry>, Diagnostics> {
     let mut problems = Problems::new(source);
     let places = tree::parse(source, &mut problems).map(|root| {
         check::check(&root, &Shape::Record(&PLACEMENT), &mut problems);
-        let mut reader = Reader::new(policy, graph, fabric, &mut problems);
+        let mut reader = Reader::new(policy, graph, fabric, growth, &mut problems);
         let tenants = root.get("tenants").map_or(&[][..], Node::items);
         let places: Vec<_> = tenants.iter().filter_map(|node| reader.tenant(node)).collect();
         reader.fits(&places, policy, graph);
-        places.into_iter().map(|(name, _, placed)| (name, placed)).collect::<Vec<_>>()
+        places.into_iter().map(|(entry, _)| entry).collect::<Vec<_>>()
     });
     Ok(problems.finish(places)?.0.unwrap_or_default())
 }
@@ -152,12 +198,19 @@ struct Reader<'a> {
     machines: HashMap<&'a str, MachineId>,
     switches: HashMap<&'a str, SwitchId>,
     fabric: &'a Fabric,
+    growth: Growth,
     seen: BTreeMap<String, Span>,
     problems: &'a mut Problems,
 }
 
 impl<'a> Reader<'a> {
-    fn new(policy: &'a Policy, graph: &'a Graph, fabric: &'a Fabric, problems: &'a mut Problems) -> Self {
+    fn new(
+        policy: &'a Policy,
+        graph: &'a Graph,
+        fabric: &'a Fabric,
+        growth: Growth,
+        problems: &'a mut Problems,
+    ) -> Self {
         let machines = (0..).map(MachineId).zip(&graph.hosts).map(|(id, host)| (host.name.as_str(), id));
         let switches = (0..).map(SwitchId).zip(&graph.switches).map(|(id, name)| (name.as_str(), id));
         Self {
@@ -165,24 +218,20 @@ impl<'a> Reader<'a> {
             machines: machines.collect(),
             switches: switches.collect(),
             fabric,
+            growth,
             seen: BTreeMap::new(),
             problems,
         }
     }
 
     /// Reports tenants that do not fit beside those before them.
-    fn fits(&mut self, places: &[(String, Span, Placed)], policy: &Policy, graph: &Graph) {
+    fn fits(&mut self, places: &[(FileEntry, Span)], policy: &Policy, graph: &Graph) {
         let mut ledger = Ledger::of_policy(policy, graph, self.fabric);
-        for (name, span, placed) in places {
+        for (FileEntry { tenant: name, placed, .. }, span) in places {
             match ledger.fits(&placed.fit) {
                 Ok(()) => ledger.settle(self.fabric, &placed.fit),
                 Err(shortage) => {
-                    let lacking = match shortage {
-                        Shortage::Bandwidth { cable, missing, .. } => {
-                            format!("{} lacks {missing}", graph.link_name(self.fabric.links(cable).0))
-                        }
-                        _ => shortage.to_string(),
-                    };
+                    let lacking = shortage.text(|cable| graph.link_name(self.fabric.links(cable).0));
                     self.problems.error(
                         *span,
                         format!("tenant `{name}` does not fit any more: {lacking}"),
@@ -194,9 +243,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A tenant's place, with the position of its name; `None` if the policy does not have the tenant, or something
-    /// was reported.
-    fn tenant(&mut self, node: &Node) -> Option<(String, Span, Placed)> {
+    /// A tenant's place, with the position of its name; `None` if the policy does not have the tenant, the file lists
+    /// none of its virtual machines, or something was reported.
+    fn tenant(&mut self, node: &Node) -> Option<(FileEntry, Span)> {
         let name = node.get("tenant")?;
         let text = name.scalar()?;
         if let Some(first) = self.seen.insert(text.to_owned(), name.span) {
@@ -205,8 +254,14 @@ impl<'a> Reader<'a> {
             return None;
         }
         let tenant = *self.tenants.get(text)?;
-        let hose = hose(tenant);
-        let parts = self.parts(node, tenant)?;
+        let vms = self.vms(node, tenant)?;
+        let parts = parts(&vms);
+        if parts.is_empty() {
+            return None;
+        }
+        let groups = tenant.groups.iter().zip(&vms);
+        let hose =
+            Hose::new(groups.map(|(of, vms)| Group { vms: vms.len() as u32, bandwidth: of.bandwidth }).collect());
         let tree = node.get("tree")?;
         let roots = match (self.machines.get(tree.scalar()?), self.switches.get(tree.scalar()?)) {
             (Some(machine), _) => vec![Root::Machine(*machine)],
@@ -222,17 +277,17 @@ impl<'a> Reader<'a> {
                 "name the switch above them all, or remove the tenant from the file to place it anew",
             );
         }
-        Some((text.to_owned(), name.span, Placed { fit: fits?, hose }))
+        let dscp = node.get("dscp").and_then(|dscp| dscp.scalar()?.parse().ok());
+        Some((FileEntry { tenant: text.to_owned(), placed: TenantPlace { fit: fits?, hose }, vms, dscp }, name.span))
     }
 
-    /// The machines of a tenant's virtual machines, which are those of the policy.
-    fn parts(&mut self, node: &Node, tenant: &Tenant) -> Option<Vec<Part>> {
-        let mut expected: HashMap<String, usize> = HashMap::new();
+    /// By group, the numbers and machines of a tenant's virtual machines, which are those of the policy.
+    fn vms(&mut self, node: &Node, tenant: &Tenant) -> Option<Vec<Vec<(u32, MachineId)>>> {
+        let mut expected: HashMap<String, (usize, u32)> = HashMap::new();
         for (group, of) in tenant.groups.iter().enumerate() {
-            expected.extend((0..of.vms).map(|number| (tenant.vm_name(group, number), group)));
+            expected.extend((0..of.vms).map(|number| (tenant.vm_name(group, number), (group, number))));
         }
-        let mut parts: BTreeMap<MachineId, Vec<u32>> = BTreeMap::new();
-        let hint = "a tenant that changes is another: give it a new name, or remove it from the file to place it anew";
+        let mut vms = vec![Vec::new(); tenant.groups.len()];
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for item in node.get("vms").map_or(&[][..], Node::items) {
             let (vm, machine) = (item.get("vm")?, item.get("machine")?);
@@ -241,8 +296,9 @@ impl<'a> Reader<'a> {
                 self.problems.error_with(vm.span, cause, "keep one of them", (first, "first here"));
                 return None;
             }
-            let Some(group) = expected.remove(vm.scalar()?) else {
+            let Some((group, number)) = expected.remove(vm.scalar()?) else {
                 let cause = format!("`{}` is not a virtual machine of tenant `{}`", vm.scalar()?, tenant.name);
+                let hint = "remove its line if it has ended, or the whole tenant to place it anew";
                 self.problems.error(vm.span, cause, hint);
                 return None;
             };
@@ -251,14 +307,27 @@ impl<'a> Reader<'a> {
                 self.problems.error(machine.span, cause, "remove the tenant from the file to place it anew");
                 return None;
             };
-            parts.entry(*id).or_insert_with(|| vec![0; tenant.groups.len()])[group] += 1;
+            vms[group].push((number, *id));
         }
-        if !expected.is_empty() {
+        if !expected.is_empty() && self.growth == Growth::Refused {
             let first = expected.keys().min()?;
             let cause = format!("tenant `{}` has virtual machines without a machine, such as `{first}`", tenant.name);
+            let hint = "`weir place --placed` places them beside those that the file has";
             self.problems.error(node.get("vms")?.span, cause, hint);
             return None;
         }
-        Some(parts.into_iter().map(|(machine, vms)| Part { machine, vms }).collect())
+        vms.iter_mut().for_each(|group| group.sort_unstable());
+        Some(vms)
     }
+}
+
+/// The machines of virtual machines, ascending.
+fn parts(vms: &[Vec<(u32, MachineId)>]) -> Vec<Part> {
+    let mut parts: BTreeMap<MachineId, Vec<u32>> = BTreeMap::new();
+    for (group, of) in vms.iter().enumerate() {
+        for (_, machine) in of {
+            parts.entry(*machine).or_insert_with(|| vec![0; vms.len()])[group] += 1;
+        }
+    }
+    parts.into_iter().map(|(machine, vms)| Part { machine, vms }).collect()
 }

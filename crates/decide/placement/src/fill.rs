@@ -9,6 +9,7 @@
 use crate::fabric::{CableId, Fabric, Root};
 use crate::hose::{Hose, Remaining};
 use crate::ledger::Ledger;
+use crate::placer::Shortage;
 use crate::tree::Walk;
 use weir_units::{Bandwidth, MachineId};
 
@@ -19,6 +20,13 @@ pub struct Part {
     pub machine: MachineId,
     /// How many virtual machines of each group of [`Hose::groups`].
     pub vms: Vec<u32>,
+}
+
+impl Part {
+    /// The sum of the bandwidths of these virtual machines of a tenant, bit/s.
+    fn bandwidth(&self, hose: &Hose) -> u64 {
+        self.vms.iter().zip(hose.groups()).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps()).sum()
+    }
 }
 
 /// A tenant in a tree.
@@ -64,9 +72,7 @@ impl Fit {
         fill.walk.start(fabric, None, root);
         for part in &parts {
             let leaf = fill.walk.leaves.iter().position(|leaf| leaf.machine == part.machine)?;
-            let bandwidths =
-                part.vms.iter().zip(hose.groups()).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps());
-            fill.walk.put(leaf, part.vms.iter().sum(), bandwidths.sum());
+            fill.walk.put(leaf, part.vms.iter().sum(), part.bandwidth(hose));
         }
         Some(fill.fit(fabric, root, parts, hose))
     }
@@ -98,13 +104,52 @@ pub(crate) struct Fill {
 impl Fill {
     /// The tenant in a tree below a switch.
     pub(crate) fn in_tree(&mut self, fabric: &Fabric, ledger: &Ledger, root: Root, hose: &Hose) -> Result<Fit, Stuck> {
+        let remaining = self.begin(fabric, ledger, root, hose);
+        self.by_usable_slots(fabric, root, hose, remaining, Vec::new())
+    }
+
+    /// The same for a tenant that has some of its virtual machines in these places, which they keep; `None` if the
+    /// tree does not have all of their machines. The ledger is that without the tenant.
+    pub(crate) fn in_tree_beside(
+        &mut self,
+        fabric: &Fabric,
+        ledger: &Ledger,
+        root: Root,
+        hose: &Hose,
+        kept: &[Part],
+    ) -> Option<Result<Fit, Stuck>> {
         let mut remaining = self.begin(fabric, ledger, root, hose);
+        for part in kept {
+            let leaf = self.walk.leaves.iter().position(|leaf| leaf.machine == part.machine)?;
+            self.walk.put(leaf, part.vms.iter().sum(), part.bandwidth(hose));
+            remaining.leave_out(&part.vms);
+        }
+        let added = remaining.vms();
+        let filled = self.by_usable_slots(fabric, root, hose, remaining, kept.to_vec());
+        // More virtual machines elsewhere need more of the links of those that stay.
+        Some(filled.and_then(|fit| match ledger.fits(&fit) {
+            Err(Shortage::Bandwidth { cable, missing, .. }) => {
+                Err(Stuck { left: added, cable: Some((cable, missing)) })
+            }
+            Err(_) => Err(Stuck { left: added, cable: None }),
+            Ok(()) => Ok(fit),
+        }))
+    }
+
+    /// Puts the remaining virtual machines on the machine with the most usable slots, then on the next.
+    fn by_usable_slots(
+        &mut self,
+        fabric: &Fabric,
+        root: Root,
+        hose: &Hose,
+        mut remaining: Remaining,
+        mut parts: Vec<Part>,
+    ) -> Result<Fit, Stuck> {
         self.best.clear();
         for branch in 0..self.walk.branches() {
             let best = self.best_of(branch, &remaining, hose);
             self.best.push(best);
         }
-        let mut parts = Vec::new();
         while remaining.vms() > 0 {
             let Some(best) = self.next(&remaining, hose) else { return Err(self.stuck(&remaining, hose)) };
             self.put(best.leaf, best.usable, &mut remaining, &mut parts);

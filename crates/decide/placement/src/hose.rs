@@ -85,6 +85,13 @@ impl<'a> Remaining<'a> {
         let left = hose.order.iter().map(|at| hose.groups[*at].vms).collect();
         Self { hose, left, vms: hose.vms }
     }
+    /// Leaves out virtual machines that have a place: how many of each group, in the order of [`Hose::groups`].
+    pub(crate) fn leave_out(&mut self, vms: &[u32]) {
+        for (left, at) in self.left.iter_mut().zip(&self.hose.order) {
+            *left -= vms[*at];
+        }
+        self.vms -= vms.iter().sum::<u32>();
+    }
     /// How many are left.
     pub(crate) fn vms(&self) -> u32 {
         self.vms

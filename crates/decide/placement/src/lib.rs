@@ -14,6 +14,7 @@
 //! | `tree` | one tree as one tenant finds it |
 //! | `fill` | a tenant's virtual machines onto the machines of a tree |
 //! | `room` | what a policy leaves to tenants |
+//! | `possible` | whether any place of a tenant exists |
 //! | [`search`](Weighing) | QShare: the cheapest tree of the lowest layer |
 //! | [`file`] | places that are kept |
 //! | [`routes`](Routes) | the routes that confine a tenant to its tree |
@@ -55,6 +56,7 @@ mod hose;
 mod ledger;
 mod oktopus;
 mod placer;
+mod possible;
 mod room;
 mod routes;
 mod search;
@@ -65,7 +67,7 @@ pub use fabric::{CableId, CableKind, Fabric, Root, SwitchId};
 pub use fill::{Fit, Part};
 pub use hose::{Group, Hose};
 pub use ledger::Ledger;
-pub use placer::{Placed, Placer, Shortage, Strategy};
+pub use placer::{Placer, Shortage, Strategy, TenantPlace};
 pub use room::{CableRoom, of_services, rooms};
 pub use routes::{Route, Routes};
-pub use search::{Surveyed, Weighing};
+pub use search::{SurveyLayer, Weighing};

@@ -16,6 +16,7 @@ use crate::fabric::{Fabric, Root};
 use crate::fill::{Fill, Fit, Part, Stuck};
 use crate::hose::Hose;
 use crate::ledger::Ledger;
+use crate::possible;
 use std::collections::HashSet;
 use weir_units::MachineId;
 
@@ -85,12 +86,76 @@ pub(crate) fn place(
             return Ok(fit);
         }
     }
-    Err(Shortage::of(ledger, hose, nearest))
+    Err(Shortage::of(fabric, ledger, hose, nearest))
+}
+
+/// The place of a tenant of which `kept` has a part, whose virtual machines stay where they are; the ledger is that
+/// without the tenant.
+pub(crate) fn grow(
+    fill: &mut Fill,
+    fabric: &Fabric,
+    ledger: &Ledger,
+    hose: &Hose,
+    kept: &Fit,
+    (weighing, queues): (Weighing, u32),
+) -> Result<Fit, Shortage> {
+    if let [part] = kept.parts.as_slice()
+        && ledger.free(part.machine) >= hose.vms()
+    {
+        return Ok(whole_on(part.machine, hose));
+    }
+    // In its own tree its packets need no other routes.
+    let own = [kept.root];
+    let own = if matches!(kept.root, Root::Machine(_)) { &[][..] } else { &own };
+    let mut nearest: Option<Stuck> = None;
+    for roots in [own].into_iter().chain(fabric.layers().iter().map(Vec::as_slice)) {
+        let mut evaluated = HashSet::new();
+        let mut best: Option<((u128, u128), Fit)> = None;
+        for &root in roots {
+            if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) || !is_new(&mut evaluated, fabric, ledger, root)
+            {
+                continue;
+            }
+            match fill.in_tree_beside(fabric, ledger, root, hose, &kept.parts) {
+                Some(Ok(fit)) => {
+                    let cost = weighing.cost(&fit, ledger, queues);
+                    if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                        best = Some((cost, fit));
+                    }
+                }
+                Some(Err(stuck)) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
+                Some(Err(_)) | None => {}
+            }
+        }
+        if let Some((_, fit)) = best {
+            return Ok(fit);
+        }
+    }
+    Err(Shortage::of(fabric, ledger, hose, nearest))
+}
+
+/// Whether no tree has room for a tenant, whatever the search.
+pub(crate) fn rules_out(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Hose) -> bool {
+    // The largest trees first: they contain the smaller ones.
+    for roots in fabric.layers().iter().rev() {
+        let mut evaluated = HashSet::new();
+        for &root in roots {
+            if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) || !is_new(&mut evaluated, fabric, ledger, root)
+            {
+                continue;
+            }
+            fill.walk.start(fabric, Some(ledger), root);
+            if possible::may_have(&fill.walk, hose) {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// The trees of a layer, as a search finds them for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct SurveyLayer {
     /// Trees of the layer.
     pub trees: usize,
     /// Of these, trees with fewer free slots than the tenant has virtual machines.
@@ -110,12 +175,12 @@ pub(crate) fn survey(
     ledger: &Ledger,
     hose: &Hose,
     (weighing, queues): (Weighing, u32),
-) -> Vec<Surveyed> {
+) -> Vec<SurveyLayer> {
     let mut surveyed = Vec::new();
     for roots in fabric.layers() {
         let mut evaluated = HashSet::new();
         let mut nearest: Option<Stuck> = None;
-        let mut layer = Surveyed {
+        let mut layer = SurveyLayer {
             trees: roots.len(),
             without_slots: 0,
             without_bandwidth: 0,
@@ -140,7 +205,7 @@ pub(crate) fn survey(
                 }
             }
         }
-        layer.nearest = nearest.map(|stuck| Shortage::of(ledger, hose, Some(stuck)));
+        layer.nearest = nearest.map(|stuck| Shortage::of(fabric, ledger, hose, Some(stuck)));
         // A stable sort: of equal ones the lowest root is first, as in the search.
         layer.feasible.sort_by_key(|fit| weighing.cost(fit, ledger, queues));
         let is_last = !layer.feasible.is_empty();
@@ -174,7 +239,7 @@ pub(crate) fn first(
             Err(_) => {}
         }
     }
-    Err(Shortage::of(ledger, hose, nearest))
+    Err(Shortage::of(fabric, ledger, hose, nearest))
 }
 
 /// The first machine that has slots for all: nothing crosses a link.
@@ -184,8 +249,13 @@ fn on_one_machine(ledger: &Ledger, hose: &Hose, machines: usize, per_machine: Op
     }
     let mut ids = (0..machines as u32).map(MachineId);
     let machine = ids.find(|machine| ledger.free(*machine) >= hose.vms())?;
+    Some(whole_on(machine, hose))
+}
+
+/// All of a tenant on one machine.
+fn whole_on(machine: MachineId, hose: &Hose) -> Fit {
     let vms = hose.groups().iter().map(|group| group.vms).collect();
-    Some(Fit { root: Root::Machine(machine), parts: vec![Part { machine, vms }], reservations: Vec::new() })
+    Fit { root: Root::Machine(machine), parts: vec![Part { machine, vms }], reservations: Vec::new() }
 }
 
 /// Whether no equal tree has been evaluated.

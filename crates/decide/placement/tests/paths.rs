@@ -1,26 +1,16 @@
 //! Networks with several paths: routes confine tenants to their reservations, and reservations on all equal paths cover
 //! every division of packets over them.
 
+mod graphs;
+
+use graphs::{MBPS, built, link, placer, strategies};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Values;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-use weir_network::graph::{Cable, Graph, LinkRef, LinkSpec, Packets, QueueSpec, Routing};
-use weir_network::topology::{Common, Dumbbell, FatTree, LeafSpine, Topology};
-use weir_placement::{Fabric, Hose, Ledger, Placed, Placer, Routes, Strategy, Weighing};
-use weir_units::{Bandwidth, Duration, MachineId};
-
-const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
-
-fn link(mbps: u64) -> LinkSpec {
-    LinkSpec { rate: MBPS(mbps), delay: Duration::ZERO, queue: QueueSpec::default() }
-}
-
-fn built(topology: Topology) -> Graph {
-    let common =
-        Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
-    topology.build(common)
-}
+use weir_network::graph::{Cable, Graph, LinkRef};
+use weir_network::topology::{Dumbbell, FatTree, LeafSpine, Topology};
+use weir_placement::{Fabric, Hose, Placer, Routes, Strategy, TenantPlace};
+use weir_units::MachineId;
 
 fn leaf_spine(racks: u32, hosts: u32, spines: u32, mbps: u64) -> Graph {
     built(Topology::LeafSpine(LeafSpine { racks, hosts, spines, host_link: link(mbps), fabric_link: link(mbps) }))
@@ -42,19 +32,8 @@ fn layered() -> impl Values<Value = Graph> {
     ]
 }
 
-fn strategies() -> impl Values<Value = Strategy> {
-    prop_oneof![
-        Just(Strategy::QShare(Weighing::Load)),
-        Just(Strategy::QShare(Weighing::Bandwidth)),
-        Just(Strategy::FirstFit),
-        Just(Strategy::Oktopus),
-    ]
-}
-
 fn filled(graph: &Graph, fabric: Fabric, strategy: Strategy, tenants: &[(u32, u64)]) -> Placer {
-    let fabric = Arc::new(fabric);
-    let ledger = Ledger::new(&fabric, &fabric.rates(graph), vec![3; graph.hosts.len()]);
-    let mut placer = Placer::new(fabric, ledger, strategy, 8);
+    let mut placer = placer(graph, fabric, 3, strategy);
     for (at, (vms, mbps)) in tenants.iter().enumerate() {
         let _ = placer.arrive(&at.to_string(), Hose::uniform(*vms, MBPS(*mbps)));
     }
@@ -88,7 +67,7 @@ fn distances(graph: &Graph, from: usize) -> Vec<u32> {
 }
 
 /// By leaf: the sum of the bandwidths of a tenant's virtual machines below it.
-fn leaves(graph: &Graph, placed: &Placed) -> BTreeMap<usize, u64> {
+fn leaves(graph: &Graph, placed: &TenantPlace) -> BTreeMap<usize, u64> {
     let mut leaves = BTreeMap::new();
     for part in &placed.fit.parts {
         let sums = part.vms.iter().zip(placed.hose.groups());

@@ -1,32 +1,17 @@
 //! Properties of placement: capacities hold, reservations are exact after any arrivals and departures, names do not
-//! matter, and on one switch no placement is cheaper.
+//! matter, growth moves nothing, and on one switch no placement is cheaper.
 
+mod graphs;
+
+use graphs::{MBPS, built, link, placer, strategies};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_network::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing};
-use weir_network::topology::{Common, Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
-use weir_placement::{CableId, Fabric, Group, Hose, Ledger, Placed, Placer, Strategy, Weighing};
-use weir_units::{Bandwidth, Duration, MachineId};
-
-const MBPS: fn(u64) -> Bandwidth = Bandwidth::from_mbps;
-
-fn link(mbps: u64) -> LinkSpec {
-    LinkSpec { rate: MBPS(mbps), delay: Duration::ZERO, queue: QueueSpec::default() }
-}
-
-fn built(topology: Topology) -> Graph {
-    let common =
-        Common { routing: Routing::Ecmp, packets: Packets::default(), shared_buffer: None, jitter: Duration::ZERO };
-    topology.build(common)
-}
-
-fn placer(graph: &Graph, slots: u32, strategy: Strategy) -> Placer {
-    let fabric = Arc::new(Fabric::new(graph));
-    let ledger = Ledger::new(&fabric, &fabric.rates(graph), vec![slots; graph.hosts.len()]);
-    Placer::new(fabric, ledger, strategy, 8)
-}
+use weir_network::graph::Graph;
+use weir_network::topology::{Dumbbell, FatTree, LeafSpine, ParkingLot, Star, Topology};
+use weir_placement::{CableId, Fabric, Group, Hose, Ledger, Part, Placer, Strategy, TenantPlace};
+use weir_units::{Bandwidth, MachineId};
 
 fn topologies() -> impl Values<Value = Topology> {
     let mbps = 100u64..2000;
@@ -59,18 +44,8 @@ fn hoses() -> impl Values<Value = Hose> {
     })
 }
 
-fn strategies() -> impl Values<Value = Strategy> {
-    prop_oneof![
-        Just(Strategy::QShare(Weighing::Load)),
-        Just(Strategy::QShare(Weighing::Queues)),
-        Just(Strategy::QShare(Weighing::Bandwidth)),
-        Just(Strategy::FirstFit),
-        Just(Strategy::Oktopus),
-    ]
-}
-
 /// The sum of the bandwidths of a tenant's virtual machines on each machine.
-fn sums(placed: &Placed) -> BTreeMap<MachineId, u64> {
+fn sums(placed: &TenantPlace) -> BTreeMap<MachineId, u64> {
     let groups = placed.hose.groups();
     let sum = |vms: &[u32]| vms.iter().zip(groups).map(|(vms, group)| u64::from(*vms) * group.bandwidth.bps()).sum();
     placed.fit.parts.iter().map(|part| (part.machine, sum(&part.vms))).collect()
@@ -78,7 +53,7 @@ fn sums(placed: &Placed) -> BTreeMap<MachineId, u64> {
 
 /// Removing a cable on which a tenant has a reservation divides its tree in two. The reservation is the smaller side,
 /// and the reservations connect all of its machines that have bandwidth.
-fn reservations_are_exact(graph: &Graph, fabric: &Fabric, placed: &Placed) {
+fn reservations_are_exact(graph: &Graph, fabric: &Fabric, placed: &TenantPlace) {
     let sums = sums(placed);
     let used: BTreeMap<CableId, Bandwidth> = placed.fit.reservations.iter().copied().collect();
     let hosts = graph.hosts.len();
@@ -122,7 +97,7 @@ proptest! {
         events in prop::collection::vec((0u8..6, hoses()), 1..30),
     ) {
         let graph = built(topology);
-        let mut placer = placer(&graph, slots, strategy);
+        let mut placer = placer(&graph, Fabric::new(&graph), slots, strategy);
         for (name, hose) in events {
             let name = name.to_string();
             if placer.depart(&name).is_none() {
@@ -164,7 +139,7 @@ proptest! {
         tenants in prop::collection::vec((hoses(), 1u32..6), 1..15),
     ) {
         let graph = built(topology);
-        let mut placer = placer(&graph, 4, strategy);
+        let mut placer = placer(&graph, Fabric::new(&graph), 4, strategy);
         for (at, (hose, per_machine)) in tenants.into_iter().enumerate() {
             let before = format!("{:?}", placer.ledger());
             match placer.arrive_spread(&at.to_string(), hose, per_machine).cloned() {
@@ -186,7 +161,7 @@ proptest! {
         hoses in prop::collection::vec(hoses(), 1..10),
     ) {
         let graph = built(topology);
-        let mut placer = placer(&graph, 3, Strategy::default());
+        let mut placer = placer(&graph, Fabric::new(&graph), 3, Strategy::default());
         for (at, hose) in hoses.into_iter().enumerate() {
             let survey = placer.survey(&hose);
             let first = survey.last().and_then(|layer| layer.feasible.first()).cloned();
@@ -198,11 +173,82 @@ proptest! {
         }
     }
 
+    /// A tenant that grows keeps its virtual machines where they are, as all others do.
+    #[test]
+    fn growth_moves_nothing(
+        topology in topologies(),
+        strategy in strategies(),
+        before in prop::collection::vec(hoses(), 1..8),
+        more in prop::collection::vec(0u32..5, 2),
+        at in 0usize..8,
+    ) {
+        let graph = built(topology);
+        let mut placer = placer(&graph, Fabric::new(&graph), 4, strategy);
+        for (at, hose) in before.iter().enumerate() {
+            let _ = placer.arrive(&at.to_string(), hose.clone());
+        }
+        let name = (at % before.len()).to_string();
+        let Some(old) = placer.placed().get(&name).cloned() else { return Ok(()) };
+        let groups = old.hose.groups().iter().zip(more);
+        let hose = Hose::new(groups.map(|(group, more)| Group { vms: group.vms + more, ..*group }).collect());
+        let mut others = placer.placed().clone();
+        others.remove(&name);
+        let ledger = format!("{:?}", placer.ledger());
+        let grown = placer.grow(&name, hose.clone()).cloned();
+        match grown {
+            Ok(grown) => {
+                let on = |placed: &TenantPlace, machine| {
+                    let part = placed.fit.parts.iter().find(|part| part.machine == machine).cloned();
+                    part.map_or(vec![0; hose.groups().len()], |part| part.vms)
+                };
+                for part in &old.fit.parts {
+                    let now = on(&grown, part.machine);
+                    prop_assert!(part.vms.iter().zip(&now).all(|(before, now)| before <= now));
+                }
+                prop_assert_eq!(grown.fit.parts.iter().flat_map(|part| &part.vms).sum::<u32>(), hose.vms());
+                reservations_are_exact(&graph, placer.fabric(), &grown);
+            }
+            Err(_) => {
+                let now = (format!("{:?}", placer.ledger()), placer.placed().get(&name));
+                prop_assert_eq!(now, (ledger, Some(&old)));
+            }
+        }
+        let mut now = placer.placed().clone();
+        now.remove(&name);
+        prop_assert_eq!(now, others);
+    }
+
+    /// A tenant of one bandwidth is ruled out if and only if none of all possible places has room, and no search places
+    /// a tenant of several that is ruled out.
+    #[test]
+    fn ruled_out_tenants_have_no_place(
+        topology in topologies(),
+        slots in 1u32..4,
+        beside in hoses(),
+        hose in hoses(),
+        vms in 1u32..8,
+        mbps in 0u64..1500,
+        strategy in strategies(),
+    ) {
+        let graph = built(topology);
+        let mut placer = placer(&graph, Fabric::new(&graph), slots, strategy);
+        let _ = placer.arrive("beside", beside);
+        if placer.rules_out(&hose) {
+            prop_assert!(placer.arrive("several", hose).is_err());
+        }
+        if graph.hosts.len() <= 6 {
+            let alike = Hose::uniform(vms, MBPS(mbps));
+            let ruled_out = placer.rules_out(&alike);
+            prop_assert_eq!(ruled_out, !any_place(&mut placer, 0, &mut Vec::new(), &alike));
+        }
+    }
+
     /// The names of tenants, and those of machines in another file, have no part in a placement.
     #[test]
     fn names_do_not_matter(topology in topologies(), hoses in prop::collection::vec(hoses(), 1..10), seed: u64) {
         let graph = built(topology);
-        let (mut one, mut other) = (placer(&graph, 4, Strategy::default()), placer(&graph, 4, Strategy::default()));
+        let empty = || placer(&graph, Fabric::new(&graph), 4, Strategy::default());
+        let (mut one, mut other) = (empty(), empty());
         for (at, hose) in hoses.into_iter().enumerate() {
             let renamed = format!("{}-{at}", (seed >> (at % 60)) % 7);
             let (one, other) = (one.arrive(&at.to_string(), hose.clone()), other.arrive(&renamed, hose));
@@ -232,6 +278,26 @@ proptest! {
         let least = cheapest(&machines, vms, vms, mbps).map(|sum| u128::from(sum) * 1_000_000);
         prop_assert_eq!(placed, least);
     }
+}
+
+/// Whether any of all ways to put a tenant on machines has the slots and the bandwidth.
+fn any_place(placer: &mut Placer, machine: u32, parts: &mut Vec<Part>, hose: &Hose) -> bool {
+    let left = hose.vms() - parts.iter().flat_map(|part| &part.vms).sum::<u32>();
+    if left == 0 {
+        let found = placer.arrive_at("any", hose.clone(), parts).is_ok();
+        placer.depart("any");
+        return found;
+    }
+    if machine as usize == placer.fabric().machines() {
+        return false;
+    }
+    let machine = MachineId(machine);
+    (0..=left.min(placer.ledger().free(machine))).any(|here| {
+        parts.extend((here > 0).then(|| Part { machine, vms: vec![here] }));
+        let found = any_place(placer, machine.0 + 1, parts, hose);
+        parts.truncate(parts.len() - usize::from(here > 0));
+        found
+    })
 }
 
 /// The least sum of reservations, Mb/s, of all ways to put `left` of `vms` virtual machines on machines with these

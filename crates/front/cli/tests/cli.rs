@@ -113,12 +113,12 @@ fn placement_of_tenants() {
     let vms =
         |placed: &Value, at: usize| (placed["tenants"][at]["tenant"].clone(), placed["tenants"][at]["vms"].clone());
     assert_eq!((vms(&second, 0), vms(&second, 1)), (vms(&first, 0), vms(&first, 2)));
-    // A tenant that changed leaves the file as it was.
+    // A tenant with fewer virtual machines than the file leaves the file as it was.
     let before = std::fs::read(&state).expect("the file");
-    let changed = changed.replace("red: { vms: 6,", "red: { vms: 7,");
+    let changed = changed.replace("red: { vms: 6,", "red: { vms: 5,");
     let (code, _, refused) = place(&changed, &[]);
     assert_eq!(code, Some(2));
-    assert!(refused.contains("such as `red-6`"), "{refused}");
+    assert!(refused.contains("`red-5` is not a virtual machine"), "{refused}");
     assert_eq!(std::fs::read(&state).expect("the file"), before);
     assert_eq!(place(&changed, &["--rebalance"]).0, Some(1));
 }

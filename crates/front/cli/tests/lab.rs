@@ -169,3 +169,27 @@ fn iperf_runs(_: &Path) -> bool {
         line.starts_with(b"iperf3\0") && line.windows(8).any(|part| part == b"--client")
     })
 }
+
+/// Refused before the lab is built, also without root: a time after the traffic, names that the scenario does not have,
+/// and faults of a scenario without tenants' control.
+#[test]
+fn faults_that_never_become_due_are_refused_before_the_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = directory.path().join("report");
+    let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/qshare-fig4a-small.scenario.yaml");
+    let without = scenario(directory.path(), 10, "parley");
+    for (scenario, fault, cause, hint) in [
+        (&tenants, "10000s=agent:a1", "comes after the traffic", "name an earlier time"),
+        (&tenants, "13s=agent:storage", "no machine with an agent `storage`", "it has a1"),
+        (&tenants, "13s=ports:lefft", "no switch `lefft`", "did you mean `left`?"),
+        (&without, "1s=controller", "no control of tenants' queues", "enforcement: qshare"),
+    ] {
+        let mut command = weir(&["lab", "--fault", fault, "--report"]);
+        let output = command.arg(&report).arg(scenario).output().expect("runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{fault}: {errors}");
+        assert!(errors.contains(cause) && errors.contains(hint), "{fault}: {errors}");
+        assert!(!errors.contains("building"), "{fault}: {errors}");
+        assert!(!report.exists(), "{fault}");
+    }
+}

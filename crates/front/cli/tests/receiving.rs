@@ -16,7 +16,7 @@ fn tree(path: &str) -> PathBuf {
 }
 
 /// The results of an experiment in the lab.
-struct Reproduced {
+struct ExperimentResults {
     /// The measured values, by metric, in the unit that the experiment names.
     values: BTreeMap<String, f64>,
     /// The content of `result.json`, by run.
@@ -24,7 +24,7 @@ struct Reproduced {
 }
 
 /// Runs an experiment on Linux and asserts that all its values are as expected, and every transfer has a report.
-fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
+fn reproduced(id: &str, runs: &[&str]) -> ExperimentResults {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("out");
     let output =
@@ -47,7 +47,7 @@ fn reproduced(id: &str, runs: &[&str]) -> Reproduced {
         assert_eq!(result["counters"]["transfers_without_report"], 0, "{id} {name}: {stderr}");
         ((*name).to_owned(), result)
     };
-    Reproduced { values, runs: runs.iter().map(read).collect() }
+    ExperimentResults { values, runs: runs.iter().map(read).collect() }
 }
 
 /// The results of a scenario in the lab with these settings.
@@ -84,7 +84,7 @@ fn receiving_shares_depend_on_neither_flow_counts_nor_a_flood() {
         assert!(sum(&equal, "agents", "packets_marked") > 0, "marks reach the law: {}", equal["policy"]["agents"]);
         return;
     }
-    let Reproduced { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
+    let ExperimentResults { values, runs } = reproduced("receive-flows", &["none", "equal", "weights", "flood"]);
     // Without Weir the port follows the flow counts, 5 of 51, as far as TCP is fair: the experiment
     // expects a sixteenth to a sixth of it.
     assert_eq!(sum(&runs["none"], "ports", "marked"), 0, "no port was to mark");
@@ -113,7 +113,7 @@ fn shapers_alone_share_a_congested_link() {
         assert!(one > many / 30_f64.sqrt(), "{many} and {one} Mb/s");
         return;
     }
-    let Reproduced { values, .. } = reproduced("parley-fig12", &["small", "small-none"]);
+    let ExperimentResults { values, .. } = reproduced("parley-fig12", &["small", "small-none"]);
     let both = values["30 flows, at 1/100 of the speeds"] + values["1 flow, at 1/100 of the speeds"];
     assert!(both > 8.0, "they use the link: {both} Gb/s of the paper's 10");
     // Two services of which one has a fifth of the other's have an index of 36/52.
@@ -140,7 +140,7 @@ fn a_limit_makes_messages_wait_that_start_together() {
         assert!(limited > 1.25 * free, "{limited} s under the limit, {free} without");
         return;
     }
-    let Reproduced { runs, .. } = reproduced("parley-fig15", &["small", "small-unlimited"]);
+    let ExperimentResults { runs, .. } = reproduced("parley-fig15", &["small", "small-unlimited"]);
     let times = |name: &str| {
         let own = &runs[name]["policy"]["messages"][0];
         assert!(own["messages"].as_u64() >= Some(6) && own["unfinished"] == 0, "{name}: {own}");
@@ -167,7 +167,7 @@ fn a_real_services_tail_is_ten_times_shorter_beside_bulk() {
         assert!((at_least(70.0)..=81.0).contains(&bulk), "bulk has the remainder of 80 Mb/s: {bulk}");
         return;
     }
-    let Reproduced { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
+    let ExperimentResults { values, runs } = reproduced("redis-tail", &["idle", "none", "parley"]);
     for (name, result) in runs {
         assert!(
             result["policy"]["requests"][0]["requests"].as_u64() > Some(1_000),

@@ -4,6 +4,7 @@ mod program;
 
 use program::{directory, ended, file, files, json, run, shown, signal, started, text};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Two spines, levels, services and four tenants, of which two are in several racks.
@@ -220,4 +221,165 @@ fn an_interrupted_placement_continues() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(count(), 1500);
     assert!(text(&output.stdout).contains(&format!("1500 of 1500 placed, {before} before")));
+}
+
+/// By virtual machine, its machine in a placement's file.
+fn machines(file: &Path) -> BTreeMap<String, String> {
+    let placement: Value = serde_json::from_slice(&std::fs::read(file).expect("the file")).expect("JSON");
+    let tenants = placement["tenants"].as_array().expect("tenants").iter();
+    let vms = tenants.flat_map(|tenant| tenant["vms"].as_array().expect("a list"));
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    vms.map(|vm| (text(&vm["vm"]), text(&vm["machine"]))).collect()
+}
+
+/// Tenants arrive, depart and grow beside virtual machines that an operator has put elsewhere: none of these moves, or
+/// has another's name.
+#[test]
+fn placed_machines_keep_their_places_and_names() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let placed = directory.path().join("placed.json");
+    let arguments = ["place", &policy, "--placed", &placed.display().to_string()].map(str::to_owned);
+    let place = || run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(place().status.success());
+    // `red-0` and `red-5` change places, and `red` has an own DSCP value.
+    let written = std::fs::read_to_string(&placed).expect("the file");
+    let own = written.replacen("\"vm\":\"red-0\",\"machine\":\"h5\"", "\"vm\":\"red-0\",\"machine\":\"h8\"", 1);
+    let own = own.replacen("\"vm\":\"red-5\",\"machine\":\"h8\"", "\"vm\":\"red-5\",\"machine\":\"h5\"", 1);
+    let own = own.replacen("\"dscp\": 3", "\"dscp\": 33", 1);
+    assert!(own != written && own.contains("\"dscp\": 33"), "{written}");
+    std::fs::write(&placed, &own).expect("written");
+    let before = machines(&placed);
+    assert_eq!((before["red-0"].as_str(), before["red-5"].as_str()), ("h8", "h5"));
+    // `blue` departs, `azure` arrives, `red` and `grey` grow.
+    let blue = POLICY.lines().find(|line| line.contains("blue:")).expect("blue");
+    let changed = POLICY.replacen(blue, "  azure: { vms: 2, bandwidth: 300Mb/s, match: [ { vni: 5009 } ] }", 1);
+    let changed = changed.replacen("red: { vms: 6,", "red: { vms: 8,", 1).replacen("vms: 13", "vms: 15", 1);
+    file(directory.path(), "policy.yaml", &changed);
+    let output = place();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.matches("2 more VMs").count() == 2 && shown.contains("4 of 4 placed, 3 before"), "{shown}");
+    let after = machines(&placed);
+    assert_eq!(after.keys().filter(|vm| vm.starts_with("red-")).count(), 8);
+    for (vm, machine) in before.iter().filter(|(vm, _)| !vm.starts_with("blue-")) {
+        assert_eq!(after.get(vm), Some(machine), "{vm}");
+    }
+    let first = std::fs::read_to_string(&placed).expect("the file");
+    assert!(first.contains("\"dscp\": 33"), "{first}");
+    // What has a place for all is as it was, byte for byte.
+    assert!(place().status.success());
+    assert_eq!(std::fs::read_to_string(&placed).expect("the file"), first);
+    // A tenant that grows beyond the network keeps what it has.
+    file(directory.path(), "policy.yaml", &changed.replacen("vms: 15", "vms: 25", 1));
+    let output = place();
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("no place for all: grey: 15 virtual machines stay where they are, but"), "{shown}");
+    assert!(shown.contains("3 of 4 placed"), "{shown}");
+    assert_eq!(machines(&placed), after);
+}
+
+/// The place of a file is explained as it is, also where a machine would have room for all of the tenant now.
+#[test]
+fn a_place_is_explained_as_it_is() {
+    let directory = directory();
+    let policy = |tenants: &str| {
+        format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 4, switches: {{ queues: 8, scheduler: weighted }}, racks: {{ r: \
+             {{ uplink: 1Gb/s, machines: [m1, m2] }} }} }}\ntenants:\n{tenants}"
+        )
+    };
+    let (blue, red) = (
+        "  blue: { vms: 2, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }\n  green: { vms: 2, bandwidth: 1Mb/s, match: [ \
+         { vni: 3 } ] }\n",
+        "  red: { vms: 4, bandwidth: 100Mb/s, match: [ { vni: 2 } ] }\n",
+    );
+    let path = file(directory.path(), "policy.yaml", &policy(&[blue, red].concat()));
+    let at = |machine: &str, vms: std::ops::Range<u32>| {
+        vms.map(|vm| format!("{{ \"vm\": \"red-{vm}\", \"machine\": \"{machine}\" }}")).collect::<Vec<_>>().join(", ")
+    };
+    let placement = format!(
+        "{{ \"placement\": 1, \"tenants\": [ {{ \"tenant\": \"red\", \"tree\": \"r\", \"vms\": [ {}, {} ] }} ] }}",
+        at("m1", 0..2),
+        at("m2", 2..4)
+    );
+    let placed = file(directory.path(), "placed.json", &placement);
+    // Others have gone: m1 has room for all of `red`, which has two machines as before.
+    let alone = file(directory.path(), "alone.yaml", &policy(red));
+    let output = of(directory.path(), &["explain", &alone, "red", "--placed", &placed]);
+    for part in [
+        "1. Place: below r, on m1 (2) and m2 (2)",
+        "a search from now would choose m1",
+        "200 Mb/s and 200 Mb/s",
+        "m1->r",
+        "m2->r",
+    ] {
+        assert!(output.contains(part), "{part}: {output}");
+    }
+    assert!(!output.contains("nothing crosses a link"), "{output}");
+    let explained = json(&run(&["explain", &alone, "red", "--placed", &placed, "--json"]));
+    assert_eq!((&explained["tree"], &explained["search_from_now"]["tree"]), (&"r".into(), &"m1".into()));
+    // Beside the others a search would find the place that it has, on one machine.
+    let output = of(directory.path(), &["explain", &path, "red"]);
+    assert!(
+        output.contains("1. Place: m2 (4), on one machine") && output.contains("nothing crosses a link"),
+        "{output}"
+    );
+}
+
+/// A tenant that one search does not place is not refused: another order or another search may place it.
+#[test]
+fn tenants_without_a_place_by_one_search_are_not_refused() {
+    let directory = directory();
+    // Five of six below one uplink need 100 Mb/s of it, three of six 300: a fill machine by machine never gets there.
+    let lonely = "weir: 1
+network:
+  topology: leaf-spine
+  racks: 2
+  hosts: 2
+  spines: 1
+  host-link: { rate: 1Gb/s }
+  fabric-link: { rate: 100Mb/s }
+  slots: 3
+  machines: { h1: { slots: 2 }, h3: { slots: 2 } }
+  switches: { queues: 8, scheduler: weighted }
+tenants:
+  red: { vms: 6, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }
+";
+    // 50 Mb/s of a link: `b` has to be on one machine, and the first with room for `a` is the only one for `b`.
+    let ordered = "weir: 1
+network:
+  nic: 50Mb/s
+  slots: 3
+  machines: { m1: { slots: 4 } }
+  switches: { queues: 8, scheduler: weighted }
+  racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } }
+tenants:
+  a: { vms: 3, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }
+  b: { vms: 4, bandwidth: 100Mb/s, match: [ { vni: 2 } ] }
+";
+    let crowded = ordered.replace("m1: { slots: 4 }", "m1: { slots: 4 }, m2: { slots: 5 }").replace("vms: 3", "vms: 5");
+    let crowded = crowded.replace("uplink: 1Gb/s, machines: [m1, m2]", "uplink: 1Gb/s, machines: [m1, m2, m3]");
+    let crowded = crowded.replace("  a:", "  c: { vms: 3, bandwidth: 200Mb/s, match: [ { vni: 3 } ] }\n  a:");
+    let crowded = crowded.replace("m2: { slots: 5 }", "m2: { slots: 5 }, m3: { slots: 2 }").replace("vms: 4", "vms: 3");
+    let mut all = String::new();
+    for (name, policy, options) in [
+        ("lonely.yaml", lonely, &["--strategy", "oktopus"][..]),
+        ("ordered.yaml", ordered, &["--order", "payment"]),
+        ("crowded.yaml", &crowded, &[]),
+    ] {
+        let policy = file(directory.path(), name, policy);
+        let shown = of(directory.path(), &["check", &policy]);
+        assert!(shown.contains("exit 0\n"), "{shown}");
+        let notes = shown.split_once("note:").expect("a note").1;
+        all.push_str(&format!("{name}:{notes}\n"));
+        // The command of the note places what the default does not.
+        assert_eq!(run(&["place", &policy]).status.code(), Some(1), "{name}");
+        if !options.is_empty() {
+            let arguments = [&["place", policy.as_str()], options].concat();
+            assert!(run(&arguments).status.success(), "{arguments:?}");
+        }
+    }
+    insta::assert_snapshot!(all);
 }

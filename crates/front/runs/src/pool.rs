@@ -22,7 +22,7 @@ use weir_sim::{Options, Progress, RunOutcome};
 
 /// How a point ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum PointEnd {
     /// Its files are written.
     Complete,
     /// It cannot be run, with the reason.
@@ -41,7 +41,7 @@ pub enum Event {
     /// The progress of a point.
     Step(usize, Progress),
     /// A thread has finished a point.
-    Ended(usize, Ended),
+    Ended(usize, PointEnd),
 }
 
 /// The state of a pool: the points under way and the number of finished ones.
@@ -94,14 +94,14 @@ pub(crate) fn simulate(
     options: &Options,
     stop: &Stop,
     step: &mut dyn FnMut(Progress),
-) -> Result<RunOutcome, Ended> {
+) -> Result<RunOutcome, PointEnd> {
     let mut on = |now: Option<Progress>| now.into_iter().for_each(&mut *step);
     match simulation::run(scenario, seed, options, stop, &mut on) {
         Ok(Ran::Outcome(outcome, _)) => Ok(*outcome),
-        Ok(Ran::Nothing) => Err(Ended::Interrupted),
-        Ok(Ran::Refused(error)) => Err(Ended::Failed(error.to_string())),
-        Ok(Ran::Broken(panic)) => Err(Ended::Failed(panic)),
-        Err(error) => Err(Ended::Failed(format!("cannot start a thread: {error}"))),
+        Ok(Ran::Nothing) => Err(PointEnd::Interrupted),
+        Ok(Ran::Refused(error)) => Err(PointEnd::Failed(error.to_string())),
+        Ok(Ran::Broken(panic)) => Err(PointEnd::Failed(panic)),
+        Err(error) => Err(PointEnd::Failed(format!("cannot start a thread: {error}"))),
     }
 }
 
@@ -115,7 +115,7 @@ pub fn run_all(
     points: &[usize],
     jobs: usize,
     stop: &Stop,
-    work: &(impl Fn(usize, &mut dyn FnMut(Progress)) -> Ended + Sync),
+    work: &(impl Fn(usize, &mut dyn FnMut(Progress)) -> PointEnd + Sync),
     on: &mut dyn FnMut(Event),
 ) -> io::Result<()> {
     let next = AtomicUsize::new(0);
@@ -133,9 +133,9 @@ pub fn run_all(
                 {
                     report(Event::Started(point));
                     let mut step = |progress| report(Event::Step(point, progress));
-                    let ended = catch(|| work(point, &mut step)).unwrap_or_else(Ended::Failed);
+                    let ended = catch(|| work(point, &mut step)).unwrap_or_else(PointEnd::Failed);
                     // Set here, since the receiver may be slower than the next point.
-                    if matches!(ended, Ended::Disk(_) | Ended::Interrupted) {
+                    if matches!(ended, PointEnd::Disk(_) | PointEnd::Interrupted) {
                         stop.request();
                     }
                     report(Event::Ended(point, ended));
@@ -159,7 +159,7 @@ mod tests {
     use weir_units::Duration;
 
     /// Runs points whose ends `work` returns, and returns the ends by index.
-    fn ends(points: &[usize], jobs: usize, work: impl Fn(usize) -> Ended + Sync) -> BTreeMap<usize, String> {
+    fn ends(points: &[usize], jobs: usize, work: impl Fn(usize) -> PointEnd + Sync) -> BTreeMap<usize, String> {
         let mut ends = BTreeMap::new();
         let stop = Stop::new();
         let all = run_all(points, jobs, &stop, &|point, _| work(point), &mut |event| {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn panic_is_the_failure_of_its_point() {
-        let work = |point| if point == 1 { panic!("port 3 above\n its rate") } else { Ended::Complete };
+        let work = |point| if point == 1 { panic!("port 3 above\n its rate") } else { PointEnd::Complete };
         let ends = ends(&[0, 1, 2, 5], 2, work);
         assert_eq!(ends.len(), 4);
         assert!(ends.iter().all(|(point, end)| (*point == 1) != (end == "Complete")), "{ends:?}");
@@ -189,7 +189,7 @@ mod tests {
                 thread::yield_now();
             }
             others.fetch_add(usize::from(point > 0), Ordering::SeqCst);
-            Ended::Complete
+            PointEnd::Complete
         };
         assert_eq!(ends(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, work).len(), 10);
     }
@@ -205,7 +205,7 @@ mod tests {
             expected: Some(1_000),
             counters: weir_sim::Counters::default(),
         };
-        for event in [Event::Started(3), Event::Ended(3, Ended::Complete), Event::Started(7)] {
+        for event in [Event::Started(3), Event::Ended(3, PointEnd::Complete), Event::Started(7)] {
             status.on(&event);
         }
         assert_eq!((status.over, status.running.len(), status.fraction()), (1, 1, 0.5));
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn nothing_new_begins_after_a_stop() {
-        let full = || Ended::Disk(FileError::NotEmpty("full".into()));
-        let ends = ends(&[0, 1, 2, 3], 1, |point| if point == 1 { full() } else { Ended::Complete });
+        let full = || PointEnd::Disk(FileError::NotEmpty("full".into()));
+        let ends = ends(&[0, 1, 2, 3], 1, |point| if point == 1 { full() } else { PointEnd::Complete });
         assert_eq!(ends.into_keys().collect::<Vec<_>>(), [0, 1]);
     }
 }

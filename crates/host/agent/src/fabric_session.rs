@@ -29,7 +29,10 @@ impl FabricSession {
             (None, true) => {
                 warn!("the policy's fabric limits are not enforced: no fabric broker is configured (--fabric)");
             }
-            (Some(_), false) => warn!("the policy has no fabric limits: no stream to a fabric broker is opened"),
+            // The controller of tenants' queues has a session of its own.
+            (Some(_), false) if policy.tenants().is_empty() => {
+                warn!("the policy has no fabric limits: no stream to a fabric broker is opened")
+            }
             _ => {}
         }
     }

@@ -40,7 +40,7 @@ pub mod run;
 pub mod tenants;
 pub mod traffic;
 
-pub use faults::{Failing, Fault, Recovery};
+pub use faults::{Fault, FaultError, FaultTarget, Recovery};
 pub use run::{LabError, Progress, clean, run, run_with};
 
 /// The prefix of the names of the lab's namespaces.

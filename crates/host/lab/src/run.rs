@@ -3,7 +3,7 @@
 use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
 use crate::applications::{self, ApplicationError, Applications};
-use crate::faults::{Failing, Fault, RESTART, Recovery};
+use crate::faults::{self, Fault, FaultError, FaultTarget, RESTART, Recovery};
 use crate::janitor::{self, Janitor};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
@@ -84,9 +84,12 @@ pub enum LabError {
     /// Machines or switches that have not subscribed to the controller of tenants' queues.
     #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
     NoSubscribers,
-    /// A fault of something that the scenario does not have.
-    #[error("{0}, which the scenario does not have, or not at that time")]
-    NoFault(Failing),
+    /// A fault that the scenario cannot have.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// A fault of a process that does not run.
+    #[error("a fault could not be carried out: {0}, but it did not run at that time")]
+    NoFault(FaultTarget),
     /// A controller of tenants' queues that does not choose.
     #[error("no control interval of tenants' queues ended in time")]
     NoInterval,
@@ -127,6 +130,8 @@ pub struct LabOutcome {
     pub agents: Vec<(String, serde_json::Value)>,
     /// The faults of the run, and the times to recover.
     pub recoveries: Vec<Recovery>,
+    /// Faults that were not carried out, since the one before had not been recovered from.
+    pub omitted_faults: Vec<Fault>,
     /// The last status of tenants' queues; null without tenants.
     pub tenants: serde_json::Value,
     /// How often TCP found packets overtaken, on all machines.
@@ -144,6 +149,7 @@ impl LabOutcome {
             ports: Vec::new(),
             agents: Vec::new(),
             recoveries: Vec::new(),
+            omitted_faults: Vec::new(),
             tenants: serde_json::Value::Null,
             reorderings: 0,
             interrupted: true,
@@ -175,7 +181,7 @@ fn describe(scenario: LabScenario<'_>, transfers: &Transfers) -> String {
 struct Faults {
     waiting: VecDeque<Fault>,
     /// The one that is not recovered from, its time, and the controller's events before it.
-    under_way: Option<(Failing, Duration, Events)>,
+    under_way: Option<(FaultTarget, Duration, Events)>,
     recoveries: Vec<Recovery>,
 }
 
@@ -301,34 +307,34 @@ impl Lab {
         if faults.under_way.is_none()
             && let Some(fault) = faults.waiting.pop_front_if(|fault| fault.at <= now)
         {
-            progress(Progress::Step(&fault.failing.to_string()));
+            progress(Progress::Step(&fault.target.to_string()));
             let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else {
-                return Err(LabError::NoFault(fault.failing));
+                return Err(LabError::NoFault(fault.target));
             };
             // Another controller counts anew.
-            let before = if fault.failing == Failing::Controller { Events::default() } else { control.events()? };
-            let done = match &fault.failing {
-                Failing::Agent(machine) => agents.kill(machine),
-                Failing::Controller => control.kill(None),
-                Failing::Switch(switch) => control.kill(Some(switch)),
-                Failing::Ports(switch) => control.reset(&self.network, scenario.policy(), switch)?,
+            let before = if fault.target == FaultTarget::Controller { Events::default() } else { control.events()? };
+            let done = match &fault.target {
+                FaultTarget::Agent(machine) => agents.kill(machine),
+                FaultTarget::Controller => control.kill(None),
+                FaultTarget::Switch(switch) => control.kill(Some(switch)),
+                FaultTarget::Ports(switch) => control.reset(&self.network, scenario.policy(), switch)?,
             };
             if !done {
-                return Err(LabError::NoFault(fault.failing));
+                return Err(LabError::NoFault(fault.target));
             }
-            faults.under_way = Some((fault.failing.clone(), now, before));
+            faults.under_way = Some((fault.target.clone(), now, before));
             faults.recoveries.push(Recovery { fault: Fault { at: now, ..fault }, took: None });
         }
         let (Some(control), Some(agents)) = (&mut self.tenants, &mut self.agents) else { return Ok(()) };
-        let Some((failing, began, before)) = &faults.under_way else { return Ok(()) };
+        let Some((target, began, before)) = &faults.under_way else { return Ok(()) };
         if now < *began + RESTART {
             return Ok(());
         }
-        match failing {
-            Failing::Agent(machine) => agents.restart(machine)?,
-            Failing::Controller => control.restart(None)?,
-            Failing::Switch(switch) => control.restart(Some(switch))?,
-            Failing::Ports(_) => {}
+        match target {
+            FaultTarget::Agent(machine) => agents.restart(machine)?,
+            FaultTarget::Controller => control.restart(None)?,
+            FaultTarget::Switch(switch) => control.restart(Some(switch))?,
+            FaultTarget::Ports(_) => {}
         }
         if control.is_settled(*before)? {
             let took = Some(now.saturating_sub(*began));
@@ -410,6 +416,7 @@ pub fn run_with(
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<LabOutcome, LabError> {
+    faults::check(faults, scenario)?;
     check(scenario)?;
     let lock = lock()?;
     let prefix = Prefix::new(PREFIX)?;
@@ -431,6 +438,7 @@ pub fn run_with(
     let samples = &mut outcome.result.samples;
     let is_interrupted = lab.send(scenario, &clock, &mut faults, samples, interrupted, progress)?;
     outcome.recoveries = faults.recoveries;
+    outcome.omitted_faults = faults.waiting.into();
     lab.collect(scenario, clock.now(), &mut outcome)?;
     if is_interrupted {
         return Ok(outcome);

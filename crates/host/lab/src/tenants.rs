@@ -21,7 +21,7 @@ use weir_scenario::{LabScenario, Tenancy};
 use weir_units::MachineId;
 
 /// The name of the spine in the policy's network of racks.
-const SPINE: &str = "spine0";
+pub(crate) const SPINE: &str = "spine0";
 
 /// The controller and its subscribers; ended when dropped.
 pub struct TenantControl {

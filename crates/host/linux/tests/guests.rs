@@ -225,9 +225,7 @@ fn accept(link: &str) -> Ebpf {
 
 /// Gives what a guest sends the number of another guest of the host.
 fn forge_number(host: &Netns, of: &str, guest: &Netns) {
-    let shown = host.ip(["-o", "link", "show", of]).expect("ip");
-    let index: u32 = shown.split(':').next().expect("an index").trim().parse().expect("a number");
-    let filter = format!("filter add dev eth egress u32 match u32 0 0 flowid 1:{index:x}");
+    let filter = format!("filter add dev eth egress u32 match u32 0 0 flowid 1:{:x}", index_of(host, of));
     for arguments in ["qdisc add dev eth clsact", &filter] {
         let ended = guest.command("tc").expect("tc").args(arguments.split_whitespace()).status().expect("run");
         assert!(ended.success(), "tc {arguments}");
@@ -345,6 +343,243 @@ fn guests_come_and_go() {
     belongs(&datapath, [0, 0], || exchange(&guest, b, "10.77.0.2"));
     drop(guest);
     until(&datapath, 0);
+}
+
+/// The index of an interface of the host.
+fn index_of(host: &Netns, link: &str) -> u32 {
+    let shown = host.ip(["-o", "link", "show", link]).expect("ip");
+    shown.split(':').next().expect("an index").trim().parse().expect("a number")
+}
+
+/// An interface that is created with the index of a deleted one is a guest by its own name, and its packets are
+/// numbered; one of no service that has the index while no agent runs is left as it is.
+#[test]
+fn an_index_of_a_deleted_guest_is_anothers() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u6");
+    host.forward();
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    host.ip("link add br0 type bridge forward_delay 0");
+    host.ip("link set br0 up");
+    host.ip("addr add 10.78.2.1/24 dev br0");
+    // A guest behind the bridge of the host, with the index of another interface that is deleted just before, so that
+    // one list has both.
+    let replace = |name: &str, link: &str, before: Option<&str>| {
+        let guest = host.prefix.create(name).expect("a namespace");
+        let deleted = before.map(|before| (format!("link del {before}\n"), format!("index {}", index_of(a, before))));
+        let (deleted, index) = deleted.unwrap_or_default();
+        let peer = format!("type veth peer name eth netns {}", guest.name());
+        let created = format!("link add {link} {index} {peer}\nlink set {link} master br0 up\n");
+        a.ip_batch(&[deleted, created].concat()).expect("interfaces");
+        guest
+            .ip_batch("addr add 10.78.2.2/24 dev eth\nlink set eth up\nroute add default via 10.78.2.1\n")
+            .expect("set");
+        guest
+    };
+    for attachment in attachments(a) {
+        let first = replace("g1", "veth1", None);
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 1);
+        belongs(&datapath, [1, 1], || exchange(&first, b, "10.77.0.2"));
+        let index = index_of(a, "veth1");
+        let second = replace("g2", "tap2", Some("veth1"));
+        assert_eq!(index_of(a, "tap2"), index, "{attachment:?}");
+        drop(first);
+        until(&datapath, 1);
+        belongs(&datapath, [0, 0], || exchange(&second, b, "10.77.0.2"));
+        // Without an agent: the successor is of no service, and what others attached to it stays.
+        datapath.leave();
+        let third = replace("g3", "other3", Some("tap2"));
+        assert_eq!(index_of(a, "other3"), index, "{attachment:?}");
+        drop(second);
+        let qdisc = a.command("tc").expect("tc").args(["qdisc", "add", "dev", "other3", "clsact"]).status();
+        assert!(qdisc.expect("run").success());
+        let before = attached(a, "other3");
+        let datapath = attach(a, Some(attachment), &["tap*"]);
+        until(&datapath, 0);
+        belongs(&datapath, [2, 2], || exchange(&third, b, "10.77.0.2"));
+        datapath.remove().expect("removed");
+        let qdiscs = |shown: &str| shown.split(' ').take(3).collect::<Vec<_>>().join(" ");
+        assert_eq!(qdiscs(&attached(a, "other3")), qdiscs(&before), "{attachment:?}");
+        assert!(before.contains("clsact"), "{before}");
+        host.ip("link del other3");
+    }
+}
+
+/// Runs a program in a namespace; `None` if the host does not have it.
+fn ran(netns: &Netns, program: &str, arguments: &str) -> Option<bool> {
+    let mut command = netns.command(program).expect("a command");
+    command.args(arguments.split_whitespace()).output().ok().map(|output| output.status.success())
+}
+
+/// True, with a line that names it, if this host lacks a program or a kind of interfaces, of which `found` is the trial.
+fn lacks(what: &str, found: Option<bool>) -> bool {
+    if found == Some(true) {
+        return false;
+    }
+    // Not by println!, which a passing test swallows.
+    let line = format!("skipped: this host has no {what}\n");
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    true
+}
+
+/// Gives `b` a VLAN of its cable with this address.
+fn vlan(b: &Netns, id: u32, at: &str) -> Option<bool> {
+    let added = ran(b, "ip", &format!("link add link eth name eth.{id} type vlan id {id}"));
+    if added == Some(true) {
+        b.ip_batch(&format!("addr add {at} dev eth.{id}\nlink set eth.{id} up\n")).expect("a VLAN");
+    }
+    added
+}
+
+/// Gives two guests the same hardware address.
+fn share_address(one: &Netns, other: &Netns) {
+    for guest in [one, other] {
+        guest.ip_batch("link set eth down\nlink set eth address 02:00:00:00:00:99\nlink set eth up\n").expect("set");
+    }
+}
+
+/// Guests with one hardware address in two VLANs of a bridge that distinguishes them.
+#[test]
+fn guests_of_a_bridge_with_vlans_belong_to_the_service_of_their_interface() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u7");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    if lacks("VLAN interface", vlan(b, 10, "10.79.0.2/24")) {
+        return;
+    }
+    host.ip("link add br0 type bridge vlan_filtering 1 forward_delay 0");
+    host.ip("link set br0 up");
+    host.ip("addr del 10.77.0.1/24 dev eth");
+    host.ip("link set eth master br0");
+    let tagged = host.bridged_guest("g1", "tap1", "10.79.0.11/24");
+    let untagged = host.bridged_guest("g2", "veth2", "10.77.0.12/24");
+    for arguments in ["add dev eth vid 10", "add dev tap1 vid 10 pvid untagged", "del dev tap1 vid 1"] {
+        assert_eq!(ran(a, "bridge", &format!("vlan {arguments}")), Some(true), "{arguments}");
+    }
+    share_address(&tagged, &untagged);
+    for attachment in attachments(a) {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        belongs(&datapath, [0, 0], || exchange(&tagged, b, "10.79.0.2"));
+        belongs(&datapath, [1, 1], || exchange(&untagged, b, "10.77.0.2"));
+        belongs(&datapath, [0, 0], || exchange(b, &tagged, "10.79.0.11"));
+        datapath.remove().expect("removed");
+    }
+}
+
+/// Guests with one hardware address in bridges with two VLAN interfaces of the uplink.
+#[test]
+fn guests_of_vlans_of_the_uplink_belong_to_the_service_of_their_interface() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u8");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    if lacks("VLAN interface", vlan(b, 10, "10.79.10.2/24")) {
+        return;
+    }
+    assert_eq!(vlan(b, 20, "10.79.20.2/24"), Some(true));
+    let guest = |name: &str, link: &str, id: u32| {
+        let lines = [
+            format!("link add link eth name eth.{id} type vlan id {id}"),
+            format!("link add br{id} type bridge forward_delay 0"),
+            format!("link set br{id} up"),
+            format!("link set eth.{id} master br{id} up"),
+        ];
+        host.cable.a.ip_batch(&(lines.join("\n") + "\n")).expect("a VLAN");
+        let guest = host.guest(name, link, &format!("10.79.{id}.11/24"), None);
+        host.ip(&format!("link set {link} master br{id}"));
+        guest
+    };
+    let (first, second) = (guest("g1", "tap1", 10), guest("g2", "veth2", 20));
+    share_address(&first, &second);
+    for attachment in attachments(a) {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        belongs(&datapath, [0, 0], || exchange(&first, b, "10.79.10.2"));
+        belongs(&datapath, [1, 1], || exchange(&second, b, "10.79.20.2"));
+        belongs(&datapath, [1, 1], || exchange(b, &second, "10.79.20.11"));
+        belongs(&datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+        datapath.remove().expect("removed");
+    }
+}
+
+/// The host translates the addresses of guests: what they send is theirs, and what they receive is to the host's address.
+#[test]
+fn guests_behind_address_translation_are_found_when_they_send() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("u9");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    if lacks("nft", ran(a, "nft", "add table ip weir")) {
+        return;
+    }
+    let on = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    a.run(on).expect("enter").expect("forwarding");
+    for rule in [
+        "add chain ip weir post { type nat hook postrouting priority 100 ; }",
+        "add rule ip weir post oifname eth masquerade",
+    ] {
+        assert_eq!(ran(a, "nft", rule), Some(true), "{rule}");
+    }
+    let own = host.guest("g1", "tap1", "10.78.1.2/24", Some("10.78.1.1"));
+    host.ip("addr add 10.78.1.1/24 dev tap1");
+    host.ip("link add br0 type bridge forward_delay 0");
+    host.ip("link set br0 up");
+    host.ip("addr add 10.78.2.1/24 dev br0");
+    let behind = host.guest("g2", "veth2", "10.78.2.2/24", Some("10.78.2.1"));
+    host.ip("link set veth2 master br0");
+    for attachment in attachments(a) {
+        let datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 2);
+        belongs(&datapath, [0, 2], || exchange(&own, b, "10.77.0.2"));
+        belongs(&datapath, [1, 2], || exchange(&behind, b, "10.77.0.2"));
+        belongs(&datapath, [2, 2], || exchange(a, b, "10.77.0.2"));
+        datapath.remove().expect("removed");
+    }
+}
+
+/// A tunnel of the host carries the packets of a guest: what it sends is its, and the agent reports that nothing that it
+/// receives can be.
+#[test]
+fn guests_behind_a_tunnel_are_found_when_they_send() {
+    if skipped() {
+        return;
+    }
+    let host = Host::new("v1");
+    let (a, b) = (&host.cable.a, &host.cable.b);
+    let tunnel = |local: u8| {
+        let ends = format!("local 10.77.0.{local} remote 10.77.0.{}", 3 - local);
+        format!("link add vx type vxlan id 5 dstport 4789 {ends} dev eth")
+    };
+    if lacks("VXLAN", ran(b, "ip", &tunnel(2))) {
+        return;
+    }
+    b.ip_batch("addr add 10.79.0.2/24 dev vx\nlink set vx up\n").expect("a tunnel");
+    host.ip(&tunnel(1));
+    host.cable.a.ip_batch("link add br0 type bridge forward_delay 0\nlink set br0 up\n").expect("a bridge");
+    host.ip("link set vx master br0 up");
+    let guest = host.bridged_guest("g1", "tap1", "10.79.0.11/24");
+    // With room for the outer headers.
+    guest.ip(["link", "set", "eth", "mtu", "1400"]).expect("set");
+    for attachment in attachments(a) {
+        let mut datapath = attach(a, Some(attachment), &["tap*", "veth*"]);
+        until(&datapath, 1);
+        belongs(&datapath, [0, 2], || exchange(&guest, b, "10.79.0.2"));
+        belongs(&datapath, [0, 2], || exchange(b, &guest, "10.79.0.11"));
+        let missed = |datapath: &InterfaceDatapath| datapath.guest_reading().expect("it runs").expect("globs").missed;
+        let expected = "packets to tap1 arrive in the tunnel vx: match its `vni`";
+        assert_eq!(missed(&datapath).as_deref(), Some(expected));
+        set(&mut datapath, &["none*"]);
+        assert_eq!(missed(&datapath), None);
+        datapath.remove().expect("removed");
+    }
 }
 
 /// A guest that sends with the hardware address of another one stays in its own service. The bridge then forwards

@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
 
     fn run(&mut self) -> Option<Node> {
         let ahead = Cell::new(0);
-        let mut parser = Parser::new_from_iter(Metered { chars: self.source.text().chars(), ahead: &ahead });
+        let mut parser = Parser::new_from_iter(MeteredText { chars: self.source.text().chars(), ahead: &ahead });
         let mut root = None;
         while let Some(event) = parser.next_event() {
             if ahead.replace(0) >= MAX_AHEAD {
@@ -441,12 +441,12 @@ fn accept_key(
 }
 
 /// The characters of a text, with a count of how many were taken since it was last set to zero.
-struct Metered<'a> {
+struct MeteredText<'a> {
     chars: Chars<'a>,
     ahead: &'a Cell<usize>,
 }
 
-impl Iterator for Metered<'_> {
+impl Iterator for MeteredText<'_> {
     type Item = char;
     fn next(&mut self) -> Option<char> {
         if self.ahead.get() >= MAX_AHEAD {

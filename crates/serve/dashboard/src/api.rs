@@ -15,10 +15,10 @@
 //! but its name and the time of its loss. Names that the policy does not have give status 404,
 //! parameters of another kind 400.
 
-use crate::Shared;
+use crate::SharedStatus;
 use crate::history::{Ring, Sample};
+use crate::network_status::{NetworkStatus, agent};
 use crate::page;
-use crate::seen::{Seen, agent};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
@@ -32,7 +32,7 @@ use weir_observe::publish::HEADERS;
 use weir_status::{DirectionStatus, FabricLimit, FabricStatus, TenantPort, TenantQueuesStatus, TenantStatus};
 use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId};
 
-pub(crate) fn router(shared: Shared) -> Router {
+pub(crate) fn router(shared: SharedStatus) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/api/network", get(network))
@@ -77,7 +77,7 @@ fn both(of: impl Fn(Direction) -> Bandwidth) -> Value {
     json!({ "tx": bps(of(Direction::Tx)), "rx": bps(of(Direction::Rx)) })
 }
 
-async fn network(State(shared): State<Shared>) -> Response {
+async fn network(State(shared): State<SharedStatus>) -> Response {
     found(shared.with(|seen| {
         let policy = &seen.policy;
         let network = policy.network();
@@ -127,7 +127,7 @@ impl Parameters {
         }
     }
     /// The indices of the machine or of the rack's machines, at least one.
-    fn machines(&self, seen: &Seen) -> Result<Vec<usize>, Refusal> {
+    fn machines(&self, seen: &NetworkStatus) -> Result<Vec<usize>, Refusal> {
         let network = seen.policy.network();
         let found: Vec<usize> = match (&self.rack, &self.machine, &self.service) {
             (_, Some(name), _) => network.machine_named(name).map(MachineId::index).into_iter().collect(),
@@ -144,7 +144,7 @@ impl Parameters {
     }
 }
 
-async fn now(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
+async fn now(State(shared): State<SharedStatus>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
     let direction = parameters.direction()?;
     Ok(found(shared.with(|seen| {
         let machines: Vec<Value> =
@@ -166,7 +166,7 @@ async fn now(State(shared): State<Shared>, Query(parameters): Query<Parameters>)
 
 /// A fabric broker now. Of a lost one only the loss is shown: another one may lead since, with
 /// other limits.
-fn broker_now(seen: &Seen, liveness: &Liveness, status: Option<&FabricStatus>, direction: Direction) -> Value {
+fn broker_now(seen: &NetworkStatus, liveness: &Liveness, status: Option<&FabricStatus>, direction: Direction) -> Value {
     let lost = liveness.lost.as_ref().map(|lost| json!({ "for_s": seen.lost_for(lost.since), "why": lost.why }));
     let status = status.filter(|_| lost.is_none());
     let limits = status.map(|status| {
@@ -228,7 +228,7 @@ const REASON: usize = 200;
 
 /// A machine now. Its services are lists, by the indices of `/api/network`, of usage, guarantee,
 /// limit, demand, share and deciding constraint: there may be thousands.
-fn machine_now(seen: &mut Seen, machine: usize, direction: Direction) -> Value {
+fn machine_now(seen: &mut NetworkStatus, machine: usize, direction: Direction) -> Value {
     let Some(liveness) = seen.machine(machine) else { return json!({ "polled": false }) };
     let lost = liveness.lost.clone();
     let status = liveness.status.clone();
@@ -268,7 +268,10 @@ fn row(status: &DirectionStatus, decided_by: u16) -> Value {
     ])
 }
 
-async fn machine(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
+async fn machine(
+    State(shared): State<SharedStatus>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, Refusal> {
     shared.with(|seen| {
         let name = parameters.machine.as_deref();
         let machine = name.and_then(|name| seen.policy.network().machine_named(name));
@@ -278,7 +281,10 @@ async fn machine(State(shared): State<Shared>, Query(parameters): Query<Paramete
     })
 }
 
-async fn history(State(shared): State<Shared>, Query(parameters): Query<Parameters>) -> Result<Response, Refusal> {
+async fn history(
+    State(shared): State<SharedStatus>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, Refusal> {
     let (direction, ring) = (parameters.direction()?, parameters.ring()?);
     shared.with(|seen| {
         let machines = parameters.machines(seen)?;
@@ -301,7 +307,7 @@ async fn history(State(shared): State<Shared>, Query(parameters): Query<Paramete
 }
 
 /// Each service's usage, summed over machines; unknown if it is unknown on all of them.
-fn sums(seen: &Seen, machines: &[usize], direction: Direction, ring: Ring) -> Vec<Vec<Option<u64>>> {
+fn sums(seen: &NetworkStatus, machines: &[usize], direction: Direction, ring: Ring) -> Vec<Vec<Option<u64>>> {
     let one = |service: usize| {
         let mut sum: Vec<Option<f64>> = vec![None; ring.slots()];
         for machine in machines {

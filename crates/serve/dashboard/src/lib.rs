@@ -8,7 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`history`] | an hour of usage, limits and deciding constraints, in bounded memory |
-//! | [`seen`] | the newest statuses and their history, by the policy's machines and services |
+//! | [`network_status`] | the newest statuses and their history, by the policy's machines and services |
 //! | [`api`] | both as JSON |
 //! | [`page`] | the page, and the permissions of its scripts |
 //!
@@ -28,10 +28,10 @@
 
 pub mod api;
 pub mod history;
+pub mod network_status;
 pub mod page;
-pub mod seen;
 
-use seen::Seen;
+use network_status::NetworkStatus;
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,15 +54,15 @@ pub struct Config {
 
 /// The watched statuses, shared by the page and the watcher.
 #[derive(Debug, Clone)]
-pub struct Shared(Arc<Mutex<Seen>>);
+pub struct SharedStatus(Arc<Mutex<NetworkStatus>>);
 
-impl Shared {
+impl SharedStatus {
     /// No statuses yet, under a policy.
     pub fn new(policy: &Arc<Policy>) -> Self {
-        Self(Arc::new(Mutex::new(Seen::new(policy))))
+        Self(Arc::new(Mutex::new(NetworkStatus::new(policy))))
     }
     /// Works on the statuses under a lock; `work` must not wait.
-    pub fn with<T>(&self, work: impl FnOnce(&mut Seen) -> T) -> T {
+    pub fn with<T>(&self, work: impl FnOnce(&mut NetworkStatus) -> T) -> T {
         // A panic of another request leaves a consistent state, which can be shown.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -73,7 +73,7 @@ impl Shared {
 pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
     server::start("dashboard", listener, Limits::default(), move || {
         let Config { policy, machines, fabric, switches } = config;
-        let shared = Shared::new(&policy);
+        let shared = SharedStatus::new(&policy);
         let seen = shared.clone();
         let machines = machines.into_iter().map(|machine| machine.of(Whose::Agent));
         let fabric = fabric.into_iter().map(|broker| broker.of(Whose::FabricBroker));
@@ -86,6 +86,6 @@ pub fn start(listener: TcpListener, config: Config) -> io::Result<Server> {
 
 /// Serves the page of statuses that the caller fills in, on a thread of its own, until the returned
 /// value is dropped.
-pub fn serve(listener: TcpListener, shared: Shared) -> io::Result<Server> {
+pub fn serve(listener: TcpListener, shared: SharedStatus) -> io::Result<Server> {
     server::start("dashboard", listener, Limits::default(), move || api::router(shared))
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_dashboard::{Config, Shared};
+use weir_dashboard::{Config, SharedStatus};
 use weir_observe::{Liveness, Publisher, Server, Source, server};
 use weir_policy::Policy;
 use weir_status::{FabricStatus, Status};
@@ -219,7 +219,7 @@ fn lost_machine_and_lost_dashboard_are_reported() {
 fn theme_follows_the_system_until_it_is_chosen() {
     let Some(mut browser) = Browser::start("the dashboard's theme", 1440, 900) else { return };
     let policy = made_up::policy(1, 2, 4);
-    let server = weir_dashboard::serve(listen(), Shared::new(&policy)).expect("starts");
+    let server = weir_dashboard::serve(listen(), SharedStatus::new(&policy)).expect("starts");
     browser.open(&format!("http://{}/", server.address()));
     let dark = json!({ "features": [ { "name": "prefers-color-scheme", "value": "dark" } ] });
     // Right after the navigation there is no root element yet.
@@ -237,7 +237,7 @@ fn theme_follows_the_system_until_it_is_chosen() {
 fn page_has_roles_and_names_for_screen_readers() {
     let Some(mut browser) = Browser::start("the dashboard's accessibility", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     for second in 0..20 {
         shared.with(|seen| seen.take(&made_up::view(&policy, second, 1_000)));
@@ -285,10 +285,11 @@ fn page_has_roles_and_names_for_screen_readers() {
 fn hundred_machines_are_refreshed_in_time() {
     let Some(mut browser) = Browser::start("a dashboard of 100 machines", 1440, 900) else { return };
     let policy = made_up::policy(5, 20, 20);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
-    let take =
-        |shared: &Shared, policy: &Policy, second| shared.with(|seen| seen.take(&made_up::view(policy, second, 9)));
+    let take = |shared: &SharedStatus, policy: &Policy, second| {
+        shared.with(|seen| seen.take(&made_up::view(policy, second, 9)))
+    };
     take(&shared, &policy, 0);
     take(&shared, &policy, 1);
     browser.open(&format!("http://{}/", server.address()));
@@ -320,7 +321,7 @@ fn hundred_machines_are_refreshed_in_time() {
 fn picture_of_the_documents_is_drawn() {
     let Some(mut browser) = Browser::start("the dashboard's picture", 1400, 780) else { return };
     let policy = made_up::policy(2, 6, 4);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     const UNTIL: u64 = 580;
     for second in 0..UNTIL {

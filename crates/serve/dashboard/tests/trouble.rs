@@ -7,7 +7,7 @@ use common::made_up;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
-use weir_dashboard::{Config, Shared};
+use weir_dashboard::{Config, SharedStatus};
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Lost, Source, server};
 use weir_policy::Policy;
@@ -53,7 +53,7 @@ fn text(browser: &mut Browser, expression: &str) -> String {
 fn page_shows_the_new_leader_after_a_failover() {
     let Some(mut browser) = Browser::start("a failover on the dashboard", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     let gone = || seen(broker(&policy, "f1", Bandwidth::from_gbps(1)), Some("Connection refused (os error 111)"));
     let stands_by = FabricStatus { leads: false, limits: Vec::new(), ..broker(&policy, "f2", Bandwidth::UNLIMITED) };
@@ -83,7 +83,7 @@ fn page_shows_the_new_leader_after_a_failover() {
 fn page_shows_tenants_and_their_queues() {
     let Some(mut browser) = Browser::start("tenants on the dashboard", 1200, 800) else { return };
     let policy = made_up::policy(1, 2, 4);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     let mut status = broker(&policy, "f1", Bandwidth::from_gbps(1));
     status.written_ms = 1_700_000_000_000;
@@ -125,7 +125,7 @@ fn texts_of_statuses_stay_texts() {
     let Some(mut browser) = Browser::start("hostile statuses on the dashboard", 1200, 800) else { return };
     let hostile = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
     let policy = made_up::policy(1, 2, 4);
-    let shared = Shared::new(&policy);
+    let shared = SharedStatus::new(&policy);
     let server = weir_dashboard::serve(listen(), shared.clone()).expect("starts");
     let mut view = view(&policy, &[seen(broker(&policy, hostile, Bandwidth::from_gbps(1)), None)]);
     let mut status = made_up::status(&policy, 0, 10);

@@ -1,7 +1,7 @@
 //! The tenants of a run: their places, and the timing of their control.
 
 use std::sync::Arc;
-use weir_placement::{Fabric, Placed};
+use weir_placement::{Fabric, TenantPlace};
 use weir_units::{Bandwidth, Duration, MachineId, TenantId};
 
 /// The tenants of a run, all of them placed.
@@ -10,7 +10,7 @@ pub struct Tenancy {
     /// The trees of the network.
     pub fabric: Arc<Fabric>,
     /// The places of the policy's tenants; a [`weir_units::TenantId`] is the index into this list.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<TenantPlace>,
     /// By tenant, its machines, ascending, with its reservation at each one's interface.
     pub machines: Vec<Vec<(MachineId, Bandwidth)>>,
     /// Weighted queues of a port, the shared one included; at least 1.

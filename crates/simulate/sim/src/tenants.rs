@@ -27,7 +27,7 @@ use weir_binding::binder::{Binder, BinderConfig, BinderInput, BinderOutput, Port
 use weir_binding::{Ports, Sites};
 use weir_network::Graph;
 use weir_network::graph::LinkRef;
-use weir_placement::{Placed, of_services};
+use weir_placement::{TenantPlace, of_services};
 use weir_policy::Policy;
 use weir_scenario::Tenancy;
 use weir_units::{Bandwidth, Bytes, Instant, MachineId, PerDirection, SimTime, TenantId};
@@ -338,7 +338,7 @@ pub(crate) fn confine<O: Observer>(tenancy: &Tenancy, services: &[ServiceIndex],
 }
 
 /// The ports of both directions of a tenant's cables between switches.
-fn cables<O: Observer>(placed: &Placed, tenancy: &Tenancy, world: &World<O>) -> Vec<(PortId, PortId)> {
+fn cables<O: Observer>(placed: &TenantPlace, tenancy: &Tenancy, world: &World<O>) -> Vec<(PortId, PortId)> {
     let links = placed.fit.reservations.iter().map(|(cable, _)| tenancy.fabric.links(*cable));
     let between = links.filter(|(one, _)| matches!(one, LinkRef::Forward(_) | LinkRef::Backward(_)));
     between.map(|(one, other)| (world.port_of(one), world.port_of(other))).collect()

@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use std::sync::Arc;
 use weir_binding::Sites;
 use weir_network::Graph;
-use weir_placement::{CableId, Fabric, Ledger, Placed, Placer, Strategy};
+use weir_placement::{CableId, Fabric, Ledger, Placer, Strategy, TenantPlace};
 use weir_policy::Policy;
 use weir_units::Bandwidth;
 
@@ -96,7 +96,7 @@ pub struct Filling {
 #[derive(Debug, Clone)]
 pub struct Filled {
     /// The tenants in the order of their arrival.
-    pub tenants: Vec<Placed>,
+    pub tenants: Vec<TenantPlace>,
     /// The ports of switches and the tenants that pass them, with one queue less than a port has: that is shared.
     pub sites: Sites,
     /// The capacity of each cable for tenants, bit/s.
@@ -114,7 +114,7 @@ pub struct Filled {
 impl Filled {
     fn new(datacenter: &Datacenter, placer: &Placer, arrivals: u32, seed: u64) -> Self {
         let (fabric, ledger) = (&datacenter.fabric, placer.ledger());
-        let tenants: Vec<Placed> = placer.placed().values().cloned().collect();
+        let tenants: Vec<TenantPlace> = placer.placed().values().cloned().collect();
         let dedicated = datacenter.queues.saturating_sub(1);
         let (free, slots) = ledger.slots();
         Self {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_binding::{Map, Port, PortId, Queues, Site, Sites, SwitchId};
-use weir_placement::{CableId, Fit, Hose, Placed, Root, Strategy as Search, Weighing};
+use weir_placement::{CableId, Fit, Hose, Root, Strategy as Search, TenantPlace, Weighing};
 use weir_policy::Policy;
 use weir_tenancy::gain::Interval;
 use weir_tenancy::{Activity, Condition, Datacenter, Dividing, DrawnPer, Filled, Filling, Quantity, Requests};
@@ -20,7 +20,7 @@ fn filled(capacity: &[u64], queues: u8, tenants: &[Vec<(u32, u64)>]) -> Filled {
         queues: queues.saturating_sub(1),
         others: Bandwidth::ZERO,
     };
-    let placed = |links: &Vec<(u32, u64)>| Placed {
+    let placed = |links: &Vec<(u32, u64)>| TenantPlace {
         hose: Hose::uniform(2, MBPS(links.iter().map(|(_, mbps)| *mbps).max().unwrap_or(1))),
         fit: Fit {
             root: Root::Switch(SwitchId(0)),

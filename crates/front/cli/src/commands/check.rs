@@ -3,7 +3,7 @@
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::tenants::routes::TenantRoute;
-use crate::tenants::{self, Plan, admit, routes};
+use crate::tenants::{self, Order, Plan, admit, routes};
 use crate::{input, levels, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -40,8 +40,11 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 
 A policy with tenants is checked with their places: those of --placed FILE, and for all others
 those that `weir place` would find. One table shows the division of links: services first,
-tenants reserve the rest; a second the queues of ports. It has \"tenants\" too: {\"places\": file or
-null, \"placed\", \"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
+tenants reserve the rest; a second the queues of ports. Tenants that no tree of the network can
+have are refused. The search for places is a heuristic: a tenant that it does not place is noted,
+with the resource that ran out, and with another order or search that places all tenants, if
+there is one. With --json it has \"tenants\" too: {\"places\": file or null, \"placed\",
+\"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
 [{\"link\", \"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\",
 \"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\",
 \"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
@@ -62,7 +65,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let read = input::admitted_policy(&args.policy)?;
     let checked = match read {
-        Ok((policy, notes, levels)) => Checked::new(args, policy, notes, levels, ui)?,
+        Ok((policy, notes, levels)) => CheckedPolicy::new(args, policy, notes, levels, ui)?,
         Err(refused) => Err(refused),
     };
     match (checked, args.json) {
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 }
 
 /// A valid policy.
-struct Checked {
+struct CheckedPolicy {
     policy: Policy,
     notes: Vec<Diagnostic>,
     levels: Option<Admitted>,
@@ -91,7 +94,7 @@ struct Checked {
     tenants: Option<(Plan, Vec<TenantRoute>)>,
 }
 
-impl Checked {
+impl CheckedPolicy {
     /// Adds remarks, and checks tenants. The outer error is that of a placement's file.
     fn new(
         args: &Args,
@@ -118,11 +121,11 @@ impl Checked {
         if let Some(path) = &args.placed {
             plan.adopt(path, numbered)?;
         }
-        plan.arrive_watched(numbered, None, ui);
-        if let Err(refused) = admit::tenants(numbered, &plan) {
-            return Ok(Err(refused));
+        plan.arrive_watched(numbered, Order::Names, None, ui);
+        match admit::tenants(numbered, &plan) {
+            Ok(remarks) => notes.extend(remarks),
+            Err(refused) => return Ok(Err(refused)),
         }
-        notes.extend(admit::remarks(numbered, &plan));
         let found = routes::of(&plan, numbered);
         notes.extend(route_remark(numbered, &found));
         Ok(Ok(Self { policy, notes, levels, tenants: Some((plan, found)) }))
@@ -141,7 +144,7 @@ impl Checked {
         if let Some((plan, found)) = &self.tenants {
             let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
             value["tenants"] = json!({
-                "places": plan.file(),
+                "places": plan.file_name(),
                 "placed": plan.placer.placed().len(),
                 "rejected": rejected.collect::<Value>(),
                 "paths": tenants::paths_name(&self.policy),

@@ -38,9 +38,11 @@ With --json: {\"explanations\": [{\"machine\", \"service\", \"direction\", \"dem
 unlimited, a null service is a step that splits everything at its place.
 
 A tenant is explained by its name: its place (of --placed FILE, otherwise as `weir place` would
-find it), the trees that the search compares, what it reserves on each link and why, the tenants
-that compete for the queues there, and its routes. With --json: {\"tenant\", \"vms\",
-\"bandwidth_bps\", \"packets\", \"places\": file or null, \"tree\", \"machines\": [{\"machine\", \"vms\"}],
+find it), the place that a search from now would choose if it is another one, the trees that this
+search compares, what the tenant reserves on each link and why, the tenants that compete for the
+queues there, and its routes. With --json: {\"tenant\", \"vms\", \"bandwidth_bps\", \"packets\",
+\"places\": file or null, \"tree\", \"machines\": [{\"machine\", \"vms\"}], \"search_from_now\": {\"tree\",
+\"machines\"} or null,
 \"rejected\": reason or null, \"most_free_slots\", \"survey\": [{\"trees\", \"without_slots\",
 \"without_bandwidth\", \"nearest\", \"feasible\": [{\"tree\", \"cb_bps\", \"cq\"}]}], \"links\": [{\"link\",
 \"reserved_bps\", \"larger_side_bps\", \"other_tenants_bps\", \"services_bps\", \"levels_bps\", \"rate_bps\",

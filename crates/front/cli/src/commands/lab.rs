@@ -69,6 +69,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (scenario, notes) = Scenario::read_with(path, &options)?;
     input::print_notes(&notes, ui)?;
     let lab = scenario.for_lab().map_err(|reason| refusal(LabError::SimulatorOnly(reason.to_owned())))?;
+    weir_lab::faults::check(&args.fault, lab).map_err(|error| refusal(error.into()))?;
     let files = args.report.prepare()?;
     let interrupt = Interrupt::listen()?;
     let outcome = run_watched_with(lab, &args.fault, &interrupt, ui)?.map_err(refusal)?;
@@ -89,7 +90,11 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     } else {
         super::sim::print_lab(&results, ui)?;
     }
-    Ok(if outcome.interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(match outcome.interrupted {
+        true => Exit::Interrupted,
+        false if outcome.omitted_faults.is_empty() => Exit::Done,
+        false => Exit::Failed,
+    })
 }
 
 /// The command line that runs it again.
@@ -113,7 +118,7 @@ fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Res
     }
     for Recovery { fault, took } in &outcome.recoveries {
         let took = took.map_or("not recovered".to_owned(), |took| format!("recovered after {took}"));
-        ui.notice(&format!("{}: {}, {took}\n", fault.at, fault.failing))?;
+        ui.notice(&format!("{}: {}, {took}\n", fault.at, fault.target))?;
         let (from, to) = (fault.at, fault.at + Duration::from_secs(5));
         let within = outcome.result.samples.iter().filter(|sample| sample.at > from && sample.at <= to);
         let samples: Vec<_> = within.collect();
@@ -134,6 +139,11 @@ fn print_tenants(lab: LabScenario<'_>, outcome: &LabOutcome, ui: &mut Ui) -> Res
             let Some(least) = windows.iter().map(mean).min().filter(|least| *least > Bandwidth::ZERO) else { continue };
             ui.notice(&format!("  {}: {} at least, over two samples\n", tenant.name, crate::text::rate(least)))?;
         }
+    }
+    for fault in &outcome.omitted_faults {
+        let title = ui.on_err(Style::Error, "not carried out:");
+        let cause = "the run ended before the fault before it was recovered from";
+        ui.notice(&format!("{title} {} at {}: {cause}\n", fault.target, fault.at))?;
     }
     Ok(())
 }
@@ -194,6 +204,7 @@ pub(super) fn refusal(error: LabError) -> CommandError {
         }
         LabError::SimulatorOnly(_) => CommandError::refused(error.to_string())
             .hint("run it with `weir sim`, or change the part that the lab does not support"),
+        LabError::Fault(fault) => CommandError::refused(fault.cause.clone()).hint(fault.hint.clone()),
         LabError::Busy => CommandError::failed(error.to_string()).hint("wait for it to end"),
         _ => CommandError::failed(error.to_string()),
     }

@@ -5,7 +5,7 @@ use crate::output::Ui;
 use crate::plan::compute::{self, Choices};
 use crate::plan::model::{Method, Plan, ServicePlan};
 use crate::plan::network::PlannedNetwork;
-use crate::plan::trace::Traced;
+use crate::plan::trace::TraceInput;
 use crate::plan::write::PolicyFile;
 use crate::plan::{caps, json as plan_json, page, print};
 use crate::report_files::{ReportArgs, ReportFiles};
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
         curve: report.is_some(),
     };
     let mut trace = match &args.trace {
-        Some(path) => Some(Traced::read(path, &policy, ui)?),
+        Some(path) => Some(TraceInput::read(path, &policy, ui)?),
         None => None,
     };
     let plan = compute::plan(&policy, &choices, &network, trace.as_mut())?;

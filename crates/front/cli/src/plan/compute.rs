@@ -8,7 +8,7 @@
 use super::caps;
 use super::model::{AsItIs, Estimate, Found, Method, NeededCap, Plan, ServicePlan};
 use super::network::PlannedNetwork;
-use super::trace::Traced;
+use super::trace::TraceInput;
 use crate::error::CommandError;
 use crate::text;
 use weir_latency::plan::points::name as point_name;
@@ -55,7 +55,7 @@ pub(crate) fn plan(
     policy: &Policy,
     choices: &Choices,
     network: &PlannedNetwork,
-    mut trace: Option<&mut Traced<'_>>,
+    mut trace: Option<&mut TraceInput<'_>>,
 ) -> Result<Plan, CommandError> {
     let points: Vec<Point> =
         points(policy, policy.caps()).into_iter().filter(|point| choices.judges(point.point)).collect();
@@ -119,7 +119,7 @@ fn service_plan(
     id: ServiceId,
     target: LatencyTarget,
     (interval, one_burst): (Duration, Bytes),
-    trace: Option<&mut Traced<'_>>,
+    trace: Option<&mut TraceInput<'_>>,
 ) -> Result<ServicePlan, CommandError> {
     let Context { policy, choices, network, overloads } = *context;
     let points = points_of(policy, policy.caps(), id).into_iter();

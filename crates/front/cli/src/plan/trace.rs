@@ -56,7 +56,7 @@ impl WatchRows for Monitor<'_> {
 }
 
 /// A trace with its monitor.
-pub(crate) struct Traced<'a> {
+pub(crate) struct TraceInput<'a> {
     name: String,
     trace: Trace,
     services: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) struct Traced<'a> {
     monitor: Monitor<'a>,
 }
 
-impl<'a> Traced<'a> {
+impl<'a> TraceInput<'a> {
     /// Reads a trace; `-` is standard input. Its services are those of the policy.
     pub(crate) fn read(path: &Path, policy: &Policy, ui: &'a mut Ui) -> Result<Self, CommandError> {
         let interrupt = Interrupt::listen()?;

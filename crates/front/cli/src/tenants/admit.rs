@@ -1,17 +1,21 @@
 //! Tenants that no placement can have: refused at their position in the policy, with the resource that is missing.
 //!
-//! A placement is a search, so a tenant that finds no place beside others may find one after they have moved: that is a
-//! remark. A tenant that finds none in the empty network, machines without slots for all, and switches that have no
-//! queues for tenants are errors.
+//! A placement is a heuristic search, in an order of arrival (QShare §IV), so a tenant that finds no place may find one
+//! in another order or by another search: that is a remark, with the command that places it if one does. Errors are
+//! tenants that no tree of the empty network can have whatever the search (`weir_placement`'s `possible`), machines
+//! without slots for all, and switches that have no queues for tenants.
 
-use super::{Plan, Rejected};
+use super::{Order, Plan, Rejection};
 use crate::text;
 use weir_document::{Diagnostic, Diagnostics, Problems};
-use weir_placement::{Placer, Shortage, Strategy, file};
-use weir_policy::Policy;
+use weir_placement::{Shortage, Strategy, file};
+use weir_policy::{Policy, Tenant};
 
 /// Tenants that are examined alone: each takes a search, and the first few show what is wrong.
 const EXAMINED: usize = 20;
+
+/// Tenants times machines up to which other orders and searches are tried: some seconds for five of them.
+const TRIED: usize = 3_000_000;
 
 /// Refuses a network that has no room or no queues for tenants at all.
 ///
@@ -38,11 +42,11 @@ pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
     problems.finish(()).map(drop)
 }
 
-/// Refuses tenants that do not fit, whatever their places.
+/// Refuses tenants that have no place in any tree; remarks on others that found none.
 ///
 /// # Errors
-/// More virtual machines than slots; tenants that find no place even in the empty network.
-pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<(), Diagnostics> {
+/// More virtual machines than slots; tenants that no tree can have even in the empty network.
+pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<Vec<Diagnostic>, Diagnostics> {
     let mut problems = policy.problems();
     let vms: u64 = policy.tenants().iter().map(|tenant| u64::from(tenant.vms())).sum();
     let slots = plan.placer.ledger().slots().1;
@@ -58,24 +62,73 @@ pub(crate) fn tenants(policy: &Policy, plan: &Plan) -> Result<(), Diagnostics> {
             "give machines more `slots`, or add machines, or remove tenants",
         );
     }
-    let mut alone = Plan::new(policy, Strategy::default()).placer;
+    let mut alone = Plan::new(policy, Strategy::default());
+    let mut beside = Vec::new();
     for rejected in plan.rejected.iter().take(EXAMINED) {
-        examine(policy, plan, &mut alone, rejected, &mut problems);
-    }
-    problems.finish(()).map(drop)
-}
-
-/// Reports a tenant that finds no place in the empty network.
-fn examine(policy: &Policy, plan: &Plan, alone: &mut Placer, rejected: &Rejected, problems: &mut Problems) {
-    let Some(tenant) = policy.tenants().iter().find(|tenant| tenant.name == rejected.name) else { return };
-    match alone.arrive(&tenant.name, file::hose(tenant)).map(drop) {
-        Ok(()) => drop(alone.depart(&tenant.name)),
-        Err(shortage) => {
-            let own = Rejected { name: tenant.name.clone(), shortage, link: plan.link_of(shortage) };
-            let cause = format!("tenant `{}` does not fit, even without other tenants: {}", tenant.name, own.reason());
-            problems.error(policy.span_of(&["tenants", &tenant.name]), cause, hint(shortage));
+        let Some(tenant) = policy.tenants().iter().find(|tenant| tenant.name == rejected.name) else { continue };
+        match examine(tenant, &mut alone) {
+            Lack::Others => beside.push(rejected),
+            Lack::Network(lack) => {
+                let cause =
+                    format!("tenant `{}` cannot fit, even without other tenants: {}", tenant.name, lack.reason());
+                problems.error(policy.span_of(&["tenants", &tenant.name]), cause, hint(lack.shortage));
+            }
+            Lack::Search(lack) => unfound(policy, tenant, &lack, &mut problems),
         }
     }
+    let more = plan.rejected.len().saturating_sub(EXAMINED);
+    if problems.count() == 0 && (more > 0 || !beside.is_empty()) {
+        let found = other_order(policy, plan);
+        beside.iter().for_each(|rejected| displaced(policy, rejected, found.as_deref(), &mut problems));
+        if more > 0 {
+            let hint = found.unwrap_or_else(|| "see `weir place`".to_owned());
+            problems.note(policy.span_of(&["tenants"]), format!("{more} more tenants find no place"), hint);
+        }
+    }
+    problems.finish(()).map(|((), notes)| notes)
+}
+
+/// Why a tenant was not placed.
+enum Lack {
+    /// It has a place in the empty network.
+    Others,
+    /// No tree of the empty network can have it.
+    Network(Rejection),
+    /// The search finds none in the empty network, and that there is none is not proven.
+    Search(Rejection),
+}
+
+fn examine(tenant: &Tenant, alone: &mut Plan) -> Lack {
+    let hose = file::hose(tenant);
+    match alone.placer.arrive(&tenant.name, hose.clone()).map(drop) {
+        Ok(()) => {
+            alone.placer.depart(&tenant.name);
+            Lack::Others
+        }
+        Err(shortage) => {
+            let lack = Rejection::new(&tenant.name, shortage, alone);
+            if alone.placer.rules_out(&hose) { Lack::Network(lack) } else { Lack::Search(lack) }
+        }
+    }
+}
+
+/// Remarks on a tenant that the search does not place even in the empty network.
+fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejection, problems: &mut Problems) {
+    let others = [("first-fit", Strategy::FirstFit), ("oktopus", Strategy::Oktopus)];
+    let finds = |strategy| Plan::new(policy, strategy).placer.arrive(&tenant.name, file::hose(tenant)).is_ok();
+    let hint = match others.into_iter().find(|(_, strategy)| finds(*strategy)) {
+        Some((name, _)) => format!("`weir place --strategy {name}` finds a place for it in the empty network"),
+        None if tenant.groups.iter().all(|group| group.bandwidth == tenant.groups[0].bandwidth) => {
+            "a place exists, but no strategy finds it: try other numbers of virtual machines or slots".to_owned()
+        }
+        None => format!("no strategy finds one, which does not prove that there is none; {}", hint(lack.shortage)),
+    };
+    let cause = format!(
+        "tenant `{}` is not placed by the search of `weir place`, even without other tenants: {}",
+        tenant.name,
+        lack.reason()
+    );
+    problems.note(policy.span_of(&["tenants", &tenant.name]), cause, hint);
 }
 
 /// The hint for a shortage.
@@ -90,18 +143,35 @@ fn hint(shortage: Shortage) -> &'static str {
     }
 }
 
-/// Remarks on tenants that find no place beside the others.
-pub(crate) fn remarks(policy: &Policy, plan: &Plan) -> Vec<Diagnostic> {
-    let remark = |rejected: &Rejected| {
-        let cause = format!("tenant `{}` finds no place beside the others: {}", rejected.name, rejected.reason());
-        let hint = "smaller tenants, or an earlier name: `weir place` places tenants in the order of their names, and \
-                    with --placed it moves none";
-        policy.note(&["tenants", &rejected.name], &cause, hint)
-    };
-    let mut notes: Vec<Diagnostic> = plan.rejected.iter().take(EXAMINED).map(remark).collect();
-    let more = plan.rejected.len().saturating_sub(EXAMINED);
-    if more > 0 {
-        notes.push(policy.note(&["tenants"], &format!("{more} more tenants find no place"), "see `weir place`"));
+/// Remarks on a tenant that finds no place beside the others.
+fn displaced(policy: &Policy, rejected: &Rejection, found: Option<&str>, problems: &mut Problems) {
+    let cause = format!(
+        "tenant `{}` is not placed beside the others, which `weir place` places in the order of their names: {}",
+        rejected.name,
+        rejected.reason()
+    );
+    let hint = found.unwrap_or(
+        "neither another order (`--order payment`) nor another search (`--strategy`) places all tenants: smaller \
+         tenants, or more room",
+    );
+    problems.note(policy.span_of(&["tenants", &rejected.name]), cause, hint);
+}
+
+/// The command that places all tenants in another order or by another search, if one of those that are tried does;
+/// tenants of a file stay where they are.
+fn other_order(policy: &Policy, plan: &Plan) -> Option<String> {
+    let work = policy.tenants().len() * policy.network().machines().len();
+    if work > TRIED {
+        return Some("another order (`--order payment`) or search (`--strategy`) may place them all".to_owned());
     }
-    notes
+    let strategies = [("", Strategy::default()), (" --strategy first-fit", Strategy::FirstFit)];
+    let strategies = strategies.into_iter().chain([(" --strategy oktopus", Strategy::Oktopus)]);
+    let orders = [("", Order::Names), (" --order payment", Order::Payment)];
+    // The plan is that of the default.
+    let tried = strategies.flat_map(|strategy| orders.map(|order| (strategy, order))).skip(1);
+    let mut complete =
+        tried.filter(|((_, strategy), (_, order))| plan.anew(policy, *order, *strategy).rejected.is_empty());
+    let ((strategy, _), (order, _)) = complete.next()?;
+    let rebalance = if plan.kept.is_empty() { "" } else { ", and moves none," };
+    Some(format!("`weir place{strategy}{order}`{rebalance} places all tenants"))
 }

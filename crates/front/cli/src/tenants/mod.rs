@@ -21,27 +21,51 @@ use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::progress::{self, Watch};
 use crate::text;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_document::Source;
 use weir_network::Graph;
+use weir_placement::file::FileEntry;
 use weir_placement::{CableRoom, Fabric, Fit, Ledger, Placer, Shortage, Strategy, file, rooms};
-use weir_policy::{Policy, TenantPaths};
+use weir_policy::{Policy, Tenant, TenantPaths};
 use weir_units::Bandwidth;
 
-/// A tenant without a place.
-pub(crate) struct Rejected {
+/// The order in which new tenants arrive, so which of them finds what others leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Order {
+    /// By name.
+    #[default]
+    Names,
+    /// By the sum of their bandwidths, the largest first; equal ones by name.
+    Payment,
+}
+
+/// A tenant without a place, or without one for all of its virtual machines.
+pub(crate) struct Rejection {
     pub(crate) name: String,
     pub(crate) shortage: Shortage,
     /// The link that lacks bandwidth.
     pub(crate) link: Option<String>,
+    /// Its virtual machines that have a place from before.
+    pub(crate) kept: u32,
 }
 
-impl Rejected {
+impl Rejection {
+    fn new(name: &str, shortage: Shortage, plan: &Plan) -> Self {
+        let kept = plan.placer.placed().get(name).map_or(0, |placed| placed.hose.vms());
+        Self { name: name.to_owned(), shortage, link: plan.link_of(shortage), kept }
+    }
+
     /// The resource that it lacks, with the link.
     pub(crate) fn reason(&self) -> String {
-        let at = self.link.as_ref().map_or(String::new(), |link| format!(" ({link})"));
-        format!("{}{at}", self.shortage)
+        let lack = self.shortage.text(|_| self.link.clone().unwrap_or_default());
+        match self.kept {
+            0 => lack,
+            1 => format!("1 virtual machine stays where it is, but for more {lack}"),
+            kept => format!("{kept} virtual machines stay where they are, but for more {lack}"),
+        }
     }
 }
 
@@ -50,9 +74,9 @@ pub(crate) struct Plan {
     pub(crate) graph: Arc<Graph>,
     pub(crate) rooms: Vec<CableRoom>,
     pub(crate) placer: Placer,
-    pub(crate) rejected: Vec<Rejected>,
+    pub(crate) rejected: Vec<Rejection>,
     /// Tenants whose places come from a file.
-    pub(crate) kept: usize,
+    pub(crate) kept: BTreeMap<String, FileEntry>,
     /// Tenants that were placed now.
     arrived: usize,
     /// Tenants that were not placed since the user ended the command.
@@ -69,7 +93,7 @@ impl Plan {
         let queues = policy.network().offer().map_or(8, |offer| offer.queues);
         let rooms = rooms(policy, &graph, &fabric);
         let placer = Placer::new(fabric, ledger, strategy, queues.into());
-        Self { graph, rooms, placer, rejected: Vec::new(), kept: 0, arrived: 0, untried: 0, file: None }
+        Self { graph, rooms, placer, rejected: Vec::new(), kept: BTreeMap::new(), arrived: 0, untried: 0, file: None }
     }
 
     /// Takes over the tenants of an earlier placement.
@@ -78,40 +102,69 @@ impl Plan {
     /// A file that does not match the policy, or whose tenants do not fit any more.
     pub(crate) fn adopt(&mut self, path: &Path, policy: &Policy) -> Result<(), CommandError> {
         let source = Source::read(path, file::MAX_FILE)?;
-        for (name, placed) in file::read(&source, policy, &self.graph, self.placer.fabric())? {
-            self.placer.adopt(&name, placed).expect("a file that was read fits its policy");
-        }
-        self.kept = self.placer.placed().len();
+        let entries = file::read_to_continue(&source, policy, &self.graph, self.placer.fabric())?;
+        self.keep(entries.into_iter().map(|entry| (entry.tenant.clone(), entry)).collect());
         self.file = Some(path.to_owned());
         Ok(())
     }
 
-    /// Places the tenants that have no place yet, in the order of their names. `go_on` gets the finished part, 0 to 1,
-    /// and the tenants so far; the others are not placed after it has returned `false`.
-    pub(crate) fn arrive(&mut self, policy: &Policy, mut go_on: impl FnMut(f64, usize) -> bool) {
-        let placed = self.placer.placed();
-        let new: Vec<_> = policy.tenants().iter().filter(|tenant| !placed.contains_key(&tenant.name)).collect();
+    fn keep(&mut self, entries: BTreeMap<String, FileEntry>) {
+        for (name, entry) in &entries {
+            self.placer.adopt(name, entry.placed.clone()).expect("a file that was read fits its policy");
+        }
+        self.kept = entries;
+    }
+
+    /// The tenants of this plan's file, and all others in another order or by another search.
+    pub(crate) fn anew(&self, policy: &Policy, order: Order, strategy: Strategy) -> Self {
+        let mut plan = Self::new(policy, strategy);
+        plan.keep(self.kept.clone());
+        plan.arrive(policy, order, |_, _| true);
+        plan
+    }
+
+    /// Places the tenants that have no place yet, and the virtual machines that others have in addition, in this order.
+    /// `go_on` gets the finished part, 0 to 1, and the tenants so far; the others are not placed after it has returned
+    /// `false`.
+    pub(crate) fn arrive(&mut self, policy: &Policy, order: Order, mut go_on: impl FnMut(f64, usize) -> bool) {
+        let new = self.new_tenants(policy, order);
         for (at, tenant) in new.iter().enumerate() {
             if !go_on(at as f64 / new.len() as f64, at) {
                 self.untried = new.len() - at;
                 return;
             }
-            let arrived = self.placer.arrive(&tenant.name, file::hose(tenant)).map(drop);
+            let hose = file::hose(tenant);
+            let arrived = match self.placer.placed().contains_key(&tenant.name) {
+                true => self.placer.grow(&tenant.name, hose).map(drop),
+                false => self.placer.arrive(&tenant.name, hose).map(drop),
+            };
             match arrived {
                 Ok(()) => self.arrived += 1,
                 Err(shortage) => {
-                    let rejected = Rejected { name: tenant.name.clone(), shortage, link: self.link_of(shortage) };
+                    let rejected = Rejection::new(&tenant.name, shortage, self);
                     self.rejected.push(rejected);
                 }
             }
         }
     }
 
+    /// The tenants that have no place for all of their virtual machines.
+    fn new_tenants<'a>(&self, policy: &'a Policy, order: Order) -> Vec<&'a Tenant> {
+        let placed = |tenant: &Tenant| self.placer.placed().get(&tenant.name).map_or(0, |placed| placed.hose.vms());
+        let mut new: Vec<_> = policy.tenants().iter().filter(|tenant| placed(tenant) < tenant.vms()).collect();
+        match order {
+            Order::Names => {}
+            // A stable sort: equal ones stay in the order of their names.
+            Order::Payment => new.sort_by_key(|tenant| Reverse(tenant.bandwidth())),
+        }
+        new
+    }
+
     /// The same with the progress on the terminal. A request to stop ends it between two tenants.
-    pub(crate) fn arrive_watched(&mut self, policy: &Policy, interrupt: Option<&Interrupt>, ui: &mut Ui) {
+    pub(crate) fn arrive_watched(&mut self, policy: &Policy, order: Order, interrupt: Option<&Interrupt>, ui: &mut Ui) {
         let mut watch = Watch::new(ui.err_is_terminal());
-        let all = policy.tenants().len() - self.placer.placed().len();
-        self.arrive(policy, |done, count| {
+        let all = self.new_tenants(policy, order).len();
+        self.arrive(policy, order, |done, count| {
             watch.show(done, ui, |elapsed| {
                 let left = progress::left(done, elapsed)
                     .map_or(String::new(), |left| format!("{} left; ", progress::wall(left)));
@@ -125,7 +178,7 @@ impl Plan {
     /// The link that lacks bandwidth.
     pub(crate) fn link_of(&self, shortage: Shortage) -> Option<String> {
         match shortage {
-            Shortage::Bandwidth { cable, .. } => Some(self.graph.link_name(self.placer.fabric().links(cable).0)),
+            Shortage::Bandwidth { cable, .. } => Some(links::name(self, cable)),
             Shortage::Slots { .. } | Shortage::Groups => None,
         }
     }
@@ -138,8 +191,9 @@ impl Plan {
             (None, _) => "places as `weir place` finds them for all tenants at once".to_owned(),
         }
     }
-    /// The origin of the places, for programs: the file, or nothing.
-    pub(crate) fn file(&self) -> Option<String> {
+
+    /// The file of the places, for programs; `None` without one.
+    pub(crate) fn file_name(&self) -> Option<String> {
         self.file.as_ref().map(|path| path.display().to_string())
     }
 }

@@ -15,14 +15,14 @@ use weir_scenario::Scenario;
 
 /// A figure, drawn.
 #[derive(Debug)]
-pub struct Drawn {
+pub struct Drawing {
     /// The name of its file.
     pub id: String,
     /// `None` if there is nothing to show.
     pub chart: Option<Chart>,
 }
 
-impl Drawn {
+impl Drawing {
     /// Draws a figure of an experiment. `lines` are those of its runs, by run.
     pub fn new(
         experiment: &Experiment,

@@ -12,10 +12,10 @@
 
 mod figures;
 
-pub use figures::Drawn;
+pub use figures::Drawing;
 
 use crate::papers::Papers;
-use crate::pool::{self, Ended, Event, Status, run_all};
+use crate::pool::{self, Event, PointEnd, Status, run_all};
 use crate::sweep::{Setting as Change, command};
 use crate::{Stop, Stopwatch, results, run_files, text};
 use std::cmp::Reverse;
@@ -49,7 +49,7 @@ pub struct BackendRun {
     /// By value of the experiment; `None` for values that this backend does not measure.
     pub outcomes: Vec<Option<Outcome>>,
     /// By figure.
-    pub figures: Vec<Drawn>,
+    pub figures: Vec<Drawing>,
     /// Whether everything was run to its end.
     pub complete: bool,
     /// Runs that failed, and why.
@@ -143,11 +143,11 @@ impl Work<'_> {
                         times.1 = clock.seconds();
                     }
                     match ended {
-                        Ended::Complete | Ended::Interrupted => {}
-                        Ended::Failed(cause) => {
+                        PointEnd::Complete | PointEnd::Interrupted => {}
+                        PointEnd::Failed(cause) => {
                             failures.push((experiment, format!("{}: {}", self.name(jobs[index]), cause.trim_end())));
                         }
-                        Ended::Disk(error) => drop(disk.get_or_insert(error)),
+                        PointEnd::Disk(error) => drop(disk.get_or_insert(error)),
                     }
                 }
             }
@@ -217,9 +217,9 @@ impl Work<'_> {
         }
     }
 
-    fn one(&self, job: Job, step: &mut dyn FnMut(Progress), done: &Mutex<Vec<Done>>) -> Ended {
+    fn one(&self, job: Job, step: &mut dyn FnMut(Progress), done: &Mutex<Vec<Done>>) -> PointEnd {
         if self.stop.is_requested() {
-            return Ended::Interrupted;
+            return PointEnd::Interrupted;
         }
         let seed = self.seed(job);
         let run = match job.subject {
@@ -227,7 +227,7 @@ impl Work<'_> {
             Subject::Datacenter(datacenter) => {
                 let filled = self.fill(job, datacenter, seed);
                 done.lock().unwrap_or_else(PoisonError::into_inner).push(filled);
-                return Ended::Complete;
+                return PointEnd::Complete;
             }
         };
         let scenario = self.scenario(job.experiment, run);
@@ -241,10 +241,10 @@ impl Work<'_> {
         if let Some(directory) = self.directory_of(job, run) {
             let written = self.write(job, run, outcome, &directory);
             if let Err(error) = written {
-                return Ended::Disk(error);
+                return PointEnd::Disk(error);
             }
         }
-        if interrupted { Ended::Interrupted } else { Ended::Complete }
+        if interrupted { PointEnd::Interrupted } else { PointEnd::Complete }
     }
 
     /// The readings and lines that the experiment takes from a datacenter.
@@ -347,7 +347,7 @@ impl Work<'_> {
         };
         let outcomes = outcomes(of, &measured);
         let figures = 0..of.figures.len();
-        let figures = figures.map(|figure| Drawn::new(of, figure, &lines(figure), &outcomes, self.setting)).collect();
+        let figures = figures.map(|figure| Drawing::new(of, figure, &lines(figure), &outcomes, self.setting)).collect();
         // Values of real programs are measured in the lab.
         let real = |value: &weir_experiment::Value| {
             let run = value.measure.run().map(|run| &of.runs[run]);

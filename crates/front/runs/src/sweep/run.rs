@@ -10,7 +10,7 @@
 
 use super::directory::write_point;
 use super::{Manifest, Plan, Setting, Shelf, State, SweepDirectory, SweepError, command};
-use crate::pool::{self, Ended, Event, Status, run_all};
+use crate::pool::{self, Event, PointEnd, Status, run_all};
 use crate::{Stop, Stopwatch, results};
 use std::path::{Path, PathBuf};
 use weir_results::FileError;
@@ -63,10 +63,10 @@ impl Work<'_> {
             status.on(&event);
             if let Event::Ended(point, ended) = event {
                 match ended {
-                    Ended::Complete => sweep.manifest.points[point].state = State::Complete,
-                    Ended::Failed(cause) => sweep.manifest.points[point].state = State::Failed { cause },
-                    Ended::Interrupted => {}
-                    Ended::Disk(error) => drop(disk.get_or_insert(error)),
+                    PointEnd::Complete => sweep.manifest.points[point].state = State::Complete,
+                    PointEnd::Failed(cause) => sweep.manifest.points[point].state = State::Failed { cause },
+                    PointEnd::Interrupted => {}
+                    PointEnd::Disk(error) => drop(disk.get_or_insert(error)),
                 }
                 if clock.seconds() - saved >= SAVE {
                     saved = clock.seconds();
@@ -86,26 +86,26 @@ impl Work<'_> {
         }
     }
 
-    fn one(&self, point: usize, directory: &Path, step: &mut dyn FnMut(Progress)) -> Ended {
+    fn one(&self, point: usize, directory: &Path, step: &mut dyn FnMut(Progress)) -> PointEnd {
         if self.stop.is_requested() {
-            return Ended::Interrupted;
+            return PointEnd::Interrupted;
         }
         let settings = self.plan.settings_of(point);
         let set = Setting::pairs(&settings);
         let scenario = match self.shelf.read(&ReadOptions { set: set.clone(), memory: self.memory }) {
             Ok((scenario, _)) => scenario,
-            Err(refused) => return Ended::Failed(refused.render(false)),
+            Err(refused) => return PointEnd::Failed(refused.render(false)),
         };
         let outcome = match pool::simulate(&scenario, scenario.seed(), &self.options, self.stop, step) {
             // A part of a point is no point.
-            Ok(outcome) if outcome.interrupted => return Ended::Interrupted,
+            Ok(outcome) if outcome.interrupted => return PointEnd::Interrupted,
             Ok(outcome) => outcome,
             Err(ended) => return ended,
         };
         let run = results::simulated(&scenario, outcome, &set);
         match write_point(directory, &run, &command(self.start, &settings)) {
-            Ok(()) => Ended::Complete,
-            Err(error) => Ended::Disk(error),
+            Ok(()) => PointEnd::Complete,
+            Err(error) => PointEnd::Disk(error),
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     },
     /// Several interfaces as one (bond, team).
     Bond,
+    /// A tunnel of Ethernet frames (VXLAN, Geneve, GRE).
+    Tunnel,
     Other,
 }
 
@@ -84,6 +86,13 @@ impl Link {
     }
 }
 
+/// The index of an interface that has left the namespace, if the message is about that.
+pub(super) fn departed(reply: &Reply) -> Option<u32> {
+    // Bridges send the same message, with their family, about a port that leaves them.
+    let is_interface = reply.kind == libc::RTM_DELLINK && reply.payload.len() >= IFINFOMSG && reply.payload[0] == 0;
+    is_interface.then(|| read_u32(&reply.payload, 4))
+}
+
 fn kind(information: &[u8], is_ethernet: bool, lower: Option<u32>) -> Kind {
     let data = attribute(information, IFLA_INFO_DATA).unwrap_or_default();
     match attribute(information, IFLA_INFO_KIND).map(text).as_deref() {
@@ -99,6 +108,7 @@ fn kind(information: &[u8], is_ethernet: bool, lower: Option<u32>) -> Kind {
             _ => Kind::Other,
         },
         Some("bond" | "team") => Kind::Bond,
+        Some("vxlan" | "geneve" | "gretap" | "ip6gretap" | "erspan" | "ip6erspan") => Kind::Tunnel,
         _ => Kind::Other,
     }
 }

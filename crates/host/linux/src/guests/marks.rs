@@ -7,9 +7,10 @@
 //! is loaded for all interfaces, and two agents of one host may attach it to the same one.
 //!
 //! Worked example: `veth3`, index 31, is a port of `docker0`. `guest-31` is pinned; when the container ends, the kernel
-//! deletes the interface with its program, and the agent unpins the link.
+//! deletes the interface with its program, and the agent unpins the link. If another interface has got the index 31
+//! meanwhile, the agent attaches the program to it, since the kernel sent a message about the end of the first one.
 
-use crate::attachment::{Attachment, attach_beside, attach_filter, remove_filters};
+use crate::attachment::{Attachment, attach_beside, attach_filter, has_filters, remove_filters};
 use crate::loader::LoaderError;
 use crate::maps::{Entries, GuestMarks};
 use crate::netlink::Socket;
@@ -68,6 +69,23 @@ impl Marks {
         Ok(failed)
     }
 
+    /// An interface has left the namespace, so the next [`Marks::set`] attaches the program to another one of its
+    /// index. Call it in the namespace of the interfaces.
+    pub(super) fn forget(&mut self, index: u32) -> Result<(), LoaderError> {
+        // With tcx the pinned link has ended, and the next list replaces it. A list that was made in between may have
+        // found the other interface already.
+        let is_ours = self.attachment == Attachment::Tcx || has_filters(index, &[PROGRAM])?;
+        if self.attached.remove(&index) && !is_ours {
+            self.marks.remove(index)?;
+        }
+        Ok(())
+    }
+
+    /// Messages of the kernel are lost, so any interface may be another one of the same index.
+    pub(super) fn forget_all(&mut self) -> Result<(), LoaderError> {
+        self.attached.clone().into_iter().try_for_each(|index| self.forget(index))
+    }
+
     /// Returns whether the program is attached to the interface of this index.
     fn attach(&mut self, index: u32, name: &str) -> Result<bool, LoaderError> {
         if self.object.is_none() {
@@ -115,10 +133,10 @@ fn program(object: &mut Ebpf) -> Result<&mut SchedClassifier, LoaderError> {
     Ok(object.program_mut(PROGRAM.0).ok_or(LoaderError::Missing(PROGRAM.0))?.try_into()?)
 }
 
-/// Removes the filter from an interface, which may be gone, and clsact if an agent added it.
+/// Removes the filter from an interface, and clsact if an agent added it. The interface may be gone, and its index that
+/// of another one: an interface without the filter is left alone.
 fn remove_filter(index: u32, marks: u32) -> Result<(), LoaderError> {
-    remove_filters(index, &[PROGRAM])?;
-    if marks & GUEST_CLSACT != 0 {
+    if remove_filters(index, &[PROGRAM])? && marks & GUEST_CLSACT != 0 {
         tc::delete_clsact(&mut Socket::open()?, index)?;
     }
     Ok(())

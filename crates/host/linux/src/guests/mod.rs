@@ -145,3 +145,7 @@ impl InterfaceDatapath {
         self.guests.watcher.as_ref().map_or(Ok(()), Watcher::check)
     }
 }
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

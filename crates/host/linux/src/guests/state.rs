@@ -199,6 +199,9 @@ impl State {
         if let Some(other) = topology.others.iter().find(matches) {
             self.missed.push(format!("{other} is neither a tap nor a veth interface"));
         }
+        if let Some((guest, tunnel)) = topology.tunnelled(|index| rows.contains_key(&index)) {
+            self.missed.push(format!("packets to {guest} arrive in the tunnel {tunnel}: match its `vni`"));
+        }
         if rows.len() > GUESTS_MAX as usize {
             self.missed.push(format!("{} interfaces of guests, and at most {GUESTS_MAX} can be followed", rows.len()));
         }
@@ -314,6 +317,26 @@ impl State {
             if guest.is_some() || there == known {
                 self.set_address(key(&frame), guest)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Removes the entries of an interface that has left the namespace: the next one may have its index (`ip link add …
+    /// index N`), and would be taken for it until the next list.
+    pub(super) fn forget(&mut self, index: u32) -> Result<(), MapError> {
+        self.topology.guests.remove(&index);
+        self.numbered.remove(&index);
+        let numbers: Vec<u32> =
+            self.numbers.iter().filter(|(_, of)| **of == index).map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.store.set_number(number, None)?;
+            self.numbers.remove(&number);
+        }
+        let addresses: Vec<AddressKey> =
+            self.addresses.iter().filter(|(_, of)| **of == index).map(|(key, _)| *key).collect();
+        addresses.into_iter().try_for_each(|key| self.set_address(key, None))?;
+        if self.guests.remove(&index).is_some() {
+            self.store.set_guest(index, None)?;
         }
         Ok(())
     }

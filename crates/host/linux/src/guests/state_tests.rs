@@ -183,6 +183,31 @@ fn numbers_of_routed_guests_are_unique_or_unused() {
     assert_eq!(maps.content(), Content::default());
 }
 
+/// An interface that is gone has no entries until the next list, which may have another one of its index.
+#[test]
+fn an_index_is_of_no_guest_once_its_interface_is_gone() {
+    let (mut state, maps) = state(&["tap*", "veth*"], &["tap0", "tap1"]);
+    state.follow(&change(9, 3, false)).expect("written");
+    state.follow(&change(8, 4, false)).expect("written");
+    state.forget(3).expect("removed");
+    assert_eq!(maps.content().guests.keys().copied().collect::<Vec<_>>(), [4]);
+    assert_eq!((guest_of(&maps, 9), guest_of(&maps, 8)), (None, Some(4)));
+    // A late entry of the bridge makes it no guest again, and the list gives the index to another one.
+    state.follow(&change(7, 3, false)).expect("written");
+    assert_eq!(guest_of(&maps, 7), None);
+    state.replace(topology(&["veth0", "tap1"]), &[change(9, 3, false)]).expect("written");
+    assert_eq!(maps.content().guests, BTreeMap::from([(3, [[0; 3], [2, 0, 0]]), (4, [[0; 3], [1, 0, 0]])]));
+    assert_eq!(guest_of(&maps, 9), Some(3));
+    // Numbers of routed guests end with them, too.
+    let link = |index, name: &str| Link { index, name: name.into(), kind: Kind::Guest, master: None, hardware: None };
+    let routed = Topology::new(1, &[link(5, "tap5"), link(6, "tap6")], &BTreeMap::new());
+    state.replace(routed, &[]).expect("written");
+    assert_eq!(maps.content().numbers, BTreeMap::from([(5, 5), (6, 6)]));
+    state.forget(5).expect("removed");
+    assert_eq!(maps.content().numbers, BTreeMap::from([(6, 6)]));
+    assert_eq!(state.numbered().keys().copied().collect::<Vec<_>>(), [6]);
+}
+
 #[test]
 fn interfaces_that_are_no_guests_are_reported() {
     let (state, _) = state(&["br*"], &["tap0"]);

@@ -51,6 +51,8 @@ pub(super) struct Topology {
     /// By bridge, of those that guests are in: whether it distinguishes VLANs, and its own untagged one.
     bridges: BTreeMap<u32, (bool, Option<u16>)>,
     entrances: BTreeMap<u32, Vec<Entrance>>,
+    /// By bridge, a tunnel that is a port of it.
+    tunnels: BTreeMap<u32, String>,
     /// Addresses of this host other than the uplink's.
     pub(super) own: Vec<[u8; 6]>,
 }
@@ -71,6 +73,9 @@ impl Topology {
                     topology.guests.insert(link.index, guest);
                 }
                 _ => topology.others.push(link.name.clone()),
+            }
+            if let (Kind::Tunnel, Some(bridge)) = (link.kind, bridge_of(link)) {
+                topology.tunnels.insert(bridge, link.name.clone());
             }
         }
         for bridge in topology.guests.values().filter_map(|guest| guest.bridge) {
@@ -127,6 +132,14 @@ impl Topology {
         }
         let guests = self.guests.iter().filter(|(index, guest)| !has_row(**index) || !self.is_bridged(guest));
         guests.map(|(index, guest)| (*index, guest.name.clone())).collect()
+    }
+
+    /// A guest that only a tunnel of this host connects with the uplink, among those of services, and the tunnel: the
+    /// program finds no guest of a packet that arrives in a tunnel.
+    pub(super) fn tunnelled(&self, has_row: impl Fn(u32) -> bool) -> Option<(&str, &str)> {
+        let guests = self.guests.iter().filter(|(index, guest)| has_row(**index) && !self.is_bridged(guest));
+        let mut behind = guests.filter_map(|(_, guest)| Some((&*guest.name, &**self.tunnels.get(&guest.bridge?)?)));
+        behind.next()
     }
 
     fn is_bridged(&self, guest: &GuestLink) -> bool {
@@ -192,6 +205,18 @@ mod tests {
         let routed = [link(1, Kind::Other, 0), link(2, Kind::Guest, 5), link(5, bridge(false), 0)];
         assert_eq!(frames(&routed, &[], 5, 0), [(ANY, 5)]);
         assert_eq!(frames(&routed, &[], 6, 0), []);
+    }
+
+    #[test]
+    fn guests_behind_a_tunnel_are_reported_unless_the_uplink_is_in_their_bridge() {
+        let links = |master| {
+            let (uplink, tunnel) = (link(1, Kind::Other, master), link(3, Kind::Tunnel, 5));
+            [uplink, tunnel, link(2, Kind::Guest, 5), link(4, Kind::Guest, 0), link(5, bridge(false), 0)]
+        };
+        let of = |master| Topology::new(1, &links(master), &BTreeMap::new());
+        assert_eq!(of(0).tunnelled(|_| true), Some(("i2", "i3")));
+        assert_eq!(of(0).tunnelled(|index| index == 4), None);
+        assert_eq!(of(5).tunnelled(|_| true), None);
     }
 
     #[test]

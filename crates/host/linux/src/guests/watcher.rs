@@ -1,13 +1,14 @@
 //! [`Watcher`]: the thread that keeps the guests of an interface up to date.
 //!
 //! A change of a link is followed by a list of all links and forwarding databases, since bridges and VLANs may have
-//! changed too; a change of a forwarding database is applied by itself, at once. The next list is some times as long
-//! after a list as that took, so that a storm of new interfaces takes a part of a processor at most. Lost messages are
-//! a reason for a list, and a list that failed is repeated after a second.
+//! changed too. A change of a forwarding database is applied by itself, at once, and so is the end of an interface: the
+//! next one may have its index. The next list is some times as long after a list as that took, so that a storm of new
+//! interfaces takes a part of a processor at most. Lost messages are a reason for a list, and a list that failed is
+//! repeated after a second.
 //!
 //! Messages wait in the socket's queue while a list is read, so that none is older than the list and applied before it.
 
-use super::links::{Kind, links, untagged_vlans};
+use super::links::{Kind, departed, links, untagged_vlans};
 use super::marks::Marks;
 use super::neighbours::{Change, neighbours};
 use super::state::State;
@@ -100,6 +101,12 @@ impl Watcher {
         set.map(drop).map_err(|error| GuestError::Program(Box::new(error)))
     }
 
+    /// Keeps the thread from reading messages and lists.
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> impl Drop + '_ {
+        lock(&self.shared.kernel)
+    }
+
     /// Lists links and forwarding databases now.
     pub(super) fn update(&self) -> Result<(), GuestError> {
         self.shared.update(&mut lock(&self.shared.kernel))
@@ -187,8 +194,21 @@ impl Shared {
     fn follow(&self, kernel: &mut Kernel) -> Result<bool, GuestError> {
         let (messages, are_lost) = kernel.notifications.read()?;
         let of_link = |kind| matches!(kind, libc::RTM_NEWLINK | libc::RTM_DELLINK);
+        let gone: Vec<u32> = messages.iter().filter_map(departed).collect();
+        if are_lost || !gone.is_empty() {
+            let marks = &mut kernel.marks;
+            let forget = || match are_lost {
+                true => marks.forget_all(),
+                false => gone.iter().try_for_each(|index| marks.forget(*index)),
+            };
+            let forgotten = netns::inside(&self.namespace, forget).map_err(GuestError::Wait)?;
+            forgotten.map_err(|error| GuestError::Program(Box::new(error)))?;
+        }
         let mut state = lock(&self.state);
-        messages.iter().filter_map(Change::read).try_for_each(|change| state.follow(&change))?;
+        for message in &messages {
+            departed(message).map_or(Ok(()), |index| state.forget(index))?;
+            Change::read(message).map_or(Ok(()), |change| state.follow(&change))?;
+        }
         Ok(are_lost || messages.iter().any(|message| of_link(message.kind)))
     }
 

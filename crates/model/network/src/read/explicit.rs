@@ -1,7 +1,7 @@
 //! `topology: links`: hosts, switches and links one by one.
 
 use super::NetworkReader;
-use super::topology::Inherited;
+use super::topology::LinkDefaults;
 use crate::graph::{LinkSpec, QueueSpec};
 use crate::names::NameRange;
 use crate::topology::{Explicit, ExplicitCable, ExplicitHost};
@@ -20,7 +20,7 @@ enum End {
 
 impl NetworkReader<'_> {
     /// A network of links; `None` only if something was reported.
-    pub(super) fn explicit(&mut self, node: &Node, inherited: &Inherited) -> Option<Explicit> {
+    pub(super) fn explicit(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Explicit> {
         let before = self.problems.count();
         let (mut ends, mut places) = (HashMap::new(), Vec::new());
         let hosts = self.names_of(node.get("hosts")?, &mut ends, &mut places, End::Host)?;
@@ -94,7 +94,7 @@ impl NetworkReader<'_> {
     fn cable(
         &mut self,
         item: &Node,
-        inherited: &Inherited,
+        inherited: &LinkDefaults,
         (hosts, ends): (&[String], &HashMap<String, End>),
         found: &mut [Option<(ExplicitHost, Span)>],
         cables: &mut Vec<ExplicitCable>,
@@ -161,7 +161,7 @@ impl NetworkReader<'_> {
     }
 
     /// The reverse direction: equal to the forward one except for written keys.
-    fn back(&mut self, node: Option<&Node>, there: LinkSpec, inherited: &Inherited) -> Option<LinkSpec> {
+    fn back(&mut self, node: Option<&Node>, there: LinkSpec, inherited: &LinkDefaults) -> Option<LinkSpec> {
         let Some(node) = node else { return Some(there) };
         let default: QueueSpec = there.queue;
         let mut back = self.link(node, Some(there.rate), default, inherited.common.packets, inherited.own_buffer())?;

@@ -23,7 +23,7 @@ use crate::language::{MAX_DELAY, MAX_HOSTS, MAX_MACHINES, NETWORK};
 use crate::network::{Network, PortBuffers, Wiring};
 use crate::switches::Map;
 use crate::topology::{Links, Size, from_racks, racks_size};
-use racks::{Found, Properties};
+use racks::{MachineDraft, Properties};
 use std::sync::Arc;
 use weir_document::{Field, Node, Problems, Span, Suggester, scalar};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, PerDirection};
@@ -131,8 +131,10 @@ impl<'a> NetworkReader<'a> {
     fn properties(&mut self, node: &Node, graph: &mut Graph) -> Option<Properties> {
         let before = self.problems.count();
         let special = node.get("machines");
-        let found: Vec<Found> = match special {
-            Some(node) => graph.hosts.iter().map(|host| Found::new(&host.name, host.switch, node.span)).collect(),
+        let found: Vec<MachineDraft> = match special {
+            Some(node) => {
+                graph.hosts.iter().map(|host| MachineDraft::new(&host.name, host.switch, node.span)).collect()
+            }
             None => Vec::new(),
         };
         let mut properties = racks::properties(special, &found, self.problems);

@@ -21,13 +21,13 @@ use weir_document::{Field, Key, Node, Problems, Span, Suggester, quote, scalar};
 use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, RackId};
 
 /// A machine before it has an id.
-pub(super) struct Found {
+pub(super) struct MachineDraft {
     pub(super) name: String,
     pub(super) rack: usize,
     pub(super) place: Span,
 }
 
-impl Found {
+impl MachineDraft {
     pub(super) fn new(name: &str, rack: usize, place: Span) -> Self {
         Self { name: name.to_owned(), rack, place }
     }
@@ -159,7 +159,7 @@ fn speed(fields: &PerDirection<Field<Bandwidth>>) -> PerDirection<Bandwidth> {
 /// A network of these racks and machines, which are in canonical order.
 fn network(
     racks: Vec<(String, PerDirection<Bandwidth>)>,
-    found: Vec<Found>,
+    found: Vec<MachineDraft>,
     properties: &Properties,
     port_buffers: PortBuffers,
 ) -> Network {
@@ -258,9 +258,9 @@ fn offer(switches: Option<&Node>, problems: &mut Problems) -> Option<Offer> {
 }
 
 /// All machines of all racks, each once, and whether these are all written ones.
-fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, bool) {
+fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<MachineDraft>, bool) {
     let mut complete = !racks.is_empty();
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<MachineDraft> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
     let mut total: u64 = 0;
     for (rack, (key, node)) in racks.iter().enumerate() {
@@ -288,7 +288,7 @@ fn machines(racks: &[&(Key, Node)], problems: &mut Problems) -> (Vec<Found>, boo
                     continue;
                 }
                 by_name.insert(name.clone(), found.len());
-                found.push(Found { name, rack, place: item.span });
+                found.push(MachineDraft { name, rack, place: item.span });
             }
             let Some((name, first)) = twice else { continue };
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
@@ -336,7 +336,7 @@ fn slots_of(node: &Node) -> Field<u32> {
 }
 
 /// Reads `network.machines`.
-pub(super) fn properties(node: Option<&Node>, found: &[Found], problems: &mut Problems) -> Properties {
+pub(super) fn properties(node: Option<&Node>, found: &[MachineDraft], problems: &mut Problems) -> Properties {
     let (nics, addresses) = (vec![PerDirection::both(Field::Absent); found.len()], vec![None; found.len()]);
     let mut properties = Properties { nics, addresses, slots: vec![None; found.len()] };
     let Some(node) = node else { return properties };
@@ -365,7 +365,7 @@ pub(super) fn properties(node: Option<&Node>, found: &[Found], problems: &mut Pr
 
 /// The machines of a network by name, and the positions of what was written for them so far.
 struct Overrides<'a> {
-    found: &'a [Found],
+    found: &'a [MachineDraft],
     by_name: HashMap<&'a str, usize>,
     suggester: Suggester,
     speeds: HashMap<usize, Span>,
@@ -374,7 +374,7 @@ struct Overrides<'a> {
 }
 
 impl<'a> Overrides<'a> {
-    fn new(found: &'a [Found]) -> Self {
+    fn new(found: &'a [MachineDraft]) -> Self {
         Self {
             found,
             by_name: found.iter().enumerate().map(|(i, machine)| (machine.name.as_str(), i)).collect(),

@@ -14,12 +14,12 @@ use weir_units::{Bandwidth, Bytes, Duration};
 
 /// The defaults of a network's links.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Inherited {
+pub(super) struct LinkDefaults {
     pub(super) queue: QueueSpec,
     pub(super) common: Common,
 }
 
-impl Inherited {
+impl LinkDefaults {
     /// Whether ports have buffers of their own.
     pub(super) fn own_buffer(&self) -> bool {
         self.common.shared_buffer.is_none()
@@ -55,7 +55,7 @@ impl NetworkReader<'_> {
     }
 
     /// The defaults of links, and whether all of them are sound.
-    fn inherited(&mut self, node: &Node) -> (Inherited, bool) {
+    fn inherited(&mut self, node: &Node) -> (LinkDefaults, bool) {
         let packets = self.packets(node.get("packets"));
         let shared_buffer = node.get("shared-buffer").and_then(|node| self.shared_buffer(node, packets));
         let own_buffer = node.get("shared-buffer").is_none();
@@ -68,7 +68,7 @@ impl NetworkReader<'_> {
         let queue = self.queue(node.get("queue"), default, packets, own_buffer);
         let jitter = self.time(node, "jitter", MAX_DELAY).value().unwrap_or(Duration::ZERO);
         let common = Common { routing, packets, shared_buffer, jitter };
-        (Inherited { queue: queue.unwrap_or(default), common }, queue.is_some())
+        (LinkDefaults { queue: queue.unwrap_or(default), common }, queue.is_some())
     }
 
     fn packets(&mut self, node: Option<&Node>) -> Packets {
@@ -117,12 +117,12 @@ impl NetworkReader<'_> {
         Some(number)
     }
 
-    fn host_link(&mut self, node: &Node, inherited: &Inherited) -> Option<LinkSpec> {
+    fn host_link(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<LinkSpec> {
         let link = node.get("host-link")?;
         self.link(link, None, inherited.queue, inherited.common.packets, inherited.own_buffer())
     }
 
-    fn required_fabric_link(&mut self, node: &Node, inherited: &Inherited) -> Option<LinkSpec> {
+    fn required_fabric_link(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<LinkSpec> {
         let link = node.get("fabric-link")?;
         self.link(link, None, inherited.queue, inherited.common.packets, inherited.own_buffer())
     }
@@ -132,7 +132,7 @@ impl NetworkReader<'_> {
     fn fabric_link(
         &mut self,
         node: &Node,
-        inherited: &Inherited,
+        inherited: &LinkDefaults,
         (hosts, uplinks): (Option<u32>, Option<u32>),
         host_link: Option<LinkSpec>,
         otherwise: Option<LinkSpec>,
@@ -194,14 +194,14 @@ impl NetworkReader<'_> {
         }
     }
 
-    fn dumbbell(&mut self, node: &Node, inherited: &Inherited) -> Option<Topology> {
+    fn dumbbell(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Topology> {
         let pairs = self.number(node, "hosts", 1, MAX_HOSTS_OF_ONE);
         let host_link = self.host_link(node, inherited);
         let fabric_link = self.required_fabric_link(node, inherited);
         Some(Topology::Dumbbell(Dumbbell { pairs: pairs?, host_link: host_link?, fabric_link: fabric_link? }))
     }
 
-    fn parking_lot(&mut self, node: &Node, inherited: &Inherited) -> Option<Topology> {
+    fn parking_lot(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Topology> {
         let switches = self.number(node, "switches", 2, MAX_RACKS);
         let hosts = self.number(node, "hosts", 1, MAX_HOSTS_OF_ONE);
         let host_link = self.host_link(node, inherited);
@@ -210,13 +210,13 @@ impl NetworkReader<'_> {
         Some(Topology::ParkingLot(ParkingLot { switches, hosts, host_link, fabric_link }))
     }
 
-    fn star(&mut self, node: &Node, inherited: &Inherited) -> Option<Topology> {
+    fn star(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Topology> {
         let hosts = self.number(node, "hosts", 2, MAX_HOSTS_OF_ONE);
         let host_link = self.host_link(node, inherited);
         Some(Topology::Star(Star { hosts: hosts?, host_link: host_link? }))
     }
 
-    fn leaf_spine(&mut self, node: &Node, inherited: &Inherited) -> Option<Topology> {
+    fn leaf_spine(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Topology> {
         let racks = self.number(node, "racks", 1, MAX_RACKS);
         let hosts = self.number(node, "hosts", 1, MAX_HOSTS_OF_ONE);
         let spines = self.number(node, "spines", 1, MAX_SPINES);
@@ -226,7 +226,7 @@ impl NetworkReader<'_> {
         Some(Topology::LeafSpine(LeafSpine { racks, hosts, spines, host_link: host_link?, fabric_link: fabric_link? }))
     }
 
-    fn fat_tree(&mut self, node: &Node, inherited: &Inherited) -> Option<Topology> {
+    fn fat_tree(&mut self, node: &Node, inherited: &LinkDefaults) -> Option<Topology> {
         let k = self.number(node, "k", 2, MAX_K);
         if let (Some(k), Some(place)) = (k, node.get("k"))
             && k % 2 == 1

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_binding::{PortId, Ports, Site, Sites};
 use weir_document::Source;
 use weir_network::graph::LinkRef;
-use weir_placement::{Fabric, Placed, SwitchId, file, of_services};
+use weir_placement::{Fabric, SwitchId, TenantPlace, file, of_services};
 use weir_policy::Policy;
 use weir_switch::ports::ports_of;
 
@@ -42,7 +42,7 @@ impl Places {
         let fabric = Fabric::of_policy(policy, &graph);
         let refused = |errors: weir_document::Diagnostics| Unbound::Placement(errors.render(false));
         let source = Source::read(path, file::MAX_FILE).map_err(refused)?;
-        let placed: BTreeMap<String, Placed> =
+        let placed: BTreeMap<String, TenantPlace> =
             file::read(&source, policy, &graph, &fabric).map_err(refused)?.into_iter().collect();
         let of_tenants = policy.tenants().iter().map(|tenant| placed.get(&tenant.name));
         let sites = Sites::of_placement(of_tenants, &fabric, &graph, queues, &of_services(policy, &graph, &fabric));

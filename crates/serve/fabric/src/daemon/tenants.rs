@@ -64,7 +64,10 @@ impl Daemon {
         let earlier = self.controller.take().map(|controller| controller.end_for(None));
         let Some(continuation) = earlier.or_else(|| self.continuation.take()) else { return Ok(()) };
         self.controller = Some(Controller::new(&self.policy, places, continuation, self.now()));
-        info!("queues are bound to {} tenants", self.policy.tenants().len());
+        match self.policy.tenants().len() {
+            1 => info!("queues are bound to 1 tenant"),
+            count => info!("queues are bound to {count} tenants"),
+        }
         Ok(())
     }
 

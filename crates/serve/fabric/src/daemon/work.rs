@@ -76,7 +76,8 @@ impl Daemon {
         let alone = cluster.is_none();
         let broker = alone.then(|| FabricBroker::new(&policy, epoch, config.broker, Instant::ZERO));
         info!("fabric broker ready: {} racks, listening on {listen}", policy.network().racks().len());
-        if !weir_alloc::has_fabric_limits(&policy) {
+        // A controller of tenants' queues needs none.
+        if !weir_alloc::has_fabric_limits(&policy) && config.placement.is_none() {
             warn!("the policy has no fabric limits: no rack leader will report");
         }
         Self {

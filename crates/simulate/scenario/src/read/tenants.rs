@@ -94,11 +94,8 @@ impl<F: Files> Reader<'_, F> {
     }
 
     fn no_place(&mut self, tenant: &Tenant, shortage: Shortage, at: Span, names: &Names<'_>, fabric: &Fabric) {
-        let link = match shortage {
-            Shortage::Bandwidth { cable, .. } => format!(" ({})", names.graph.link_name(fabric.links(cable).0)),
-            _ => String::new(),
-        };
-        let cause = format!("tenant `{}` has no place: {shortage}{link}", tenant.name);
+        let shortage = shortage.text(|cable| names.graph.link_name(fabric.links(cable).0));
+        let cause = format!("tenant `{}` has no place: {shortage}", tenant.name);
         self.error(
             at,
             cause,

@@ -3,11 +3,11 @@
 use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::tenants::routes::{self, TenantRoute};
-use crate::tenants::{Plan, admit, links};
+use crate::tenants::{Order, Plan, admit, links};
 use crate::{input, text};
 use serde_json::{Value, json};
 use std::path::Path;
-use weir_placement::{CableId, Fit, Placed, Shortage, Strategy, Surveyed, file};
+use weir_placement::{CableId, Fit, Hose, Placer, Shortage, Strategy, SurveyLayer, TenantPlace, file};
 use weir_policy::{Policy, Tenant};
 use weir_report::json;
 use weir_units::Bandwidth;
@@ -21,11 +21,14 @@ struct Case<'a> {
     tenant: &'a Tenant,
     /// The network of all other tenants.
     plan: Plan,
-    placed: Option<Placed>,
+    placed: Option<TenantPlace>,
     rejected: Option<String>,
     /// The most free slots of a machine.
     most_free: u32,
-    survey: Vec<Surveyed>,
+    /// The layers that a search from now compares; none if a machine has room for all.
+    survey: Vec<SurveyLayer>,
+    /// The place that a search from now would choose, if it is another one.
+    other: Option<Fit>,
     routes: Vec<TenantRoute>,
 }
 
@@ -42,21 +45,30 @@ pub(super) fn run(
     if let Some(path) = placed {
         plan.adopt(path, policy)?;
     }
-    plan.arrive_watched(policy, None, ui);
+    plan.arrive_watched(policy, Order::Names, None, ui);
     let routes = routes::of(&plan, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
     let rejected = plan.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
     let placed = plan.placer.depart(&tenant.name);
     let machines = 0..policy.network().machines().len() as u32;
     let free = machines.map(|at| plan.placer.ledger().free(weir_units::MachineId(at)));
     let most_free = free.max().unwrap_or(0);
-    let survey = if most_free < tenant.vms() { plan.placer.survey(&file::hose(tenant)) } else { Vec::new() };
-    let case = Case { policy, tenant, plan, placed, rejected, most_free, survey, routes };
+    let hose = file::hose(tenant);
+    let survey = if most_free < tenant.vms() { plan.placer.survey(&hose) } else { Vec::new() };
+    let other = placed.as_ref().and_then(|placed| other_place(&mut plan.placer, &tenant.name, &hose, placed));
+    let case = Case { policy, tenant, plan, placed, rejected, most_free, survey, other, routes };
     if as_json {
         json::write(ui.out(), &case.to_json())?;
     } else {
         case.print(ui)?;
     }
     Ok(Exit::Done)
+}
+
+/// The place that a search from now would choose for a tenant, beside all others, if it is not the place that it has.
+fn other_place(placer: &mut Placer, name: &str, hose: &Hose, placed: &TenantPlace) -> Option<Fit> {
+    let now = placer.arrive(name, hose.clone()).ok()?.fit.clone();
+    placer.depart(name);
+    (now != placed.fit).then_some(now)
 }
 
 /// A tenant of a policy by its name.
@@ -141,54 +153,62 @@ impl Case<'_> {
         }
     }
 
-    /// The search, layer by layer, beside all other tenants as they are now.
+    /// The place as it is, and the search that finds it, or that would find another one now.
     fn reasons(&self) -> Vec<String> {
-        let vms = self.tenant.vms();
-        if self.survey.is_empty() {
+        let (vms, most) = (self.tenant.vms(), self.most_free);
+        let whole = self.placed.as_ref().filter(|_| self.rejected.is_none());
+        if let Some(placed) = whole.filter(|placed| placed.fit.parts.len() == 1) {
+            let machine = placed.fit.parts[0].machine;
+            let slots = text::count(self.plan.placer.ledger().free(machine) as usize, "slot");
             return vec![format!(
-                "A machine has room for all {vms} virtual machines ({} free slots at most), so nothing crosses a link.",
-                self.most_free
+                "The machine has {slots} beside other tenants, so room for all {vms}, and nothing crosses a link."
             )];
         }
-        let mut lines =
-            vec![format!("No machine has room for all {vms}: the most free slots of one are {}.", self.most_free)];
-        for (number, layer) in (1..).zip(&self.survey) {
-            let trees = text::count(layer.trees, "tree");
-            let mut parts = vec![format!("Layer {number}, {trees}")];
-            if layer.without_slots > 0 {
-                parts.push(format!("{} with too few free slots", layer.without_slots));
-            }
-            if layer.without_bandwidth > 0 {
-                let nearest = layer.nearest.map(|lack| format!(" ({})", self.lack(lack))).unwrap_or_default();
-                parts.push(format!("{} without the bandwidth{nearest}", layer.without_bandwidth));
-            }
-            match layer.feasible.len() {
-                0 => parts.push("none can have it".to_owned()),
-                1 => parts.push("one can have it".to_owned()),
-                more => parts.push(format!("{more} different ones can have it, the cheapest is chosen")),
-            }
-            lines.push(format!("{}.", parts.join("; ")));
+        let mut lines = Vec::new();
+        if let (Some(_), Some(reason)) = (&self.placed, &self.rejected) {
+            lines.push(format!("Not all of it has a place: {reason}."));
         }
-        let now = self.survey.last().and_then(|layer| layer.feasible.first());
-        if let (Some(placed), Some(now)) = (&self.placed, now)
-            && placed.fit != *now
-        {
+        if let Some(other) = &self.other {
             lines.push(format!(
-                "It was placed when other tenants were there; a search from now would choose {}. Nothing moves without \
+                "The tenant keeps the place that it has. Other tenants were there when it was placed, it had fewer \
+                 virtual machines, or another search chose; a search from now would choose {}. Nothing moves without \
                  --rebalance.",
-                self.place(now)
+                self.place(other)
             ));
         }
+        if self.survey.is_empty() {
+            return lines;
+        }
+        lines.push(format!("No machine has room for all {vms}: the most free slots of one are {most}."));
+        lines.extend((1..).zip(&self.survey).map(|(number, layer)| self.layer(number, layer)));
         lines
     }
 
+    /// One layer of a search from now, beside all other tenants.
+    fn layer(&self, number: usize, layer: &SurveyLayer) -> String {
+        let mut parts = vec![format!("Layer {number}, {}", text::count(layer.trees, "tree"))];
+        if layer.without_slots > 0 {
+            parts.push(format!("{} with too few free slots", layer.without_slots));
+        }
+        if layer.without_bandwidth > 0 {
+            let nearest = layer.nearest.map(|lack| format!(" ({})", self.lack(lack))).unwrap_or_default();
+            parts.push(format!("{} without the bandwidth{nearest}", layer.without_bandwidth));
+        }
+        let cheapest = if self.other.is_some() { "the cheapest would be chosen" } else { "the cheapest is chosen" };
+        match layer.feasible.len() {
+            0 => parts.push("none can have it".to_owned()),
+            1 => parts.push("one can have it".to_owned()),
+            more => parts.push(format!("{more} different ones can have it, {cheapest}")),
+        }
+        format!("{}.", parts.join("; "))
+    }
+
     fn lack(&self, shortage: Shortage) -> String {
-        let link = self.plan.link_of(shortage).map(|link| format!(", {link}")).unwrap_or_default();
-        format!("{shortage}{link}")
+        shortage.text(|cable| links::name(&self.plan, cable))
     }
 
     /// The reservations of a place.
-    fn print_links(&self, placed: &Placed, ui: &mut Ui) -> Result<(), CommandError> {
+    fn print_links(&self, placed: &TenantPlace, ui: &mut Ui) -> Result<(), CommandError> {
         ui.print(&format!("\n{}\n", ui.on_out(Style::Strong, "2. Reservations")))?;
         if placed.fit.reservations.is_empty() {
             ui.print("   None: all of it is on one machine.\n")?;
@@ -213,7 +233,7 @@ impl Case<'_> {
         for (cable, own) in &placed.fit.reservations {
             let (ledger, room) = (self.plan.placer.ledger(), self.plan.rooms[cable.index()]);
             let others = ledger.reserved(*cable);
-            let larger = self.tenant.bandwidth().saturating_sub(*own);
+            let larger = placed.hose.bandwidth().saturating_sub(*own);
             let left = room.tenants.saturating_sub(others).saturating_sub(*own);
             let mut row = vec![links::name(&self.plan, *cable)];
             row.push(format!("{} and {}", text::rate(*own), text::rate(larger)));
@@ -240,14 +260,14 @@ impl Case<'_> {
     fn to_json(&self) -> Value {
         let (tenant, graph) = (self.tenant, &self.plan.graph);
         let fit = self.placed.as_ref().map(|placed| &placed.fit);
-        let machines = fit.map(|fit| {
+        let machines = |fit: &Fit| {
             let part = |part: &weir_placement::Part| {
                 let name = &graph.hosts[part.machine.index()].name;
                 json!({ "machine": name, "vms": part.vms.iter().sum::<u32>() })
             };
             fit.parts.iter().map(part).collect::<Value>()
-        });
-        let layer = |layer: &Surveyed| {
+        };
+        let layer = |layer: &SurveyLayer| {
             let tree = |fit: &Fit| {
                 json!({
                     "tree": fit.root.name(graph),
@@ -281,9 +301,13 @@ impl Case<'_> {
             "vms": tenant.vms(),
             "bandwidth_bps": tenant.bandwidth().bps(),
             "packets": routes::packets(self.policy, tenant),
-            "places": self.plan.file(),
+            "places": self.plan.file_name(),
             "tree": fit.map(|fit| fit.root.name(graph)),
-            "machines": machines,
+            "machines": fit.map(machines),
+            "search_from_now": self.other.as_ref().map(|fit| json!({
+                "tree": fit.root.name(graph),
+                "machines": machines(fit),
+            })),
             "rejected": self.rejected,
             "most_free_slots": self.most_free,
             "survey": self.survey.iter().map(layer).collect::<Value>(),

@@ -10,7 +10,7 @@ use crate::input;
 use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::report_files::ReportArgs;
-use crate::tenants::{Plan, admit};
+use crate::tenants::{Order, Plan, admit};
 use crate::text;
 use std::path::{Path, PathBuf};
 use tenants::Placement;
@@ -31,8 +31,12 @@ while the network is empty, little bandwidth when it is full. The services' guar
 bounded latency levels come first; tenants reserve the remaining bandwidth.
 
 --placed FILE continues from an earlier placement and replaces the file: tenants that are no longer
-in the policy depart, new ones arrive in the order of their names, the others stay. Without a file
-of that name all arrive. --rebalance places all tenants anew.
+in the policy depart, new ones arrive, the others stay. Virtual machines that have a place keep it,
+with their names; those that a tenant has in addition are placed beside them. Without a file of
+that name all arrive. --rebalance places all tenants anew.
+
+--order: new tenants arrive by their names, or by `payment`: those with the largest sum of
+bandwidths first.
 
 --strategy: `load` (QShare, the default), `queues` (always few tenants on a link), `bandwidth`
 (always little bandwidth), `first-fit`, `oktopus`.
@@ -71,11 +75,14 @@ pub(crate) struct Args {
     #[arg(long, requires = "placed")]
     rebalance: bool,
     /// Compare the strategies on this policy
-    #[arg(long, conflicts_with_all = ["placed", "strategy", "report"])]
+    #[arg(long, conflicts_with_all = ["placed", "strategy", "order", "report"])]
     compare: bool,
     /// The search for places
     #[arg(long, value_name = "NAME", value_parser = strategy, default_value = "load")]
     strategy: Strategy,
+    /// The order in which new tenants arrive
+    #[arg(long, value_name = "names|payment", value_parser = order, default_value = "names")]
+    order: Order,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -97,6 +104,14 @@ fn strategy(text: &str) -> Result<Strategy, String> {
     named.ok_or_else(|| "a strategy is `load`, `queues`, `bandwidth`, `first-fit` or `oktopus`".to_owned())
 }
 
+fn order(text: &str) -> Result<Order, String> {
+    match text {
+        "names" => Ok(Order::Names),
+        "payment" => Ok(Order::Payment),
+        _ => Err("an order is `names` or `payment`".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let interrupt = Interrupt::listen()?;
     let (policy, notes) = input::policy(&args.policy)??;
@@ -114,14 +129,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
         plan.adopt(path, &policy)?;
     }
-    let old = plan.placer.placed().keys().cloned().collect();
-    plan.arrive_watched(&policy, Some(&interrupt), ui);
+    plan.arrive_watched(&policy, args.order, Some(&interrupt), ui);
     let untried = plan.untried;
     if untried > 0 && args.rebalance {
         let cause = "interrupted: no tenant was moved";
         return Err(CommandError::interrupted(cause).hint("a placement anew is kept only whole"));
     }
-    let placement = Placement::of(&policy, plan, &old);
+    let placement = Placement::of(&policy, plan);
     if let Some(path) = &args.placed {
         write(path, &placement)?;
     }
@@ -155,6 +169,9 @@ impl Args {
         let named = STRATEGIES.iter().find(|(_, strategy)| *strategy == self.strategy);
         if let Some((name, _)) = named.filter(|_| self.strategy != Strategy::default()) {
             parts.extend(["--strategy".to_owned(), (*name).to_owned()]);
+        }
+        if self.order == Order::Payment {
+            parts.extend(["--order", "payment"].map(str::to_owned));
         }
         if let Some(directory) = self.report.directory() {
             parts.extend(["--report".to_owned(), directory.display().to_string()]);

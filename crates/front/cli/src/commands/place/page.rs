@@ -69,7 +69,7 @@ fn summary(mut page: Page, policy: &Policy, placement: &Placement) -> Page {
     page = page.paragraph(&format!(
         "{} of {} tenants have a place. {} of {} slots are in use ({}), {} of what tenants can reserve on all links is \
          reserved.",
-        placement.placed.len(),
+        placement.whole(),
         policy.tenants().len(),
         text::whole(slots - free),
         text::whole(slots),

@@ -19,19 +19,23 @@ pub(super) fn print(policy: &Policy, placement: &Placement, ui: &mut Ui) -> Resu
     let plan = &placement.plan;
     ui.print_table(&tenants(policy, placement), 0)?;
     for rejected in &plan.rejected {
-        let title = ui.on_out(Style::Error, "no place:");
+        let title = ui.on_out(Style::Error, if rejected.kept == 0 { "no place:" } else { "no place for all:" });
         ui.print(&format!("{title} {}: {}\n", rejected.name, rejected.reason()))?;
     }
     if plan.rejected.iter().any(|rejected| rejected.shortage == Shortage::Groups) {
         ui.print("  Oktopus has one bandwidth for all virtual machines of a tenant; use another strategy\n")?;
+    } else if !plan.rejected.is_empty() {
+        ui.print(
+            "  the search is a heuristic: `weir check` shows whether another order or search places all tenants\n",
+        )?;
     }
     let (free, slots) = plan.placer.ledger().slots();
     let (reserved, capacity) = plan.placer.ledger().reserved_of_all();
     ui.print(&format!(
         "\n{} of {} placed, {} before; {} of {slots} slots used ({}), {} of all links reserved\n",
-        placement.placed.len(),
+        placement.whole(),
         policy.tenants().len(),
-        plan.kept,
+        plan.kept.len(),
         slots - free,
         percent((slots - free).into(), slots.into()),
         percent(reserved, capacity),
@@ -77,7 +81,11 @@ fn tenants(policy: &Policy, placement: &Placement) -> Table {
             text::list(&shown, 3),
             tenant.links.len().to_string(),
             tenant.dscp.map_or("–".to_owned(), |dscp| dscp.to_string()),
-            if tenant.is_new { "new" } else { "" }.to_owned(),
+            match tenant.vms.len() as u32 - tenant.kept {
+                0 => String::new(),
+                _ if tenant.kept == 0 => "new".to_owned(),
+                more => format!("{more} more VMs"),
+            },
         ]);
     }
     table

@@ -3,12 +3,11 @@
 use crate::tenants::Plan;
 use crate::tenants::routes::{self, TenantRoute};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use weir_binding::{Sites, Values};
-use weir_network::Graph;
-use weir_placement::{Placed, Placer, Shortage};
+use weir_placement::{Shortage, TenantPlace};
 use weir_policy::{Policy, Tenant};
-use weir_units::TenantId;
+use weir_units::{MachineId, TenantId};
 
 /// A tenant with a place.
 pub(super) struct PlacedTenant {
@@ -22,8 +21,8 @@ pub(super) struct PlacedTenant {
     pub(super) dscp: Option<u8>,
     /// The links with a reservation, and the reservation in bit/s.
     pub(super) links: Vec<(String, u64)>,
-    /// It was placed now.
-    pub(super) is_new: bool,
+    /// Its virtual machines that had a place before.
+    pub(super) kept: u32,
 }
 
 /// All tenants of a policy.
@@ -34,16 +33,20 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// The result of a plan; `old` are the tenants that had a place before.
-    pub(super) fn of(policy: &Policy, plan: Plan, old: &BTreeSet<String>) -> Self {
-        let values = values(policy, &plan.graph, &plan.placer);
+    /// The result of a plan.
+    pub(super) fn of(policy: &Policy, plan: Plan) -> Self {
+        let values = values(policy, &plan);
         let tenants = (0..).map(TenantId).zip(policy.tenants());
         let placed = tenants.filter_map(|(id, tenant)| {
             let placed = plan.placer.placed().get(&tenant.name)?;
-            let is_new = !old.contains(&tenant.name);
-            Some(PlacedTenant::new(tenant, placed, values.get(id), &plan, is_new))
+            Some(PlacedTenant::new(tenant, placed, values.get(id), &plan))
         });
         Self { placed: placed.collect(), routes: routes::of(&plan, policy), plan }
+    }
+
+    /// Tenants all of whose virtual machines have a place.
+    pub(super) fn whole(&self) -> usize {
+        self.placed.len() - self.plan.rejected.iter().filter(|rejected| rejected.kept > 0).count()
     }
 
     /// The file's content.
@@ -83,21 +86,15 @@ impl Placement {
 }
 
 impl PlacedTenant {
-    fn new(tenant: &Tenant, placed: &Placed, dscp: Option<u8>, plan: &Plan, is_new: bool) -> Self {
+    fn new(tenant: &Tenant, placed: &TenantPlace, dscp: Option<u8>, plan: &Plan) -> Self {
         let (graph, placer) = (&plan.graph, &plan.placer);
+        let kept = plan.kept.get(&tenant.name).map_or(&[][..], |entry| &entry.vms);
         let mut vms = Vec::new();
-        let mut numbers = vec![0; tenant.groups.len()];
-        for part in &placed.fit.parts {
-            for (group, count) in part.vms.iter().enumerate() {
-                for _ in 0..*count {
-                    let machine = graph.hosts[part.machine.index()].name.clone();
-                    vms.push(((group, numbers[group]), machine));
-                    numbers[group] += 1;
-                }
-            }
+        for group in 0..tenant.groups.len() {
+            let machines = machines(placed, group, kept.get(group).map_or(&[][..], Vec::as_slice));
+            let name = |machine: MachineId| graph.hosts[machine.index()].name.clone();
+            vms.extend(machines.into_iter().map(|(number, machine)| (tenant.vm_name(group, number), name(machine))));
         }
-        vms.sort();
-        let vms = vms.into_iter().map(|((group, number), machine)| (tenant.vm_name(group, number), machine));
         let links = placed.fit.reservations.iter().flat_map(|(cable, reserved)| {
             let (one, other) = placer.fabric().links(*cable);
             [one, other].map(|link| (graph.link_name(link), reserved.bps()))
@@ -106,24 +103,48 @@ impl PlacedTenant {
             name: tenant.name.clone(),
             tree: placed.fit.root.name(graph).to_owned(),
             roots: placer.fabric().roots(placed.fit.root).len(),
-            vms: vms.collect(),
+            vms,
             dscp,
             links: links.collect(),
-            is_new,
+            kept: kept.iter().map(|group| group.len() as u32).sum(),
         }
     }
 }
 
-/// The DSCP values of tenants that use links, as if all of them had queues.
-fn values(policy: &Policy, graph: &Graph, placer: &Placer) -> Values {
+/// The machines of a group's virtual machines by number. Those of `kept` have the machine that they had; the others get
+/// the free numbers, ascending, by machine.
+fn machines(placed: &TenantPlace, group: usize, kept: &[(u32, MachineId)]) -> BTreeMap<u32, MachineId> {
+    let mut machines: BTreeMap<u32, MachineId> = kept.iter().copied().collect();
+    let mut number = 0;
+    for part in &placed.fit.parts {
+        let had = kept.iter().filter(|(_, machine)| *machine == part.machine).count() as u32;
+        for _ in had..part.vms[group] {
+            while machines.contains_key(&number) {
+                number += 1;
+            }
+            machines.insert(number, part.machine);
+        }
+    }
+    machines
+}
+
+/// The DSCP values of tenants that use links, as if all of them had queues. A tenant keeps the value of the file that
+/// the placement continues.
+fn values(policy: &Policy, plan: &Plan) -> Values {
+    let placer = &plan.placer;
     let places = policy.tenants().iter().map(|tenant| placer.placed().get(&tenant.name));
-    let sites = Sites::of_placement(places, placer.fabric(), graph, 1, &[]);
+    let sites = Sites::of_placement(places, placer.fabric(), &plan.graph, 1, &[]);
     let pool = policy.tenant_dscps();
     let mut values = Values::new(policy.network().map());
-    for (tenant, site) in sites.all() {
-        if !site.ports.is_empty() {
-            values.take(&sites, tenant, &pool);
+    let on_links = || sites.all().filter(|(_, site)| !site.ports.is_empty()).map(|(tenant, _)| tenant);
+    for tenant in on_links() {
+        let kept = plan.kept.get(&policy.tenants()[tenant.index()].name).and_then(|entry| entry.dscp);
+        if let Some(value) = kept.filter(|value| pool.contains(value)) {
+            values.take(&sites, tenant, &[value]);
         }
+    }
+    for tenant in on_links() {
+        values.take(&sites, tenant, &pool);
     }
     values
 }

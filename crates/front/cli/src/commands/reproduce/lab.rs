@@ -10,7 +10,7 @@ use weir_experiment::figure::Line;
 use weir_experiment::{Expected, Experiment, Reading, RunData, Setting, compute, outcomes};
 use weir_lab::LabError;
 use weir_results::ResultsDirectory;
-use weir_runs::experiments::{BackendRun, Drawn};
+use weir_runs::experiments::{BackendRun, Drawing};
 use weir_runs::{Stopwatch, results, run_files};
 use weir_scenario::{LabScenario, RunResult};
 use weir_units::{Bandwidth, Duration};
@@ -115,7 +115,7 @@ pub(super) fn run(
     let of_figure = |figure: usize| -> Vec<(usize, Vec<Line>)> {
         lines.iter().filter(|(of, ..)| *of == figure).map(|(_, run, lines)| (*run, lines.clone())).collect()
     };
-    let drawn = |figure: usize| Drawn::new(experiment, figure, &of_figure(figure), &all, setting);
+    let drawn = |figure: usize| Drawing::new(experiment, figure, &of_figure(figure), &all, setting);
     let figures = (0..experiment.figures.len()).map(drawn).collect();
     Ok(Ok(Some(BackendRun {
         backend: "lab",

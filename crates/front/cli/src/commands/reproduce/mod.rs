@@ -77,7 +77,7 @@ pub(crate) enum Backend {
 }
 
 /// An experiment with the results of its backends.
-struct Reproduced {
+struct ExperimentResults {
     experiment: Experiment,
     runs: Vec<BackendRun>,
     /// Why the lab did not run although it was requested.
@@ -107,8 +107,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     }
     let interrupt = Interrupt::listen()?;
 
-    let mut all: Vec<Reproduced> =
-        experiments.into_iter().map(|experiment| Reproduced { experiment, runs: Vec::new(), no_lab: None }).collect();
+    let mut all: Vec<ExperimentResults> = experiments
+        .into_iter()
+        .map(|experiment| ExperimentResults { experiment, runs: Vec::new(), no_lab: None })
+        .collect();
     let several = all.len() > 1;
     let mut failed = false;
     if args.backend != Backend::Sim {
@@ -161,7 +163,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
 /// Runs in the lab what it can run; returns whether an unexpected failure occurred.
 fn run_lab(
     args: &Args,
-    reproduced: &mut Reproduced,
+    reproduced: &mut ExperimentResults,
     several: bool,
     setting: Setting,
     interrupt: &Interrupt,
@@ -202,7 +204,7 @@ fn run_lab(
 
 fn write_results(
     path: &Path,
-    all: &[Reproduced],
+    all: &[ExperimentResults],
     args: &Args,
     setting: Setting,
     interrupted: bool,

@@ -1,6 +1,6 @@
 //! The files of a reproduction: JSON, drawings, and a page for each experiment.
 
-use super::{Reproduced, print};
+use super::{ExperimentResults, print};
 use crate::error::CommandError;
 use crate::output::Ui;
 use crate::report_files::ReportFiles;
@@ -17,7 +17,7 @@ const PAGE: &str = "report.html";
 /// experiments in a directory for each, below a page that links to them. Returns the page's path.
 pub(super) fn write(
     files: &ReportFiles,
-    all: &[Reproduced],
+    all: &[ExperimentResults],
     setting: Setting,
     ui: &mut Ui,
 ) -> Result<PathBuf, CommandError> {
@@ -55,7 +55,7 @@ fn option(setting: Setting) -> &'static str {
     if setting == Setting::Full { " --full" } else { "" }
 }
 
-fn write_one(files: &ReportFiles, reproduced: &Reproduced, setting: Setting) -> Result<PathBuf, CommandError> {
+fn write_one(files: &ReportFiles, reproduced: &ExperimentResults, setting: Setting) -> Result<PathBuf, CommandError> {
     let experiment = &reproduced.experiment;
     for backend in &reproduced.runs {
         files.replace(
@@ -112,7 +112,7 @@ fn name(run: &BackendRun) -> &'static str {
     if run.backend == "lab" { "Linux: real hosts, real TCP" } else { "Simulator: the same brokers" }
 }
 
-fn table(reproduced: &Reproduced) -> Table {
+fn table(reproduced: &ExperimentResults) -> Table {
     let mut table = Table::new()
         .text("metric")
         .text("where")

@@ -1,6 +1,6 @@
 //! The table of an experiment, and its JSON.
 
-use super::Reproduced;
+use super::ExperimentResults;
 use crate::error::CommandError;
 use crate::output::{Style, Table, Ui};
 use crate::text;
@@ -54,7 +54,7 @@ pub(super) fn is_notable(outcome: &Outcome) -> bool {
 }
 
 /// The notes of values that differ: metric and note, each note once.
-pub(super) fn notes(reproduced: &Reproduced) -> Vec<(String, String)> {
+pub(super) fn notes(reproduced: &ExperimentResults) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = Vec::new();
     for (index, value) in reproduced.experiment.values.iter().enumerate() {
         let differs = reproduced.runs.iter().any(|backend| backend.outcomes[index].as_ref().is_some_and(is_notable));
@@ -67,7 +67,7 @@ pub(super) fn notes(reproduced: &Reproduced) -> Vec<(String, String)> {
     notes
 }
 
-pub(super) fn print(reproduced: &Reproduced, ui: &mut Ui) -> Result<(), CommandError> {
+pub(super) fn print(reproduced: &ExperimentResults, ui: &mut Ui) -> Result<(), CommandError> {
     let experiment = &reproduced.experiment;
     let title = format!("{}: {} ({})", experiment.id, experiment.title, experiment.source);
     ui.print(&format!("{}\n", ui.on_out(Style::Strong, &title)))?;
@@ -123,7 +123,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-pub(super) fn to_json(reproduced: &Reproduced, backend: &BackendRun, setting: Setting) -> Json {
+pub(super) fn to_json(reproduced: &ExperimentResults, backend: &BackendRun, setting: Setting) -> Json {
     let experiment = &reproduced.experiment;
     let rows = experiment.values.iter().zip(&backend.outcomes).filter_map(|(value, outcome)| {
         let outcome = outcome.as_ref()?;

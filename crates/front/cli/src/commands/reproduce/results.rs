@@ -5,7 +5,7 @@
 //! so that it changes only where a result does. Values that are times of a computation differ
 //! between computers and are marked as such.
 
-use super::{Backend, Reproduced, print};
+use super::{Backend, ExperimentResults, print};
 use crate::text;
 use std::path::Path;
 use weir_experiment::{Setting, Verdict};
@@ -14,7 +14,7 @@ use weir_experiment::{Setting, Verdict};
 const COLUMNS: usize = 120;
 
 /// The text of the file at `path`; experiments without a run of the backend are left out.
-pub(super) fn document(all: &[Reproduced], backend: Backend, path: &Path, setting: Setting) -> String {
+pub(super) fn document(all: &[ExperimentResults], backend: Backend, path: &Path, setting: Setting) -> String {
     let (option, title, what) = match backend {
         Backend::Sim => ("", "Published results, reproduced", ""),
         Backend::Lab => (
@@ -41,7 +41,7 @@ pub(super) fn document(all: &[Reproduced], backend: Backend, path: &Path, settin
         text::filled(&written, COLUMNS, "", ""),
         text::filled(verdicts, COLUMNS, "", "")
     );
-    let all: Vec<&Reproduced> = all.iter().filter(|reproduced| !reproduced.runs.is_empty()).collect();
+    let all: Vec<&ExperimentResults> = all.iter().filter(|reproduced| !reproduced.runs.is_empty()).collect();
     for reproduced in &all {
         let verdicts: Vec<Verdict> = reproduced
             .runs
@@ -65,7 +65,7 @@ pub(super) fn document(all: &[Reproduced], backend: Backend, path: &Path, settin
     out
 }
 
-fn section(reproduced: &Reproduced) -> String {
+fn section(reproduced: &ExperimentResults) -> String {
     let experiment = &reproduced.experiment;
     let mut out = format!("\n## {}\n\n{}. {}.\n\n", experiment.id, experiment.title, experiment.source);
     out += "| metric | where | published | measured | difference | expected | |\n|---|---|---:|---:|---:|---|---|\n";

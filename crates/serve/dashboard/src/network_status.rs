@@ -53,7 +53,7 @@ impl Constraints {
 
 /// The watched statuses of a network.
 #[derive(Debug)]
-pub struct Seen {
+pub struct NetworkStatus {
     pub(crate) policy: Arc<Policy>,
     /// Leaf services, in the policy's order.
     pub(crate) services: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Seen {
     constraints: Constraints,
 }
 
-impl Seen {
+impl NetworkStatus {
     /// No statuses yet, under a policy.
     pub fn new(policy: &Arc<Policy>) -> Self {
         let services: Vec<String> = policy.services().leaves().map(|(_, service)| service.path().to_owned()).collect();
