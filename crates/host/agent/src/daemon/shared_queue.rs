@@ -114,3 +114,71 @@ impl Daemon {
         Ok(host.set_receive_limits(&changes)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Bytes;
+
+    const RESERVED: Bandwidth = Bandwidth::from_mbps(100);
+
+    fn policy(shared: &str) -> Policy {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 4, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1, m2] }} }} }}\n\
+             tenants:\n  a: {{ vms: 2, bandwidth: 100Mb/s, match: [ {{ port: 1 }} ] }}\n  b: {{ vms: 2, bandwidth: \
+             100Mb/s, match: [ {{ port: 2 }} ] }}\ntenant-queues: {{ shared: {shared} }}\n"
+        );
+        Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// Reports of traffic without marks until `until`, from `from` on.
+    fn unmarked(limits: &mut SharedQueueLimits, from: u64, until: u64) {
+        for millis in from..until {
+            let counted = Received { bytes: Bytes::new(millis), packets: millis, marked: 0 };
+            limits.report(at(millis), |_| Ok(counted)).expect("counters");
+        }
+    }
+
+    #[test]
+    fn tenants_keep_their_limits_until_they_leave_the_shared_queue() {
+        let policy = policy("elastic");
+        let [a, b] = [0, 1].map(|tenant: usize| policy.tenants()[tenant].service);
+        let mut limits = SharedQueueLimits::new();
+        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(a, RESERVED)]), []);
+        assert_eq!((limits.limit(a), limits.limit(b)), (Some(RESERVED), None));
+        unmarked(&mut limits, 0, 500);
+        let grown = limits.limit(a).expect("a limit");
+        assert!(grown > Bandwidth::from_mbps(200), "{grown}");
+        assert_eq!(limits.follow(at(500), (&policy, MachineId(0)), &[(a, RESERVED), (b, RESERVED)]), []);
+        assert_eq!((limits.limit(a), limits.limit(b)), (Some(grown), Some(RESERVED)));
+        assert_eq!(limits.follow(at(501), (&policy, MachineId(0)), &[(b, RESERVED)]), [a]);
+        assert_eq!((limits.limit(a), limits.limit(b)), (None, Some(RESERVED)));
+    }
+
+    #[test]
+    fn reports_are_due_once_in_an_interval_of_the_rate_allocation() {
+        let policy = policy("elastic");
+        let own = [(policy.tenants()[0].service, RESERVED)];
+        let mut limits = SharedQueueLimits::new();
+        limits.follow(at(0), (&policy, MachineId(0)), &own);
+        let due: Vec<u64> = (0..50)
+            .filter(|millis| limits.report(at(*millis), |_| Ok(Received::default())).expect("counters"))
+            .collect();
+        assert_eq!(due, [0, 15, 30, 45]);
+        limits.postpone(at(60));
+        assert_eq!(limits.poll_timeout(), at(75));
+    }
+
+    #[test]
+    fn capped_tenants_have_no_limits_here() {
+        let policy = policy("cap");
+        let mut limits = SharedQueueLimits::new();
+        let service = policy.tenants()[0].service;
+        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(service, RESERVED)]), []);
+        assert_eq!((limits.limit(service), limits.poll_timeout()), (None, Instant::from_nanos(u64::MAX)));
+    }
+}

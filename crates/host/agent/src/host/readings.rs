@@ -201,7 +201,7 @@ impl Host {
         self.leaves.iter().zip(self.since_start()).map(reading).collect()
     }
 
-    /// Counters of what a service has received since the programs were attached; marks are of its meter's closed windows.
+    /// Counters of what a service has received since the programs were attached; marks of closed windows of its meter.
     pub fn received(&self, service: ServiceId) -> Result<Received, HostError> {
         let meter = self.datapath.receive_reading(service)?;
         let bytes = self.datapath.totals(Some(service))?.rx.bytes();
