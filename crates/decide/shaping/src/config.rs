@@ -7,11 +7,11 @@
 //! Worked example: a service of an interface of 1 Gb/s has T = 2 ms, or 1 ms with `shaper: { interval: 1ms }`.
 
 use crate::machine::{LeafShare, MachinePlan, Shape};
-use crate::parameters::{InterfaceParameters, ShaperParameters};
+use crate::parameters::{InterfaceParameters, Marks, ShaperParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_policy::{Place, Policy, Share, Sharing};
-use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, Weight};
+use weir_policy::{MachineSet, Place, Policy, Share, Sharing};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId, Weight};
 
 /// The properties of a machine that decide its plan: its capacities, and for each service that runs on some machines
 /// only whether it runs there, with its guarantee and weight.
@@ -54,13 +54,15 @@ pub struct ServiceShaper {
     pub burst: Bytes,
     /// Machines whose weight at the service's receivers is not 1.
     pub senders: Vec<(MachineId, Weight)>,
+    /// The effect of marks on its receive meters, if it is not that of the constants.
+    pub marks: Option<Marks>,
 }
 
 impl Default for ServiceShaper {
     /// Parley's constants and no limits.
     fn default() -> Self {
         let parameters = ShaperParameters::PARLEY;
-        Self { interval: parameters.interval, burst: parameters.destination.burst, senders: Vec::new() }
+        Self { interval: parameters.interval, burst: parameters.destination.burst, senders: Vec::new(), marks: None }
     }
 }
 
@@ -69,6 +71,30 @@ impl ShaperConfig {
     /// in the policy, `None` is Parley's (200 µs at 10 Gb/s, 64 kB).
     pub fn parley(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
         Self::new(policy, ShaperParameters::PARLEY, (policy.sharing(), Shape::Tree), None, interval, burst)
+    }
+
+    /// Parley's shapers beside the queues of a policy's tenants; without placed tenants those of [`Self::parley`].
+    ///
+    /// Parley's law takes marks as congestion for which all senders of a service are responsible, whatever its
+    /// share is. A tenant with a reservation has a part of each link by the weight of its queue: one that fills a
+    /// queue of its own marks all of its packets, and would be throttled below its part. The receive meters of placed
+    /// tenants therefore ignore marks; in the shared queue [`SharedQueueLimit`](crate::SharedQueueLimit) heeds them,
+    /// down to the reservation. All other services heed marks as always: they are in the shared queue, and nothing else
+    /// makes them yield there. The interface meter lowers all services alike, so it ignores marks, which the queue of
+    /// one tenant can cause.
+    pub fn qshare(policy: &Policy, interval: Option<Duration>, burst: Option<Bytes>) -> Self {
+        let mut config = Self::parley(policy, interval, burst);
+        let placed = placed_tenants(policy);
+        if placed.is_empty() {
+            return config;
+        }
+        config.parameters.interface.marks = Marks::Ignored;
+        for ((id, _), service) in policy.services().leaves().zip(&mut config.services) {
+            if placed.contains(&id) {
+                service.marks = Some(Marks::Ignored);
+            }
+        }
+        config
     }
 
     /// EyeQ's shapers: guarantees per endpoint (a service at a machine), with EyeQ's constants.
@@ -91,6 +117,7 @@ impl ShaperConfig {
             interval: service.shaper().interval.or(interval).unwrap_or(parameters.interval),
             burst: service.shaper().burst.or(burst).unwrap_or(parameters.destination.burst),
             senders: service.senders().to_vec(),
+            marks: None,
         });
         let of_link = |machine: MachineId, direction: Direction, percent: u32| {
             let link = policy.network().machine(machine).nic()[direction];
@@ -124,6 +151,7 @@ impl ShaperConfig {
     pub fn of(&self, service: &ServiceShaper) -> ShaperParameters {
         let mut parameters = with_interval(self.parameters, service.interval);
         parameters.destination.burst = service.burst;
+        parameters.marks = service.marks.unwrap_or(parameters.marks);
         parameters
     }
 
@@ -183,6 +211,16 @@ impl ShaperConfig {
     }
 }
 
+/// The services of tenants that have a reservation at some machine.
+fn placed_tenants(policy: &Policy) -> Vec<ServiceId> {
+    let reserves = |service: &ServiceId| {
+        let ranges = policy.services().get(*service).machines().map_or(&[][..], MachineSet::ranges);
+        let mut machines = ranges.iter().cloned().flatten().map(|id| Place::Machine(MachineId(id)));
+        machines.any(|place| policy.share_at(*service, place, Direction::Rx).min > Bandwidth::ZERO)
+    };
+    policy.tenants().iter().map(|tenant| tenant.service).filter(reserves).collect()
+}
+
 /// The rate for which the published intervals are meant: Parley's and EyeQ's hosts have 10 Gb/s.
 const PUBLISHED_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
@@ -220,7 +258,7 @@ mod tests {
     fn policy(nic: &str, services: &str, caps: &str) -> Policy {
         let text = format!(
             "weir: 1\nnetwork:\n  nic: {nic}\n  racks:\n    r: {{ uplink: 40Gb/s, machines: [m1, m2, m3] }}\n\
-             services:\n{services}{caps}"
+             \x20 slots: 4\nservices:\n{services}{caps}"
         );
         match Policy::parse("p.yaml", &text) {
             Ok((policy, _)) => policy,
@@ -288,6 +326,32 @@ mod tests {
                 "{caps}"
             );
         }
+    }
+
+    #[test]
+    fn placed_tenants_ignore_marks_and_all_other_services_heed_them() {
+        let tenants = "tenants:\n  here: { vms: 2, bandwidth: 1Gb/s, match: [ { port: 8 } ] }\n  inside: { vms: 2, \
+                       bandwidth: 1Gb/s, match: [ { port: 9 } ] }\n";
+        let policy = policy("10Gb/s", "  s: { match: [ { port: 1 } ] }\n", tenants);
+        // `inside` has all of its virtual machines on one machine, and reserves nothing of a link.
+        let places = [vec![(MachineId(0), Bandwidth::from_gbps(1))], vec![(MachineId(0), Bandwidth::ZERO)]];
+        let placed = policy.with_places(|tenant| &places[tenant.index()]);
+        let marks = |policy: &Policy| {
+            let config = ShaperConfig::qshare(policy, None, None);
+            let leaves = policy.services().leaves().map(|(_, service)| service.path().to_owned());
+            let of: Vec<(String, Marks)> =
+                leaves.zip(config.services.iter().map(|service| config.of(service).marks)).collect();
+            (of, config.parameters.interface.marks)
+        };
+        let of = |heeding: [Marks; 3]| -> Vec<(String, Marks)> {
+            ["s", "here", "inside"].map(str::to_owned).into_iter().zip(heeding).collect()
+        };
+        let (heeded, ignored) = (Marks::Fraction, Marks::Ignored);
+        assert_eq!(marks(&placed), (of([heeded, ignored, heeded]), ignored));
+        assert_eq!(marks(&policy), (of([heeded; 3]), heeded));
+        // Without queues of tenants, as under Parley alone, all marks count.
+        let parley = ShaperConfig::parley(&placed, None, None);
+        assert!(parley.services.iter().all(|service| parley.of(service).marks == heeded));
     }
 
     #[test]

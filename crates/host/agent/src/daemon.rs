@@ -16,6 +16,7 @@ mod counters;
 mod presence;
 mod reload;
 mod saved;
+mod shared_queue;
 mod tenants;
 
 pub use config::{AgentConfig, AgentError};
@@ -293,6 +294,9 @@ impl Daemon {
                 }
             }
             if let Err(error) = self.perform_outputs().await {
+                self.outlive(error)?;
+            }
+            if let Err(error) = self.limit_shared_queue() {
                 self.outlive(error)?;
             }
             self.take_check();

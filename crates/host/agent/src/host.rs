@@ -19,6 +19,7 @@ mod lock;
 mod readings;
 
 pub use context::HostContext;
+pub(crate) use context::shaper_config;
 pub use error::HostError;
 pub use readings::{KernelReadings, Traffic};
 
@@ -49,7 +50,7 @@ use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, 
 use weir_linux::tags::HostTags;
 use weir_linux::tc::{self, ForeignQdisc, Found};
 use weir_policy::{Levels, Policy, Sharing};
-use weir_shaping::{LeafPlan, LevelLimits, MachinePlan, ShaperConfig};
+use weir_shaping::{LeafPlan, LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
 use crate::destination_limits::{DestinationLimits, SharedShaper};
@@ -483,6 +484,20 @@ impl Host {
         Ok(changed)
     }
 
+    /// Puts limits of what services receive in force; unlimited removes one. Send limits stay.
+    pub fn set_receive_limits(&mut self, limits: &[(ServiceId, Bandwidth)]) -> Result<(), HostError> {
+        let mut changed = Vec::new();
+        for (service, limit) in limits {
+            let Ok(leaf) = self.leaves.binary_search(service) else { continue };
+            let in_force = &mut self.limits[leaf];
+            if in_force.rx != *limit {
+                in_force.rx = *limit;
+                changed.push((*service, *in_force));
+            }
+        }
+        Ok(self.datapath.set_limits(&changed)?)
+    }
+
     /// By leaf: the runtime limits in force; the static policy's where they are unlimited.
     pub fn limits(&self) -> Vec<PerDirection<Bandwidth>> {
         self.limits.clone()
@@ -585,7 +600,7 @@ fn classes(backend: Backend) -> Classes {
 fn configure(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>, plan: &Plan) -> Result<(), HostError> {
     let policy = host_context.policy;
     datapath.set_slots(policy.services().leaves().map(|(id, service)| (id, service.path())))?;
-    datapath.set_shaper(policy, host_context.machine, &ShaperConfig::parley(policy, None, None), plan.sending)?;
+    datapath.set_shaper(policy, host_context.machine, &shaper_config(policy), plan.sending)?;
     datapath.limit_segments(plan.segments)?;
     let limits = host_context.static_limits().map(|(leaf, limits)| (leaf, limits.rx));
     Ok(datapath.set_static_limits(&limits.collect::<Vec<_>>())?)

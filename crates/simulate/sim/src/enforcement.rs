@@ -37,9 +37,9 @@ use weir_latency::levels::{Bounds, LevelBound, LevelNetwork, Sizes};
 use weir_network::Graph;
 use weir_network::graph::Discipline;
 use weir_pair_rates::PairSystem;
-use weir_policy::{Place, Policy, SharedQueue};
+use weir_policy::{Place, Policy};
 use weir_scenario::{ControlChange, ControlEvent, Enforcement, Governed, MARK};
-use weir_shaping::{MachinePlan, Marks, ShaperConfig};
+use weir_shaping::{MachinePlan, ShaperConfig, shared_queue_system};
 use weir_units::{Direction, Duration, MachineId, SimTime};
 
 /// The network with the marks and the priorities that an enforcement needs.
@@ -76,9 +76,8 @@ fn placed(governed: &Governed, policy: &Arc<Policy>) -> Arc<Policy> {
 
 /// The system that limits pairs of tenants: under `qshare` that of tenants in the shared queue, if they are elastic.
 fn pair_system(governed: &Governed) -> Option<PairSystem> {
-    let elastic = governed.policy.tenant_queues().shared == SharedQueue::Elastic;
     match governed.enforcement {
-        Enforcement::QShare if elastic => Some(PairSystem::CautiousElasticSwitch),
+        Enforcement::QShare => shared_queue_system(&governed.policy),
         enforcement => enforcement.pairs(),
     }
 }
@@ -185,16 +184,11 @@ impl<'a> Enforcer<'a> {
         let mut config = match self.governed.enforcement {
             Enforcement::None | Enforcement::Levels | Enforcement::Pairs(_) => return,
             Enforcement::EyeQ => ShaperConfig::eyeq(&self.policy, settings.interval, settings.burst),
-            Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare => {
+            Enforcement::Shaper | Enforcement::Parley => {
                 ShaperConfig::parley(&self.policy, settings.interval, settings.burst)
             }
+            Enforcement::QShare => ShaperConfig::qshare(&self.policy, settings.interval, settings.burst),
         };
-        if self.governed.enforcement == Enforcement::QShare {
-            // Weighted queues divide the links. A tenant that fills a queue of its own would be throttled below its
-            // part by the marks of that queue.
-            config.parameters.marks = Marks::Ignored;
-            config.parameters.interface.marks = Marks::Ignored;
-        }
         if let Some(interval) = self.interval {
             config.services.iter_mut().for_each(|service| service.interval = interval);
         }

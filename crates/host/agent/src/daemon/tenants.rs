@@ -17,6 +17,7 @@
 //! Worked example: red's tag changes from 0 to 12 while 30 kB of it wait in the qdisc: the settings are confirmed when
 //! its class has sent 30 kB more, or is empty.
 
+use super::shared_queue::SharedQueueLimits;
 use super::{AgentError, Daemon, host_context, saved};
 use crate::daemon::config::AgentConfig;
 use crate::host::tag_values;
@@ -72,6 +73,9 @@ pub(super) struct Tenants {
     digest: u64,
     has_own_policy: bool,
     in_force: Option<InForce>,
+    /// Whether `in_force` has changed since `shared` took the tenants of the shared queue from it.
+    pub(super) has_changed: bool,
+    pub(super) shared: SharedQueueLimits,
     /// By service of a tenant here, its reservation.
     reserved: Vec<(ServiceId, Bandwidth)>,
     /// The settings as they are on disk.
@@ -95,6 +99,8 @@ impl Tenants {
             digest: 0,
             has_own_policy: false,
             in_force: None,
+            has_changed: false,
+            shared: SharedQueueLimits::new(),
             reserved: Vec::new(),
             on_disk: None,
             up_at: Instant::ZERO,
@@ -129,6 +135,7 @@ impl Tenants {
         let shares = in_force.as_ref().map_or(&[][..], |own| &own.shares);
         self.reserved = shares.iter().filter_map(service).filter(with_reservation).collect();
         self.in_force = in_force;
+        self.has_changed = true;
     }
 
     /// Subscribes to the controller for the policy in force.
@@ -171,6 +178,19 @@ impl Tenants {
         &self.reserved
     }
 
+    /// The tenants without queues of their own that are not limited, with their reservations, if they have one here.
+    pub(super) fn in_shared_queue(&self) -> Vec<(ServiceId, Bandwidth)> {
+        let Some(own) = &self.in_force else { return Vec::new() };
+        let is_limited = |service| own.shares.iter().any(|own| own.limited && self.service_of(own) == Some(service));
+        let shared =
+            |(service, _): &&(ServiceId, Bandwidth)| dscp_of(&own.tags, *service) == 0 && !is_limited(*service);
+        self.reserved.iter().filter(shared).copied().collect()
+    }
+
+    fn service_of(&self, own: &TenantAtMachine) -> Option<ServiceId> {
+        self.services.get(own.tenant.index()).copied()
+    }
+
     /// The limit of a service that is a tenant; `None` for others. Without a limit, one that is not limited has the
     /// reservation that the kernel limits it to without an agent.
     pub(super) fn limit(&self, service: ServiceId, direction: Direction, capacity: Bandwidth) -> Option<Bandwidth> {
@@ -178,9 +198,13 @@ impl Tenants {
             return None;
         }
         let shares = self.in_force.as_ref().map_or(&[][..], |own| &own.shares);
-        let lifted = shares.iter().any(|own| !own.limited && self.services.get(own.tenant.index()) == Some(&service));
-        // What a service receives has the static limit without an agent only.
-        Some(if lifted && direction == Direction::Tx { capacity } else { Bandwidth::UNLIMITED })
+        let lifted = shares.iter().any(|own| !own.limited && self.service_of(own) == Some(service));
+        Some(match direction {
+            Direction::Tx if lifted => capacity,
+            Direction::Tx => Bandwidth::UNLIMITED,
+            // What a service receives has the static limit without an agent only.
+            Direction::Rx => self.shared.limit(service).unwrap_or(Bandwidth::UNLIMITED),
+        })
     }
 
     /// Limits all tenants if no stream to a controller of this policy has been up for the lease; returns whether that
@@ -246,9 +270,10 @@ impl Tenants {
         }
     }
 
-    /// The time of the next look at queues.
+    /// The time of the next look at queues, or of the next report of the shared queue.
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.pending.as_ref().map_or(Instant::from_nanos(u64::MAX), |pending| pending.look)
+        let look = self.pending.as_ref().map_or(Instant::from_nanos(u64::MAX), |pending| pending.look);
+        look.min(self.shared.poll_timeout())
     }
 
     /// Reports the mean usage of the tenants once in a control interval, by the services' meters.

@@ -11,6 +11,7 @@ use weir_linux::loader::{InterfaceDatapath, LoaderError};
 use weir_linux::readings::{Counts, ReceiveReading, TimerReading};
 use weir_linux::sent::Offered;
 use weir_linux::shaper::{Backend, ServiceQueue, ServiceRate};
+use weir_shaping::Received;
 use weir_units::{Bytes, PerDirection, ServiceId};
 
 /// The bytes of a service.
@@ -198,6 +199,13 @@ impl Host {
             Ok(MeterReading { service: *service, bytes: PerDirection { tx: sent, rx: received }, network })
         };
         self.leaves.iter().zip(self.since_start()).map(reading).collect()
+    }
+
+    /// Counters of what a service has received since the programs were attached; marks of closed windows of its meter.
+    pub fn received(&self, service: ServiceId) -> Result<Received, HostError> {
+        let meter = self.datapath.receive_reading(service)?;
+        let bytes = self.datapath.totals(Some(service))?.rx.bytes();
+        Ok(Received { bytes, packets: meter.packets, marked: meter.marked })
     }
 
     /// By leaf: its traffic at the last reading, since the start of this agent.
