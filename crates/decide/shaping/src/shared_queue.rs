@@ -1,7 +1,7 @@
 //! [`SharedQueueLimit`]: what a machine may receive of an elastic tenant in the shared queue.
 //!
 //! Problem: tenants of the shared queue may send more than their reservations while others leave bandwidth, and the
-//! queue divides what it carries by packets: a tenant with one connection has 2 of its 15 Mb/s beside one with eight.
+//! queue divides what it carries by packets: a tenant with one connection has 2 of its 15 Mb/s beside one with 32.
 //! Approach: the rate allocation that limits pairs of machines in the simulator ([`SHARED_QUEUE`]) limits what each
 //! machine receives of the tenant. The reservation at the machine is the guarantee; each interval of the tenant's
 //! receive meter is a report of marked packets. The meter has the limit as its capacity, and divides it among the
@@ -10,7 +10,7 @@
 //!
 //! Per machine and tenant, not per pair: a receiver keeps no state per sender. The reservations of a tenant's receivers
 //! behind a link sum to what the link reserves unless its senders there reserve less: then the tenant may exceed its
-//! reservation of the link by the difference.
+//! reservation of the link by the difference (`docs/design/pair-rates.md`, "On Linux").
 //!
 //! Order of calls: [`SharedQueueLimit::new`] when the tenant joins the shared queue, [`SharedQueueLimit::report`] once
 //! each [`SharedQueueLimit::interval`].
@@ -18,7 +18,7 @@
 //! Worked example: a reservation of 100 Mb/s at an interface of 1 Gb/s. The limit is 100 Mb/s at first, and 418 Mb/s
 //! after 0.5 s without marks. A report with all packets marked makes it 293 Mb/s, two more 143 Mb/s, the next 100 Mb/s.
 //!
-//! Source: QShare §IV-C (rate limits of tenants in the shared queue); ElasticSwitch §3.2.
+//! Source: ElasticSwitch §3.2, as the elastic treatment of the shared queue that QShare permits.
 //! Deviates from the paper in: receivers in place of pairs.
 
 use weir_pair_rates::{Pair, PairLaw, PairSystem, Rates};

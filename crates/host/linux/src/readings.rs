@@ -7,7 +7,7 @@ use crate::loader::{InterfaceDatapath, LoaderError};
 use weir_datapath::Meter;
 pub use weir_datapath::abi::Counts;
 use weir_datapath::abi::{self, REST};
-use weir_units::{Bandwidth, Direction, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Bytes, Direction, PerDirection, ServiceId};
 
 /// Bytes and packets that one service has offered to the interface and received. What has left of
 /// the offered ones is in [`crate::sent`].
@@ -79,6 +79,15 @@ impl InterfaceDatapath {
     /// attached.
     pub fn drops(&self, service: ServiceId) -> Result<Meter, LoaderError> {
         Ok(self.maps.drops.sum(self.slots.of(service)?)?.into())
+    }
+
+    /// Bytes that a service has received since the programs were first attached, and of the closed windows of its
+    /// meter the packets that switches could mark, and those marked: two lookups, for frequent readings.
+    pub fn received(&self, service: ServiceId) -> Result<(Bytes, u64, u64), LoaderError> {
+        let slot = self.slots.of(service)?;
+        let total: Meter = self.maps.meters.sum(slot * 2 + abi::RX)?.into();
+        let meter = self.maps.receivers.get(slot)?.meter;
+        Ok((total.bytes(), meter.packets, meter.marked))
     }
 
     /// A service's receive meter.

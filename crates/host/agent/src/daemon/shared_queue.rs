@@ -3,7 +3,7 @@
 //! The controller's settings say which tenants are there: those without a tag and without a limit. Each has a
 //! [`SharedQueueLimit`], which the receive meter enforces at the senders, and which ends when the tenant gets queues of
 //! its own or a limit of the controller. Counters are read and limits set in maps of the kernel, which takes
-//! microseconds, so the daemon's loop does it between other work.
+//! microseconds for each tenant, so the daemon's loop does it between other work.
 
 use super::{AgentError, Daemon};
 use crate::host::{HostError, shaper_config};

@@ -203,9 +203,8 @@ impl Host {
 
     /// Counters of what a service has received since the programs were attached; marks of closed windows of its meter.
     pub fn received(&self, service: ServiceId) -> Result<Received, HostError> {
-        let meter = self.datapath.receive_reading(service)?;
-        let bytes = self.datapath.totals(Some(service))?.rx.bytes();
-        Ok(Received { bytes, packets: meter.packets, marked: meter.marked })
+        let (bytes, packets, marked) = self.datapath.received(service)?;
+        Ok(Received { bytes, packets, marked })
     }
 
     /// By leaf: its traffic at the last reading, since the start of this agent.
