@@ -414,7 +414,7 @@ fn ran(netns: &Netns, program: &str, arguments: &str) -> Option<bool> {
     command.args(arguments.split_whitespace()).output().ok().map(|output| output.status.success())
 }
 
-/// True, with a line that names it, if this host lacks a program or a kind of interfaces, of which `found` is the trial.
+/// True, with a line that names it, if this host lacks a program or a kind of interfaces; `found` is that of the trial.
 fn lacks(what: &str, found: Option<bool>) -> bool {
     if found == Some(true) {
         return false;
@@ -509,7 +509,7 @@ fn guests_of_vlans_of_the_uplink_belong_to_the_service_of_their_interface() {
     }
 }
 
-/// The host translates the addresses of guests: what they send is theirs, and what they receive is to the host's address.
+/// The host translates the addresses of guests: what they send is theirs, what they receive has the host's address.
 #[test]
 fn guests_behind_address_translation_are_found_when_they_send() {
     if skipped() {
@@ -545,8 +545,8 @@ fn guests_behind_address_translation_are_found_when_they_send() {
     }
 }
 
-/// A tunnel of the host carries the packets of a guest: what it sends is its, and the agent reports that nothing that it
-/// receives can be.
+/// A tunnel of the host carries the packets of a guest: those that it sends are its own, and the agent reports that no
+/// received packet can be.
 #[test]
 fn guests_behind_a_tunnel_are_found_when_they_send() {
     if skipped() {
