@@ -47,7 +47,7 @@ fn mean(outcome: &RunOutcome, tenant: usize, samples: std::ops::Range<usize>) ->
 
 /// The greedy tenant alone, both together: the bandwidth of the greedy and of the honest one.
 fn measured(enforcement: &str) -> [u64; 3] {
-    let outcome = run(POLICY, &scenario(enforcement));
+    let outcome = run(POLICY, scenario(enforcement));
     [mean(&outcome, 0, 2..4), mean(&outcome, 0, 5..8), mean(&outcome, 1, 5..8)]
 }
 
