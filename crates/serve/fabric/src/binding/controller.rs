@@ -2,7 +2,7 @@
 
 use super::history::{History, Past};
 use super::placement::Places;
-use super::store::Store;
+use super::store::{Adopted, Store};
 use super::timing::Timing;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::clock::now_ms;
@@ -117,9 +117,15 @@ impl Controller {
     /// A controller that continues from the stored state of an earlier one, and with the history of this leadership.
     pub(crate) fn new(policy: &Arc<Policy>, places: Places, continuation: Continuation, now: Instant) -> Self {
         let Continuation { mut store, first, history } = continuation;
-        let (earlier, others) = store.state(policy, &places);
+        let Adopted { state: earlier, others, without_value } = store.state(policy, &places);
         if others > 0 {
             warn!("{others} tenants begin in the shared queue: they have other ports or queues than they had before");
+        }
+        if without_value > 0 {
+            warn!(
+                "{without_value} of them had DSCP values that others have at their ports: a machine of theirs that is \
+                 off would return with such a value"
+            );
         }
         let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
@@ -309,8 +315,8 @@ impl Controller {
         self.streams.len()
     }
 
-    /// Whether all machines and switches of tenants have a stream of the same policy, so that a move waits for none that
-    /// has no settings yet.
+    /// Whether all machines and switches of tenants have a stream of the same policy: a move waits for none without
+    /// settings.
     fn all_subscribed(&self) -> bool {
         self.missing.is_empty()
     }
