@@ -498,7 +498,7 @@ mod tests {
         let kind = if is_switch { proto::Kind::Switch } else { proto::Kind::Machine };
         let hello = proto::Hello { name: name.to_owned(), kind: kind.into(), policy, fresh: false };
         let subscriber = controller.subscriber(&hello).expect("of the policy");
-        let _ = controller.begin(Instant::ZERO, (subscriber, &hello), id, mpsc::channel(8).0);
+        drop(controller.begin(Instant::ZERO, (subscriber, &hello), id, mpsc::channel(8).0));
     }
 
     #[test]
