@@ -13,7 +13,7 @@
 //! in a fully reserved datacenter, §VII-C1).
 
 use crate::queues::Map;
-use crate::site::{PortId, Sites};
+use crate::site::Sites;
 use std::collections::BTreeMap;
 use weir_units::TenantId;
 
@@ -32,14 +32,6 @@ impl Values {
         Self { map, ..Self::default() }
     }
 
-    /// The number of the map by which a port's packets get their queues.
-    fn map_of(&self, sites: &Sites, port: PortId) -> u32 {
-        match self.map {
-            Map::PerPort => port.0,
-            Map::PerSwitch => sites.ports[port.index()].switch.0,
-        }
-    }
-
     /// The value of a tenant.
     pub fn get(&self, tenant: TenantId) -> Option<u8> {
         self.values.get(&tenant).copied()
@@ -55,17 +47,22 @@ impl Values {
         if let Some(value) = self.get(tenant) {
             return Some(value);
         }
-        let maps = sites.site(tenant).ports.iter().map(|(port, _)| self.map_of(sites, *port));
+        let maps = sites.site(tenant).ports.iter().map(|(port, _)| sites.map_of(self.map, *port));
         let used = maps.fold(0, |used, map| used | self.used.get(&map).copied().unwrap_or(0));
         let value = pool.iter().copied().find(|value| used >> value & 1 == 0)?;
         self.adopt(sites, tenant, value);
         Some(value)
     }
 
-    /// Takes over the value of a tenant from an earlier choice.
+    /// Takes over the value of a tenant from an earlier choice: 1 to 63, which no other tenant of its ports (or
+    /// switches) has.
+    ///
+    /// # Panics
+    /// If the value is above 63, the largest of six bits (RFC 2474, section 3).
     pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, value: u8) {
+        assert!(value < 64, "a DSCP value has six bits");
         for (port, _) in &sites.site(tenant).ports {
-            let map = self.map_of(sites, *port);
+            let map = sites.map_of(self.map, *port);
             *self.used.entry(map).or_default() |= 1 << value;
         }
         self.values.insert(tenant, value);
@@ -75,7 +72,7 @@ impl Values {
     pub fn give_back(&mut self, sites: &Sites, tenant: TenantId) {
         let Some(value) = self.values.remove(&tenant) else { return };
         for (port, _) in &sites.site(tenant).ports {
-            let map = self.map_of(sites, *port);
+            let map = sites.map_of(self.map, *port);
             if let Some(used) = self.used.get_mut(&map) {
                 *used &= !(1 << value);
             }

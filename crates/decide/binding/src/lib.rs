@@ -3,7 +3,7 @@
 //! Problem: a switch guarantees a tenant its part of a link, and lets it use what others leave, if the tenant has a
 //! weighted queue of its own; a port has eight queues and may have more tenants. Approach: tenants that use their
 //! guarantees in full have queues of their own, all others share one ([`Queues`], by [`score()`]); each queue's
-//! weight is what is reserved in it ([`weights()`]); packets are known by their DSCP value ([`Values`]).
+//! weight is what is reserved in it ([`weights()`]); switches classify packets by their DSCP value ([`Values`]).
 //!
 //! | module | contents |
 //! |---|---|

@@ -9,12 +9,15 @@ use weir_units::Bandwidth;
 #[derive(Debug, Clone)]
 pub struct Ports {
     links: Vec<LinkRef>,
+    /// The number of machines, each with the port towards it.
+    machines: u32,
 }
 
 impl Ports {
     /// The ports of a graph; a [`PortId`] is the index of its link.
     pub fn new(graph: &Graph) -> Self {
-        Self { links: graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).collect() }
+        let links = graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).collect();
+        Self { links, machines: graph.hosts.len() as u32 }
     }
     /// The link behind a port.
     pub fn link(&self, port: PortId) -> LinkRef {
@@ -22,12 +25,11 @@ impl Ports {
     }
     /// The port in front of a link; `None` for a machine's own interface.
     pub fn port(&self, link: LinkRef) -> Option<PortId> {
-        let machines = self.links.iter().take_while(|link| matches!(link, LinkRef::Down(_))).count() as u32;
         match link {
             LinkRef::Up(_) => None,
             LinkRef::Down(machine) => Some(PortId(machine.0)),
-            LinkRef::Forward(cable) => Some(PortId(machines + 2 * cable as u32)),
-            LinkRef::Backward(cable) => Some(PortId(machines + 2 * cable as u32 + 1)),
+            LinkRef::Forward(cable) => Some(PortId(self.machines + 2 * cable as u32)),
+            LinkRef::Backward(cable) => Some(PortId(self.machines + 2 * cable as u32 + 1)),
         }
     }
     /// All links, by port.
@@ -73,4 +75,24 @@ fn site(placed: &TenantPlace, fabric: &Fabric, all: &Ports) -> Site {
     }
     ports.sort_unstable();
     Site { payment: placed.hose.bandwidth(), ports, machines: placed.fit.machines() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_policy::Policy;
+
+    #[test]
+    fn port_of_every_link_but_those_of_interfaces() {
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2, m3] }, \
+                    r2: { uplink: 1Gb/s, machines: [m4] } } }\n\
+                    services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+        let graph = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}")).0.graph();
+        let ports = Ports::new(&graph);
+        let of_links: Vec<Option<PortId>> = ports.links().iter().map(|link| ports.port(*link)).collect();
+        let all: Vec<Option<PortId>> = (0..4 + 2 * graph.cables.len() as u32).map(|at| Some(PortId(at))).collect();
+        assert!(graph.cables.len() > 1);
+        assert_eq!(of_links, all);
+        assert!(graph.links().filter(|link| matches!(link, LinkRef::Up(_))).all(|link| ports.port(link).is_none()));
+    }
 }

@@ -109,10 +109,11 @@ impl Queues {
         self.dedicated[tenant.index()] = Some(queues);
     }
 
-    /// Takes over the queues of a tenant from an earlier choice.
+    /// Takes over the queues of a tenant from an earlier choice: one for each of its ports, in the order of
+    /// [`crate::Site::ports`].
     ///
     /// # Panics
-    /// If another tenant has one of them.
+    /// If a port has no queue of that number, or another tenant has one of the queues.
     pub fn adopt(&mut self, sites: &Sites, tenant: TenantId, queues: Vec<QueueIndex>) {
         for ((port, _), queue) in sites.site(tenant).ports.iter().zip(&queues) {
             assert!(self.owners[port.index()][usize::from(*queue)].is_none(), "a queue has two tenants");
@@ -145,10 +146,7 @@ impl Found {
         self.queues.clear();
         self.queues.resize(ports.len(), 0);
         self.groups.clear();
-        self.groups.extend(ports.iter().enumerate().map(|(at, (port, _))| match map {
-            Map::PerPort => (port.0, at),
-            Map::PerSwitch => (sites.ports[port.index()].switch.0, at),
-        }));
+        self.groups.extend(ports.iter().enumerate().map(|(at, (port, _))| (sites.map_of(map, *port), at)));
         if map == Map::PerSwitch {
             self.groups.sort_unstable();
         }

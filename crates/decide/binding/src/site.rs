@@ -3,6 +3,7 @@
 //! Problem: binding decides by tenants, ports and machines alone, in a controller and in the simulator, whatever the
 //! network and the placement are made of. Approach: plain tables of ids, made once for a placement.
 
+use crate::queues::Map;
 use weir_placement::SwitchId;
 use weir_units::{Bandwidth, MachineId, TenantId};
 
@@ -59,6 +60,13 @@ impl Sites {
     pub fn reserved(&self, tenant: TenantId, machine: MachineId) -> Bandwidth {
         let machines = &self.site(tenant).machines;
         machines.binary_search_by_key(&machine, |(id, _)| *id).map_or(Bandwidth::ZERO, |at| machines[at].1)
+    }
+    /// The number of the map by which a port's packets get their queues: that of the port or of its switch.
+    pub fn map_of(&self, map: Map, port: PortId) -> u32 {
+        match map {
+            Map::PerPort => port.0,
+            Map::PerSwitch => self.ports[port.index()].switch.0,
+        }
     }
     /// Every tenant with its place, in order.
     pub fn all(&self) -> impl Iterator<Item = (TenantId, &Site)> {

@@ -168,3 +168,9 @@ fn tenants_of_a_switch_with_one_map_have_different_values() {
     let taken: Vec<_> = (0..4).map(|tenant| ports.take(&sites, TenantId(tenant), &pool)).collect();
     assert_eq!(taken, [Some(1), Some(1), Some(2), Some(2)]);
 }
+
+#[test]
+#[should_panic(expected = "six bits")]
+fn adoption_of_a_value_above_63_panics() {
+    Values::default().adopt(&sites(1, &[vec![0]]), TenantId(0), 64);
+}

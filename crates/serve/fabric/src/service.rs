@@ -36,7 +36,7 @@ pub(crate) enum Event {
         /// The channel to the rack leader; dropping it ends the stream.
         responses: Responses,
         /// The daemon's reply: whether the stream may stay.
-        verdict: oneshot::Sender<Verdict>,
+        verdict: oneshot::Sender<Verdict<Refusal>>,
     },
     /// A report arrives.
     Report(StreamId, proto::Report),
@@ -51,14 +51,49 @@ pub(crate) enum Event {
 /// The channel to a rack leader.
 pub(crate) type Responses = mpsc::Sender<Result<proto::FromBroker, Status>>;
 
-/// The daemon's decision about a stream.
-pub(crate) enum Verdict {
-    /// The stream stays until the daemon drops the other half.
-    Stays(StreamId, oneshot::Receiver<()>),
+/// The daemon's decision about a stream: its number, and a receiver that completes when it must end; or the refusal.
+pub(crate) type Verdict<R> = Result<(StreamId, oneshot::Receiver<()>), R>;
+
+/// Why a rack leader has no stream.
+pub(crate) enum Refusal {
     /// The rack leader was redirected.
     Elsewhere,
     /// The policy does not have the machine.
     Unknown,
+}
+
+/// Waits for the daemon's decision, and has `listen` forward the messages of a stream that stays.
+///
+/// A task of its own takes the decision: the future of a request is dropped when its client resets it or loses the
+/// connection, and a stream that the daemon has registered would never end.
+pub(crate) async fn decision<R, F>(
+    verdict: oneshot::Receiver<Verdict<R>>,
+    listen: impl FnOnce(StreamId, oneshot::Receiver<()>) -> F + Send + 'static,
+) -> Result<Result<(), R>, Status>
+where
+    R: Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let (decided, decision) = oneshot::channel();
+    tokio::spawn(async move {
+        // Without a verdict the daemon ends, and the request too.
+        let Ok(verdict) = verdict.await else { return };
+        let (stream, reply) = match verdict {
+            Ok(stream) => (Some(stream), Ok(())),
+            Err(refusal) => (None, Err(refusal)),
+        };
+        // The messages of a request that is gone end, which `listen` notices.
+        let _ = decided.send(reply);
+        if let Some((id, over)) = stream {
+            listen(id, over).await;
+        }
+    });
+    decision.await.map_err(|_| ends())
+}
+
+/// The status of requests at the daemon's end.
+pub(crate) fn ends() -> Status {
+    Status::unavailable("the fabric broker ends")
 }
 
 pub(crate) struct Service {
@@ -94,19 +129,17 @@ impl Fabric for Service {
         let client = request.extensions().get::<Client>().expect("every connection has one").clone();
         let mut messages = request.into_inner();
         let machine = self.hello(&client, &mut messages).await?;
-        let gone = |_| Status::unavailable("the fabric broker ends");
         let (responses, to_leader) = mpsc::channel(RESPONSES);
         let (verdict, decided) = oneshot::channel();
         let stream = Event::Stream { machine: machine.clone(), responses, verdict };
-        self.events.send(stream).await.map_err(|_| gone(()))?;
-        match decided.await.map_err(|_| gone(()))? {
-            Verdict::Unknown => {
+        self.events.send(stream).await.map_err(|_| ends())?;
+        let (name, events, counters) = (machine.clone(), self.events.clone(), self.counters.clone());
+        match decision(decided, |id, over| listen(messages, id, name, over, events, counters)).await? {
+            Ok(()) => {}
+            Err(Refusal::Elsewhere) => self.counters.redirected.add(),
+            Err(Refusal::Unknown) => {
                 self.counters.unknown_machine.add();
                 return Err(Status::not_found(format!("the policy has no machine `{machine}`")));
-            }
-            Verdict::Elsewhere => self.counters.redirected.add(),
-            Verdict::Stays(id, over) => {
-                tokio::spawn(listen(messages, id, machine, over, self.events.clone(), self.counters.clone()));
             }
         }
         Ok(Response::new(ReceiverStream::new(to_leader)))
@@ -150,4 +183,21 @@ async fn listen(
         }
     }
     let _ = events.send(Event::End(id)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn stream_of_a_request_dropped_before_its_verdict_ends() {
+        let (verdict, decided) = oneshot::channel::<Verdict<Refusal>>();
+        let (ended, end) = oneshot::channel();
+        let request = decision(decided, |id, _over| async move { ended.send(id).expect("the test waits") });
+        // It waits for the verdict when its client resets it.
+        assert!(tokio::time::timeout(Duration::from_millis(10), request).await.is_err());
+        let (_keep, over) = oneshot::channel();
+        assert!(verdict.send(Ok((7, over))).is_ok(), "the verdict has a receiver");
+        assert_eq!(end.await, Ok(7));
+    }
 }

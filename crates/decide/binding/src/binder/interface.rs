@@ -19,11 +19,12 @@ pub struct BinderConfig {
     pub poll: Duration,
     /// The place at which switches map packets to queues.
     pub map: Map,
-    /// The largest weight of a queue.
+    /// The largest weight of a queue, at least 1.
     pub most_weight: u32,
-    /// The DSCP values of tenants, ascending; see [`weir_network::switches::pool`].
+    /// The DSCP values of tenants, ascending: each 1 to 63, since 0 is the shared queue's; see
+    /// [`weir_network::switches::pool`].
     pub pool: Vec<u8>,
-    /// The most ports of a path.
+    /// The most ports of a path, at least 1; the rounds of readings by which a queue's packets have left the network.
     pub hops: u32,
     /// Tenants without queues of their own are limited to their reservations.
     pub limit_shared: bool,

@@ -101,7 +101,7 @@ impl Binder {
     /// usage within an interval of their connection, and a tenant without a report would lose its queues.
     ///
     /// # Panics
-    /// If the state is not of these tenants.
+    /// If the state is not of these tenants, or two of them have one queue in it, or a value is above 63.
     pub fn new(sites: &Arc<Sites>, config: BinderConfig, epoch: u64, state: BinderState, now: Instant) -> Self {
         let states = if state.is_empty() { vec![TenantState::default(); sites.tenants.len()] } else { state };
         assert_eq!(states.len(), sites.tenants.len(), "a state for each tenant");
@@ -209,14 +209,6 @@ impl Binder {
     /// The next output.
     pub fn poll_output(&mut self) -> Option<BinderOutput> {
         self.outputs.pop_front()
-    }
-    /// The settings of a machine, for one that has just connected; `None` if no tenant is on it.
-    pub fn machine(&self, machine: MachineId) -> Option<BinderOutput> {
-        self.settings.machine(machine)
-    }
-    /// The settings of a switch; `None` if no tenant passes it.
-    pub fn switch(&self, switch: SwitchId) -> Option<BinderOutput> {
-        self.settings.switch(switch)
     }
     /// The tenants' states.
     pub fn state(&self) -> &BinderState {

@@ -133,23 +133,16 @@ impl Settings {
     /// A machine may have lost its settings: they have a new version, and earlier answers do not count.
     pub(super) fn machine_again(&mut self, machine: MachineId) -> Option<BinderOutput> {
         let next = self.next();
-        begin_again(self.machines.get_mut(&machine)?, next);
-        self.machine(machine)
+        let own = self.machines.get_mut(&machine)?;
+        begin_again(own, next);
+        Some(machine_output(machine, own))
     }
     /// The same of a switch.
     pub(super) fn switch_again(&mut self, switch: SwitchId) -> Option<BinderOutput> {
         let next = self.next();
-        begin_again(self.switches.get_mut(&switch)?, next);
-        self.switch(switch)
-    }
-
-    /// The settings of a machine.
-    pub(super) fn machine(&self, machine: MachineId) -> Option<BinderOutput> {
-        Some(machine_output(machine, self.machines.get(&machine)?))
-    }
-    /// The settings of a switch.
-    pub(super) fn switch(&self, switch: SwitchId) -> Option<BinderOutput> {
-        Some(switch_output(switch, self.switches.get(&switch)?, self.map))
+        let own = self.switches.get_mut(&switch)?;
+        begin_again(own, next);
+        Some(switch_output(switch, own, self.map))
     }
 
     /// The settings that are not applied yet, but for those of machines that are gone.

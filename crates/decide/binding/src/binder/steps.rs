@@ -58,7 +58,8 @@ impl Binder {
         self.forget(tenant);
         if self.states[tenant.index()].motion.is_none() {
             self.settings.set_in_motion(tenant, &self.sites, false);
-            // Those that share its ports may have waited for these, for its queues, or for its value.
+            // Tenants that share ports with this one may have waited for the end of its move, for its queues, or for
+            // its value.
             for (port, _) in &self.sites.site(tenant).ports {
                 self.movable.extend(self.settings.tenants_of(*port));
             }

@@ -2,7 +2,7 @@
 
 use super::history::{History, Past};
 use super::placement::Places;
-use super::store::Store;
+use super::store::{Adopted, Store};
 use super::timing::Timing;
 use crate::binding_proto::{self as proto, from_controller, from_subscriber};
 use crate::clock::now_ms;
@@ -43,9 +43,9 @@ pub(crate) enum Unbound {
     State(#[source] io::Error),
 }
 
-/// A subscriber: a machine or a switch.
+/// A machine or a switch that subscribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum SubscriberId {
     /// A machine.
     Machine(MachineId),
     /// A switch.
@@ -97,10 +97,12 @@ pub(crate) struct Controller {
     pub(super) timing: Timing,
     /// The counters of earlier binders of this leadership.
     earlier: BinderCounters,
-    streams: BTreeMap<Who, Stream>,
-    subscribers: BTreeMap<StreamId, Who>,
-    /// The number of machines and switches that tenants need.
-    expected: usize,
+    streams: BTreeMap<SubscriberId, Stream>,
+    subscribers: BTreeMap<StreamId, SubscriberId>,
+    /// The machines and switches of tenants.
+    expected: BTreeSet<SubscriberId>,
+    /// Those of them without a stream of the same policy.
+    missing: BTreeSet<SubscriberId>,
     /// Streams that have begun, and losses of queues that switches have reported.
     pub(super) begun: u64,
     pub(super) resets: u64,
@@ -115,9 +117,15 @@ impl Controller {
     /// A controller that continues from the stored state of an earlier one, and with the history of this leadership.
     pub(crate) fn new(policy: &Arc<Policy>, places: Places, continuation: Continuation, now: Instant) -> Self {
         let Continuation { mut store, first, history } = continuation;
-        let (earlier, others) = store.state(policy, &places);
+        let Adopted { state: earlier, others, without_value } = store.state(policy, &places);
         if others > 0 {
             warn!("{others} tenants begin in the shared queue: they have other ports or queues than they had before");
+        }
+        if without_value > 0 {
+            warn!(
+                "{without_value} of them had DSCP values that others have at their ports: a machine of theirs that is \
+                 off would return with such a value"
+            );
         }
         let config = BinderConfig::of_policy(policy, places.hops);
         let (interval, values) = (config.interval, config.pool.iter().fold(0, |bits, dscp| bits | 1 << dscp));
@@ -133,7 +141,11 @@ impl Controller {
             places.sites.tenants.iter().flat_map(|site| site.machines.iter().map(|(machine, _)| *machine)).collect();
         let ports = places.sites.tenants.iter().flat_map(|site| &site.ports);
         let switches: BTreeSet<SwitchId> = ports.map(|(port, _)| places.sites.ports[port.index()].switch).collect();
-        let expected = machines.len() + switches.len();
+        let expected: BTreeSet<SubscriberId> = machines
+            .iter()
+            .map(|machine| SubscriberId::Machine(*machine))
+            .chain(switches.into_iter().map(SubscriberId::Switch))
+            .collect();
         let mut controller = Self {
             since,
             timing,
@@ -147,6 +159,7 @@ impl Controller {
             held: VecDeque::new(),
             streams: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            missing: expected.clone(),
             expected,
             begun: history.begun,
             resets: history.resets,
@@ -179,10 +192,10 @@ impl Controller {
     }
 
     /// The subscriber with this name.
-    pub(crate) fn who(&self, hello: &proto::Hello) -> Option<Who> {
+    pub(crate) fn subscriber(&self, hello: &proto::Hello) -> Option<SubscriberId> {
         match hello.kind() {
-            proto::Kind::Machine => self.policy.network().machine_named(&hello.name).map(Who::Machine),
-            proto::Kind::Switch => self.places.switch(&hello.name).map(Who::Switch),
+            proto::Kind::Machine => self.policy.network().machine_named(&hello.name).map(SubscriberId::Machine),
+            proto::Kind::Switch => self.places.switch(&hello.name).map(SubscriberId::Switch),
             proto::Kind::Unspecified => None,
         }
     }
@@ -191,7 +204,7 @@ impl Controller {
     pub(crate) fn begin(
         &mut self,
         now: Instant,
-        (who, hello): (Who, &proto::Hello),
+        (subscriber, hello): (SubscriberId, &proto::Hello),
         id: StreamId,
         messages: Messages,
     ) -> oneshot::Receiver<()> {
@@ -199,27 +212,31 @@ impl Controller {
         // The channel is new, so there is room.
         let _ = messages.try_send(Ok(message(from_controller::Message::Welcome(welcome))));
         let (over, ended) = oneshot::channel();
-        self.subscribers.insert(id, who);
+        self.subscribers.insert(id, subscriber);
         self.begun += 1;
         let same_policy = hello.policy == self.policy.digest();
         if !same_policy {
             warn!("`{}` has another policy: it gets no settings of tenants' queues", hello.name);
         }
-        if let Some(old) = self.streams.insert(who, Stream { id, messages, same_policy, _over: over }) {
+        match same_policy {
+            true => self.missing.remove(&subscriber),
+            false => self.expected.contains(&subscriber) && self.missing.insert(subscriber),
+        };
+        if let Some(old) = self.streams.insert(subscriber, Stream { id, messages, same_policy, _over: over }) {
             self.subscribers.remove(&old.id);
         }
-        if let (Who::Switch(switch), true) = (who, hello.fresh) {
+        if let (SubscriberId::Switch(switch), true) = (subscriber, hello.fresh) {
             self.resets += 1;
             self.handle(now, BinderInput::SwitchReset { switch });
         }
-        // What a subscriber confirmed on an earlier stream may be lost.
+        // The subscriber may have lost the settings that it confirmed on an earlier stream.
         self.handle(
             now,
-            match who {
+            match subscriber {
                 // One with another policy applies nothing, as one that is off.
-                Who::Machine(machine) if !same_policy => BinderInput::MachineDisconnected { machine },
-                Who::Machine(machine) => BinderInput::MachineConnected { machine },
-                Who::Switch(switch) => BinderInput::SwitchConnected { switch },
+                SubscriberId::Machine(machine) if !same_policy => BinderInput::MachineDisconnected { machine },
+                SubscriberId::Machine(machine) => BinderInput::MachineConnected { machine },
+                SubscriberId::Switch(switch) => BinderInput::SwitchConnected { switch },
             },
         );
         ended
@@ -227,9 +244,12 @@ impl Controller {
 
     /// A stream has ended.
     pub(crate) fn end(&mut self, now: Instant, id: StreamId) {
-        if let Some(who) = self.subscribers.remove(&id) {
-            self.streams.remove(&who);
-            if let Who::Machine(machine) = who {
+        if let Some(subscriber) = self.subscribers.remove(&id) {
+            self.streams.remove(&subscriber);
+            if self.expected.contains(&subscriber) {
+                self.missing.insert(subscriber);
+            }
+            if let SubscriberId::Machine(machine) = subscriber {
                 self.handle(now, BinderInput::MachineDisconnected { machine });
             }
         }
@@ -238,9 +258,15 @@ impl Controller {
     /// Takes a message of a subscriber; `false` for one that no subscriber of its kind sends.
     pub(crate) fn take(&mut self, now: Instant, id: StreamId, message: from_subscriber::Message) -> bool {
         // A message that arrives after the end of its stream is obsolete.
-        let Some(who) = self.subscribers.get(&id).copied() else { return true };
-        match (message, who) {
-            (from_subscriber::Message::Usage(usage), Who::Machine(machine)) => {
+        let Some(subscriber) = self.subscribers.get(&id).copied() else { return true };
+        // Another policy numbers tenants otherwise, so its numbers would count for others. The loss of a switch's
+        // configuration names none.
+        let same_policy = self.streams.get(&subscriber).is_some_and(|stream| stream.same_policy);
+        if !same_policy && !matches!(message, from_subscriber::Message::Reset(_)) {
+            return true;
+        }
+        match (message, subscriber) {
+            (from_subscriber::Message::Usage(usage), SubscriberId::Machine(machine)) => {
                 for used in usage.tenants {
                     let tenant = TenantId(used.tenant);
                     if tenant.index() >= self.places.sites.tenants.len() {
@@ -252,20 +278,20 @@ impl Controller {
                 }
                 true
             }
-            (from_subscriber::Message::Applied(version), who) => {
+            (from_subscriber::Message::Applied(version), subscriber) => {
                 // A confirmation for an earlier controller does not count.
                 let Some(number) = version.number.checked_sub(self.first.number) else { return true };
                 let version = Version { epoch: version.epoch, number };
                 self.handle(
                     now,
-                    match who {
-                        Who::Machine(machine) => BinderInput::MachineApplied { machine, version },
-                        Who::Switch(switch) => BinderInput::SwitchApplied { switch, version },
+                    match subscriber {
+                        SubscriberId::Machine(machine) => BinderInput::MachineApplied { machine, version },
+                        SubscriberId::Switch(switch) => BinderInput::SwitchApplied { switch, version },
                     },
                 );
                 true
             }
-            (from_subscriber::Message::Reading(reading), Who::Switch(switch)) => {
+            (from_subscriber::Message::Reading(reading), SubscriberId::Switch(switch)) => {
                 let Some(queue) = reading.queue else { return false };
                 let Some(port) = self.places.port(switch, &queue.port) else { return false };
                 let Ok(index) = u8::try_from(queue.queue) else { return false };
@@ -274,7 +300,7 @@ impl Controller {
                 self.handle(now, BinderInput::QueueRead { queue, round, sent, backlog });
                 true
             }
-            (from_subscriber::Message::Reset(_), Who::Switch(switch)) => {
+            (from_subscriber::Message::Reset(_), SubscriberId::Switch(switch)) => {
                 info!("`{}` had lost its configuration", self.places.switches[switch.index()]);
                 self.resets += 1;
                 self.handle(now, BinderInput::SwitchReset { switch });
@@ -287,6 +313,12 @@ impl Controller {
     /// The number of machines and switches with a stream.
     pub(super) fn stream_count(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Whether all machines and switches of tenants have a stream of the same policy: a move waits for none without
+    /// settings.
+    fn all_subscribed(&self) -> bool {
+        self.missing.is_empty()
     }
 
     /// The time of the next timeout.
@@ -334,6 +366,7 @@ impl Controller {
     /// Redirects all subscribers to the leading broker.
     fn redirect(&mut self, leader: Option<&str>) {
         self.subscribers.clear();
+        self.missing.clone_from(&self.expected);
         for stream in std::mem::take(&mut self.streams).into_values() {
             let _ = stream.messages.try_send(Ok(elsewhere(leader)));
         }
@@ -365,8 +398,8 @@ impl Controller {
     /// Takes the new state of a tenant, which is to be stored.
     pub(super) fn keep(&mut self, now: Instant, tenant: TenantId, state: TenantState) {
         let at = tenant.index();
-        let all = self.streams.len() >= self.expected;
-        self.timing.take(now, at, &state, all);
+        let all_subscribed = self.all_subscribed();
+        self.timing.take(now, at, &state, all_subscribed);
         let has_queues = state.place != Place::Shared;
         if std::mem::replace(&mut self.has_queues[at], has_queues) != has_queues {
             self.since[at] = Some(now_ms());
@@ -383,30 +416,30 @@ impl Controller {
 
     /// Sends an output to its subscriber.
     fn carry_out(&self, output: BinderOutput) {
-        let (who, message) = match output {
+        let (subscriber, message) = match output {
             BinderOutput::Machine { machine, version, tenants } => {
                 let tenants = tenants.iter().map(|(tenant, settings)| self.tenant(machine, *tenant, *settings));
                 let (version, tenants) = (Some(self.version(version)), tenants.collect());
                 let settings = proto::MachineSettings { version, values: self.values, tenants };
-                (Who::Machine(machine), from_controller::Message::Machine(settings))
+                (SubscriberId::Machine(machine), from_controller::Message::Machine(settings))
             }
             BinderOutput::Switch { switch, version, ports } => {
                 let ports = ports.iter().map(|(port, settings)| self.port(*port, settings)).collect();
                 let settings = proto::SwitchSettings { version: Some(self.version(version)), ports };
-                (Who::Switch(switch), from_controller::Message::Switch(settings))
+                (SubscriberId::Switch(switch), from_controller::Message::Switch(settings))
             }
             BinderOutput::Read { queue: QueueId { port, queue }, round } => {
                 let switch = self.places.sites.ports[port.index()].switch;
                 let queue = queue.map_or(0, |queue| u32::from(queue) + 1);
                 let queue = proto::Queue { port: self.places.ports[port.index()].clone(), queue, round };
-                (Who::Switch(switch), from_controller::Message::Read(queue))
+                (SubscriberId::Switch(switch), from_controller::Message::Read(queue))
             }
             BinderOutput::Keep { .. } => return,
         };
-        let stream = self.streams.get(&who).filter(|stream| stream.same_policy);
+        let stream = self.streams.get(&subscriber).filter(|stream| stream.same_policy);
         match stream.map(|stream| stream.messages.try_send(Ok(self::message(message)))) {
             Some(Ok(())) | None | Some(Err(TrySendError::Closed(_))) => {}
-            Some(Err(TrySendError::Full(_))) => debug!("{who:?} does not take its messages"),
+            Some(Err(TrySendError::Full(_))) => debug!("{subscriber:?} does not take its messages"),
         }
     }
 
@@ -440,4 +473,84 @@ fn message(message: from_controller::Message) -> proto::FromController {
 pub(crate) fn elsewhere(leader: Option<&str>) -> proto::FromController {
     let url = leader.unwrap_or_default().to_owned();
     message(from_controller::Message::Elsewhere(proto::Elsewhere { url }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::two_tenants::{SUBSCRIBERS, placement, policy};
+    use super::*;
+    use std::path::Path;
+    use weir_binding::binder::{Motion, Step};
+
+    /// A third machine, without tenants.
+    fn controller(directory: &Path) -> Controller {
+        let text = policy(3, "").replace("machines: [m2]", "machines: [m2, m3]");
+        let policy = Arc::new(Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0);
+        let file = directory.join("placement.json");
+        std::fs::write(&file, placement("spine0")).expect("written");
+        let places = Places::read(&file, &policy).unwrap_or_else(|error| panic!("{error}"));
+        let store = Store::in_file(directory).expect("opened");
+        Controller::new(&policy, places, Continuation::first(store, 1), Instant::ZERO)
+    }
+
+    /// A stream of a subscriber with this policy; dropping the receivers does not end it.
+    fn subscribe(controller: &mut Controller, (name, is_switch): (&str, bool), policy: u64, id: StreamId) {
+        let kind = if is_switch { proto::Kind::Switch } else { proto::Kind::Machine };
+        let hello = proto::Hello { name: name.to_owned(), kind: kind.into(), policy, fresh: false };
+        let subscriber = controller.subscriber(&hello).expect("of the policy");
+        drop(controller.begin(Instant::ZERO, (subscriber, &hello), id, mpsc::channel(8).0));
+    }
+
+    #[test]
+    fn usage_and_confirmations_under_another_policy_do_not_count() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut controller = controller(directory.path());
+        let digest = controller.policy.digest();
+        let used = |controller: &mut Controller, policy: u64, id: StreamId, now: Instant| {
+            subscribe(controller, ("m1", false), policy, id);
+            let used = proto::TenantUsage { tenant: 1, tx_bps: 300_000_000, rx_bps: 0 };
+            let usage = from_subscriber::Message::Usage(proto::Usage { tenants: vec![used] });
+            assert!(controller.take(now, id, usage));
+            // The version of its settings, as far as versions go.
+            let applied = from_subscriber::Message::Applied(proto::Version { epoch: 1, number: 1_000 });
+            assert!(controller.take(now, id, applied));
+            assert!(controller.on_time(now), "an interval ends");
+            (controller.binder.used()[1].tx, controller.binder.counters().outdated)
+        };
+        let now = |ms| Instant::ZERO + Duration::from_millis(ms);
+        assert_eq!(used(&mut controller, digest + 1, 0, now(200)), (Bandwidth::ZERO, 0));
+        assert_eq!(used(&mut controller, digest, 1, now(400)), (Bandwidth::from_mbps(300), 1));
+    }
+
+    #[test]
+    fn all_have_subscribed_when_each_machine_and_switch_of_tenants_has_the_policy() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut controller = controller(directory.path());
+        let digest = controller.policy.digest();
+        let [first, others @ ..] = SUBSCRIBERS;
+        for (id, of) in (0..).zip(others) {
+            subscribe(&mut controller, of, digest, id);
+        }
+        subscribe(&mut controller, ("m3", false), digest, 10);
+        assert_eq!((controller.stream_count(), controller.all_subscribed()), (SUBSCRIBERS.len(), false));
+        subscribe(&mut controller, first, digest + 1, 11);
+        assert!(!controller.all_subscribed(), "it has another policy");
+        let moves = |controller: &mut Controller| {
+            for step in [Some(Step::Cap), Some(Step::Lower), None] {
+                let motion = step.map(|step| Motion { to: Place::Shared, step });
+                controller.keep(Instant::ZERO, TenantId(0), TenantState { motion, ..TenantState::default() });
+            }
+            controller.timing.moves.count
+        };
+        assert_eq!(moves(&mut controller), 0, "it waited for a machine without settings");
+        subscribe(&mut controller, first, digest, 12);
+        assert!(controller.all_subscribed());
+        assert_eq!(moves(&mut controller), 1);
+        controller.end(Instant::ZERO, 10);
+        assert!(controller.all_subscribed(), "a machine without tenants");
+        controller.end(Instant::ZERO, 11);
+        assert!(controller.all_subscribed(), "an earlier stream");
+        controller.end(Instant::ZERO, 12);
+        assert!(!controller.all_subscribed());
+    }
 }

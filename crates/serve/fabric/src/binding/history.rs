@@ -59,13 +59,9 @@ impl History {
 }
 
 #[cfg(test)]
-#[path = "../../tests/support/two_tenants.rs"]
-mod two_tenants;
-
-#[cfg(test)]
 mod tests {
+    use super::super::two_tenants::{placement, policy};
     use super::super::{Continuation, Controller, Places, Store};
-    use super::two_tenants::{placement, policy};
     use super::*;
     use std::path::Path;
     use std::sync::Arc;

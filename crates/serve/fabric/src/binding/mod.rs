@@ -29,8 +29,12 @@ mod store;
 pub mod subscriber;
 mod timing;
 
+#[cfg(test)]
+#[path = "../../tests/support/two_tenants.rs"]
+pub(crate) mod two_tenants;
+
 pub(crate) use controller::{Continuation, Controller, Unbound};
 pub(crate) use placement::Places;
-pub(crate) use service::{BindingService, SubscriberEvent, Verdict};
+pub(crate) use service::{BindingService, Refusal, SubscriberEvent};
 pub(crate) use store::Store;
 pub use subscriber::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};

@@ -8,7 +8,7 @@ use crate::binding_proto::binding_server::Binding;
 use crate::binding_proto::{self as proto, from_subscriber};
 use crate::connections::Client;
 use crate::counters::Counters;
-use crate::service::{Event, HELLO_TIME, StreamId};
+use crate::service::{Event, HELLO_TIME, StreamId, Verdict, decision, ends};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,7 +27,7 @@ pub(crate) enum SubscriberEvent {
         /// The channel to it; dropping it ends the stream.
         messages: Messages,
         /// The daemon's reply: whether the stream may stay.
-        verdict: oneshot::Sender<Verdict>,
+        verdict: oneshot::Sender<Verdict<Refusal>>,
     },
     /// A message arrives.
     Message(StreamId, from_subscriber::Message),
@@ -35,10 +35,8 @@ pub(crate) enum SubscriberEvent {
     End(StreamId),
 }
 
-/// The daemon's decision about a stream.
-pub(crate) enum Verdict {
-    /// The stream stays until the daemon drops the other half.
-    Stays(StreamId, oneshot::Receiver<()>),
+/// Why a subscriber has no stream.
+pub(crate) enum Refusal {
     /// Another broker leads.
     Elsewhere(Option<String>),
     /// The policy does not have the machine or switch.
@@ -87,24 +85,24 @@ impl Binding for BindingService {
         let client = request.extensions().get::<Client>().expect("every connection has one").clone();
         let mut incoming = request.into_inner();
         let hello = self.hello(&client, &mut incoming).await?;
-        let gone = |_| Status::unavailable("the fabric broker ends");
         let name = hello.name.clone();
         let (messages, to_subscriber) = mpsc::channel(MESSAGES);
         let (verdict, decided) = oneshot::channel();
         let stream = SubscriberEvent::Stream { hello, messages: messages.clone(), verdict };
-        self.events.send(Event::Subscriber(stream)).await.map_err(|_| gone(()))?;
-        match decided.await.map_err(|_| gone(()))? {
-            Verdict::Unknown => {
+        self.events.send(Event::Subscriber(stream)).await.map_err(|_| ends())?;
+        let (of, events) = (name.clone(), self.events.clone());
+        match decision(decided, |id, over| receive(incoming, id, of, over, events)).await? {
+            Ok(()) => {}
+            Err(Refusal::Unknown) => {
                 self.counters.unknown_machine.add();
                 return Err(Status::not_found(format!("the policy has no machine or switch `{name}`")));
             }
-            Verdict::NoTenants => return Err(Status::failed_precondition("this fabric broker binds no tenants")),
-            Verdict::Elsewhere(leader) => {
+            Err(Refusal::NoTenants) => {
+                return Err(Status::failed_precondition("this fabric broker binds no tenants"));
+            }
+            Err(Refusal::Elsewhere(leader)) => {
                 self.counters.redirected.add();
                 let _ = messages.try_send(Ok(elsewhere(leader.as_deref())));
-            }
-            Verdict::Stays(id, over) => {
-                tokio::spawn(receive(incoming, id, name, over, self.events.clone()));
             }
         }
         Ok(Response::new(ReceiverStream::new(to_subscriber)))

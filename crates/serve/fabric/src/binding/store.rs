@@ -13,7 +13,8 @@
 //!
 //! A tenant with other ports than its entry has, a queue that does not exist any more or that another one has, or a
 //! DSCP value that it may not have, begins in the shared queue, as a new one does. So does one with several queues of a
-//! switch that has one map for all ports.
+//! switch that has one map for all ports. Its value is retained at its ports, since a machine that is off may return
+//! with it (`docs/design/binding.md`, *Another placement*).
 
 use super::journal::Journal;
 use super::placement::Places;
@@ -41,6 +42,16 @@ pub(super) struct StoredTenant {
 
 /// A tenant by name, with its entry; `None` for one at rest in the shared queue.
 pub(super) type Entry = (String, Option<StoredTenant>);
+
+/// The state of a policy's tenants, of the entries that fit them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Adopted {
+    pub(super) state: BinderState,
+    /// The tenants with entries that do not fit: they begin in the shared queue.
+    pub(super) others: usize,
+    /// Those of them whose DSCP value another tenant of their ports has, so that it cannot be retained.
+    pub(super) without_value: usize,
+}
 
 /// The entries, and those that are not stored yet.
 #[derive(Debug)]
@@ -84,25 +95,35 @@ impl Store {
         Ok(Self { kept, medium, waiting: VecDeque::new(), put: 0, stored: 0 })
     }
 
-    /// The state of the tenants of this policy. Entries that do not fit it are removed; returns the number of those
-    /// whose tenants it has.
-    pub(super) fn state(&mut self, policy: &Policy, places: &Places) -> (BinderState, usize) {
+    /// The state of the tenants of this policy. The store has it from now on, and no entries of other tenants.
+    pub(super) fn state(&mut self, policy: &Policy, places: &Places) -> Adopted {
         let mut allocation =
             Allocation { map: policy.network().map(), pool: policy.tenant_dscps(), ..Allocation::default() };
-        let of = |(tenant, site): (&weir_policy::Tenant, &Site)| {
-            let known = self.kept.get(&tenant.name).filter(|known| known.ports == hash(&places.ports_of(site)));
-            let state = known.map(|known| known.state.clone()).unwrap_or_default();
-            if allocation.takes(places, site, &state) { state } else { TenantState::default() }
-        };
-        let state: BinderState = policy.tenants().iter().zip(&places.sites.tenants).map(of).collect();
-        let names = policy.tenants().iter().map(|tenant| tenant.name.as_str());
-        let used: BTreeSet<&str> =
-            names.zip(&state).filter(|(_, state)| **state != TenantState::default()).map(|(name, _)| name).collect();
-        let obsolete: Vec<String> = self.kept.keys().filter(|name| !used.contains(name.as_str())).cloned().collect();
-        let of_policy: BTreeSet<&str> = policy.tenants().iter().map(|tenant| tenant.name.as_str()).collect();
-        let others = obsolete.iter().filter(|name| of_policy.contains(name.as_str())).count();
+        // First those that stay as they are, so that no other takes their values.
+        let (mut state, mut others) = (BinderState::new(), Vec::new());
+        for (at, (tenant, site)) in policy.tenants().iter().zip(&places.sites.tenants).enumerate() {
+            let kept = self.kept.get(&tenant.name);
+            let fits = kept.filter(|kept| {
+                kept.ports == hash(&places.ports_of(site)) && allocation.takes(places, site, &kept.state)
+            });
+            state.push(fits.map(|kept| kept.state.clone()).unwrap_or_default());
+            if let (Some(kept), None) = (kept, fits) {
+                others.push((at, kept.state.value().filter(|value| allocation.pool.contains(value))));
+            }
+        }
+        let (others_count, mut without_value) = (others.len(), 0);
+        for (at, retained) in others {
+            let anew = TenantState { retained, ..TenantState::default() };
+            match allocation.takes(places, &places.sites.tenants[at], &anew) {
+                true => state[at] = anew,
+                false => without_value += 1,
+            }
+            self.put(policy, places, at, state[at].clone());
+        }
+        let names: BTreeSet<&str> = policy.tenants().iter().map(|tenant| tenant.name.as_str()).collect();
+        let obsolete: Vec<String> = self.kept.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         obsolete.into_iter().for_each(|name| self.change(name, None));
-        (state, others)
+        Adopted { state, others: others_count, without_value }
     }
 
     /// Takes a change of a tenant.
@@ -211,11 +232,8 @@ impl Allocation {
             return false;
         }
         let mut queues = BTreeSet::new();
-        let map_of = |port: PortId| match self.map {
-            Map::PerPort => port.0,
-            Map::PerSwitch => places.sites.ports[port.index()].switch.0,
-        };
-        let of_ports = |value| site.ports.iter().map(move |(port, _)| (map_of(*port), value));
+        let map = self.map;
+        let of_ports = |value| site.ports.iter().map(move |(port, _)| (places.sites.map_of(map, *port), value));
         let dscps: BTreeSet<(u32, u8)> = value.into_iter().flat_map(of_ports).collect();
         for place in all.into_iter().flatten() {
             let Place::Dedicated { queues: own, .. } = place else { continue };
@@ -243,6 +261,7 @@ impl Allocation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::two_tenants::{placement, policy};
     use super::*;
 
     fn entry(name: &str, dscp: u8) -> (String, Option<StoredTenant>) {
@@ -274,6 +293,35 @@ mod tests {
         std::fs::write(&file, format!("nonsense\n{text}")).expect("written");
         let error = Store::in_file(directory.path()).expect_err("damaged");
         assert!(error.to_string().contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn value_of_a_tenant_with_other_ports_is_retained_until_its_machines_confirm() {
+        let policy = Policy::parse("policy.yaml", &policy(3, "")).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("placement.json");
+        std::fs::write(&file, placement("spine0")).expect("written");
+        let places = Places::read(&file, &policy).unwrap_or_else(|error| panic!("{error}"));
+        let value = policy.tenant_dscps()[1];
+        let mut store = Store::in_file(directory.path()).expect("opened");
+        let (name, red) = entry("red", value);
+        store.change(name, red.clone());
+        let retained = TenantState { retained: Some(value), ..TenantState::default() };
+        let adopted = store.state(&policy, &places);
+        let state = vec![TenantState::default(), retained];
+        assert_eq!(adopted, Adopted { state: state.clone(), others: 1, without_value: 0 });
+        // A successor continues with it: the entry has the new ports.
+        store.write().expect("written");
+        let mut store = Store::in_file(directory.path()).expect("opened");
+        assert_eq!(store.state(&policy, &places), Adopted { state, others: 0, without_value: 0 });
+        // Blue has the value at these ports, and keeps it.
+        let queues = vec![0; places.sites.tenants[0].ports.len()];
+        let blue = TenantState { place: Place::Dedicated { queues, dscp: value }, ..TenantState::default() };
+        store.put(&policy, &places, 0, blue.clone());
+        store.change("red".to_owned(), red);
+        let state = vec![blue, TenantState::default()];
+        assert_eq!(store.state(&policy, &places), Adopted { state, others: 1, without_value: 1 });
+        assert!(!store.kept.contains_key("red"));
     }
 
     #[test]

@@ -163,6 +163,54 @@ enum End {
     Failed(String),
 }
 
+/// A stream with its welcome.
+type Opened = (proto::Welcome, tonic::Streaming<proto::FromController>, mpsc::Sender<proto::FromSubscriber>);
+
+/// The choice of the broker for the next stream.
+struct Attempts {
+    /// The index of the next configured broker.
+    next: usize,
+    redirected_to: Option<BrokerUrl>,
+    /// Redirections since the last welcome or failure.
+    redirections: u32,
+    /// The next wait after a failure of all brokers.
+    wait: Duration,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { next: 0, redirected_to: None, redirections: 0, wait: WAITS.0 }
+    }
+}
+
+impl Attempts {
+    /// The broker of the next stream: the one to which the last stream was redirected, or one of these.
+    fn broker(&mut self, brokers: &[BrokerUrl]) -> BrokerUrl {
+        self.redirected_to.take().unwrap_or_else(|| brokers[self.next].clone())
+    }
+    /// A broker has welcomed the subscriber.
+    fn welcomed(&mut self) {
+        (self.redirections, self.wait) = (0, WAITS.0);
+    }
+    /// A broker has redirected the subscriber to the leader; returns whether the next stream goes there.
+    fn redirect(&mut self, leader: Option<BrokerUrl>) -> bool {
+        self.redirections += 1;
+        self.redirected_to = leader.filter(|_| self.redirections <= MOST_REDIRECTIONS);
+        self.redirected_to.is_some()
+    }
+    /// A stream has failed, with so many configured brokers: the next one is tried at once; returns the longest wait if
+    /// all have been tried.
+    fn fail(&mut self, brokers: usize) -> Option<Duration> {
+        self.redirections = 0;
+        self.next = (self.next + 1) % brokers;
+        let wait = self.wait;
+        (self.next == 0).then(|| {
+            self.wait = (wait * 2).min(WAITS.1);
+            wait
+        })
+    }
+}
+
 struct Thread {
     config: SubscriberConfig,
     outgoing: mpsc::Receiver<ToController>,
@@ -173,21 +221,18 @@ struct Thread {
 
 impl Thread {
     async fn run(mut self) {
-        let (mut next, mut redirections, mut wait) = (0, 0, WAITS.0);
         // The seed only has to differ between subscribers.
         let mut random = SmallRng::seed_from_u64(RandomState::new().hash_one(&self.config.name));
-        let mut redirected_to: Option<BrokerUrl> = None;
+        let mut attempts = Attempts::default();
         let mut last_failure = None;
         loop {
-            let broker = redirected_to.take().unwrap_or_else(|| self.config.brokers[next].clone());
-            let ended = self.stream(&broker, &mut wait).await;
+            let broker = attempts.broker(&self.config.brokers);
+            let ended = self.stream(&broker, &mut attempts).await;
             *self.up.lock().unwrap_or_else(PoisonError::into_inner) = None;
             let reason = match ended {
                 End::Over => return,
                 End::Redirected(leader) => {
-                    redirections += 1;
-                    if let Some(leader) = leader.filter(|_| redirections <= MOST_REDIRECTIONS) {
-                        redirected_to = Some(leader);
+                    if attempts.redirect(leader) {
                         continue;
                     }
                     format!("{broker}: no fabric broker leads yet")
@@ -199,39 +244,52 @@ impl Thread {
                 warn!("no stream to the controller of tenants' queues: {reason}");
                 last_failure = Some(reason);
             }
-            redirections = 0;
-            next = (next + 1) % self.config.brokers.len();
-            if next == 0 {
-                let pause = wait.mul_f64(random.random_range(0.5..=1.0));
-                tokio::time::sleep(pause).await;
-                wait = (wait * 2).min(WAITS.1);
+            if let Some(wait) = attempts.fail(self.config.brokers.len()) {
+                tokio::select! {
+                    () = tokio::time::sleep(wait.mul_f64(random.random_range(0.5..=1.0))) => {}
+                    () = self.incoming.closed() => return,
+                }
             }
         }
     }
 
-    async fn stream(&mut self, broker: &BrokerUrl, wait: &mut Duration) -> End {
+    async fn stream(&mut self, broker: &BrokerUrl, attempts: &mut Attempts) -> End {
+        // A subscriber that is dropped must not open a stream afterwards: it would replace that of its successor.
+        let opened = tokio::select! {
+            opened = self.open(broker) => opened,
+            () = self.incoming.closed() => return End::Over,
+        };
+        let (welcome, messages, to_broker) = match opened {
+            Ok(opened) => opened,
+            Err(ended) => return ended,
+        };
+        info!("subscribed to tenants' queues at {broker}");
+        attempts.welcomed();
+        *self.up.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker.to_string());
+        let interval = weir_units::Duration::from_nanos(welcome.interval_ns);
+        if self.incoming.send(FromController::Up { policy: welcome.policy, interval }).await.is_err() {
+            return End::Over;
+        }
+        self.exchange(messages, to_broker).await
+    }
+
+    /// A stream that the broker has welcomed.
+    async fn open(&self, broker: &BrokerUrl) -> Result<Opened, End> {
         let (mut messages, to_broker) = match timeout(PATIENCE, self.connect(broker)).await {
             Ok(Ok(both)) => both,
-            Ok(Err(reason)) => return End::Failed(reason),
-            Err(_) => return End::Failed(format!("no reply within {} s", PATIENCE.as_secs())),
+            Ok(Err(reason)) => return Err(End::Failed(reason)),
+            Err(_) => return Err(End::Failed(format!("no reply within {} s", PATIENCE.as_secs()))),
         };
         match timeout(PATIENCE, messages.message()).await {
             Ok(Ok(Some(proto::FromController { message: Some(from_controller::Message::Welcome(welcome)) }))) => {
-                info!("subscribed to tenants' queues at {broker}");
-                *wait = WAITS.0;
-                *self.up.lock().unwrap_or_else(PoisonError::into_inner) = Some(broker.to_string());
-                let interval = weir_units::Duration::from_nanos(welcome.interval_ns);
-                if self.incoming.send(FromController::Up { policy: welcome.policy, interval }).await.is_err() {
-                    return End::Over;
-                }
-                self.exchange(messages, to_broker).await
+                Ok((welcome, messages, to_broker))
             }
             Ok(Ok(Some(proto::FromController { message: Some(from_controller::Message::Elsewhere(elsewhere)) }))) => {
-                End::Redirected(elsewhere.url.parse().ok())
+                Err(End::Redirected(elsewhere.url.parse().ok()))
             }
-            Ok(Ok(_)) => End::Failed("it sent no welcome".to_owned()),
-            Ok(Err(status)) => End::Failed(failure::of_status(&status)),
-            Err(_) => End::Failed("it sent no welcome in time".to_owned()),
+            Ok(Ok(_)) => Err(End::Failed("it sent no welcome".to_owned())),
+            Ok(Err(status)) => Err(End::Failed(failure::of_status(&status))),
+            Err(_) => Err(End::Failed("it sent no welcome in time".to_owned())),
         }
     }
 
@@ -255,8 +313,10 @@ impl Thread {
                         ToController::Reset => from_subscriber::Message::Reset(proto::Reset {}),
                     };
                     // The reason for the end of the stream is read next.
-                    let _ = to_broker.send(proto::FromSubscriber { message: Some(own) }).await;
-                    continue;
+                    tokio::select! {
+                        _ = to_broker.send(proto::FromSubscriber { message: Some(own) }) => continue,
+                        () = self.incoming.closed() => return End::Over,
+                    }
                 }
                 () = self.incoming.closed() => return End::Over,
             };
@@ -311,5 +371,72 @@ impl Thread {
         let reply =
             client.subscribe(ReceiverStream::new(outgoing)).await.map_err(|status| failure::of_status(&status))?;
         Ok((reply.into_inner(), to_broker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ca::{Ca, Holder};
+
+    fn brokers(count: u32) -> Vec<BrokerUrl> {
+        (1..=count).map(|at| format!("https://10.0.0.{at}:1").parse().expect("an address")).collect()
+    }
+
+    #[test]
+    fn redirections_in_a_row_are_bounded_and_a_welcome_ends_the_row() {
+        let (brokers, mut attempts) = (brokers(3), Attempts::default());
+        let leader = || Some(brokers[2].clone());
+        for _ in 0..10 {
+            assert!(attempts.redirect(leader()));
+            assert_eq!(attempts.broker(&brokers), brokers[2]);
+            attempts.welcomed();
+        }
+        let redirected: Vec<bool> = (0..5).map(|_| attempts.redirect(leader())).collect();
+        assert_eq!(redirected, [true, true, true, false, false]);
+        assert!(!attempts.redirect(None));
+        assert_eq!(attempts.broker(&brokers), brokers[0]);
+    }
+
+    #[test]
+    fn all_brokers_are_tried_before_a_wait_which_doubles() {
+        let (brokers, mut attempts) = (brokers(2), Attempts::default());
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            assert_eq!(attempts.broker(&brokers), brokers[0]);
+            assert_eq!(attempts.fail(brokers.len()), None);
+            assert_eq!(attempts.broker(&brokers), brokers[1]);
+            waits.push(attempts.fail(brokers.len()).expect("both were tried").as_millis());
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000]);
+        attempts.welcomed();
+        assert_eq!([attempts.fail(1), attempts.fail(1)], [100, 200].map(|ms| Some(Duration::from_millis(ms))));
+    }
+
+    /// Starts a subscriber of this broker, drops its handle after a while, and waits for the end of its thread.
+    async fn ends_after_drop(broker: std::net::SocketAddr) -> bool {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
+        let holder = Holder::Machine("m1".to_owned());
+        ca.issue(&holder, 2).expect("made");
+        let brokers = vec![format!("https://{broker}").parse().expect("an address")];
+        let (name, identity) = ("m1".to_owned(), ca.files(&holder));
+        let config = SubscriberConfig { name, is_switch: false, brokers, identity };
+        let ((_to_controller, outgoing), (incoming, messages)) = (mpsc::channel(1), mpsc::channel(1));
+        let thread = Thread { config, outgoing, incoming, state: Arc::default(), up: Arc::default() };
+        let thread = tokio::spawn(thread.run());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!thread.is_finished());
+        drop(messages);
+        timeout(PATIENCE / 2, thread).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn dropped_subscriber_ends_whether_its_broker_refuses_or_stays_silent() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        assert!(ends_after_drop(address).await, "the handshake has no reply");
+        drop(listener);
+        assert!(ends_after_drop(address).await, "connections are refused");
     }
 }

@@ -1,7 +1,7 @@
 //! The controller of tenants' queues in the daemon's loop.
 
 use super::work::Daemon;
-use crate::binding::{Continuation, Controller, Places, Store, SubscriberEvent, Unbound, Verdict};
+use crate::binding::{Continuation, Controller, Places, Refusal, Store, SubscriberEvent, Unbound};
 use crate::binding_proto::from_subscriber;
 use crate::cluster::KeptTenants;
 use crate::state::epoch;
@@ -102,8 +102,8 @@ impl Daemon {
             if let SubscriberEvent::Stream { verdict, .. } = event {
                 // Among several, the leader has a controller, and may be another one soon.
                 let leads = self.cluster.is_none() || self.broker.is_some();
-                let other = if leads { Verdict::NoTenants } else { Verdict::Elsewhere(self.leader.clone()) };
-                let _ = verdict.send(other);
+                let refusal = if leads { Refusal::NoTenants } else { Refusal::Elsewhere(self.leader.clone()) };
+                let _ = verdict.send(Err(refusal));
             }
             return;
         };
@@ -113,15 +113,19 @@ impl Daemon {
         };
         match event {
             SubscriberEvent::Stream { hello, messages, verdict } => {
-                let Some(who) = controller.who(&hello) else {
-                    let _ = verdict.send(Verdict::Unknown);
+                let Some(subscriber) = controller.subscriber(&hello) else {
+                    let _ = verdict.send(Err(Refusal::Unknown));
                     return;
                 };
                 debug!("`{}` subscribes", hello.name);
                 let id = self.subscribers;
                 self.subscribers += 1;
-                let over = controller.begin(now, (who, &hello), id, messages);
-                let _ = verdict.send(Verdict::Stays(id, over));
+                let over = controller.begin(now, (subscriber, &hello), id, messages);
+                // Without a request no task would report the end of the stream, and its machine would count as
+                // connected for ever.
+                if verdict.send(Ok((id, over))).is_err() {
+                    controller.end(now, id);
+                }
             }
             SubscriberEvent::Message(id, message) => {
                 if !controller.take(now, id, message) {
@@ -133,5 +137,39 @@ impl Daemon {
         if changes {
             self.changed();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::work::tests::daemon;
+    use super::*;
+    use crate::binding::two_tenants::{placement, policy};
+    use crate::binding_proto::{Hello, Kind};
+    use tokio::sync::{mpsc, oneshot};
+    use weir_binding::binder::BinderConfig;
+
+    #[tokio::test]
+    async fn lease_of_a_machine_whose_request_was_dropped_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("placement.json");
+        std::fs::write(&file, placement("spine0")).expect("written");
+        let mut daemon = daemon(directory.path(), &policy(3, ""), Some(file));
+        daemon.begin_tenants().expect("tenants with places");
+        let (policy, kind) = (daemon.policy.digest(), Kind::Machine.into());
+        let subscribe = |name: &str| {
+            let (verdict, decided) = oneshot::channel();
+            let hello = Hello { name: name.to_owned(), kind, policy, fresh: false };
+            (SubscriberEvent::Stream { hello, messages: mpsc::channel(8).0, verdict }, decided)
+        };
+        let ((stays, _decided), (gone, decided)) = (subscribe("m1"), subscribe("m2"));
+        drop(decided);
+        daemon.take_subscriber(stays);
+        daemon.take_subscriber(gone);
+        let over = daemon.now() + BinderConfig::LEASE + BinderConfig::RETRY;
+        let controller = daemon.controller.as_mut().expect("a controller");
+        controller.on_time(over);
+        let status = controller.status();
+        assert_eq!((status.subscribers, status.machines_gone), (1, 1));
     }
 }

@@ -9,7 +9,7 @@ use crate::convert;
 use crate::counters::Counters;
 use crate::identity::Identity;
 use crate::proto::{self, from_broker::Message};
-use crate::service::{Event, StreamId, Verdict};
+use crate::service::{Event, Refusal, StreamId};
 use crate::state::replace;
 use crate::status::{self, Around};
 use crate::streams::Streams;
@@ -148,13 +148,13 @@ impl Daemon {
         match event {
             Event::Stream { machine, responses, verdict } => {
                 let Some(id) = self.policy.network().machine_named(&machine) else {
-                    let _ = verdict.send(Verdict::Unknown);
+                    let _ = verdict.send(Err(Refusal::Unknown));
                     return;
                 };
                 debug!("`{machine}` opens a stream");
                 if self.broker.is_none() {
                     let _ = responses.try_send(Ok(elsewhere(self.leader.as_deref())));
-                    let _ = verdict.send(Verdict::Elsewhere);
+                    let _ = verdict.send(Err(Refusal::Elsewhere));
                     return;
                 }
                 let welcome = proto::Welcome {
@@ -165,7 +165,10 @@ impl Daemon {
                 // The channel is new, so there is room.
                 let _ = responses.try_send(Ok(proto::FromBroker { message: Some(Message::Welcome(welcome)) }));
                 let (stream, over) = self.streams.begin(id, machine, responses);
-                let _ = verdict.send(Verdict::Stays(stream, over));
+                // Without a request no task would report the end of the stream.
+                if verdict.send(Ok((stream, over))).is_err() {
+                    self.streams.end(stream);
+                }
                 self.changed();
             }
             Event::Report(stream, report) => self.take_report(stream, &report, |report| FabricInput::Report(report)),
@@ -329,36 +332,59 @@ async fn sleep(wait: Option<Duration>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ca::{Ca, Holder};
+    use std::path::{Path, PathBuf};
     use tokio::signal::unix::{SignalKind, signal};
     use weir_control::FabricBrokerConfig;
 
     const POLICY: &str = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1] } } }\n\
                           services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
 
-    #[tokio::test]
-    async fn broker_without_its_cluster_task_stops_leading_and_ends() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (ca, _) = Ca::open(directory.path()).expect("made");
+    /// A daemon that is the only broker, with the files of a directory.
+    pub(in crate::daemon) fn daemon(directory: &Path, policy: &str, placement: Option<PathBuf>) -> Daemon {
+        let (ca, _) = Ca::open(directory).expect("made");
         let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
         ca.issue(&holder, 2).expect("made");
         let identity = Identity::read(&ca.files(&holder)).expect("sound");
         let config = FabricConfig {
-            policy: Arc::new(Policy::parse("policy.yaml", POLICY).expect("valid").0),
-            policy_file: directory.path().join("policy.yaml"),
+            policy: Arc::new(Policy::parse("policy.yaml", policy).unwrap_or_else(|errors| panic!("{errors}")).0),
+            policy_file: directory.join("policy.yaml"),
             listen: "127.0.0.1:0".parse().expect("an address"),
             identity: ca.files(&holder),
-            state: directory.path().join("state"),
+            state: directory.join("state"),
             broker: FabricBrokerConfig::default(),
             status: None,
             publisher: None,
             cluster: None,
-            placement: None,
+            placement,
         };
         let (listen, in_use) = (config.listen, InUse::new(identity.server()));
-        let mut daemon = Daemon::new(config, listen, Arc::default(), in_use, &identity, 1);
+        Daemon::new(config, listen, Arc::default(), in_use, &identity, 1)
+    }
+
+    #[tokio::test]
+    async fn stream_of_a_dropped_request_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut daemon = daemon(directory.path(), POLICY, None);
+        let stream = || {
+            let (verdict, decided) = tokio::sync::oneshot::channel();
+            (Event::Stream { machine: "m1".to_owned(), responses: mpsc::channel(4).0, verdict }, decided)
+        };
+        let (kept, _decided) = stream();
+        daemon.take(kept);
+        assert_eq!(daemon.streams.len(), 1);
+        let (stream, decided) = stream();
+        drop(decided);
+        daemon.take(stream);
+        assert_eq!(daemon.streams.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn broker_without_its_cluster_task_stops_leading_and_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut daemon = daemon(directory.path(), POLICY, None);
         let (responses, mut to_leader) = mpsc::channel(4);
         let (verdict, _verdict) = tokio::sync::oneshot::channel();
         daemon.take(Event::Stream { machine: "m1".to_owned(), responses, verdict });

@@ -61,6 +61,8 @@ pub(super) struct Client {
     messages: mpsc::Sender<FromFabric>,
     shared: Shared,
     newest: Newest,
+    /// Redirections since the last welcome or failure.
+    redirections: u32,
     over: bool,
 }
 
@@ -71,11 +73,11 @@ impl Client {
         messages: mpsc::Sender<FromFabric>,
         shared: Shared,
     ) -> Self {
-        Self { config, reports, replies, messages, shared, newest: Newest::default(), over: false }
+        Self { config, reports, replies, messages, shared, newest: Newest::default(), redirections: 0, over: false }
     }
 
     pub(super) async fn run(mut self) {
-        let (mut next, mut redirections, mut wait) = (0, 0, FIRST_WAIT);
+        let (mut next, mut wait) = (0, FIRST_WAIT);
         // The seed only has to differ between hosts.
         let mut random = SmallRng::seed_from_u64(RandomState::new().hash_one(&self.config.machine));
         let mut redirected_to: Option<BrokerUrl> = None;
@@ -93,13 +95,13 @@ impl Client {
                 End::Over => return,
                 End::Quiet => {
                     debug!("closed the stream to the fabric broker: nothing to report");
-                    (redirections, wait) = (0, FIRST_WAIT);
+                    wait = FIRST_WAIT;
                     continue;
                 }
                 End::Redirected(leader) => {
                     self.shared.get().redirected += 1;
-                    redirections += 1;
-                    if let Some(leader) = leader.filter(|_| redirections <= MOST_REDIRECTIONS) {
+                    self.redirections += 1;
+                    if let Some(leader) = leader.filter(|_| self.redirections <= MOST_REDIRECTIONS) {
                         debug!("{broker} redirects to {leader}");
                         redirected_to = Some(leader);
                         continue;
@@ -108,7 +110,7 @@ impl Client {
                 }
                 End::Failed(reason) => self.failed(format!("{broker}: {reason}")),
             }
-            redirections = 0;
+            self.redirections = 0;
             next = (next + 1) % self.config.brokers.len();
             let longest = (self.period() / 8).max(FIRST_WAIT);
             if begun.elapsed() > longest {
@@ -190,7 +192,8 @@ impl Client {
         };
         match self.meanwhile(timeout(patience, messages.message())).await {
             Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Welcome(welcome)) }))) => {
-                self.exchange(broker, &welcome, messages, to_broker).await
+                self.welcomed(broker, &welcome);
+                self.exchange(messages, to_broker).await
             }
             Ok(Ok(Some(proto::FromBroker { message: Some(from_broker::Message::Elsewhere(elsewhere)) }))) => {
                 End::Redirected(elsewhere.url.parse().ok())
@@ -201,14 +204,8 @@ impl Client {
         }
     }
 
-    /// Exchanges messages with a broker until the stream ends.
-    async fn exchange(
-        &mut self,
-        broker: &BrokerUrl,
-        welcome: &proto::Welcome,
-        mut messages: tonic::Streaming<proto::FromBroker>,
-        to_broker: mpsc::Sender<proto::FromLeader>,
-    ) -> End {
+    /// Takes the welcome of a broker.
+    fn welcomed(&mut self, broker: &BrokerUrl, welcome: &proto::Welcome) {
         info!("the session with the fabric broker at {broker} is up");
         if welcome.period_ns != self.config.period.nanos() {
             warn!(
@@ -217,20 +214,28 @@ impl Client {
                 self.period().as_secs_f64()
             );
         }
-        {
-            let mut status = self.shared.get();
-            status.streams += 1;
-            status.state = SessionState::Up(broker.to_string());
-            status.last_failure = None;
-        }
+        let mut status = self.shared.get();
+        status.streams += 1;
+        status.state = SessionState::Up(broker.to_string());
+        status.last_failure = None;
+        drop(status);
+        self.redirections = 0;
         if self.newest.sent_to != Some(welcome.epoch) {
             self.newest.unsent = 0;
         }
         self.newest.sent_to = Some(welcome.epoch);
-        let timeout_without_reports = Duration::from_nanos(self.config.timeout.nanos());
-        let mut quiet_since = Instant::now();
         // Replies to an earlier broker.
         while self.replies.try_recv().is_ok() {}
+    }
+
+    /// Exchanges messages with a broker until the stream ends.
+    async fn exchange(
+        &mut self,
+        mut messages: tonic::Streaming<proto::FromBroker>,
+        to_broker: mpsc::Sender<proto::FromLeader>,
+    ) -> End {
+        let timeout_without_reports = Duration::from_nanos(self.config.timeout.nanos());
+        let mut quiet_since = Instant::now();
         loop {
             if let Some(report) = self.newest.parts.get(self.newest.unsent) {
                 let patience = self.patience();
