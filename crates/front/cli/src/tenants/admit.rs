@@ -32,19 +32,19 @@ pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
         );
     }
     if let Some(offer) = policy.network().offer().filter(|offer| offer.available().1 == 0) {
-        let (key, lack, hint) = match offer.scheduler {
+        let (path, lack, hint) = match offer.scheduler {
             Scheduler::Weighted => (
-                &["queues"][..],
+                &["network", "switches", "queues"][..],
                 "one queue at each port, which all tenants share",
                 "write `queues: 2` or more, as the switches have: one is shared, the others are for tenants",
             ),
             Scheduler::Mixed { .. } => (
-                &["scheduler", "weighted"],
+                &["network", "switches", "scheduler", "weighted"][..],
                 "one weighted queue at each port, which all tenants share",
                 "write `weighted: 2` or more, as the switches have: one is shared, the others are for tenants",
             ),
             Scheduler::Plain | Scheduler::Strict => (
-                &["scheduler"],
+                &["network", "switches", "scheduler"][..],
                 "no weighted queue for a tenant",
                 "write `scheduler: weighted`, or for levels too `scheduler: { strict: 2, weighted: 6 }`, if the \
                  switches have such queues; write no `scheduler` to plan without them",
@@ -54,7 +54,7 @@ pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
             "the switches have {lack} ({}), so tenants have no guarantees inside the network",
             offer.scheduler.name()
         );
-        problems.error(policy.span_of(&[&["network", "switches"], key].concat()), cause, hint);
+        problems.error(policy.span_of(path), cause, hint);
     }
     problems.finish(()).map(drop)
 }

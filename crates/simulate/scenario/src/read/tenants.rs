@@ -74,9 +74,9 @@ impl<F: Files> Reader<'_, F> {
         let new: Vec<&Tenant> =
             policy.tenants().iter().zip(&places).filter(|(_, place)| place.is_none()).map(|(own, _)| own).collect();
         let hoses: Vec<_> = new.iter().map(|tenant| file::hose(tenant)).collect();
-        for at in arrivals(&hoses) {
-            let tenant = new[at];
-            if let Err(shortage) = placer.arrive(&tenant.name, hoses[at].clone()) {
+        for index in arrivals(&hoses) {
+            let tenant = new[index];
+            if let Err(shortage) = placer.arrive(&tenant.name, hoses[index].clone()) {
                 self.no_place(tenant, shortage, at, names, &fabric);
                 return None;
             }
