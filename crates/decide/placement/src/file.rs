@@ -4,11 +4,14 @@
 //! has the places; what follows from them (reservations) is computed anew, so that a file and a policy cannot
 //! disagree about it. A tenant that the policy does not have any more has departed. One whose virtual machines are
 //! others now is refused: nothing moves by itself. One that has more of them has grown: [`read_to_continue`] gives
-//! the places that the file has, [`read`] refuses it.
+//! the places that the file has, [`read`] refuses it. Reservations and DSCP values in a file are for readers, but must be
+//! those that follow (`compare`).
 //!
 //! Example: `{ "placement": 1, "tenants": [ { "tenant": "red", "tree": "leaf1", "vms": [ { "vm": "red-0", "machine":
 //! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`, `routes`) are for
 //! readers.
+
+mod compare;
 
 use crate::fabric::{Fabric, Root, SwitchId};
 use crate::fill::{Fit, Part};
@@ -19,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, List, Record, Shape};
-use weir_document::{Diagnostics, Node, Problems, Source, Span, check, tree};
+use weir_document::{Diagnostic, Diagnostics, Node, Problems, Source, Span, check, tree};
 use weir_network::graph::Graph;
 use weir_policy::{Policy, Tenant};
 use weir_units::MachineId;
@@ -142,28 +145,31 @@ pub struct FileEntry {
 ///
 /// # Errors
 /// Texts that are no placement; machines and trees that the network does not have; a tenant whose virtual machines are
-/// not those of the policy; tenants that together need more slots or bandwidth than the policy leaves them.
+/// not those of the policy; tenants that together need more slots or bandwidth than the policy leaves them; reservations
+/// other than those of the places; DSCP values that tenants cannot have, or that two have on a common link (with one map
+/// for each switch, at a common switch).
 pub fn read(
     source: &Arc<Source>,
     policy: &Policy,
     graph: &Graph,
     fabric: &Fabric,
 ) -> Result<Vec<(String, TenantPlace)>, Diagnostics> {
-    let entries = entries(source, policy, graph, fabric, Growth::Refused)?;
+    let (entries, _) = entries(source, policy, graph, fabric, Growth::Refused)?;
     Ok(entries.into_iter().map(|entry| (entry.tenant, entry.placed)).collect())
 }
 
 /// The same for another placement that begins with this one: a tenant may have more virtual machines in the policy
-/// than in the file.
+/// than in the file. Reservations and DSCP values that differ are remarks, since the placement that continues has new
+/// ones.
 ///
 /// # Errors
-/// As [`read`], but for virtual machines that the file does not have.
+/// As [`read`], but for virtual machines that the file does not have and for what is remarked on.
 pub fn read_to_continue(
     source: &Arc<Source>,
     policy: &Policy,
     graph: &Graph,
     fabric: &Fabric,
-) -> Result<Vec<FileEntry>, Diagnostics> {
+) -> Result<(Vec<FileEntry>, Vec<Diagnostic>), Diagnostics> {
     entries(source, policy, graph, fabric, Growth::Allowed)
 }
 
@@ -180,17 +186,20 @@ fn entries(
     graph: &Graph,
     fabric: &Fabric,
     growth: Growth,
-) -> Result<Vec<FileEntry>, Diagnostics> {
+) -> Result<(Vec<FileEntry>, Vec<Diagnostic>), Diagnostics> {
     let mut problems = Problems::new(source);
-    let places = tree::parse(source, &mut problems).map(|root| {
-        check::check(&root, &Shape::Record(&PLACEMENT), &mut problems);
+    let root = tree::parse(source, &mut problems);
+    let places = root.as_ref().map(|root| {
+        check::check(root, &Shape::Record(&PLACEMENT), &mut problems);
         let mut reader = Reader::new(policy, graph, fabric, growth, &mut problems);
         let tenants = root.get("tenants").map_or(&[][..], Node::items);
-        let places: Vec<_> = tenants.iter().filter_map(|node| reader.tenant(node)).collect();
+        let places: Vec<_> = tenants.iter().filter_map(|node| Some((reader.tenant(node)?, node))).collect();
         reader.fits(&places, policy, graph);
+        reader.compare(&places, policy, graph);
         places.into_iter().map(|(entry, _)| entry).collect::<Vec<_>>()
     });
-    Ok(problems.finish(places)?.0.unwrap_or_default())
+    let (places, notes) = problems.finish(places)?;
+    Ok((places.unwrap_or_default(), notes))
 }
 
 struct Reader<'a> {
@@ -225,15 +234,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports tenants that do not fit beside those before them.
-    fn fits(&mut self, places: &[(FileEntry, Span)], policy: &Policy, graph: &Graph) {
+    fn fits(&mut self, places: &[(FileEntry, &Node)], policy: &Policy, graph: &Graph) {
         let mut ledger = Ledger::of_policy(policy, graph, self.fabric);
-        for (FileEntry { tenant: name, placed, .. }, span) in places {
+        for (FileEntry { tenant: name, placed, .. }, node) in places {
             match ledger.fits(&placed.fit) {
                 Ok(()) => ledger.settle(self.fabric, &placed.fit),
                 Err(shortage) => {
                     let lacking = shortage.text(|cable| graph.link_name(self.fabric.links(cable).0));
                     self.problems.error(
-                        *span,
+                        node.get("tenant").map_or(node.span, |name| name.span),
                         format!("tenant `{name}` does not fit any more: {lacking}"),
                         "the policy leaves tenants less than before: place all tenants anew (`weir place \
                          --rebalance`), or this one by removing it from the file",
@@ -243,9 +252,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A tenant's place, with the position of its name; `None` if the policy does not have the tenant, the file lists
+    /// A tenant's place; `None` if the policy does not have the tenant, the file lists
     /// none of its virtual machines, or something was reported.
-    fn tenant(&mut self, node: &Node) -> Option<(FileEntry, Span)> {
+    fn tenant(&mut self, node: &Node) -> Option<FileEntry> {
         let name = node.get("tenant")?;
         let text = name.scalar()?;
         if let Some(first) = self.seen.insert(text.to_owned(), name.span) {
@@ -278,7 +287,7 @@ impl<'a> Reader<'a> {
             );
         }
         let dscp = node.get("dscp").and_then(|dscp| dscp.scalar()?.parse().ok());
-        Some((FileEntry { tenant: text.to_owned(), placed: TenantPlace { fit: fits?, hose }, vms, dscp }, name.span))
+        Some(FileEntry { tenant: text.to_owned(), placed: TenantPlace { fit: fits?, hose }, vms, dscp })
     }
 
     /// By group, the numbers and machines of a tenant's virtual machines, which are those of the policy.
@@ -298,7 +307,7 @@ impl<'a> Reader<'a> {
             }
             let Some((group, number)) = expected.remove(vm.scalar()?) else {
                 let cause = format!("`{}` is not a virtual machine of tenant `{}`", vm.scalar()?, tenant.name);
-                let hint = "remove its line if it has ended, or the whole tenant to place it anew";
+                let hint = "remove the lines of those that have ended, or the whole tenant to place it anew";
                 self.problems.error(vm.span, cause, hint);
                 return None;
             };

@@ -11,6 +11,7 @@ use crate::hose::{Hose, Remaining};
 use crate::ledger::Ledger;
 use crate::placer::Shortage;
 use crate::tree::Walk;
+use std::collections::HashMap;
 use weir_units::{Bandwidth, MachineId};
 
 /// A part of a tenant on one machine.
@@ -70,8 +71,10 @@ impl Fit {
         }
         let mut fill = Fill::default();
         fill.walk.start(fabric, None, root);
+        let leaves: HashMap<MachineId, usize> =
+            fill.walk.leaves.iter().enumerate().map(|(at, leaf)| (leaf.machine, at)).collect();
         for part in &parts {
-            let leaf = fill.walk.leaves.iter().position(|leaf| leaf.machine == part.machine)?;
+            let leaf = *leaves.get(&part.machine)?;
             fill.walk.put(leaf, part.vms.iter().sum(), part.bandwidth(hose));
         }
         Some(fill.fit(fabric, root, parts, hose))

@@ -1,4 +1,4 @@
-//! [`Ledger`]: what is free in a network: bandwidth of cables, slots of machines.
+//! [`Ledger`]: the free bandwidth of a network's cables and the free slots of its machines.
 
 use crate::fabric::{CableId, Fabric};
 use crate::fill::Fit;

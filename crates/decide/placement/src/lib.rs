@@ -2,7 +2,7 @@
 //!
 //! Problem: a tenant's guarantee holds only where every link between its virtual machines has room for it, and a switch
 //! distinguishes few tenants, so a placement should use little bandwidth and spread tenants over links. Approach: each
-//! tenant is confined to one tree of the network ([`Fabric`]), a [`Ledger`] has what is free, and [`Placer`] places
+//! tenant is confined to one tree of the network ([`Fabric`]), a [`Ledger`] has the free bandwidth and slots, and [`Placer`] places
 //! tenants one by one, as they arrive, by QShare's search ([`Weighing`]) or by one that it was compared with
 //! ([`Strategy`]).
 //!
@@ -15,6 +15,7 @@
 //! | `fill` | a tenant's virtual machines onto the machines of a tree |
 //! | `room` | what a policy leaves to tenants |
 //! | `possible` | whether any place of a tenant exists |
+//! | [`arrivals`](fn@arrivals) | the order of tenants that are placed at once |
 //! | [`search`](Weighing) | QShare: the cheapest tree of the lowest layer |
 //! | [`file`] | places that are kept |
 //! | [`routes`](Routes) | the routes that confine a tenant to its tree |
@@ -48,6 +49,7 @@
 //!
 //! Source: QShare §IV.
 
+mod arrivals;
 mod fabric;
 pub mod file;
 mod fill;
@@ -63,6 +65,7 @@ mod search;
 mod spread;
 mod tree;
 
+pub use arrivals::arrivals;
 pub use fabric::{CableId, CableKind, Fabric, Root, SwitchId};
 pub use fill::{Fit, Part};
 pub use hose::{Group, Hose};

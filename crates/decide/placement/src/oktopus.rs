@@ -17,7 +17,10 @@ use crate::ledger::Ledger;
 use crate::search::first;
 use crate::tree::Walk;
 
-/// The place of a tenant, or what it lacks.
+/// The place of a tenant.
+///
+/// # Errors
+/// The resource that it lacks.
 pub(crate) fn place(fill: &mut Fill, fabric: &Fabric, ledger: &Ledger, hose: &Hose) -> Result<Fit, Shortage> {
     let [group] = hose.groups() else { return Err(Shortage::Groups) };
     let per_machine = fill.walk.per_machine;

@@ -50,7 +50,10 @@ impl Weighing {
     }
 }
 
-/// The place of a tenant, or what it lacks.
+/// The place of a tenant.
+///
+/// # Errors
+/// The resource that it lacks.
 pub(crate) fn place(
     fill: &mut Fill,
     fabric: &Fabric,
@@ -62,8 +65,23 @@ pub(crate) fn place(
     if let Some(fit) = on_one_machine(ledger, hose, fabric.machines(), per_machine) {
         return Ok(fit);
     }
-    let mut nearest: Option<Stuck> = None;
-    for roots in fabric.layers() {
+    let layers = fabric.layers().iter().map(Vec::as_slice);
+    cheapest((fabric, ledger, hose), layers, (weighing, queues), |root| Some(fill.in_tree(fabric, ledger, root, hose)))
+}
+
+/// The cheapest tree of the first of these layers that has one. An attempt has no result for a tree that cannot be
+/// tried.
+///
+/// # Errors
+/// The resource that the tenant lacks in the tree with room for most of it.
+fn cheapest<'a>(
+    (fabric, ledger, hose): (&Fabric, &Ledger, &Hose),
+    layers: impl IntoIterator<Item = &'a [Root]>,
+    (weighing, queues): (Weighing, u32),
+    mut attempt: impl FnMut(Root) -> Option<Result<Fit, Stuck>>,
+) -> Result<Fit, Shortage> {
+    let mut nearest = Nearest::default();
+    for roots in layers {
         let mut evaluated = HashSet::new();
         let mut best: Option<((u128, u128), Fit)> = None;
         for &root in roots {
@@ -71,26 +89,41 @@ pub(crate) fn place(
             {
                 continue;
             }
-            match fill.in_tree(fabric, ledger, root, hose) {
-                Ok(fit) => {
+            match attempt(root) {
+                Some(Ok(fit)) => {
                     let cost = weighing.cost(&fit, ledger, queues);
                     if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                         best = Some((cost, fit));
                     }
                 }
-                Err(stuck) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
-                Err(_) => {}
+                Some(Err(stuck)) => nearest.add(stuck),
+                None => {}
             }
         }
         if let Some((_, fit)) = best {
             return Ok(fit);
         }
     }
-    Err(Shortage::of(fabric, ledger, hose, nearest))
+    Err(Shortage::of(fabric, ledger, hose, nearest.0))
+}
+
+/// Of the trees that cannot have a tenant, the first of those with room for most of it.
+#[derive(Debug, Default)]
+struct Nearest(Option<Stuck>);
+
+impl Nearest {
+    fn add(&mut self, stuck: Stuck) {
+        if self.0.is_none_or(|nearest| stuck.left < nearest.left) {
+            self.0 = Some(stuck);
+        }
+    }
 }
 
 /// The place of a tenant of which `kept` has a part, whose virtual machines stay where they are; the ledger is that
 /// without the tenant.
+///
+/// # Errors
+/// The resource that it lacks.
 pub(crate) fn grow(
     fill: &mut Fill,
     fabric: &Fabric,
@@ -107,31 +140,10 @@ pub(crate) fn grow(
     // In its own tree its packets need no other routes.
     let own = [kept.root];
     let own = if matches!(kept.root, Root::Machine(_)) { &[][..] } else { &own };
-    let mut nearest: Option<Stuck> = None;
-    for roots in [own].into_iter().chain(fabric.layers().iter().map(Vec::as_slice)) {
-        let mut evaluated = HashSet::new();
-        let mut best: Option<((u128, u128), Fit)> = None;
-        for &root in roots {
-            if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) || !is_new(&mut evaluated, fabric, ledger, root)
-            {
-                continue;
-            }
-            match fill.in_tree_beside(fabric, ledger, root, hose, &kept.parts) {
-                Some(Ok(fit)) => {
-                    let cost = weighing.cost(&fit, ledger, queues);
-                    if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                        best = Some((cost, fit));
-                    }
-                }
-                Some(Err(stuck)) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
-                Some(Err(_)) | None => {}
-            }
-        }
-        if let Some((_, fit)) = best {
-            return Ok(fit);
-        }
-    }
-    Err(Shortage::of(fabric, ledger, hose, nearest))
+    let layers = [own].into_iter().chain(fabric.layers().iter().map(Vec::as_slice));
+    cheapest((fabric, ledger, hose), layers, (weighing, queues), |root| {
+        fill.in_tree_beside(fabric, ledger, root, hose, &kept.parts)
+    })
 }
 
 /// Whether no tree has room for a tenant, whatever the search.
@@ -179,7 +191,7 @@ pub(crate) fn survey(
     let mut surveyed = Vec::new();
     for roots in fabric.layers() {
         let mut evaluated = HashSet::new();
-        let mut nearest: Option<Stuck> = None;
+        let mut nearest = Nearest::default();
         let mut layer = SurveyLayer {
             trees: roots.len(),
             without_slots: 0,
@@ -199,13 +211,11 @@ pub(crate) fn survey(
                 Ok(fit) => layer.feasible.push(fit),
                 Err(stuck) => {
                     layer.without_bandwidth += 1;
-                    if nearest.is_none_or(|nearest| stuck.left < nearest.left) {
-                        nearest = Some(stuck);
-                    }
+                    nearest.add(stuck);
                 }
             }
         }
-        layer.nearest = nearest.map(|stuck| Shortage::of(fabric, ledger, hose, Some(stuck)));
+        layer.nearest = nearest.0.map(|stuck| Shortage::of(fabric, ledger, hose, Some(stuck)));
         // A stable sort: of equal ones the lowest root is first, as in the search.
         layer.feasible.sort_by_key(|fit| weighing.cost(fit, ledger, queues));
         let is_last = !layer.feasible.is_empty();
@@ -218,6 +228,9 @@ pub(crate) fn survey(
 }
 
 /// The first tree that takes a tenant, from single machines upward.
+///
+/// # Errors
+/// The resource that it lacks.
 pub(crate) fn first(
     fabric: &Fabric,
     ledger: &Ledger,
@@ -228,18 +241,17 @@ pub(crate) fn first(
     if let Some(fit) = on_one_machine(ledger, hose, fabric.machines(), per_machine) {
         return Ok(fit);
     }
-    let mut nearest: Option<Stuck> = None;
+    let mut nearest = Nearest::default();
     for &root in fabric.layers().iter().flatten() {
         if ledger.free_in(fabric.set(root)) < u64::from(hose.vms()) {
             continue;
         }
         match attempt(root) {
             Ok(fit) => return Ok(fit),
-            Err(stuck) if nearest.is_none_or(|nearest| stuck.left < nearest.left) => nearest = Some(stuck),
-            Err(_) => {}
+            Err(stuck) => nearest.add(stuck),
         }
     }
-    Err(Shortage::of(fabric, ledger, hose, nearest))
+    Err(Shortage::of(fabric, ledger, hose, nearest.0))
 }
 
 /// The first machine that has slots for all: nothing crosses a link.

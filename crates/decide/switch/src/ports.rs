@@ -152,14 +152,8 @@ impl AssignError {
     }
 }
 
-/// The port of each interface, given the name of its neighbour. A neighbour's name without a number is its first port
-/// that no interface has.
-pub fn assign(ports: &[SwitchPort], wanted: &[(String, String)]) -> Result<Vec<(String, SwitchPort)>, AssignError> {
-    let (assigned, errors) = assign_each(ports, wanted);
-    errors.into_iter().next().map_or(Ok(assigned), Err)
-}
-
-/// The same, with the interfaces that are no port beside those that are.
+/// The port of each interface, given the name of its neighbour, and the interfaces that are no port. A neighbour's name
+/// without a number is its first port that no interface has.
 pub fn assign_each(ports: &[SwitchPort], wanted: &[(String, String)]) -> (Vec<(String, SwitchPort)>, Vec<AssignError>) {
     let mut assigned: Vec<(String, SwitchPort)> = Vec::new();
     let mut errors = Vec::new();
@@ -271,8 +265,9 @@ mod tests {
         let ports = ports_of(&graph, 0);
         let assign = |wanted: &[(&str, &str)]| {
             let wanted: Vec<_> = wanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            let assigned = assign(&ports, &wanted);
-            assigned.map(|all| all.iter().map(|(_, port)| port.name()).collect::<Vec<_>>()).map_err(|e| e.to_string())
+            let (assigned, errors) = assign_each(&ports, &wanted);
+            let names: Vec<_> = assigned.iter().map(|(_, port)| port.name()).collect();
+            errors.first().map_or(Ok(names), |error| Err(error.to_string()))
         };
         let all = [("e1", "m1"), ("e2", "core"), ("e3", "core"), ("e4", "m2")];
         assert_eq!(assign(&all), Ok(["m1", "core", "core#2", "m2"].map(str::to_owned).to_vec()));

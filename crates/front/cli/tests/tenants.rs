@@ -5,6 +5,7 @@ mod program;
 use program::{directory, ended, file, files, json, run, shown, signal, started, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Two spines, levels, services and four tenants, of which two are in several racks.
@@ -142,6 +143,9 @@ fn refused_tenants() {
         ("no-slots.yaml", changed("slots: 4", "slots: 0")),
         ("overlap.yaml", changed("vni: 5003", "vni: 5002")),
         ("strict.yaml", changed("{ strict: 3, weighted: 5 }", "strict")),
+        ("one-queue.yaml", changed("{ scheduler: { strict: 3, weighted: 5 } }", "{ queues: 1, scheduler: weighted }")),
+        ("one-weighted.yaml", changed("{ strict: 3, weighted: 5 }", "{ strict: 3, weighted: 1 }")),
+        ("overlap-service.yaml", changed("[ { vni: 5003 } ]", "[ { port: 80 } ]")),
         ("dscp.yaml", reserved(&values.join(", "))),
         ("dscp-64.yaml", reserved("8, 64")),
     ];
@@ -174,6 +178,7 @@ fn placements_that_do_not_match() {
         ),
         ("no slots", good.clone(), changed("slots: 4", "slots: 4\n  machines: { h3: { slots: 2 } }")),
         ("no placement", "{ \"tenants\": 1 }".to_owned(), POLICY.to_owned()),
+        ("truncated", good[..good.len() / 2].to_owned(), POLICY.to_owned()),
     ];
     let mut all = String::new();
     for (name, written, own) in cases {
@@ -191,6 +196,52 @@ fn placements_that_do_not_match() {
         assert_eq!(std::fs::read_to_string(&placed).expect("the file"), written, "{name}");
     }
     insta::assert_snapshot!(all);
+}
+
+/// A fabric broker that runs as another user reads the file; and of two runs at once one is refused, since it would undo
+/// the other.
+#[test]
+fn a_placement_is_readable_and_continued_by_one_run() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let placed = directory.path().join("placed.json");
+    let arguments = ["place", &policy, "--placed", &placed.display().to_string()].map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // What the file mode creation mask of this process leaves.
+    let plain = std::fs::metadata(&policy).expect("there").permissions().mode();
+    for _ in 0..2 {
+        assert!(run(&arguments).status.success());
+        assert_eq!(std::fs::metadata(&placed).expect("written").permissions().mode(), plain);
+    }
+    let written = std::fs::read(&placed).expect("the file");
+    let lock = std::fs::File::open(directory.path().join("placed.json.lock")).expect("the lock's file");
+    lock.try_lock().expect("free");
+    std::fs::write(&policy, changed("vms: 6", "vms: 8")).expect("written");
+    let output = run(&arguments);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+    assert!(text(&output.stderr).contains("another `weir place` continues the placement"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read(&placed).expect("the file"), written);
+    drop(lock);
+    assert!(run(&arguments).status.success());
+}
+
+/// A continued placement has new reservations and DSCP values, and remarks on those of the file that are others.
+#[test]
+fn edited_reservations_and_values_are_remarked_on_and_written_anew() {
+    let directory = directory();
+    let policy = file(directory.path(), "policy.yaml", POLICY);
+    let placed = directory.path().join("placed.json").display().to_string();
+    assert!(run(&["place", &policy, "--placed", &placed]).status.success());
+    let good = std::fs::read_to_string(&placed).expect("the file");
+    let value = good.lines().find(|line| line.contains("\"dscp\":")).expect("a value");
+    let edited = good.replacen(value, "      \"dscp\": 48,", 1).replacen("\"reserved_bps\":", "\"reserved_bps\":7", 1);
+    std::fs::write(&placed, &edited).expect("written");
+    for command in ["check", "place"] {
+        let shown = of(directory.path(), &[command, &policy, "--placed", &placed]);
+        assert!(shown.contains("cannot have the DSCP value 48") && shown.contains("bit/s of "), "{shown}");
+        assert!(shown.contains("note: DIR/placed.json:"), "{shown}");
+    }
+    assert_eq!(std::fs::read_to_string(&placed).expect("the file"), good);
 }
 
 /// Ctrl-C keeps the tenants that have a place, and the same command places the rest.
@@ -347,7 +398,7 @@ network:
 tenants:
   red: { vms: 6, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }
 ";
-    // 50 Mb/s of a link: `b` has to be on one machine, and the first with room for `a` is the only one for `b`.
+    // 50 Mb/s of a link: `a` has to be on one machine, and the first with room for `b` is the only one for `a`.
     let ordered = "weir: 1
 network:
   nic: 50Mb/s
@@ -356,17 +407,17 @@ network:
   switches: { queues: 8, scheduler: weighted }
   racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } }
 tenants:
-  a: { vms: 3, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }
-  b: { vms: 4, bandwidth: 100Mb/s, match: [ { vni: 2 } ] }
+  a: { vms: 4, bandwidth: 100Mb/s, match: [ { vni: 1 } ] }
+  b: { vms: 3, bandwidth: 200Mb/s, match: [ { vni: 2 } ] }
 ";
-    let crowded = ordered.replace("m1: { slots: 4 }", "m1: { slots: 4 }, m2: { slots: 5 }").replace("vms: 3", "vms: 5");
+    let crowded = ordered.replace("m1: { slots: 4 }", "m1: { slots: 4 }, m2: { slots: 5 }").replace("vms: 4", "vms: 5");
     let crowded = crowded.replace("uplink: 1Gb/s, machines: [m1, m2]", "uplink: 1Gb/s, machines: [m1, m2, m3]");
     let crowded = crowded.replace("  a:", "  c: { vms: 3, bandwidth: 200Mb/s, match: [ { vni: 3 } ] }\n  a:");
-    let crowded = crowded.replace("m2: { slots: 5 }", "m2: { slots: 5 }, m3: { slots: 2 }").replace("vms: 4", "vms: 3");
+    let crowded = crowded.replace("m2: { slots: 5 }", "m2: { slots: 5 }, m3: { slots: 2 }");
     let mut all = String::new();
     for (name, policy, options) in [
         ("lonely.yaml", lonely, &["--strategy", "oktopus"][..]),
-        ("ordered.yaml", ordered, &["--order", "payment"]),
+        ("ordered.yaml", ordered, &["--order", "names"]),
         ("crowded.yaml", &crowded, &[]),
     ] {
         let policy = file(directory.path(), name, policy);

@@ -206,6 +206,9 @@ fn patterns() -> Vec<String> {
 
 impl SonicSwitch {
     /// Connects to a switch, under a name for messages.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses the request, or the switch is a chassis with virtual output queues.
     pub fn connect(name: impl Into<String>, access: Access) -> Result<Self, SonicError> {
         let server = RedisServer::new(access, PATIENCE);
         let mut switch = Self { name: name.into(), server, patience: PATIENCE, records: BTreeMap::new() };
@@ -224,6 +227,9 @@ impl SonicSwitch {
     }
 
     /// The speed that CONFIG_DB has for a port; `None` where it has none.
+    ///
+    /// # Errors
+    /// There is no such port, or the server fails.
     pub fn speed(&mut self, port: &str) -> Result<Option<Bandwidth>, SonicError> {
         let row = self.port_row(port)?;
         let mbps = row.get("speed").and_then(|speed| speed.parse::<u32>().ok());
@@ -231,6 +237,9 @@ impl SonicSwitch {
     }
 
     /// The most that one of a port's first `queues` queues can hold; `None` where CONFIG_DB does not have it.
+    ///
+    /// # Errors
+    /// The server fails.
     pub fn queue_buffer(&mut self, port: &str, queues: u8) -> Result<Option<Bytes>, SonicError> {
         let tables = buffers::TABLES.map(|table| format!("{table}|*"));
         let rows = self.query(Database::Config, |connection| load(connection, &tables, false))?;
@@ -238,6 +247,9 @@ impl SonicSwitch {
     }
 
     /// The counters of a port's queues, by number.
+    ///
+    /// # Errors
+    /// There is no such port, it has no objects of queues yet, or the server fails.
     pub fn counters(&mut self, port: &str) -> Result<BTreeMap<u8, QueueCounters>, SonicError> {
         let ids = queue_ids(&mut self.server, port);
         let (_, queues) = self.reply(ids)?.ok_or(SonicError::NoObject)?;
@@ -256,6 +268,9 @@ impl SonicSwitch {
 
     /// Removes Weir's rows of a port that has no configuration in force: rows that orchagent refused, and rows to which
     /// no row refers. Returns whether there were any; a port with a configuration stays.
+    ///
+    /// # Errors
+    /// There is no such port, its rows are not Weir's or change all the time, or the server fails.
     pub fn sweep(&mut self, port: &str) -> Result<bool, SonicError> {
         if !self.read(port)?.is_default() {
             return Ok(false);
@@ -340,27 +355,46 @@ impl SonicSwitch {
         change: impl Fn(&mut Rows) -> Result<(), SonicError>,
     ) -> Result<bool, SonicError> {
         for _ in 0..ATTEMPTS {
-            let rows = self.query(Database::Config, |connection| load(connection, &patterns(), true))?;
-            if let Some(found) = ports.iter().find_map(|port| check::foreign(&rows, port)) {
-                return Err(foreign(found));
-            }
-            let mut wanted = rows.clone();
-            change(&mut wanted)?;
-            let changes = changes(&rows, &wanted);
-            if changes.is_empty() {
-                self.query(Database::Config, |connection| cmd("UNWATCH").exec(connection))?;
-                return Ok(false);
-            }
-            let written = changes.iter().filter_map(|change| wanted.get_key_value(change.key()));
-            if let Some(wrong) = written.into_iter().find_map(|(key, row)| check::refused(&wanted, key, row)) {
-                let Wrong { key, field, value, expected } = wrong;
-                return Err(SonicError::Refused { key, field: assigned(field), value, expected });
-            }
-            if self.query(Database::Config, |connection| execute(connection, &rows, &changes))? {
-                return Ok(true);
+            match self.attempt(ports, &change) {
+                Ok(Some(has_changed)) => return Ok(has_changed),
+                Ok(None) => {}
+                Err(error) => {
+                    // Rows that stay watched would fail a later transaction of this connection, which did not read them.
+                    if !matches!(&error, SonicError::Server { error, .. } if error.is_io_error()) {
+                        self.query(Database::Config, |connection| cmd("UNWATCH").exec(connection))?;
+                    }
+                    return Err(error);
+                }
             }
         }
         Err(SonicError::Busy)
+    }
+
+    /// One attempt of a transaction: whether anything differed, or `None` if a watched row has changed meanwhile. After
+    /// an error rows may be watched.
+    fn attempt(
+        &mut self,
+        ports: &[String],
+        change: impl Fn(&mut Rows) -> Result<(), SonicError>,
+    ) -> Result<Option<bool>, SonicError> {
+        let rows = self.query(Database::Config, |connection| load(connection, &patterns(), true))?;
+        if let Some(found) = ports.iter().find_map(|port| check::foreign(&rows, port)) {
+            return Err(foreign(found));
+        }
+        let mut wanted = rows.clone();
+        change(&mut wanted)?;
+        let changes = changes(&rows, &wanted);
+        if changes.is_empty() {
+            self.query(Database::Config, |connection| cmd("UNWATCH").exec(connection))?;
+            return Ok(Some(false));
+        }
+        let written = changes.iter().filter_map(|change| wanted.get_key_value(change.key()));
+        if let Some(wrong) = written.into_iter().find_map(|(key, row)| check::refused(&wanted, key, row)) {
+            let Wrong { key, field, value, expected } = wrong;
+            return Err(SonicError::Refused { key, field: assigned(field), value, expected });
+        }
+        let is_done = self.query(Database::Config, |connection| execute(connection, &rows, &changes))?;
+        Ok(is_done.then_some(true))
     }
 
     /// Deletes Weir's rows to which no row refers, once these steps are in force: until then, objects may.

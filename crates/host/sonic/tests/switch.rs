@@ -222,6 +222,11 @@ fn rows_that_orchagent_would_refuse_are_not_written() {
     let error = apply(&mut driver, &desired(&[35, 20])).expect_err("refused");
     assert!(error.to_string().contains("would have priority=3; no such field"), "{error}");
     assert_eq!(switch.rows(CONFIG), rows);
+    // A refusal leaves no row watched: `d` is the flag of a client whose watched row has changed.
+    switch.set("SCHEDULER|weir.Ethernet0.q1", "priority", "4");
+    let clients: String = switch.query(CONFIG, &["CLIENT", "LIST"]);
+    let flags = clients.split_whitespace().filter_map(|field| field.strip_prefix("flags="));
+    assert!(flags.clone().count() > 1 && !flags.clone().any(|flags| flags.contains('d')), "{clients}");
     assert_eq!(switch.orchagent.shared().crash, None);
 }
 

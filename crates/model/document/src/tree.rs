@@ -21,6 +21,7 @@ use crate::source::{Source, Span};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::str::Chars;
 
 /// Levels of nesting allowed. People write fewer than ten; the stack of every later pass is bounded
@@ -199,6 +200,8 @@ struct Builder<'a> {
     offsets: Offsets<'a>,
     stack: Vec<Frame>,
     nodes: usize,
+    /// By its name, as JSON is read as YAML.
+    is_json: bool,
     /// Anchors that no alias has pointed to yet.
     anchors: BTreeMap<usize, Span>,
 }
@@ -206,7 +209,8 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(source: &'a Source, problems: &'a mut Problems) -> Self {
         let offsets = Offsets::new(source.text());
-        Self { source, problems, offsets, stack: Vec::new(), nodes: 0, anchors: BTreeMap::new() }
+        let is_json = Path::new(source.name()).extension().is_some_and(|extension| extension == "json");
+        Self { source, problems, offsets, stack: Vec::new(), nodes: 0, is_json, anchors: BTreeMap::new() }
     }
 
     fn run(&mut self) -> Option<Node> {
@@ -230,11 +234,15 @@ impl<'a> Builder<'a> {
                         self.too_deep(Span::new(at, at));
                         return None;
                     }
-                    self.problems.error(
-                        Span::new(at, at),
-                        format!("this is not valid YAML: {}", error.info()),
-                        "check the indentation, brackets and quotes here and on the line before",
-                    );
+                    let (language, hint) = match self.is_json {
+                        true => (
+                            "JSON",
+                            "check the brackets, quotes and commas here and before, and that the file is whole",
+                        ),
+                        false => ("YAML", "check the indentation, brackets and quotes here and on the line before"),
+                    };
+                    let cause = format!("this is not valid {language}: {}", error.info());
+                    self.problems.error(Span::new(at, at), cause, hint);
                     return None;
                 }
             };

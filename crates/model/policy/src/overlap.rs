@@ -93,10 +93,17 @@ pub(crate) fn check(services: &[ReadService], problems: &mut Problems) {
 }
 
 fn report(services: &[ReadService], first: &Entry<'_>, second: &Entry<'_>, problems: &mut Problems) {
-    let (a, b) = (services[first.service].service.path(), services[second.service].service.path());
+    let [one, other] = [first, second].map(|entry| &services[entry.service]);
+    let (a, b) = (one.service.path(), other.service.path());
+    let kinds = match (one.is_tenant, other.is_tenant) {
+        (false, false) => format!("services `{a}` and `{b}`"),
+        (true, true) => format!("tenants `{a}` and `{b}`"),
+        (false, true) => format!("service `{a}` and tenant `{b}`"),
+        (true, false) => format!("tenant `{a}` and service `{b}`"),
+    };
     problems.error_with(
         second.span,
-        format!("services `{a}` and `{b}` both match {} and have no order", common(first.filter, second.filter)),
+        format!("{kinds} both match {} and have no order", common(first.filter, second.filter)),
         format!("narrow one of the filters, or write different `order` on `{a}` and `{b}`: the lowest is tried first"),
         (first.span, format!("`{a}`")),
     );

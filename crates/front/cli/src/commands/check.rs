@@ -119,9 +119,9 @@ impl CheckedPolicy {
         }
         let mut plan = Plan::new(numbered, Strategy::default());
         if let Some(path) = &args.placed {
-            plan.adopt(path, numbered)?;
+            notes.extend(plan.adopt(path, numbered)?);
         }
-        plan.arrive_watched(numbered, Order::Names, None, ui);
+        plan.arrive_watched(numbered, Order::default(), None, ui);
         match admit::tenants(numbered, &plan) {
             Ok(remarks) => notes.extend(remarks),
             Err(refused) => return Ok(Err(refused)),

@@ -8,6 +8,7 @@
 use super::{Order, Plan, Rejection};
 use crate::text;
 use weir_document::{Diagnostic, Diagnostics, Problems};
+use weir_network::switches::Scheduler;
 use weir_placement::{Shortage, Strategy, file};
 use weir_policy::{Policy, Tenant};
 
@@ -31,13 +32,29 @@ pub(crate) fn network(policy: &Policy) -> Result<(), Diagnostics> {
         );
     }
     if let Some(offer) = policy.network().offer().filter(|offer| offer.available().1 == 0) {
+        let (path, lack, hint) = match offer.scheduler {
+            Scheduler::Weighted => (
+                &["network", "switches", "queues"][..],
+                "one queue at each port, which all tenants share",
+                "write `queues: 2` or more, as the switches have: one is shared, the others are for tenants",
+            ),
+            Scheduler::Mixed { .. } => (
+                &["network", "switches", "scheduler", "weighted"][..],
+                "one weighted queue at each port, which all tenants share",
+                "write `weighted: 2` or more, as the switches have: one is shared, the others are for tenants",
+            ),
+            Scheduler::Plain | Scheduler::Strict => (
+                &["network", "switches", "scheduler"][..],
+                "no weighted queue for a tenant",
+                "write `scheduler: weighted`, or for levels too `scheduler: { strict: 2, weighted: 6 }`, if the \
+                 switches have such queues; write no `scheduler` to plan without them",
+            ),
+        };
         let cause = format!(
-            "the switches have no weighted queue for a tenant ({}), so tenants have no guarantees inside the network",
+            "the switches have {lack} ({}), so tenants have no guarantees inside the network",
             offer.scheduler.name()
         );
-        let hint = "write `scheduler: weighted`, or for levels too `scheduler: { strict: 2, weighted: 6 }`, if the \
-                    switches have such queues; write no `scheduler` to plan without them";
-        problems.error(policy.span_of(&["network", "switches", "scheduler"]), cause, hint);
+        problems.error(policy.span_of(path), cause, hint);
     }
     problems.finish(()).map(drop)
 }
@@ -146,12 +163,12 @@ fn hint(shortage: Shortage) -> &'static str {
 /// Remarks on a tenant that finds no place beside the others.
 fn displaced(policy: &Policy, rejected: &Rejection, found: Option<&str>, problems: &mut Problems) {
     let cause = format!(
-        "tenant `{}` is not placed beside the others, which `weir place` places in the order of their names: {}",
+        "tenant `{}` is not placed beside the others, which `weir place` places by their payment: {}",
         rejected.name,
         rejected.reason()
     );
     let hint = found.unwrap_or(
-        "neither another order (`--order payment`) nor another search (`--strategy`) places all tenants: smaller \
+        "neither another order (`--order names`) nor another search (`--strategy`) places all tenants: smaller \
          tenants, or more room",
     );
     problems.note(policy.span_of(&["tenants", &rejected.name]), cause, hint);
@@ -162,11 +179,11 @@ fn displaced(policy: &Policy, rejected: &Rejection, found: Option<&str>, problem
 fn other_order(policy: &Policy, plan: &Plan) -> Option<String> {
     let work = policy.tenants().len() * policy.network().machines().len();
     if work > TRIED {
-        return Some("another order (`--order payment`) or search (`--strategy`) may place them all".to_owned());
+        return Some("another order (`--order names`) or search (`--strategy`) may place them all".to_owned());
     }
     let strategies = [("", Strategy::default()), (" --strategy first-fit", Strategy::FirstFit)];
     let strategies = strategies.into_iter().chain([(" --strategy oktopus", Strategy::Oktopus)]);
-    let orders = [("", Order::Names), (" --order payment", Order::Payment)];
+    let orders = [("", Order::Payment), (" --order names", Order::Names)];
     // The plan is that of the default.
     let tried = strategies.flat_map(|strategy| orders.map(|order| (strategy, order))).skip(1);
     let mut complete =

@@ -21,25 +21,24 @@ use crate::interrupt::Interrupt;
 use crate::output::Ui;
 use crate::progress::{self, Watch};
 use crate::text;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_document::Source;
+use weir_document::{Diagnostic, Source};
 use weir_network::Graph;
 use weir_placement::file::FileEntry;
-use weir_placement::{CableRoom, Fabric, Fit, Ledger, Placer, Shortage, Strategy, file, rooms};
+use weir_placement::{CableRoom, Fabric, Fit, Ledger, Placer, Shortage, Strategy, arrivals, file, rooms};
 use weir_policy::{Policy, Tenant, TenantPaths};
 use weir_units::Bandwidth;
 
 /// The order in which new tenants arrive, so which of them finds what others leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Order {
-    /// By name.
+    /// By their requests ([`arrivals`]), whatever their names are.
     #[default]
-    Names,
-    /// By the sum of their bandwidths, the largest first; equal ones by name.
     Payment,
+    /// By name.
+    Names,
 }
 
 /// A tenant without a place, or without one for all of its virtual machines.
@@ -96,16 +95,16 @@ impl Plan {
         Self { graph, rooms, placer, rejected: Vec::new(), kept: BTreeMap::new(), arrived: 0, untried: 0, file: None }
     }
 
-    /// Takes over the tenants of an earlier placement.
+    /// Takes over the tenants of an earlier placement; returns remarks on what the next one changes in its file.
     ///
     /// # Errors
     /// A file that does not match the policy, or whose tenants do not fit any more.
-    pub(crate) fn adopt(&mut self, path: &Path, policy: &Policy) -> Result<(), CommandError> {
+    pub(crate) fn adopt(&mut self, path: &Path, policy: &Policy) -> Result<Vec<Diagnostic>, CommandError> {
         let source = Source::read(path, file::MAX_FILE)?;
-        let entries = file::read_to_continue(&source, policy, &self.graph, self.placer.fabric())?;
+        let (entries, notes) = file::read_to_continue(&source, policy, &self.graph, self.placer.fabric())?;
         self.keep(entries.into_iter().map(|entry| (entry.tenant.clone(), entry)).collect());
         self.file = Some(path.to_owned());
-        Ok(())
+        Ok(notes)
     }
 
     fn keep(&mut self, entries: BTreeMap<String, FileEntry>) {
@@ -152,12 +151,17 @@ impl Plan {
     fn new_tenants<'a>(&self, policy: &'a Policy, order: Order) -> Vec<&'a Tenant> {
         let placed = |tenant: &Tenant| self.placer.placed().get(&tenant.name).map_or(0, |placed| placed.hose.vms());
         let mut new: Vec<_> = policy.tenants().iter().filter(|tenant| placed(tenant) < tenant.vms()).collect();
-        match order {
-            Order::Names => {}
-            // A stable sort: equal ones stay in the order of their names.
-            Order::Payment => new.sort_by_key(|tenant| Reverse(tenant.bandwidth())),
+        if order == Order::Names {
+            return new;
         }
-        new
+        // Tenants with equal requests differ only by the places of those virtual machines that have one.
+        let parts = |tenant: &Tenant| {
+            let parts = self.placer.placed().get(&tenant.name).map_or(&[][..], |placed| &placed.fit.parts);
+            parts.iter().map(|part| (part.machine, part.vms.clone())).collect::<Vec<_>>()
+        };
+        new.sort_by_cached_key(|tenant| parts(tenant));
+        let hoses: Vec<_> = new.iter().map(|tenant| file::hose(tenant)).collect();
+        arrivals(&hoses).into_iter().map(|at| new[at]).collect()
     }
 
     /// The same with the progress on the terminal. A request to stop ends it between two tenants.

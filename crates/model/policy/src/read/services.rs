@@ -21,6 +21,8 @@ use weir_units::{ContentionPoint, Direction, PerDirection, PerPoint, ServiceId};
 /// A service with its positions.
 #[derive(Debug)]
 pub(crate) struct ReadService {
+    /// Whether it is the service of a tenant's packets.
+    pub(crate) is_tenant: bool,
     pub(crate) service: Service,
     /// Its name, the key of the mapping.
     pub(crate) name: Span,
@@ -146,6 +148,7 @@ impl Reader<'_> {
         self.leaf_or_inner(key, node, &service.path);
         let key_span = |name: &str| node.entries().iter().find(|(key, _)| key.text == name).map(|(key, _)| key.span);
         self.services.push(ReadService {
+            is_tenant: false,
             name: key.span,
             shares,
             match_spans,

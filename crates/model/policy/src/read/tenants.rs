@@ -63,6 +63,7 @@ impl Reader<'_> {
             level_span: None,
             latency_span: None,
             machines_span: None,
+            is_tenant: true,
             service,
         });
         let tenant = Tenant { name: key.text.clone(), service: id, groups };

@@ -11,7 +11,7 @@ use weir_document::{Node, Span, quote, scalar};
 use weir_network::layers;
 use weir_network::names::NameRange;
 use weir_network::switches::{COMMON_QUEUES, Offer};
-use weir_placement::{Fabric, Ledger, Part, Placer, Shortage, Strategy, Weighing, file};
+use weir_placement::{Fabric, Ledger, Part, Placer, Shortage, Strategy, Weighing, arrivals, file};
 use weir_policy::{Policy, Tenant, TenantPaths};
 use weir_units::MachineId;
 
@@ -71,8 +71,12 @@ impl<F: Files> Reader<'_, F> {
                 return None;
             }
         }
-        for (tenant, _) in policy.tenants().iter().zip(&places).filter(|(_, place)| place.is_none()) {
-            if let Err(shortage) = placer.arrive(&tenant.name, file::hose(tenant)) {
+        let new: Vec<&Tenant> =
+            policy.tenants().iter().zip(&places).filter(|(_, place)| place.is_none()).map(|(own, _)| own).collect();
+        let hoses: Vec<_> = new.iter().map(|tenant| file::hose(tenant)).collect();
+        for index in arrivals(&hoses) {
+            let tenant = new[index];
+            if let Err(shortage) = placer.arrive(&tenant.name, hoses[index].clone()) {
                 self.no_place(tenant, shortage, at, names, &fabric);
                 return None;
             }

@@ -40,12 +40,11 @@ pub(super) fn run(
     as_json: bool,
     ui: &mut Ui,
 ) -> Result<Exit, CommandError> {
-    admit::network(policy)?;
     let mut plan = Plan::new(policy, Strategy::default());
     if let Some(path) = placed {
-        plan.adopt(path, policy)?;
+        input::print_notes(&plan.adopt(path, policy)?, ui)?;
     }
-    plan.arrive_watched(policy, Order::Names, None, ui);
+    plan.arrive_watched(policy, Order::default(), None, ui);
     let routes = routes::of(&plan, policy).into_iter().filter(|route| route.tenant == tenant.name).collect();
     let rejected = plan.rejected.iter().find(|own| own.name == tenant.name).map(|own| own.reason());
     let placed = plan.placer.depart(&tenant.name);
@@ -83,6 +82,7 @@ pub(super) fn explain(args: &super::Args, ui: &mut Ui) -> Result<Option<Exit>, C
     }
     let (policy, notes) = input::policy(&args.policy)??;
     let Some(tenant) = named(&policy, &args.instance) else { return Ok(None) };
+    admit::network(&policy)?;
     input::print_notes(&notes, ui)?;
     run(&policy, tenant, args.placed.as_deref(), args.json, ui).map(Some)
 }

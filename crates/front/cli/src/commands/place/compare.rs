@@ -10,7 +10,7 @@ use crate::progress::Watch;
 use crate::tenants::Plan;
 use crate::text;
 use serde_json::{Value, json};
-use weir_placement::{CableId, file};
+use weir_placement::{CableId, arrivals, file};
 use weir_policy::Policy;
 use weir_report::json;
 use weir_units::Bandwidth;
@@ -34,11 +34,14 @@ struct Outcome {
 pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mut Ui) -> Result<Exit, CommandError> {
     let mut watch = Watch::new(ui.err_is_terminal());
     let mut outcomes = Vec::new();
+    let hoses: Vec<_> = policy.tenants().iter().map(file::hose).collect();
+    let order = arrivals(&hoses);
     for (at, (name, strategy)) in STRATEGIES.into_iter().enumerate() {
         let mut plan = Plan::new(policy, strategy);
         let began = watch.elapsed();
         let mut outcome = Outcome::new(name);
-        for (count, tenant) in policy.tenants().iter().enumerate() {
+        for (count, &index) in order.iter().enumerate() {
+            let tenant = &policy.tenants()[index];
             if interrupt.is_requested() {
                 watch.finish();
                 return Err(CommandError::interrupted("interrupted"));
@@ -46,7 +49,7 @@ pub(super) fn run(policy: &Policy, as_json: bool, interrupt: &Interrupt, ui: &mu
             let done = (at as f64 + count as f64 / policy.tenants().len() as f64) / STRATEGIES.len() as f64;
             watch.show(done, ui, |_| format!("{name}: placed {} tenants", text::whole(count as u64)));
             // The most tenants of its links with itself, as at its arrival.
-            let Ok(placed) = plan.placer.arrive(&tenant.name, file::hose(tenant)) else { continue };
+            let Ok(placed) = plan.placer.arrive(&tenant.name, hoses[index].clone()) else { continue };
             let fit = placed.fit.clone();
             let ledger = plan.placer.ledger();
             outcome.accepted += 1;

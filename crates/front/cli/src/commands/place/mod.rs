@@ -12,6 +12,7 @@ use crate::output::Ui;
 use crate::report_files::ReportArgs;
 use crate::tenants::{Order, Plan, admit};
 use crate::text;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use tenants::Placement;
 use weir_placement::{Strategy, Weighing};
@@ -35,8 +36,8 @@ in the policy depart, new ones arrive, the others stay. Virtual machines that ha
 with their names; those that a tenant has in addition are placed beside them. Without a file of
 that name all arrive. --rebalance places all tenants anew.
 
---order: new tenants arrive by their names, or by `payment`: those with the largest sum of
-bandwidths first.
+--order: new tenants arrive by `payment`, those with the largest sum of bandwidths first, equal ones
+by their virtual machines and groups, so that names have no part in it; or by `names`.
 
 --strategy: `load` (QShare, the default), `queues` (always few tenants on a link), `bandwidth`
 (always little bandwidth), `first-fit`, `oktopus`.
@@ -81,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = strategy, default_value = "load")]
     strategy: Strategy,
     /// The order in which new tenants arrive
-    #[arg(long, value_name = "names|payment", value_parser = order, default_value = "names")]
+    #[arg(long, value_name = "payment|names", value_parser = order, default_value = "payment")]
     order: Order,
     /// Print JSON
     #[arg(long)]
@@ -108,26 +109,29 @@ fn order(text: &str) -> Result<Order, String> {
     match text {
         "names" => Ok(Order::Names),
         "payment" => Ok(Order::Payment),
-        _ => Err("an order is `names` or `payment`".to_owned()),
+        _ => Err("an order is `payment` or `names`".to_owned()),
     }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let interrupt = Interrupt::listen()?;
     let (policy, notes) = input::policy(&args.policy)??;
-    input::print_notes(&notes, ui)?;
     if policy.tenants().is_empty() {
         return Err(CommandError::refused("the policy has no tenants")
             .hint("write them under `tenants`, for example `tenants: { red: { vms: 10, bandwidth: 100Mb/s } }`"));
     }
     admit::network(&policy)?;
+    // After the refusals, which have the cause of some of them.
+    input::print_notes(&notes, ui)?;
     if args.compare {
         return compare::run(&policy, args.json, &interrupt, ui);
     }
     let report = args.report.prepare()?;
+    // Until the file is written: another run that had read it too would undo this one.
+    let _lock = args.placed.as_deref().map(lock).transpose()?;
     let mut plan = Plan::new(&policy, args.strategy);
     if let Some(path) = args.placed.as_deref().filter(|path| path.exists() && !args.rebalance) {
-        plan.adopt(path, &policy)?;
+        input::print_notes(&plan.adopt(path, &policy)?, ui)?;
     }
     plan.arrive_watched(&policy, args.order, Some(&interrupt), ui);
     let untried = plan.untried;
@@ -170,8 +174,8 @@ impl Args {
         if let Some((name, _)) = named.filter(|_| self.strategy != Strategy::default()) {
             parts.extend(["--strategy".to_owned(), (*name).to_owned()]);
         }
-        if self.order == Order::Payment {
-            parts.extend(["--order", "payment"].map(str::to_owned));
+        if self.order == Order::Names {
+            parts.extend(["--order", "names"].map(str::to_owned));
         }
         if let Some(directory) = self.report.directory() {
             parts.extend(["--report".to_owned(), directory.display().to_string()]);
@@ -180,17 +184,29 @@ impl Args {
     }
 }
 
-/// Writes the file beside the old one and renames it.
+/// Replaces the file, which a fabric broker reads as another user.
 fn write(path: &Path, placement: &Placement) -> Result<(), CommandError> {
     let mut bytes = Vec::new();
     json::write(&mut bytes, &placement.to_json())?;
-    let cannot = |error: std::io::Error| CommandError::cannot_write(path, error);
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(cannot)?;
-    std::io::Write::write_all(&mut beside, &bytes).map_err(cannot)?;
-    beside.as_file().sync_all().map_err(cannot)?;
-    beside.persist(path).map_err(|error| cannot(error.error))?;
-    Ok(())
+    weir_fabric::state::replace::write_durably(path, &bytes).map_err(|error| CommandError::cannot_write(path, error))
+}
+
+/// Keeps other runs from the placement in this file while the value exists. The lock is a file beside it, since the
+/// file itself is replaced; it stays, as a lock on a deleted one would exclude nothing.
+fn lock(path: &Path) -> Result<File, CommandError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let beside = PathBuf::from(name);
+    let cannot = |error: std::io::Error| CommandError::cannot_write(&beside, error);
+    let file = File::options().write(true).create(true).truncate(false).open(&beside).map_err(cannot)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let cause = format!("another `weir place` continues the placement `{}`", path.display());
+            Err(CommandError::refused(cause).hint("run this command again when that one has ended"))
+        }
+        Err(TryLockError::Error(error)) => Err(cannot(error)),
+    }
 }
 
 /// A share as a percentage; `–` of nothing.

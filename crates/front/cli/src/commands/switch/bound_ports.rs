@@ -72,28 +72,41 @@ impl<D: ReadQueues> Ports<D> {
         begun.map(Some)
     }
 
-    /// Brings ports without the policy's queues to its configuration; returns whether there were any.
+    /// Brings ports without the policy's queues to its configuration, and those that have none in it to the switch's own
+    /// queues with the policy's re-marking; returns whether there were any of the former.
     pub(super) fn begin(&mut self) -> Result<bool, CommandError> {
         let _lock = locked()?;
+        self.bring()
+    }
+
+    /// The same under the lock of switches.
+    fn bring(&mut self) -> Result<bool, CommandError> {
         weir_switch::apply::check(&self.driver, &self.base).map_err(refusal)?;
         let states = weir_switch::apply::read(&mut self.driver, self.base.keys()).map_err(refusal)?;
-        // Ports outside the policy have no queues of Weir's.
+        let (bound, plain): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            self.base.clone().into_iter().partition(|(_, config)| config.queues().len() > 0);
         let lacks = |(interface, config): &(&String, &PortConfig)| {
-            config.queues().len() > 0 && states.get(*interface).is_none_or(|state| !has_queues(state, config))
+            states.get(*interface).is_none_or(|state| !has_queues(state, config))
         };
-        let mut lacking: BTreeMap<String, PortConfig> =
-            self.base.iter().filter(lacks).map(|(interface, config)| (interface.clone(), config.clone())).collect();
-        if !lacking.is_empty() && self.driver.capabilities().maps == Map::PerSwitch {
-            // All ports have one map.
-            lacking.clone_from(&self.base);
-        }
-        weir_switch::apply(&mut self.driver, &lacking).map_err(refusal)?;
+        let is_fresh = bound.iter().any(|port| lacks(&port));
+        let mut wanted: BTreeMap<String, PortConfig> =
+            match is_fresh && self.driver.capabilities().maps == Map::PerSwitch {
+                // All ports have one map.
+                true => bound,
+                false => {
+                    bound.iter().filter(lacks).map(|(interface, config)| (interface.clone(), config.clone())).collect()
+                }
+            };
+        // No tenant has a queue there, so a change of them is none for the controller.
+        wanted.extend(plain);
+        weir_switch::apply(&mut self.driver, &wanted).map_err(refusal)?;
         for (interface, config) in &mut self.in_force {
-            if let (false, Some(state)) = (lacking.contains_key(interface), states.get(interface)) {
-                *config = PortConfig::of_state(state).unwrap_or_else(|| config.clone());
+            let found = || states.get(interface).and_then(PortConfig::of_state);
+            if let Some(own) = wanted.remove(interface).or_else(found) {
+                *config = own;
             }
         }
-        Ok(!lacking.is_empty())
+        Ok(is_fresh)
     }
 
     /// Applies the controller's settings.
@@ -213,7 +226,21 @@ fn has_queues(state: &PortState, config: &PortConfig) -> bool {
 mod tests {
     use super::*;
     use std::io;
-    use weir_switch::{Capabilities, Driver, DscpMap, RateSetting, Setting, Step, WriteError};
+    use weir_switch::{Capabilities, Driver, DscpMap, DscpSet, RateSetting, Setting, Step, WriteError};
+
+    const CAPABILITIES: Capabilities = Capabilities {
+        queues: 8,
+        strict: true,
+        weighted: true,
+        mixed: true,
+        weights: 1..=100,
+        marks: Setting::PerQueue,
+        buffers: Setting::Fixed,
+        buffer_max: Bytes::ZERO,
+        rate: RateSetting::Fixed,
+        remarks: false,
+        maps: Map::PerPort,
+    };
 
     /// A switch whose ports have the policy's configuration, and whose counters are these.
     struct CountingSwitch(PortConfig, Result<BTreeMap<u8, QueueReading>, &'static str>);
@@ -225,19 +252,7 @@ mod tests {
             "r1"
         }
         fn capabilities(&self) -> Capabilities {
-            Capabilities {
-                queues: 8,
-                strict: true,
-                weighted: true,
-                mixed: true,
-                weights: 1..=100,
-                marks: Setting::PerQueue,
-                buffers: Setting::Fixed,
-                buffer_max: Bytes::ZERO,
-                rate: RateSetting::Fixed,
-                remarks: false,
-                maps: Map::PerPort,
-            }
+            CAPABILITIES
         }
         fn read(&mut self, _: &str) -> io::Result<PortState> {
             Ok(self.0.state().clone())
@@ -254,6 +269,61 @@ mod tests {
         fn are_live(&self) -> bool {
             true
         }
+    }
+
+    /// A switch with ports in memory.
+    struct Memory(BTreeMap<String, PortState>);
+
+    impl Driver for Memory {
+        type Error = io::Error;
+
+        fn switch(&self) -> &str {
+            "r1"
+        }
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { remarks: true, ..CAPABILITIES }
+        }
+        fn read(&mut self, port: &str) -> io::Result<PortState> {
+            Ok(self.0.get(port).cloned().unwrap_or_default())
+        }
+        fn write(&mut self, steps: &[Step]) -> Result<(), WriteError<io::Error>> {
+            for step in steps {
+                step.change.apply(self.0.entry(step.port.clone()).or_default());
+            }
+            Ok(())
+        }
+    }
+
+    impl ReadQueues for Memory {
+        fn queues(&mut self, _: &str) -> io::Result<BTreeMap<u8, QueueReading>> {
+            Ok(BTreeMap::new())
+        }
+        fn are_live(&self) -> bool {
+            true
+        }
+    }
+
+    /// A port outside the policy is re-marked from the begin, whatever it had before, without a loss of queues.
+    #[test]
+    fn ports_outside_the_policy_are_brought_to_it_without_a_reset() {
+        let queue = QueueConfig { schedule: Schedule::Weighted(1), mark: None, buffer: None };
+        let bound = PortConfig::new(None, vec![queue; 2], DscpMap::all(0)).expect("valid");
+        let outside = PortConfig::remark_only(DscpSet::from_iter([10, 46]));
+        let needs = PortNeeds {
+            interfaces: [("m1", "swp1"), ("outside swp8", "swp8")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+            base: [("swp1", bound.clone()), ("swp8", outside.clone())].map(|(a, b)| (a.to_owned(), b)).into(),
+            limits: BTreeMap::new(),
+        };
+        for before in [PortState::default(), bound.state().clone()] {
+            let found = [("swp1", bound.state().clone()), ("swp8", before)].map(|(a, b)| (a.to_owned(), b));
+            let mut ports = Ports::new(Memory(found.into()), &needs);
+            assert!(!ports.bring().expect("brought"), "the port to m1 has its queues");
+            assert_eq!(&ports.driver.0["swp8"], outside.state());
+            assert!(!ports.has_lost().expect("read"));
+        }
+        let mut ports = Ports::new(Memory(BTreeMap::new()), &needs);
+        assert!(ports.bring().expect("brought") && !ports.has_lost().expect("read"));
+        assert_eq!(&ports.driver.0["swp1"], bound.state());
     }
 
     fn ports(counters: Result<BTreeMap<u8, QueueReading>, &'static str>) -> Ports<CountingSwitch> {

@@ -1,6 +1,6 @@
 //! The tables and JSON of `weir switch`.
 
-use super::select::{Port, Selected};
+use super::select::{Port, Selected, outside_name};
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use serde_json::{Value, json};
@@ -94,7 +94,9 @@ fn reading(port: &Port, queue: usize) -> QueueReading {
 /// The port with its interface.
 fn shown_name(port: &Port) -> String {
     match &port.interface {
-        Some(interface) if *interface != port.name => format!("{} ({interface})", port.name),
+        Some(interface) if *interface != port.name && port.name != outside_name(interface) => {
+            format!("{} ({interface})", port.name)
+        }
         _ => port.name.clone(),
     }
 }

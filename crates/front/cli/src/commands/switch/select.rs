@@ -17,8 +17,11 @@ use weir_switch::ports::{
 use weir_switch::{DrainLimits, PolicyNeeds, PortConfig, QueueReading, SwitchState};
 use weir_units::Bytes;
 
-/// The neighbour of a port whose machine is not in the policy.
-const OUTSIDE: &str = "outside";
+/// The name of a port whose machine is not in the policy: no switch has a neighbour of a name with a space, and each
+/// of several has its own.
+pub(super) fn outside_name(interface: &str) -> String {
+    format!("outside {interface}")
+}
 
 /// The needs of a policy at its network's ports.
 pub(super) struct Needed {
@@ -198,7 +201,7 @@ impl Needed {
         };
         let outside = |interface: &String| Port {
             switch: name.clone(),
-            name: OUTSIDE.to_owned(),
+            name: outside_name(interface),
             interface: Some(interface.clone()),
             config: PortConfig::remark_only(self.needs.claimable()),
             in_force: None,
