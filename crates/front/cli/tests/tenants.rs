@@ -203,8 +203,8 @@ fn placements_that_do_not_match() {
     insta::assert_snapshot!(all);
 }
 
-/// A fabric broker that runs as another user reads the file; and of two runs at once one is refused, since it would undo
-/// the other.
+/// A fabric broker that runs as another user reads the file; and of two runs at once one is refused, since it would
+/// undo the other.
 #[test]
 fn a_placement_is_readable_and_continued_by_one_run() {
     let directory = directory();
