@@ -5,7 +5,7 @@
 //! fits into what is left; then the most virtual machines, then the groups. Tenants that are equal in all of these
 //! request the same, so exchanging them exchanges their names only.
 //!
-//! Source: QShare §IV (placement on arrival; an order of many is not stated there); first fit decreasing of bin packing.
+//! Source: QShare §IV (placement on arrival; an order of many is not stated there); bin packing's first fit decreasing.
 
 use crate::hose::Hose;
 use std::cmp::Reverse;

@@ -4,8 +4,8 @@
 //! has the places; what follows from them (reservations) is computed anew, so that a file and a policy cannot
 //! disagree about it. A tenant that the policy does not have any more has departed. One whose virtual machines are
 //! others now is refused: nothing moves by itself. One that has more of them has grown: [`read_to_continue`] gives
-//! the places that the file has, [`read`] refuses it. Reservations and DSCP values in a file are for readers, but must be
-//! those that follow (`compare`).
+//! the places that the file has, [`read`] refuses it. Reservations and DSCP values in a file are for readers, but must
+//! be those that follow (`compare`).
 //!
 //! Example: `{ "placement": 1, "tenants": [ { "tenant": "red", "tree": "leaf1", "vms": [ { "vm": "red-0", "machine":
 //! "m1" } ] } ] }`. Other keys (`dscp`, `links`, `rejected`, `routes`) are for
@@ -145,9 +145,9 @@ pub struct FileEntry {
 ///
 /// # Errors
 /// Texts that are no placement; machines and trees that the network does not have; a tenant whose virtual machines are
-/// not those of the policy; tenants that together need more slots or bandwidth than the policy leaves them; reservations
-/// other than those of the places; DSCP values that tenants cannot have, or that two have on a common link (with one map
-/// for each switch, at a common switch).
+/// not those of the policy; tenants that together need more slots or bandwidth than the policy leaves them;
+/// reservations other than those of the places; DSCP values that tenants cannot have, or that two have on a common link
+/// (with one map for each switch, at a common switch).
 pub fn read(
     source: &Arc<Source>,
     policy: &Policy,

@@ -2,9 +2,9 @@
 //!
 //! Problem: a tenant's guarantee holds only where every link between its virtual machines has room for it, and a switch
 //! distinguishes few tenants, so a placement should use little bandwidth and spread tenants over links. Approach: each
-//! tenant is confined to one tree of the network ([`Fabric`]), a [`Ledger`] has the free bandwidth and slots, and [`Placer`] places
-//! tenants one by one, as they arrive, by QShare's search ([`Weighing`]) or by one that it was compared with
-//! ([`Strategy`]).
+//! tenant is confined to one tree of the network ([`Fabric`]), a [`Ledger`] has the free bandwidth and slots, and
+//! [`Placer`] places tenants one by one, as they arrive, by QShare's search ([`Weighing`]) or by one that it was
+//! compared with ([`Strategy`]).
 //!
 //! | module | contents |
 //! |---|---|

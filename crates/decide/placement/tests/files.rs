@@ -26,7 +26,8 @@ fn placement([a, b]: [&str; 2], values: [u8; 2], links: &str) -> String {
 {{ "tenant": "red", "tree": "r", "vms": [ {{ "vm": "red-0", "machine": "m1" }}, {{ "vm": "red-1", "machine": "m2" }} ],
   "dscp": {},
   "links": [ {links} ] }},
-{{ "tenant": "blue", "tree": "{blue_tree}", "vms": [ {{ "vm": "blue-0", "machine": "{a}" }}, {{ "vm": "blue-1", "machine": "{b}" }} ],
+{{ "tenant": "blue", "tree": "{blue_tree}", "vms": [
+  {{ "vm": "blue-0", "machine": "{a}" }}, {{ "vm": "blue-1", "machine": "{b}" }} ],
   "dscp": {} }} ] }}
 "#,
         values[0], values[1]
@@ -70,9 +71,9 @@ fn reservations_and_values_that_do_not_follow_are_refused() {
     let more = format!(r#"{}, {{ "link": "r->core", "reserved_bps": 1 }}"#, links(HUNDRED));
     let fewer = r#"{ "link": "m1->r", "reserved_bps": 100000000 }"#;
     let cases = [
-        (placement(together, [1, 1], ""), "6:11", "tenants `red` and `blue` pass one link m1->r with the DSCP value 1"),
+        (placement(together, [1, 1], ""), "7:11", "tenants `red` and `blue` pass one link m1->r with the DSCP value 1"),
         (placement(apart, [48, 1], &links(HUNDRED)), "3:11", "tenant `red` cannot have the DSCP value 48"),
-        (placement(apart, [1, 7], &links(HUNDRED)), "6:11", "tenant `blue` cannot have the DSCP value 7"),
+        (placement(apart, [1, 7], &links(HUNDRED)), "7:11", "tenant `blue` cannot have the DSCP value 7"),
         (
             placement(apart, [1, 1], &links([100_000_000, 100_000_000, 99, 100_000_000])),
             "4:145",

@@ -359,7 +359,7 @@ impl SonicSwitch {
                 Ok(Some(has_changed)) => return Ok(has_changed),
                 Ok(None) => {}
                 Err(error) => {
-                    // Rows that stay watched would fail a later transaction of this connection, which did not read them.
+                    // Rows that stay watched would fail a later transaction of this connection.
                     if !matches!(&error, SonicError::Server { error, .. } if error.is_io_error()) {
                         self.query(Database::Config, |connection| cmd("UNWATCH").exec(connection))?;
                     }

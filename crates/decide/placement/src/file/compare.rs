@@ -1,4 +1,4 @@
-//! What a file of a placement has beside the places: reservations and DSCP values, compared with the policy.
+//! Reservations and DSCP values of a placement's file, compared with those that follow from its places.
 //!
 //! Both follow from the places and the policy, and everything that uses a placement derives them from these, so a file
 //! that has others is of another policy or was edited. A broker would run on what no reader of the file expects.

@@ -36,8 +36,8 @@ in the policy depart, new ones arrive, the others stay. Virtual machines that ha
 with their names; those that a tenant has in addition are placed beside them. Without a file of
 that name all arrive. --rebalance places all tenants anew.
 
---order: new tenants arrive by `payment`, those with the largest sum of bandwidths first, equal ones
-by their virtual machines and groups, so that names have no part in it; or by `names`.
+--order: new tenants arrive by `payment`, those with the largest sum of bandwidths first, equal
+ones by their virtual machines and groups, so that names have no part in it; or by `names`.
 
 --strategy: `load` (QShare, the default), `queues` (always few tenants on a link), `bandwidth`
 (always little bandwidth), `first-fit`, `oktopus`.

@@ -72,8 +72,8 @@ impl<D: ReadQueues> Ports<D> {
         begun.map(Some)
     }
 
-    /// Brings ports without the policy's queues to its configuration, and those that have none in it to the switch's own
-    /// queues with the policy's re-marking; returns whether there were any of the former.
+    /// Brings ports without the policy's queues to its configuration, and those that have none in it to the switch's
+    /// own queues with the policy's re-marking; returns whether there were any of the former.
     pub(super) fn begin(&mut self) -> Result<bool, CommandError> {
         let _lock = locked()?;
         self.bring()
