@@ -56,6 +56,7 @@ impl Daemon {
                  hint: that takes a restart: systemctl restart weir-agent"
             ));
         }
+        self.tenants.check(&runtime_config, self.config.fabric.as_ref()).map_err(|error| error.to_string())?;
         Ok(runtime_config)
     }
 

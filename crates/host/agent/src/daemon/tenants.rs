@@ -15,12 +15,13 @@
 //! when the longest time that packets wait has passed ([`Host::drain_time`](crate::host::Host::drain_time)).
 //!
 //! Worked example: red's tag changes from 0 to 12 while 30 kB of it wait in the qdisc: the settings are confirmed when
-//! its class has sent 30 kB more, or is empty.
+//! its class has sent 30 kB more, or is empty. If the class of one of its destinations is deleted meanwhile, and red's
+//! bytes are fewer than at the change, it is what its queue holds then that has to leave.
 
 use super::shared_queue::SharedQueueLimits;
 use super::{AgentError, Daemon, host_context, saved};
 use crate::daemon::config::AgentConfig;
-use crate::host::tag_values;
+use crate::host::{Host, tag_values};
 use crate::runtime_config::RuntimeConfig;
 use std::sync::Arc;
 use tracing::{debug, info, warn};
@@ -28,6 +29,7 @@ use weir_binding::binder::BinderConfig;
 use weir_control::{MeterReading, RuntimeLimit};
 use weir_fabric::binding::{FromController, Subscriber, SubscriberConfig, SubscriberState, ToController};
 use weir_fabric::binding_proto::{MachineSettings, TenantUsage, Usage, Version};
+use weir_fabric::{SessionConfig, SessionError};
 use weir_linux::shaper::Backend;
 use weir_linux::tags::HostTags;
 use weir_policy::{Policy, TenantAtMachine};
@@ -55,12 +57,38 @@ struct Pending {
 }
 
 /// When the earlier packets of a queue have left it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// When it has sent these bytes, or is empty.
-    Sent(Bytes),
+    /// When it has sent `until` bytes, or is empty; it had sent `from` when `until` was determined.
+    Sent { from: Bytes, until: Bytes },
+    /// No reading has succeeded yet: `until` is unknown.
+    Unread,
     /// At this time.
     At(Instant),
+}
+
+impl Left {
+    /// What remains after a reading of a queue with its bytes sent and waiting, or after one that failed; `None` when
+    /// no earlier packet is left.
+    fn after(self, reading: Option<(Bytes, Bytes)>) -> Option<Self> {
+        let Some((sent, backlog)) = reading else { return Some(self) };
+        let mark = Self::Sent { from: sent, until: Bytes::new(sent.get().saturating_add(backlog.get())) };
+        match self {
+            _ if backlog == Bytes::ZERO => None,
+            Self::Sent { until, .. } if sent >= until => None,
+            // The bytes of a class that is deleted are missing from the sum: `until` would be reached too late.
+            Self::Sent { from, .. } if sent < from => Some(mark),
+            Self::Unread => Some(mark),
+            left => Some(left),
+        }
+    }
+}
+
+/// The settings and the tenants of a policy, for a return to it.
+pub(super) struct Earlier {
+    in_force: Option<InForce>,
+    names: Vec<String>,
+    services: Vec<ServiceId>,
 }
 
 /// The tenants on this machine.
@@ -90,9 +118,9 @@ pub(super) struct Tenants {
 }
 
 impl Tenants {
-    /// Subscribes to the controller, if the policy has tenants.
-    pub(super) fn start(config: &AgentConfig) -> Result<Self, AgentError> {
-        let mut tenants = Self {
+    /// Without a policy.
+    fn new() -> Self {
+        Self {
             subscriber: None,
             names: Vec::new(),
             services: Vec::new(),
@@ -107,7 +135,12 @@ impl Tenants {
             pending: None,
             interval: None,
             reported: None,
-        };
+        }
+    }
+
+    /// Subscribes to the controller, if the policy has tenants.
+    pub(super) fn start(config: &AgentConfig) -> Result<Self, AgentError> {
+        let mut tenants = Self::new();
         tenants.subscribe(config)?;
         tenants.start_with_saved(config);
         Ok(tenants)
@@ -138,30 +171,31 @@ impl Tenants {
         self.has_changed = true;
     }
 
+    /// Whether [`Tenants::subscribe`] can follow a configuration: the reason why not. A refusal comes before anything
+    /// has changed.
+    pub(super) fn check(&self, config: &RuntimeConfig, fabric: Option<&SessionConfig>) -> Result<(), SessionError> {
+        if self.subscriber.is_some() && self.digest == config.policy.digest() {
+            return Ok(());
+        }
+        subscriber_config(config, fabric).map_or(Ok(()), |subscriber| subscriber.check())
+    }
+
     /// Subscribes to the controller for the policy in force.
     pub(super) fn subscribe(&mut self, config: &AgentConfig) -> Result<(), AgentError> {
-        let RuntimeConfig { policy, machine, .. } = &config.runtime_config;
+        let policy = &config.runtime_config.policy;
         if self.subscriber.is_some() && self.digest == policy.digest() {
             return Ok(());
         }
         (self.subscriber, self.interval, self.pending, self.reported) = (None, None, None, None);
-        self.digest = policy.digest();
-        self.names = names_of(policy);
-        self.services = policy.tenants().iter().map(|tenant| tenant.service).collect();
-        if policy.tenants().is_empty() {
-            return Ok(());
-        }
-        let Some(fabric) = &config.fabric else {
+        (self.digest, self.has_own_policy) = (policy.digest(), false);
+        (self.names, self.services) = (names_of(policy), services_of(policy));
+        if !policy.tenants().is_empty() && config.fabric.is_none() {
             warn!("the policy's tenants have no guarantees here: no fabric broker is configured (--fabric)");
-            return Ok(());
-        };
-        let subscriber = SubscriberConfig {
-            name: policy.network().machine(*machine).name().to_owned(),
-            is_switch: false,
-            brokers: fabric.brokers.clone(),
-            identity: fabric.identity.clone(),
-        };
-        self.subscriber = Some(Subscriber::start(subscriber, SubscriberState { policy: self.digest, fresh: false })?);
+        }
+        if let Some(subscriber) = subscriber_config(&config.runtime_config, config.fabric.as_ref()) {
+            let state = SubscriberState { policy: self.digest, fresh: false };
+            self.subscriber = Some(Subscriber::start(subscriber, state)?);
+        }
         Ok(())
     }
 
@@ -202,7 +236,7 @@ impl Tenants {
         Some(match direction {
             Direction::Tx if lifted => capacity,
             Direction::Tx => Bandwidth::UNLIMITED,
-            // What a service receives has the static limit without an agent only.
+            // Without an agent, what a service receives has its static limit.
             Direction::Rx => self.shared.limit(service).unwrap_or(Bandwidth::UNLIMITED),
         })
     }
@@ -240,26 +274,31 @@ impl Tenants {
 
     /// Takes another policy: settings stay if it has the same tenants, and no tag of others stays. Returns the earlier
     /// ones.
-    pub(super) fn renew(&mut self, config: &RuntimeConfig) -> Option<InForce> {
-        let earlier = self.in_force.take();
+    pub(super) fn renew(&mut self, config: &RuntimeConfig) -> Earlier {
         let policy = &config.policy;
-        let has_same = names_of(policy) == self.names;
-        let of_before = |service: &ServiceId| self.services.iter().position(|known| known == service);
-        let of_now = |(service, dscp): &(ServiceId, u8)| Some((policy.tenants()[of_before(service)?].service, *dscp));
-        let (shares, tenants) = match earlier.as_ref().filter(|_| has_same) {
+        let earlier = Earlier {
+            in_force: self.in_force.take(),
+            names: std::mem::replace(&mut self.names, names_of(policy)),
+            services: std::mem::replace(&mut self.services, services_of(policy)),
+        };
+        let has_same = self.names == earlier.names;
+        let of_before = |service: &ServiceId| earlier.services.iter().position(|known| known == service);
+        let of_now = |(service, dscp): &(ServiceId, u8)| Some((self.services[of_before(service)?], *dscp));
+        let (shares, tenants) = match earlier.in_force.as_ref().filter(|_| has_same) {
             Some(own) => (own.shares.clone(), own.tags.tenants.iter().filter_map(of_now).collect()),
             None => (Vec::new(), Vec::new()),
         };
-        if earlier.is_some() || !has_same {
+        if earlier.in_force.is_some() || !has_same {
             let tags = HostTags { tenants, values: tag_values(policy) };
             let policy = Arc::new(policy.at_machine(config.machine, &shares));
             self.set_in_force(Some(InForce { shares, tags, policy }));
         }
         earlier
     }
-    /// Returns to the settings before a policy that was refused.
-    pub(super) fn restore(&mut self, earlier: Option<InForce>) {
-        self.set_in_force(earlier);
+    /// Returns to the policy before one that was refused.
+    pub(super) fn restore(&mut self, earlier: Earlier) {
+        (self.names, self.services) = (earlier.names, earlier.services);
+        self.set_in_force(earlier.in_force);
     }
 
     /// The controller's next message; pending for ever without tenants. Cancelling the future loses none.
@@ -278,29 +317,35 @@ impl Tenants {
 
     /// Reports the mean usage of the tenants once in a control interval, by the services' meters.
     pub(super) fn report(&mut self, now: Instant, readings: &[MeterReading]) {
-        let (Some(subscriber), Some(interval)) = (&self.subscriber, self.interval) else { return };
+        let usage = self.usage(now, readings);
+        if let (Some(subscriber), Some(usage)) = (&self.subscriber, usage) {
+            subscriber.send(ToController::Usage(usage));
+        }
+    }
+
+    /// The report that is due, if one is. A controller of another policy gets none: the numbers of its tenants are
+    /// others.
+    fn usage(&mut self, now: Instant, readings: &[MeterReading]) -> Option<Usage> {
+        let interval = self.interval.filter(|_| self.has_own_policy)?;
         // Meters are read several times in an interval; the reading nearest to its end counts.
         let is_due = |at: Instant| now.saturating_since(at) >= Duration::from_nanos(interval.nanos() / 16 * 15);
         if self.reported.as_ref().is_some_and(|(at, _)| !is_due(*at)) {
-            return;
+            return None;
         }
         let of = |service: &ServiceId| {
             let own = readings.binary_search_by_key(service, |reading| reading.service);
             own.map_or(PerDirection::both(Bytes::ZERO), |at| readings[at].bytes)
         };
         let bytes: Vec<PerDirection<Bytes>> = self.services.iter().map(of).collect();
-        if let Some((at, before)) = &self.reported {
-            let time = now.saturating_since(*at);
-            let rate = |now: Bytes, before: Bytes| Bandwidth::from_transfer(now.saturating_sub(before), time).bps();
-            let tenants = (0..).zip(bytes.iter().zip(before)).map(|(tenant, (now, before))| TenantUsage {
-                tenant,
-                tx_bps: rate(now.tx, before.tx),
-                rx_bps: rate(now.rx, before.rx),
-            });
-            let used = tenants.filter(|used| used.tx_bps > 0 || used.rx_bps > 0).collect();
-            subscriber.send(ToController::Usage(Usage { tenants: used }));
-        }
-        self.reported = Some((now, bytes));
+        let (at, before) = self.reported.replace((now, bytes.clone()))?;
+        let time = now.saturating_since(at);
+        let rate = |now: Bytes, before: Bytes| Bandwidth::from_transfer(now.saturating_sub(before), time).bps();
+        let tenants = (0..).zip(bytes.iter().zip(&before)).map(|(tenant, (now, before))| TenantUsage {
+            tenant,
+            tx_bps: rate(now.tx, before.tx),
+            rx_bps: rate(now.rx, before.rx),
+        });
+        Some(Usage { tenants: tenants.filter(|used| used.tx_bps > 0 || used.rx_bps > 0).collect() })
     }
 
     /// The limits of the tenants here, for a shaper that has just been renewed.
@@ -348,6 +393,27 @@ impl Tenants {
     }
 }
 
+/// The subscriber of a policy's tenants; `None` without tenants or a broker.
+fn subscriber_config(config: &RuntimeConfig, fabric: Option<&SessionConfig>) -> Option<SubscriberConfig> {
+    let fabric = fabric.filter(|_| !config.policy.tenants().is_empty())?;
+    Some(SubscriberConfig {
+        name: config.policy.network().machine(config.machine).name().to_owned(),
+        is_switch: false,
+        brokers: fabric.brokers.clone(),
+        identity: fabric.identity.clone(),
+    })
+}
+
+fn services_of(policy: &Policy) -> Vec<ServiceId> {
+    policy.tenants().iter().map(|tenant| tenant.service).collect()
+}
+
+/// The lowest reservation of a service in two settings: packets of the earlier one may leave at either rate.
+fn lowest(settings: [&[(ServiceId, Bandwidth)]; 2], service: ServiceId) -> Bandwidth {
+    let own = settings.into_iter().flatten().filter(|(known, _)| *known == service);
+    own.map(|(_, reserved)| *reserved).min().unwrap_or(Bandwidth::UNLIMITED)
+}
+
 fn names_of(policy: &Policy) -> Vec<String> {
     policy.tenants().iter().map(|tenant| tenant.name.clone()).collect()
 }
@@ -392,7 +458,7 @@ impl Daemon {
     fn put_in_force(&mut self, settings: &MachineSettings) -> Result<(), AgentError> {
         let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
         let Some(version) = settings.version else { return Ok(()) };
-        let earlier = self.tenants.in_force.clone();
+        let (earlier, reserved) = (self.tenants.in_force.clone(), self.tenants.reserved.clone());
         let Some(change) = self.tenants.take(policy, *machine, settings) else {
             warn!("settings of tenants that this policy does not have are not taken");
             return Ok(());
@@ -412,7 +478,7 @@ impl Daemon {
         if let Err(error) = applied {
             // The controller sends the settings again.
             warn!("settings of tenants cannot be put in force: {error}");
-            self.tenants.restore(earlier);
+            self.tenants.set_in_force(earlier);
             let runtime = &self.config.runtime_config;
             let (backend, broker) = (self.config.backend, &self.config.broker);
             let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
@@ -427,7 +493,7 @@ impl Daemon {
             // An agent that starts would have earlier tags: the controller waits, and sends the settings again.
             warn!("save the settings of tenants: {error}; they are not confirmed");
         }
-        self.set_pending(saved.is_ok().then_some(version), retagged)
+        self.set_pending(saved.is_ok().then_some(version), retagged, &reserved)
     }
 
     /// Limits all tenants where no controller has been reached for the lease.
@@ -446,29 +512,26 @@ impl Daemon {
         Ok(())
     }
 
-    /// Confirms settings when the queues of these services have sent what they hold.
-    fn set_pending(&mut self, version: Option<Version>, services: Vec<ServiceId>) -> Result<(), AgentError> {
+    /// Confirms settings when the queues of these services have sent what they hold; `reserved` are the reservations of
+    /// the settings before.
+    fn set_pending(
+        &mut self,
+        version: Option<Version>,
+        services: Vec<ServiceId>,
+        reserved: &[(ServiceId, Bandwidth)],
+    ) -> Result<(), AgentError> {
         let Some(host) = &self.host else { return Ok(()) };
         let now = self.now();
         let mut queues = self.tenants.pending.take().map(|pending| pending.queues).unwrap_or_default();
         for service in services {
-            if host.backend() == Backend::Edt {
-                let own = self.tenants.reserved.iter().find(|(known, _)| *known == service);
-                let reserved = own.map_or(Bandwidth::UNLIMITED, |(_, reserved)| *reserved);
-                queues.push((service, Left::At(now + host.drain_time(reserved))));
-                continue;
-            }
-            match host.queue(service) {
-                Ok((_, Bytes::ZERO)) => {}
-                Ok((sent, backlog)) => {
-                    queues.push((service, Left::Sent(Bytes::new(sent.get().saturating_add(backlog.get())))));
+            let left = match host.backend() {
+                Backend::Edt => {
+                    let slowest = lowest([reserved, &self.tenants.reserved], service);
+                    Some(Left::At(now + host.drain_time(slowest)))
                 }
-                // Until it is empty.
-                Err(error) => {
-                    debug!("read the queue of a tenant: {error}");
-                    queues.push((service, Left::Sent(Bytes::new(u64::MAX))));
-                }
-            }
+                Backend::Htb => Left::Unread.after(reading(host, service)),
+            };
+            queues.extend(left.map(|left| (service, left)));
         }
         self.tenants.pending = Some(Pending { version, queues, look: self.now() });
         self.confirm_tenants();
@@ -481,23 +544,28 @@ impl Daemon {
         if pending.look > now {
             return;
         }
-        let waits = |(service, left): &(ServiceId, Left)| {
-            let until = match *left {
-                Left::At(time) => return time > now,
-                Left::Sent(until) => until,
-            };
-            host.queue(*service).map(|(sent, backlog)| backlog > Bytes::ZERO && sent < until).unwrap_or_else(|error| {
-                debug!("read the queue of a tenant: {error}");
+        pending.queues.retain_mut(|(service, left)| match *left {
+            Left::At(time) => time > now,
+            _ => left.after(reading(host, *service)).is_some_and(|after| {
+                *left = after;
                 true
-            })
-        };
-        pending.queues.retain(waits);
+            }),
+        });
         pending.look = now + LOOK;
         if pending.queues.is_empty()
             && let Some(Pending { version: Some(version), .. }) = self.tenants.pending.take()
-            && let Some(subscriber) = &self.tenants.subscriber
+            && let Some(subscriber) = self.tenants.subscriber.as_ref().filter(|_| self.tenants.has_own_policy)
         {
             subscriber.send(ToController::Applied(version));
         }
     }
 }
+
+/// The queue of a service, unless it cannot be read: it is read again then.
+fn reading(host: &Host, service: ServiceId) -> Option<(Bytes, Bytes)> {
+    host.queue(service).inspect_err(|error| debug!("read the queue of a tenant: {error}")).ok()
+}
+
+#[cfg(test)]
+#[path = "tenants_tests.rs"]
+mod tests;
