@@ -72,7 +72,7 @@ impl Cubic {
         self.since = self.since.max(now);
         (self.k, self.weight) = (if distance < 0 { scaled } else { -scaled }, weight);
         // A time above the longest, and parts of microseconds, are taken from the plateau.
-        let change = self.change(scaled.unsigned_abs());
+        let change = self.change(scaled.unsigned_abs().min(LONGEST));
         self.plateau = if distance < 0 { rate + change } else { rate.saturating_sub(change) };
     }
 

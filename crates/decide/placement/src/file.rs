@@ -321,7 +321,8 @@ impl<'a> Reader<'a> {
         if !expected.is_empty() && self.growth == Growth::Refused {
             let first = expected.keys().min()?;
             let cause = format!("tenant `{}` has virtual machines without a machine, such as `{first}`", tenant.name);
-            let hint = "`weir place --placed` places them beside those that the file has";
+            let hint = "`weir place --placed` places them beside those that the file has; where it finds no room for \
+                        them, give the tenant as many as the file has";
             self.problems.error(node.get("vms")?.span, cause, hint);
             return None;
         }

@@ -71,6 +71,7 @@ pub use fill::{Fit, Part};
 pub use hose::{Group, Hose};
 pub use ledger::Ledger;
 pub use placer::{Placer, Shortage, Strategy, TenantPlace};
+pub use possible::EXAMINED_MAX;
 pub use room::{CableRoom, of_services, rooms};
 pub use routes::{Route, Routes};
 pub use search::{SurveyLayer, Weighing};

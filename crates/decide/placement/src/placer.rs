@@ -191,7 +191,8 @@ impl Placer {
     }
 
     /// Whether no tree has room for a tenant beside those that are placed, by whatever search. For a tenant of one
-    /// bandwidth `false` means that there is a place; for others a place may exist or not.
+    /// bandwidth and at most [`EXAMINED_MAX`](crate::EXAMINED_MAX) virtual machines `false` means that there is a
+    /// place; for others a place may exist or not.
     pub fn rules_out(&mut self, hose: &Hose) -> bool {
         self.fill.walk.per_machine = None;
         search::rules_out(&mut self.fill, &self.fabric, &self.ledger, hose)

@@ -19,10 +19,11 @@ use crate::hose::Hose;
 use crate::tree::Walk;
 use std::mem;
 
-/// The most virtual machines for which the sets are computed: work and memory grow with their square.
-const MOST: u32 = 20_000;
+/// The most virtual machines of a tenant for which [`Placer::rules_out`](crate::Placer::rules_out) examines all
+/// places: its work grows with their square.
+pub const EXAMINED_MAX: u32 = 1_000;
 
-/// Whether the tree may have the tenant; exact for one bandwidth. `true` for tenants beyond [`MOST`].
+/// Whether the tree may have the tenant; exact for one bandwidth. `true` for tenants beyond [`EXAMINED_MAX`].
 pub(crate) fn may_have(walk: &Walk, hose: &Hose) -> bool {
     let mut bandwidths: Vec<u64> = hose.groups().iter().map(|group| group.bandwidth.bps()).collect();
     bandwidths.sort_unstable();
@@ -30,7 +31,7 @@ pub(crate) fn may_have(walk: &Walk, hose: &Hose) -> bool {
     bandwidths.into_iter().all(|bps| {
         let alike = hose.groups().iter().filter(|group| group.bandwidth.bps() >= bps);
         let vms = alike.map(|group| group.vms).sum();
-        vms > MOST || has_sum(walk, vms, bps)
+        vms > EXAMINED_MAX || has_sum(walk, vms, bps)
     })
 }
 

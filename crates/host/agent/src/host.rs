@@ -489,13 +489,15 @@ impl Host {
         let mut changed = Vec::new();
         for (service, limit) in limits {
             let Ok(leaf) = self.leaves.binary_search(service) else { continue };
-            let in_force = &mut self.limits[leaf];
+            let in_force = self.limits[leaf];
             if in_force.rx != *limit {
-                in_force.rx = *limit;
-                changed.push((*service, *in_force));
+                changed.push((leaf, *service, PerDirection { rx: *limit, ..in_force }));
             }
         }
-        Ok(self.datapath.set_limits(&changed)?)
+        let written: Vec<_> = changed.iter().map(|(_, service, limits)| (*service, *limits)).collect();
+        self.datapath.set_limits(&written)?;
+        changed.into_iter().for_each(|(leaf, _, limits)| self.limits[leaf] = limits);
+        Ok(())
     }
 
     /// By leaf: the runtime limits in force; the static policy's where they are unlimited.

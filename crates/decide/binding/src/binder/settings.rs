@@ -1,4 +1,4 @@
-//! The settings of machines and switches: what they shall be, and what they have applied.
+//! The settings of machines and switches: those wanted, and those applied.
 //!
 //! The settings of a machine are those of its tenants, the settings of a port those of the tenants that pass it. A
 //! tenant's change therefore touches few of them; only these are computed anew ([`Settings::renew`]).

@@ -9,7 +9,7 @@ use super::{Order, Plan, Rejection};
 use crate::text;
 use weir_document::{Diagnostic, Diagnostics, Problems};
 use weir_network::switches::Scheduler;
-use weir_placement::{Shortage, Strategy, file};
+use weir_placement::{EXAMINED_MAX, Shortage, Strategy, file};
 use weir_policy::{Policy, Tenant};
 
 /// Tenants that are examined alone: each takes a search, and the first few show what is wrong.
@@ -135,7 +135,7 @@ fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejection, problems: &mut Pr
     let finds = |strategy| Plan::new(policy, strategy).placer.arrive(&tenant.name, file::hose(tenant)).is_ok();
     let hint = match others.into_iter().find(|(_, strategy)| finds(*strategy)) {
         Some((name, _)) => format!("`weir place --strategy {name}` finds a place for it in the empty network"),
-        None if tenant.groups.iter().all(|group| group.bandwidth == tenant.groups[0].bandwidth) => {
+        None if is_examined(tenant) => {
             "a place exists, but no strategy finds it: try other numbers of virtual machines or slots".to_owned()
         }
         None => format!("no strategy finds one, which does not prove that there is none; {}", hint(lack.shortage)),
@@ -146,6 +146,12 @@ fn unfound(policy: &Policy, tenant: &Tenant, lack: &Rejection, problems: &mut Pr
         lack.reason()
     );
     problems.note(policy.span_of(&["tenants", &tenant.name]), cause, hint);
+}
+
+/// Whether a place exists if it is not ruled out.
+fn is_examined(tenant: &Tenant) -> bool {
+    let is_uniform = tenant.groups.iter().all(|group| group.bandwidth == tenant.groups[0].bandwidth);
+    is_uniform && file::hose(tenant).vms() <= EXAMINED_MAX
 }
 
 /// The hint for a shortage.
@@ -189,6 +195,9 @@ fn other_order(policy: &Policy, plan: &Plan) -> Option<String> {
     let mut complete =
         tried.filter(|((_, strategy), (_, order))| plan.anew(policy, *order, *strategy).rejected.is_empty());
     let ((strategy, _), (order, _)) = complete.next()?;
-    let rebalance = if plan.kept.is_empty() { "" } else { ", and moves none," };
-    Some(format!("`weir place{strategy}{order}`{rebalance} places all tenants"))
+    let (file, moves) = match plan.file_name().filter(|_| !plan.kept.is_empty()) {
+        Some(file) => (format!(" --placed {file}"), ", and moves none,"),
+        None => (String::new(), ""),
+    };
+    Some(format!("`weir place{strategy}{order}{file}`{moves} places all tenants"))
 }

@@ -19,13 +19,16 @@ use weir_units::{Bandwidth, Direction, Duration, Instant, MachineId, ServiceId};
 pub(super) struct SharedQueueLimits {
     /// By service of a tenant in the shared queue.
     limits: BTreeMap<ServiceId, (Bandwidth, SharedQueueLimit)>,
+    /// Whether no tenants were taken yet, so that limits in force are of an earlier policy.
+    is_new: bool,
     interval: Duration,
     next: Instant,
 }
 
 impl SharedQueueLimits {
+    /// Without tenants: for another policy, whose services have other numbers.
     pub(super) fn new() -> Self {
-        Self { limits: BTreeMap::new(), interval: Duration::ZERO, next: Instant::from_nanos(u64::MAX) }
+        Self { limits: BTreeMap::new(), is_new: true, interval: Duration::ZERO, next: Instant::from_nanos(u64::MAX) }
     }
 
     /// The limit of a service; `None` for one that is no elastic tenant in the shared queue.
@@ -39,7 +42,7 @@ impl SharedQueueLimits {
     }
 
     /// Takes the tenants that are in the shared queue under `policy`, with their reservations; returns those that are
-    /// not any more. Those that were there keep their limits.
+    /// not any more, the first time all others. Those that were there keep their limits.
     pub(super) fn follow(
         &mut self,
         now: Instant,
@@ -49,7 +52,11 @@ impl SharedQueueLimits {
         let own = if shared_queue_system(policy).is_some() { own } else { &[] };
         let stays = |service: &ServiceId, reserved: Bandwidth| own.contains(&(*service, reserved));
         let ended = self.limits.extract_if(.., |service, (reserved, _)| !stays(service, *reserved));
-        let ended = ended.map(|(service, _)| service).collect();
+        let mut ended: Vec<ServiceId> = ended.map(|(service, _)| service).collect();
+        if std::mem::take(&mut self.is_new) {
+            let others = policy.tenants().iter().map(|tenant| tenant.service);
+            ended = others.filter(|service| !own.iter().any(|(own, _)| own == service)).collect();
+        }
         let line = policy.machine_capacity(machine, Direction::Rx);
         for (service, reserved) in own {
             let new = || (*reserved, SharedQueueLimit::new(now, *reserved, line));
@@ -148,7 +155,8 @@ mod tests {
         let policy = policy("elastic");
         let [a, b] = [0, 1].map(|tenant: usize| policy.tenants()[tenant].service);
         let mut limits = SharedQueueLimits::new();
-        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(a, RESERVED)]), []);
+        // The limit of an earlier policy may be in force.
+        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(a, RESERVED)]), [b]);
         assert_eq!((limits.limit(a), limits.limit(b)), (Some(RESERVED), None));
         unmarked(&mut limits, 0, 500);
         let grown = limits.limit(a).expect("a limit");
@@ -178,7 +186,8 @@ mod tests {
         let policy = policy("cap");
         let mut limits = SharedQueueLimits::new();
         let service = policy.tenants()[0].service;
-        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(service, RESERVED)]), []);
+        let all = [0, 1].map(|tenant: usize| policy.tenants()[tenant].service);
+        assert_eq!(limits.follow(at(0), (&policy, MachineId(0)), &[(service, RESERVED)]), all);
         assert_eq!((limits.limit(service), limits.poll_timeout()), (None, Instant::from_nanos(u64::MAX)));
     }
 }

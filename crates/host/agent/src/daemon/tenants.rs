@@ -68,7 +68,7 @@ enum Left {
 }
 
 impl Left {
-    /// What remains after a reading of a queue with its bytes sent and waiting, or after one that failed; `None` when
+    /// The rest after a reading of a queue with its bytes sent and waiting, or after one that failed; `None` when
     /// no earlier packet is left.
     fn after(self, reading: Option<(Bytes, Bytes)>) -> Option<Self> {
         let Some((sent, backlog)) = reading else { return Some(self) };
@@ -281,6 +281,8 @@ impl Tenants {
             names: std::mem::replace(&mut self.names, names_of(policy)),
             services: std::mem::replace(&mut self.services, services_of(policy)),
         };
+        // Services have other numbers under another policy.
+        self.shared = SharedQueueLimits::new();
         let has_same = self.names == earlier.names;
         let of_before = |service: &ServiceId| earlier.services.iter().position(|known| known == service);
         let of_now = |(service, dscp): &(ServiceId, u8)| Some((self.services[of_before(service)?], *dscp));
@@ -298,6 +300,7 @@ impl Tenants {
     /// Returns to the policy before one that was refused.
     pub(super) fn restore(&mut self, earlier: Earlier) {
         (self.names, self.services) = (earlier.names, earlier.services);
+        self.shared = SharedQueueLimits::new();
         self.set_in_force(earlier.in_force);
     }
 

@@ -70,7 +70,7 @@ fn an_unreadable_certificate_is_an_error_before_a_change() {
 }
 
 #[test]
-fn a_queue_is_left_when_it_has_sent_what_it_held() {
+fn a_queue_is_empty_of_earlier_packets_after_their_bytes() {
     let reading = |sent, backlog| Some((Bytes::new(sent), Bytes::new(backlog)));
     let left = Left::Unread.after(reading(1_000, 300)).expect("300 bytes are left");
     assert_eq!(left, Left::Sent { from: Bytes::new(1_000), until: Bytes::new(1_300) });

@@ -98,7 +98,8 @@ pub(super) fn run(args: &Bind, ui: &mut Ui) -> Result<Exit, CommandError> {
         Changes::new(events)?
     };
     let (digest, trouble) = (policy.digest(), Trouble::default());
-    runtime.block_on(Binding { args, subscriber, ports, changes, digest, publication, status, trouble }.serve(ui))
+    let binding = Binding { args, subscriber, ports, changes, is_fresh: fresh, digest, publication, status, trouble };
+    runtime.block_on(binding.serve(ui))
 }
 
 /// The policy's file, with the ports that are interfaces of this switch.
@@ -216,6 +217,8 @@ struct Binding<'a> {
     subscriber: Subscriber,
     ports: Ports<AnySwitch>,
     changes: Changes,
+    /// Whether ports have had all tenants in the shared queue since the last settings, for the begin of a stream.
+    is_fresh: bool,
     /// The fingerprint of the policy in force.
     digest: u64,
     publication: Publication,
@@ -237,7 +240,13 @@ impl Binding<'_> {
         loop {
             let outcome = tokio::select! {
                 message = self.subscriber.message() => self.receive(message, ui)?,
-                due = self.changes.next(&self.ports.interfaces) => due.map(|after| check.reset_after(after)),
+                due = self.changes.next(&self.ports.interfaces) => match due {
+                    Ok(after) => {
+                        check.reset_after(after);
+                        continue;
+                    }
+                    Err(text) => Err(text),
+                },
                 _ = check.tick() => self.check(ui)?,
                 _ = hangup.recv() => {
                     self.reload(ui)?;
@@ -264,11 +273,16 @@ impl Binding<'_> {
                 ui.notice(&format!("{text}\n"))?;
                 Ok(())
             }
-            FromController::Switch(settings) => self.ports.apply(&settings).map(|()| {
+            FromController::Switch(settings) => {
+                let applied = self.ports.apply(&settings);
                 self.changes.discard();
-                self.subscriber.set_state(SubscriberState { policy: self.digest, fresh: false });
-                settings.version.into_iter().for_each(|version| self.subscriber.send(ToController::Applied(version)));
-            }),
+                applied.map(|()| {
+                    self.is_fresh = false;
+                    self.subscriber.set_state(SubscriberState { policy: self.digest, fresh: false });
+                    let versions = settings.version.into_iter();
+                    versions.for_each(|version| self.subscriber.send(ToController::Applied(version)));
+                })
+            }
             FromController::Read(queue) => self.ports.read(queue).map(|reading| {
                 reading.into_iter().for_each(|reading| self.subscriber.send(ToController::Reading(reading)));
             }),
@@ -286,14 +300,18 @@ impl Binding<'_> {
             }
         }
         Ok(self.ports.has_lost().and_then(|lost| {
+            self.changes.adapt(lost, CHECK);
             if !lost {
                 return Ok(());
             }
+            self.is_fresh = true;
             // Before the restoration, which may fail: the controller limits tenants until it has a reply. Without a
             // stream the next one begins so.
             self.subscriber.set_state(SubscriberState { policy: self.digest, fresh: true });
             self.subscriber.send(ToController::Reset);
-            self.ports.restore().map(|()| self.changes.discard())
+            let restored = self.ports.restore();
+            self.changes.discard();
+            restored
         }))
     }
 
@@ -317,8 +335,8 @@ impl Binding<'_> {
             self.digest = read.policy.digest();
             // A stream has the policy of its begin, and messages of the last one are of another policy. The controller
             // sends its settings anew.
-            let fresh = renewed.unwrap_or(false);
-            let state = SubscriberState { policy: self.digest, fresh };
+            self.is_fresh |= renewed.unwrap_or(false);
+            let state = SubscriberState { policy: self.digest, fresh: self.is_fresh };
             self.subscriber = Subscriber::start(read.subscription, state).map_err(not_subscribed)?;
         }
         Ok(ui.notice("the policy is read again\n")?)

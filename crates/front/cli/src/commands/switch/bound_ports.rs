@@ -61,7 +61,7 @@ impl<D: ReadQueues> Ports<D> {
             std::mem::replace(&mut self.base, base),
             std::mem::replace(&mut self.in_force, in_force),
         );
-        let begun = self.begin();
+        let begun = locked().and_then(|_lock| self.bring(false));
         match begun {
             Ok(_) => {
                 self.readings.reset();
@@ -76,11 +76,12 @@ impl<D: ReadQueues> Ports<D> {
     /// own queues with the policy's re-marking; returns whether there were any of the former.
     pub(super) fn begin(&mut self) -> Result<bool, CommandError> {
         let _lock = locked()?;
-        self.bring()
+        self.bring(true)
     }
 
-    /// The same under the lock of switches.
-    fn bring(&mut self) -> Result<bool, CommandError> {
+    /// The same under the lock of switches; with `adopts` the weights and DSCP values of the others are in force as
+    /// they are found, otherwise those that were applied last.
+    fn bring(&mut self, adopts: bool) -> Result<bool, CommandError> {
         weir_switch::apply::check(&self.driver, &self.base).map_err(refusal)?;
         let states = weir_switch::apply::read(&mut self.driver, self.base.keys()).map_err(refusal)?;
         let (bound, plain): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -101,7 +102,7 @@ impl<D: ReadQueues> Ports<D> {
         wanted.extend(plain);
         weir_switch::apply(&mut self.driver, &wanted).map_err(refusal)?;
         for (interface, config) in &mut self.in_force {
-            let found = || states.get(interface).and_then(PortConfig::of_state);
+            let found = || states.get(interface).filter(|_| adopts).and_then(PortConfig::of_state);
             if let Some(own) = wanted.remove(interface).or_else(found) {
                 *config = own;
             }
@@ -215,10 +216,12 @@ fn queue_status(number: u8, queue: &QueueConfig, counters: &BTreeMap<u8, QueueRe
     }
 }
 
-/// Whether a port has the queues of a configuration, whatever their weights and DSCP values are.
+/// Whether a port has the queues of a configuration, with their thresholds and buffers, whatever their weights and
+/// DSCP values are.
 fn has_queues(state: &PortState, config: &PortConfig) -> bool {
     let wanted = config.state();
-    let kinds = |state: &PortState| state.queues.values().map(|queue| queue.schedule.is_strict()).collect::<Vec<_>>();
+    let kind = |queue: &QueueConfig| (queue.schedule.is_strict(), queue.mark, queue.buffer);
+    let kinds = |state: &PortState| state.queues.values().map(kind).collect::<Vec<_>>();
     state.rate == wanted.rate && state.map.is_some() && kinds(state) == kinds(wanted) && state.remark == wanted.remark
 }
 
@@ -317,12 +320,12 @@ mod tests {
         for before in [PortState::default(), bound.state().clone()] {
             let found = [("swp1", bound.state().clone()), ("swp8", before)].map(|(a, b)| (a.to_owned(), b));
             let mut ports = Ports::new(Memory(found.into()), &needs);
-            assert!(!ports.bring().expect("brought"), "the port to m1 has its queues");
+            assert!(!ports.bring(true).expect("brought"), "the port to m1 has its queues");
             assert_eq!(&ports.driver.0["swp8"], outside.state());
             assert!(!ports.has_lost().expect("read"));
         }
         let mut ports = Ports::new(Memory(BTreeMap::new()), &needs);
-        assert!(ports.bring().expect("brought") && !ports.has_lost().expect("read"));
+        assert!(ports.bring(true).expect("brought") && !ports.has_lost().expect("read"));
         assert_eq!(&ports.driver.0["swp1"], bound.state());
     }
 

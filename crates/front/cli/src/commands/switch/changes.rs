@@ -8,8 +8,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 use weir_linux::port::PortEvents;
 
-/// The time from a check to the next one that a notification causes: a program that changes ports again and again
-/// causes ten checks a second at most.
+/// The time from a check to the next one that a notification causes. It doubles with each loss in a row, up to the
+/// period of checks, so that two programs that restore different configurations do not do so in a loop.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The changes of ports that this process has not made.
@@ -17,6 +17,7 @@ pub(super) struct Changes {
     /// None of a switch that does not notify.
     events: Option<AsyncFd<PortEvents>>,
     checked: Instant,
+    pause: Duration,
 }
 
 impl Changes {
@@ -26,7 +27,11 @@ impl Changes {
         let register = |events| unsafe { AsyncFd::register_with_interest(events, Interest::READABLE) };
         let events = events.map(register).transpose();
         let failed = |error| CommandError::failed(format!("wait for changes of ports: {error}"));
-        Ok(Self { events: events.map_err(|error| failed(std::io::Error::from(error)))?, checked: Instant::now() })
+        Ok(Self {
+            events: events.map_err(|error| failed(std::io::Error::from(error)))?,
+            checked: Instant::now(),
+            pause: PAUSE,
+        })
     }
 
     /// Waits until one of these interfaces, by the name of their ports, has changed; returns the time after which
@@ -38,7 +43,7 @@ impl Changes {
     pub(super) async fn next(&mut self, interfaces: &BTreeMap<String, String>) -> Result<Duration, String> {
         let Some(events) = &mut self.events else { return std::future::pending().await };
         let concerned = concern(events, interfaces).await;
-        concerned.map(|()| PAUSE.saturating_sub(self.checked.elapsed())).map_err(|error| {
+        concerned.map(|()| self.pause.saturating_sub(self.checked.elapsed())).map_err(|error| {
             self.events = None;
             format!("changes of ports are found by the periodic check alone: {error}")
         })
@@ -56,6 +61,11 @@ impl Changes {
     /// Ports are checked now.
     pub(super) fn check(&mut self) {
         self.checked = Instant::now();
+    }
+
+    /// The result of a check: whether ports had lost their configuration; `period` is that of checks.
+    pub(super) fn adapt(&mut self, has_lost: bool, period: Duration) {
+        self.pause = if has_lost { (self.pause * 2).min(period) } else { PAUSE };
     }
 }
 

@@ -46,6 +46,6 @@ impl Member {
             }
             last = None;
         }
-        Err(Failed::Refused(format!("earlier writes arrived during each of {ATTEMPTS} attempts")))
+        Err(Failed::Refused(format!("it carried out earlier writes during each of {ATTEMPTS} attempts")))
     }
 }
