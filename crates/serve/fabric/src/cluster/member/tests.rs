@@ -180,6 +180,9 @@ async fn unconfirmed_order_is_taken_once_etcd_has_it() {
     desk.order(digest, text).expect("taken");
     let next = member.orders.next().await.expect("an order");
     stop("-STOP");
+    while !is_stopped(etcd.0.id()) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let no_reply = member.apply_order(&mut session, next).await;
     stop("-CONT");
     assert!(matches!(no_reply, Err(Failed::NoReply(_))), "{no_reply:?}");
@@ -191,6 +194,13 @@ async fn unconfirmed_order_is_taken_once_etcd_has_it() {
     assert_eq!(received(&mut events), [format!("taken {digest:016x}")]);
     look(&mut member, &mut session).await;
     assert_eq!(received(&mut events), [""; 0], "once");
+}
+
+/// Whether all threads of a process have stopped: those on another processor do so after the signal was sent.
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let mut stats = threads.map(|thread| std::fs::read_to_string(thread.expect("listed").path().join("stat")));
+    stats.all(|stat| stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))))
 }
 
 #[tokio::test]
