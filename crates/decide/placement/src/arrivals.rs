@@ -1,9 +1,9 @@
 //! The order in which the tenants of a policy arrive where all are placed at once.
 //!
 //! Problem: a search places tenants one by one, so a tenant's place depends on those before it; the order must follow
-//! from what tenants request, or a new name would move them. Approach: the largest payment first, since what is small
-//! fits into what is left; then the most virtual machines, then the groups. Tenants that are equal in all of these
-//! request the same, so exchanging them exchanges their names only.
+//! from what tenants request, or a new name would move them. Approach: the largest payment first, since small tenants
+//! fit into the room that large ones leave; then the most virtual machines, then the groups. Tenants that are equal in
+//! all of these request the same, so exchanging them exchanges their names only.
 //!
 //! Source: QShare §IV (placement on arrival; an order of many is not stated there); bin packing's first fit decreasing.
 

@@ -7,7 +7,7 @@
 //! | [`MachinePlan`] | the leaf services of one machine: guarantees, maxima, weights, committed rates |
 //! | [`LevelLimits`] | the limits of a latency level at a machine |
 //! | [`ShaperConfig`] | the machine shapers of all machines: intervals, bursts, senders' weights, capacities |
-//! | [`SharedQueueLimit`] | what a machine may receive of a tenant in the shared queue of switches' ports |
+//! | [`SharedQueueLimit`] | the receive limit of a machine for an elastic tenant in the shared queue |
 //! | [`ShaperParameters`] | the constants of machine shapers, and those of EyeQ |
 //!
 //! Worked example: `vm` of weight 1 and `dfs` of weight 2 with two children of weight 1 are three leaves of weight 1.

@@ -1,4 +1,4 @@
-//! [`SharedQueueLimit`]: what a machine may receive of an elastic tenant in the shared queue.
+//! [`SharedQueueLimit`]: the rate at which a machine may receive packets of an elastic tenant in the shared queue.
 //!
 //! Problem: tenants of the shared queue may send more than their reservations while others leave bandwidth, and the
 //! queue divides what it carries by packets: a tenant with one connection has 2 of its 15 Mb/s beside one with 32.

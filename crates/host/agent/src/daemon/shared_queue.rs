@@ -1,4 +1,4 @@
-//! Limits of what this machine receives of elastic tenants in the shared queue.
+//! Receive limits of elastic tenants in the shared queue, on this machine.
 //!
 //! The controller's settings say which tenants are there: those without a tag and without a limit. Each has a
 //! [`SharedQueueLimit`], which the receive meter enforces at the senders, and which ends when the tenant gets queues of

@@ -78,7 +78,8 @@ fn a_queue_is_empty_of_earlier_packets_after_their_bytes() {
     assert_eq!(left.after(reading(1_300, 900)), None);
     assert_eq!(left.after(reading(1_100, 0)), None);
     assert_eq!(left.after(None), Some(left));
-    // A destination's class is deleted with its 800 bytes: what waits now is in the queue until 700.
+    // A destination's class is deleted, and its 800 bytes are missing from the sum: the 200 bytes that wait have left
+    // at 700.
     let again = left.after(reading(500, 200)).expect("200 bytes are left");
     assert_eq!(again.after(reading(700, 900)), None);
     // After a reading that failed, the next one that succeeds counts, also where the queue is never empty.
