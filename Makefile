@@ -17,8 +17,8 @@ RUNNER = $(CARGO) run --quiet --locked -p weir-test-runner --
 CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo results test soak policies faults-lab policies-lab maxima test-realtime build install \
-        uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures \
+.PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
+        install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures \
         clean
 
 help:          ## List the targets
@@ -70,6 +70,12 @@ soak: setup format ## make test in full, real-time tests singly; test-edt, polic
 policies: setup ## POLICIES=1000 random policies in the simulator, beside their shares in `weir allocate`
 	WEIR_POLICIES=$(or $(POLICIES),1000) $(CARGO) test --locked --release -p weir-sim --test tests random_policies \
 	    -- --nocapture
+
+properties: setup ## Property tests with other random cases, and more: CASES=4096 of each (half an hour)
+	for crate in $$(grep -rl 'proptest!' crates --include=*.rs | cut -d/ -f1-3 | sort -u); do \
+	    PROPTEST_CASES=$(or $(CASES),4096) $(CARGO) test --locked --no-fail-fast --manifest-path $$crate/Cargo.toml \
+	        --lib --tests || failed=1; \
+	done; [ -z "$$failed" ]
 
 faults-lab: build ## Kill the processes of tenants' control in the lab, one after the other: as root, some minutes
 	./target/release/weir lab scenarios/qshare-fig4a-small.scenario.yaml --fault 13s=agent:a1 \
