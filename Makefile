@@ -18,8 +18,8 @@ CLIPPY = $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo results test soak properties policies faults-lab policies-lab maxima test-realtime build \
-        install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema metrics pictures \
-        clean
+        install uninstall format lint unit test-edt crosscheck faults fuzz fuzz-corpus bench bench-sim schema \
+        metrics pictures clean
 
 help:          ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,8 +73,8 @@ policies: setup ## POLICIES=1000 random policies in the simulator, beside their 
 
 properties: setup ## Property tests with other random cases, and more: CASES=4096 of each (half an hour)
 	for crate in $$(grep -rl 'proptest!' crates --include=*.rs | cut -d/ -f1-3 | sort -u); do \
-	    PROPTEST_CASES=$(or $(CASES),4096) $(CARGO) test --locked --no-fail-fast --manifest-path $$crate/Cargo.toml \
-	        --lib --tests || failed=1; \
+	    PROPTEST_CASES=$(or $(CASES),4096) $(CARGO) test --locked --no-fail-fast --lib --tests \
+	        --manifest-path $$crate/Cargo.toml || failed=1; \
 	done; [ -z "$$failed" ]
 
 faults-lab: build ## Kill the processes of tenants' control in the lab, one after the other: as root, some minutes
