@@ -1,0 +1,243 @@
+//! [`Receiver`]: the allocations of one flow.
+//!
+//! Each period p the receiver issues an allocation with d_p = p · R and d = a = the d_p that returned last; the first one,
+//! and one after two periods without a return, has d = a = p · R. The flow is idle when nothing has returned for
+//! [`ReceiverSettings::timeout`]: it gets no allocations until another request.
+//!
+//! p is the longest period that a port of the path selects ([`Return::longest`]), and at least p-min. d_p is a number of
+//! bytes per period, so it is converted when p changes.
+//!
+//! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it gives
+//! nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
+//!
+//! Worked example, 1 Gb/s, p = 200 µs: the first allocation has d_p = d = a = 25,000 B. d_p returns as 8,334 B; the
+//! second one has d_p = 25,000 and d = a = 8,334.
+//!
+//! Source: PACE §III.C; algorithms' corrected forms in `docs/design/credits.md`.
+
+use crate::message::{Allocation, Coding, Return, is_later, next_clock};
+use crate::period::Period;
+use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
+
+/// The constants of a receiving host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiverSettings {
+    /// R: what the host's link carries of flows with credits.
+    pub rate: Bandwidth,
+    /// p-min, which is also the first period.
+    pub least: Period,
+    /// The time without a return after which a flow is idle.
+    pub timeout: Duration,
+    /// The receiver's weight.
+    pub weight: Weight,
+    /// The widths of fields.
+    pub coding: Coding,
+}
+
+/// The receiving end of a flow.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    settings: ReceiverSettings,
+    sender_weight: Weight,
+    /// The clock of the last allocation, and the last one of which the return has arrived; 0 before.
+    clock: u32,
+    returned: u32,
+    /// p of the next allocation.
+    period: Period,
+    /// d_p that returned last, for a period.
+    potential: Option<(Bytes, Period)>,
+    /// The queueing bound of the path that returned last.
+    queueing: Option<Duration>,
+    /// When the last allocation was issued, and when something last arrived from the sender.
+    issued: Option<Instant>,
+    seen: Instant,
+    idle: bool,
+    restarts: u64,
+}
+
+impl Receiver {
+    /// The receiver of a flow whose request arrives at `now`.
+    pub fn new(now: Instant, settings: ReceiverSettings, sender_weight: Weight) -> Self {
+        Self {
+            settings,
+            sender_weight,
+            clock: 0,
+            returned: 0,
+            period: settings.least.min(settings.coding.longest()),
+            potential: None,
+            queueing: None,
+            issued: None,
+            seen: now,
+            idle: false,
+            restarts: 0,
+        }
+    }
+
+    /// The time of the next allocation; `None` for an idle flow.
+    pub fn timer(&self) -> Option<Instant> {
+        if self.idle {
+            return None;
+        }
+        Some(self.issued.map_or(self.seen, |issued| issued + self.period.duration()))
+    }
+
+    /// The allocation that is due at `now`, if one is.
+    pub fn poll(&mut self, now: Instant) -> Option<Allocation> {
+        if self.timer().is_none_or(|due| now < due) {
+            return None;
+        }
+        let silence = now.saturating_since(self.seen);
+        if self.issued.is_some() && silence >= self.settings.timeout {
+            self.idle = true;
+            return None;
+        }
+        if silence >= self.period.duration() * 2 && self.potential.take().is_some() {
+            self.restarts += 1;
+        }
+        let whole = self.settings.coding.bytes(self.period.capacity(self.settings.rate));
+        let demand = self.potential.map_or(whole, |(bytes, period)| scaled(bytes, period, self.period).min(whole));
+        self.clock = next_clock(self.clock);
+        // Periods follow each other without drift, unless the driver was late.
+        let due = self.issued.map_or(now, |issued| issued + self.period.duration());
+        self.issued = Some(if now.saturating_since(due) < self.period.duration() { due } else { now });
+        Some(self.settings.coding.allocation(&Allocation {
+            clock: self.clock,
+            period: self.period,
+            longest: self.settings.least,
+            potential: whole,
+            demand,
+            allocation: demand,
+            weight: product(self.settings.weight, self.sender_weight),
+            queueing: Duration::ZERO,
+            ahead: self.queueing,
+        }))
+    }
+
+    /// A return has arrived. One for a clock that was not issued, or that is not later than the last one, changes
+    /// nothing.
+    pub fn on_return(&mut self, now: Instant, returned: &Return) {
+        if !is_later(returned.clock, self.returned) || is_later(returned.clock, self.clock) || self.idle {
+            return;
+        }
+        self.returned = returned.clock;
+        self.seen = now;
+        self.potential = Some((returned.potential, returned.period));
+        self.queueing = Some(returned.queueing);
+        self.period = returned.longest.max(self.settings.least).min(self.settings.coding.longest());
+    }
+
+    /// Another request of the flow has arrived: an idle flow begins again; for one that is not, it is a repetition.
+    pub fn on_request(&mut self, now: Instant, sender_weight: Weight) {
+        self.sender_weight = sender_weight;
+        if self.idle {
+            (self.idle, self.potential, self.queueing) = (false, None, None);
+            (self.issued, self.seen) = (None, now);
+            self.returned = self.clock;
+        }
+    }
+
+    /// Whether the flow gets no allocations until another request.
+    pub fn is_idle(&self) -> bool {
+        self.idle
+    }
+
+    /// How often it began anew with the first period's values.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+}
+
+/// Bytes per period `from` as bytes per period `to`, rounded down.
+fn scaled(bytes: Bytes, from: Period, to: Period) -> Bytes {
+    let scaled = u128::from(bytes.get()) * u128::from(to.micros()) / u128::from(from.micros().max(1));
+    Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
+/// The weight of a flow: the product of its ends' weights (PACE §III.C leaves the combination open), within the range of
+/// weights.
+fn product(receiver: Weight, sender: Weight) -> Weight {
+    let product = u64::from(receiver.thousandths()) * u64::from(sender.thousandths()) / 1_000;
+    let most = u64::from(Weight::MAX.thousandths());
+    Weight::from_thousandths(product.clamp(1, most) as u32).unwrap_or(Weight::ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: ReceiverSettings = ReceiverSettings {
+        rate: Bandwidth::from_gbps(1),
+        least: Period::from_micros(200),
+        timeout: Duration::from_millis(4),
+        weight: Weight::ONE,
+        coding: Coding::Wide,
+    };
+
+    fn micros(at: u64) -> Instant {
+        Instant::from_nanos(at * 1_000)
+    }
+
+    fn returned(clock: u32, potential: u64, period: u32) -> Return {
+        let period = Period::from_micros(period);
+        let (potential, allocation) = (Bytes::new(potential), Bytes::ZERO);
+        Return { clock, period, longest: period, potential, allocation, queueing: Duration::from_millis(1) }
+    }
+
+    #[test]
+    fn the_second_allocation_has_the_returned_potential() {
+        let mut receiver = Receiver::new(micros(10), SETTINGS, Weight::ONE);
+        let first = receiver.poll(micros(10)).expect("the first");
+        assert_eq!((first.clock, first.potential.get(), first.demand.get(), first.allocation.get()), (1, 25_000, 25_000, 25_000));
+        assert!(receiver.poll(micros(209)).is_none());
+        receiver.on_return(micros(160), &returned(1, 8_334, 200));
+        let second = receiver.poll(micros(210)).expect("the second");
+        assert_eq!((second.clock, second.potential.get(), second.demand.get(), second.allocation.get()), (2, 25_000, 8_334, 8_334));
+        assert_eq!((first.ahead, second.ahead), (None, Some(Duration::from_millis(1))));
+    }
+
+    #[test]
+    fn a_longer_period_delays_the_next_allocation_and_scales_the_demand() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        receiver.poll(micros(0)).expect("the first");
+        receiver.on_return(micros(150), &returned(1, 3_000, 400));
+        assert_eq!(receiver.timer(), Some(micros(400)));
+        receiver.poll(micros(400)).expect("the second");
+        receiver.on_return(micros(550), &Return { longest: Period::from_micros(200), ..returned(2, 3_000, 400) });
+        assert_eq!(receiver.poll(micros(600)).expect("the third").demand.get(), 1_500);
+    }
+
+    #[test]
+    fn silence_restarts_a_flow_and_ends_in_idleness() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        receiver.poll(micros(0)).expect("the first");
+        receiver.on_return(micros(150), &returned(1, 2_000, 200));
+        let demands: Vec<u64> = (1..25).filter_map(|at| receiver.poll(micros(at * 200))).map(|a| a.demand.get()).collect();
+        // 200 and 400 µs lie within two periods of the return.
+        assert_eq!((demands[..4].to_vec(), receiver.restarts()), (vec![2_000, 2_000, 25_000, 25_000], 1));
+        assert!(demands.len() == 20 && receiver.is_idle() && receiver.timer().is_none());
+        receiver.on_return(micros(5_000), &returned(20, 2_000, 200));
+        assert!(receiver.is_idle());
+        receiver.on_request(micros(6_000), Weight::ONE);
+        let again = receiver.poll(micros(6_000)).expect("the first after the request");
+        assert_eq!((again.clock, again.demand.get()), (21, 25_000));
+    }
+
+    #[test]
+    fn returns_of_other_clocks_change_nothing() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        receiver.poll(micros(0)).expect("the first");
+        receiver.on_return(micros(100), &returned(2, 7, 200));
+        receiver.on_return(micros(150), &returned(1, 9_000, 200));
+        receiver.on_return(micros(160), &returned(1, 5, 200));
+        receiver.on_return(micros(170), &returned(0, 5, 200));
+        assert_eq!(receiver.poll(micros(200)).expect("the second").demand.get(), 9_000);
+    }
+
+    #[test]
+    fn weights_of_both_ends_are_multiplied() {
+        let weight = |thousandths| Weight::from_thousandths(thousandths).expect("in range");
+        assert_eq!(product(weight(2_000), weight(1_500)), weight(3_000));
+        assert_eq!(product(weight(1), weight(1)), weight(1));
+        assert_eq!(product(Weight::MAX, weight(2_000)), Weight::MAX);
+    }
+}

@@ -1,0 +1,275 @@
+//! [`Sender`]: the credits of one flow, its pace, and what it returns.
+//!
+//! The sender may send `a` bytes in the period p that follows an allocation, evenly: after b bytes the next packet leaves
+//! at b · p / a after the allocation. Unused credits end with the next allocation, so at most one period's are held. Where
+//! packets cannot be cut to the credit, a remainder below one frame is carried over; without, six flows that share a
+//! link by whole frames use 72 % of it.
+//!
+//! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p is
+//! at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow that its
+//! application limits would leave its share unused.
+//!
+//! A flow that has data and no allocation requests one: at its start, and again after a timeout, which doubles.
+//!
+//! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
+//! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
+//! [`Sender::departure`] and within [`Sender::credit`].
+//!
+//! Worked example: a = 5,000 B in 200 µs and frames of 1,514 B leave after 0, 60.56, 121.12 and 181.68 µs, the last one
+//! cut to 458 B.
+//!
+//! Source: PACE §III.D, and the corrections of `docs/design/credits.md`.
+
+use crate::message::{Allocation, Request, Return, is_later};
+use crate::period::Period;
+use weir_units::{Bytes, Duration, Instant, Weight};
+
+/// The constants of a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SenderSettings {
+    /// The sender's weight.
+    pub weight: Weight,
+    /// The largest frame on the wire.
+    pub frame: Bytes,
+    /// Whether packets keep their sizes, so that a remainder below one frame carries over.
+    pub whole_frames: bool,
+    /// The time after which an unanswered request is repeated, and the longest such time.
+    pub timeout: [Duration; 2],
+}
+
+/// The sending end of a flow.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    settings: SenderSettings,
+    clock: u32,
+    /// The allocation in use: its credits with what was carried over, its period, its begin, and the bytes spent.
+    allotted: u64,
+    period: Period,
+    began: Instant,
+    spent: u64,
+    /// Bytes that the application has added since the allocation, and what it is expected to add in a period.
+    added: u64,
+    expected: u64,
+    returns: Option<Return>,
+    /// The time of the next request, and the timeout after it.
+    request_at: Option<Instant>,
+    timeout: Duration,
+    overspent: u64,
+}
+
+impl Sender {
+    /// A flow that begins at `now` with data to send.
+    pub fn new(now: Instant, settings: SenderSettings) -> Self {
+        Self {
+            settings,
+            clock: 0,
+            allotted: 0,
+            period: Period::default(),
+            began: now,
+            spent: 0,
+            added: 0,
+            expected: 0,
+            returns: None,
+            request_at: Some(now),
+            timeout: settings.timeout[0],
+            overspent: 0,
+        }
+    }
+
+    /// The time of the next request; `None` while allocations arrive, or without data.
+    pub fn timer(&self) -> Option<Instant> {
+        self.request_at
+    }
+
+    /// The request that is due at `now`, if one is.
+    pub fn request(&mut self, now: Instant) -> Option<Request> {
+        if self.request_at.is_none_or(|at| now < at) {
+            return None;
+        }
+        self.request_at = Some(now + self.timeout);
+        self.timeout = (self.timeout * 2).min(self.settings.timeout[1]);
+        Some(Request { weight: self.settings.weight })
+    }
+
+    /// An allocation has arrived; `backlog` bytes wait to be sent, headers included. One that is not later than the last
+    /// one changes nothing: returns whether it counts.
+    pub fn on_allocation(&mut self, now: Instant, allocation: &Allocation, backlog: Bytes) -> bool {
+        if self.clock != 0 && !is_later(allocation.clock, self.clock) {
+            return false;
+        }
+        self.expect(now, allocation.period);
+        let left = self.credit().get();
+        let carried = if self.settings.whole_frames { left.min(self.settings.frame.get() - 1) } else { 0 };
+        self.clock = allocation.clock;
+        self.allotted = allocation.allocation.get() + carried;
+        (self.period, self.began, self.spent) = (allocation.period, now, 0);
+        let useful = backlog.get().saturating_add(self.expected).max(self.settings.frame.get());
+        self.returns = Some(Return {
+            clock: allocation.clock,
+            period: allocation.period,
+            longest: allocation.longest,
+            potential: allocation.potential.min(Bytes::new(useful)),
+            allocation: allocation.allocation,
+            queueing: allocation.queueing,
+        });
+        // Without an allocation for so long, the receiver has given the flow up.
+        self.timeout = self.settings.timeout[0].max(self.period.duration() * 2);
+        self.request_at = (backlog > Bytes::ZERO).then(|| now + self.timeout);
+        true
+    }
+
+    /// What the application adds in a period: as much as since the last allocation.
+    fn expect(&mut self, now: Instant, period: Period) {
+        let elapsed = u128::from(now.saturating_since(self.began).nanos()).max(1);
+        let expected = u128::from(self.added) * u128::from(period.duration().nanos()) / elapsed;
+        (self.expected, self.added) = (u64::try_from(expected).unwrap_or(u64::MAX), 0);
+    }
+
+    /// The application has added bytes, headers included. A flow without allocations requests them.
+    pub fn on_write(&mut self, now: Instant, bytes: Bytes) {
+        self.added = self.added.saturating_add(bytes.get());
+        self.request_at = self.request_at.or(Some(now.max(self.began + self.period.duration() * 2)));
+    }
+
+    /// All data is sent: no requests until more is written.
+    pub fn on_empty(&mut self) {
+        self.request_at = None;
+    }
+
+    /// The values to return, once for each allocation.
+    pub fn take_return(&mut self) -> Option<Return> {
+        self.returns.take()
+    }
+
+    /// Whether values are to be returned.
+    pub fn owes_return(&self) -> bool {
+        self.returns.is_some()
+    }
+
+    /// Credits that are left.
+    pub fn credit(&self) -> Bytes {
+        Bytes::new(self.allotted.saturating_sub(self.spent))
+    }
+
+    /// The earliest departure of the next packet: in proportion to the bytes spent.
+    pub fn departure(&self) -> Instant {
+        let period = u128::from(self.period.duration().nanos());
+        let nanos = period * u128::from(self.spent) / u128::from(self.allotted.max(1));
+        self.began + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// A packet of `bytes` leaves. Returns whether the credits cover it; a driver that sends more is counted.
+    pub fn spend(&mut self, bytes: Bytes) -> bool {
+        let covered = bytes <= self.credit();
+        self.overspent += u64::from(!covered);
+        self.spent += bytes.get();
+        covered
+    }
+
+    /// Packets beyond the credits.
+    pub fn overspent(&self) -> u64 {
+        self.overspent
+    }
+
+    /// p of the allocation in use; zero before the first.
+    pub fn period(&self) -> Period {
+        self.period
+    }
+
+    /// Credits of the allocation in use, spent ones included.
+    pub fn allotted(&self) -> Bytes {
+        Bytes::new(self.allotted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: SenderSettings = SenderSettings {
+        weight: Weight::ONE,
+        frame: Bytes::new(1_514),
+        whole_frames: false,
+        timeout: [Duration::from_millis(10), Duration::from_secs(1)],
+    };
+    const LONG: Bytes = Bytes::new(1_000_000);
+
+    fn micros(at: u64) -> Instant {
+        Instant::from_nanos(at * 1_000)
+    }
+
+    fn allocation(clock: u32, bytes: u64) -> Allocation {
+        let (period, bytes) = (Period::from_micros(200), Bytes::new(bytes));
+        let potential = Bytes::new(25_000);
+        Allocation {
+            clock,
+            period,
+            longest: period,
+            potential,
+            demand: bytes,
+            allocation: bytes,
+            weight: Weight::ONE,
+            queueing: Duration::ZERO,
+            ahead: None,
+        }
+    }
+
+    #[test]
+    fn frames_leave_at_the_pace_of_the_allocation() {
+        let mut sender = Sender::new(micros(0), SETTINGS);
+        assert!(sender.on_allocation(micros(100), &allocation(1, 5_000), LONG));
+        let mut departures = Vec::new();
+        while sender.credit() > Bytes::ZERO {
+            departures.push(sender.departure().nanos() - 100_000);
+            assert!(sender.spend(sender.credit().min(SETTINGS.frame)));
+        }
+        assert_eq!((departures, sender.spend(Bytes::new(1))), (vec![0, 60_560, 121_120, 181_680], false));
+    }
+
+    #[test]
+    fn unused_credits_end_with_the_next_allocation() {
+        for (whole_frames, credit) in [(false, 3_000), (true, 4_513)] {
+            let mut sender = Sender::new(micros(0), SenderSettings { whole_frames, ..SETTINGS });
+            sender.on_allocation(micros(0), &allocation(1, 9_000), LONG);
+            sender.spend(Bytes::new(1_514));
+            assert!(sender.on_allocation(micros(200), &allocation(2, 3_000), LONG));
+            assert_eq!(sender.credit(), Bytes::new(credit));
+            assert!(!sender.on_allocation(micros(210), &allocation(2, 9_000), LONG));
+            assert_eq!(sender.credit(), Bytes::new(credit));
+        }
+    }
+
+    #[test]
+    fn the_returned_potential_is_what_the_flow_can_use() {
+        let potential = |backlog, added: u64| {
+            let mut sender = Sender::new(micros(0), SETTINGS);
+            sender.on_allocation(micros(0), &allocation(1, 9_000), Bytes::ZERO);
+            sender.on_write(micros(50), Bytes::new(added));
+            sender.on_allocation(micros(400), &allocation(2, 9_000), Bytes::new(backlog));
+            sender.take_return().map(|returned| returned.potential.get())
+        };
+        // 4,000 B in two periods are expected as 2,000 B in the next one.
+        assert_eq!([potential(0, 0), potential(3_000, 4_000), potential(90_000, 0)], [1_514, 5_000, 25_000].map(Some));
+    }
+
+    #[test]
+    fn requests_are_repeated_until_an_allocation_arrives() {
+        let mut sender = Sender::new(micros(0), SETTINGS);
+        assert!(sender.request(micros(0)).is_some() && sender.request(micros(9_999)).is_none());
+        assert!(sender.request(micros(10_000)).is_some());
+        assert_eq!(sender.timer(), Some(micros(30_000)));
+        sender.on_allocation(micros(12_000), &allocation(1, 1_000), LONG);
+        assert_eq!(sender.timer(), Some(micros(22_000)));
+        sender.on_empty();
+        assert_eq!(sender.timer(), None);
+        sender.on_write(micros(50_000), Bytes::new(10));
+        assert!(sender.request(micros(50_000)).is_some());
+    }
+
+    #[test]
+    fn each_allocation_is_returned_once() {
+        let mut sender = Sender::new(micros(0), SETTINGS);
+        sender.on_allocation(micros(0), &allocation(1, 9_000), LONG);
+        assert!(sender.owes_return() && sender.take_return().is_some() && sender.take_return().is_none());
+    }
+}
