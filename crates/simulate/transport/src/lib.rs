@@ -56,6 +56,7 @@
 //! | [`cubic`] | TCP CUBIC |
 //! | [`dctcp`] | Data Center TCP |
 //! | [`d3`] | D3, with and without deadlines |
+//! | [`pace`] | PACE |
 //! | [`pfabric`] | pFabric |
 //! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!
@@ -70,6 +71,7 @@ pub mod d3;
 pub mod dctcp;
 mod language;
 pub mod newreno;
+pub mod pace;
 pub mod pfabric;
 mod ranges;
 mod receiver;
