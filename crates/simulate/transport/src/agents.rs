@@ -102,6 +102,8 @@ impl Passing<'_> {
 pub enum Verdict {
     /// The packet continues.
     Pass,
+    /// The packet continues without its control field.
+    PassWithout,
     /// The packet ends here. It counts as consumed, not as dropped, and its sender is not notified.
     Consume,
 }
@@ -141,6 +143,8 @@ pub struct Message {
 
 /// The decisions of a port agent. See the module's documentation for the order of calls.
 pub trait Agent {
+    /// The port is a host's interface; comes before all other calls.
+    fn at_host(&mut self) {}
     /// The calls that it needs; constant.
     fn watch(&self) -> Watch;
     /// The port takes a packet.
@@ -226,6 +230,8 @@ macro_rules! agents {
 agents! {
     /// D3's routers. Their notes are a list as long as the path, so the field holds a pointer.
     D3: crate::d3::Router, Box<crate::d3::RateHeader>;
+    /// ExpressPass's ports.
+    ExpressPass: crate::expresspass::Port, crate::expresspass::Header;
 }
 
 impl ControlField {
@@ -236,6 +242,9 @@ impl ControlField {
 }
 
 impl Agent for PortAgent {
+    fn at_host(&mut self) {
+        each!(self, agent => agent.at_host())
+    }
     fn watch(&self) -> Watch {
         each!(self, agent => agent.watch())
     }

@@ -200,6 +200,8 @@ registry! {
     Dctcp: dctcp = "dctcp",
     /// D3.
     D3: d3 = "d3",
+    /// ExpressPass.
+    ExpressPass: expresspass = "expresspass",
     /// pFabric.
     PFabric: pfabric = "pfabric",
     /// UDP.
@@ -336,9 +338,9 @@ mod tests {
             parameters.shortest_timeout().map(|time| time.duration().to_string())
         };
         let names: Vec<_> = variants().iter().map(|variant| variant.id).collect();
-        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "pfabric", "udp"]);
+        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pfabric", "udp"]);
         let times: Vec<_> = names.iter().map(|name| shortest(name).unwrap_or_default()).collect();
-        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "45 µs", ""]);
+        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "10 ms", "45 µs", ""]);
     }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.

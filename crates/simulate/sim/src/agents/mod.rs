@@ -102,7 +102,10 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn install(&mut self, port: PortId, agent: AnyAgent) {
+    fn install(&mut self, port: PortId, mut agent: AnyAgent) {
+        if self.ports[port.index()].owner().is_some() {
+            each!(&mut agent, agent => agent.at_host());
+        }
         // The agent's timer needs the sized event queue.
         self.start();
         let watch = each!(&agent, agent => agent.watch());
@@ -170,9 +173,13 @@ impl<O: Observer> World<O> {
             // Selective acknowledgements and datagrams have extensions too.
             if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
                 let state = *state.get_or_insert_with(|| self.port_state(port));
-                if self.show_to(agent, id, moment, state) == Verdict::Consume {
-                    self.consume(port, id, moment);
-                    return true;
+                match self.show_to(agent, id, moment, state) {
+                    Verdict::Pass => {}
+                    Verdict::PassWithout => self.remove_control(id),
+                    Verdict::Consume => {
+                        self.consume(port, id, moment);
+                        return true;
+                    }
                 }
             }
             agent = next;
@@ -210,6 +217,12 @@ impl<O: Observer> World<O> {
         });
         self.set_agent_timer(agent);
         verdict
+    }
+
+    /// A packet continues without its control field.
+    fn remove_control(&mut self, id: PacketId) {
+        let extension = std::mem::replace(&mut self.packets.get_mut(id).extension, Extensions::NONE);
+        self.extensions.remove(extension);
     }
 
     /// The state of a port for its agents.
