@@ -7,6 +7,7 @@ mod crowds;
 mod disciplines;
 mod enforcement;
 mod engine;
+mod expresspass;
 mod hosts;
 mod levels;
 mod pairs;

@@ -147,6 +147,8 @@ pub struct Message {
 
 /// The decisions of a port agent. See the module's documentation for the order of calls.
 pub trait Agent {
+    /// The port is a host's interface; comes before all other calls.
+    fn at_host(&mut self) {}
     /// The calls that it needs; constant.
     fn watch(&self) -> Watch;
     /// The port takes a packet.
@@ -235,10 +237,14 @@ agents! {
     agents {
         /// D3's routers.
         D3: crate::d3::Router;
+        /// ExpressPass's ports.
+        ExpressPass: crate::expresspass::Port;
     }
     fields {
         /// D3's. Its notes are a list as long as the path, so the field holds a pointer.
         D3: Box<crate::d3::RateHeader>;
+        /// ExpressPass's.
+        ExpressPass: crate::expresspass::Header;
         /// PACE's, whose agents are the backend's: they run the per-packet code.
         Credits: Box<weir_credits::Message>;
     }
@@ -252,6 +258,9 @@ impl ControlField {
 }
 
 impl Agent for PortAgent {
+    fn at_host(&mut self) {
+        each!(self, agent => agent.at_host())
+    }
     fn watch(&self) -> Watch {
         each!(self, agent => agent.watch())
     }

@@ -213,6 +213,8 @@ registry! {
     Dctcp: dctcp = "dctcp",
     /// D3.
     D3: d3 = "d3",
+    /// ExpressPass.
+    ExpressPass: expresspass = "expresspass",
     /// PACE.
     Pace: pace = "pace",
     /// pFabric.
@@ -351,9 +353,9 @@ mod tests {
             parameters.shortest_timeout().map(|time| time.duration().to_string())
         };
         let names: Vec<_> = variants().iter().map(|variant| variant.id).collect();
-        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "pace", "pfabric", "udp"]);
+        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pace", "pfabric", "udp"]);
         let times: Vec<_> = names.iter().map(|name| shortest(name).unwrap_or_default()).collect();
-        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "10 ms", "45 µs", ""]);
+        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "10 ms", "10 ms", "45 µs", ""]);
     }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.

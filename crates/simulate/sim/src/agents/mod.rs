@@ -116,7 +116,10 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn install(&mut self, port: PortId, agent: AnyAgent) {
+    fn install(&mut self, port: PortId, mut agent: AnyAgent) {
+        if self.ports[port.index()].owner().is_some() {
+            each!(&mut agent, agent => agent.at_host());
+        }
         // The agent's timer needs the sized event queue.
         self.start();
         let watch = each!(&agent, agent => agent.watch());

@@ -113,6 +113,11 @@ impl<C: Congestion> Sender<C> {
         segment
     }
 
+    /// Whether loss recovery is under way.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.board.as_ref().is_some_and(|board| board.is_recovering())
+    }
+
     /// Whether the window limited the sender when `flight` bytes were in flight.
     #[inline]
     fn is_throttled(&self, flight: u64) -> bool {
