@@ -111,9 +111,11 @@ crosscheck:    ## The simulator beside ns-3, the same flows: completion times by
 	@./tools/setup.sh crosscheck
 	@CARGO="$(CARGO)" ./tools/crosscheck/run $(FLOWS)
 
-faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SEED=n a fabric's, SEEDS=n runs more
-	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \
-	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+faults:        ## Brokers, credits under faults: SEED, FABRIC_SEED, CREDIT_SEED=n replays a world, SEEDS=n runs more
+	$(if $(CREDIT_SEED),,$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \
+	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS)))
+	$(if $(SEED)$(FABRIC_SEED),,$(if $(CREDIT_SEED),WEIR_CREDITS_SEEDS=$(CREDIT_SEED)..$$(($(CREDIT_SEED) + 1)), \
+	    $(if $(SEEDS),WEIR_CREDITS_SEEDS=$(SEEDS))) $(CARGO) test --locked -p weir-credits --test faults)
 
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
 	$(CARGO) test --workspace --locked --test corpora
@@ -137,9 +139,10 @@ pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, plann
 	./tools/level-pictures.sh
 	./tools/dashboard-picture.sh
 
-bench:         ## Water-filling, the fabric broker's period, levels, simulator, packets on Linux (docs/performance.md)
+bench:         ## Water-filling, the fabric broker's period, credits, levels, simulator, Linux (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
+	$(CARGO) bench --locked -p weir-credits --bench tree
 	$(CARGO) bench --locked -p weir-latency --bench levels
 	$(CARGO) bench --locked -p weir-sim --bench engine
 	$(CARGO) bench --locked -p weir-linux --bench cost

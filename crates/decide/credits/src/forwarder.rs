@@ -22,7 +22,7 @@ use crate::period::{Period, PeriodRule};
 use crate::tree::MaxMinTree;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use weir_units::{Bandwidth, Bytes, Instant};
+use weir_units::{Bandwidth, Bytes, Duration, Instant};
 
 /// The constants of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,8 @@ struct Flow {
     weight: u32,
     period: Period,
     seen: Instant,
+    /// The time of its entry in [`Forwarder::checks`]. An earlier flow of the same number may have left others.
+    check: Instant,
 }
 
 /// The offline part of one port.
@@ -63,7 +65,7 @@ pub struct Forwarder {
     /// How many flows have each weight, in thousandths, and each period.
     weights: BTreeMap<u32, u32>,
     periods: BTreeMap<Period, u32>,
-    /// When each flow is looked at next, whether it still sends allocations; one entry for each.
+    /// The times at which a flow's last allocation is examined; an entry of another time than the flow's is void.
     checks: BinaryHeap<Reverse<(Instant, u32)>>,
     period: Period,
     since: Instant,
@@ -93,13 +95,16 @@ impl Forwarder {
         let demand = u64::try_from(demand).unwrap_or(u64::MAX).min(WHOLE);
         let weight = allocation.weight.thousandths();
         self.tree.set(flow, weight, demand);
-        let new = Flow { weight, period: allocation.period, seen: now };
-        match self.flows.insert(flow, new) {
+        let period = allocation.period;
+        let old = self.flows.get(&flow).copied();
+        let check = old.map_or_else(|| now + self.lifetime(period), |old| old.check);
+        match old {
             Some(old) => self.forget(&old),
-            None => self.checks.push(Reverse((now + self.lifetime(&new), flow))),
+            None => self.checks.push(Reverse((check, flow))),
         }
+        self.flows.insert(flow, Flow { weight, period, seen: now, check });
         *self.weights.entry(weight).or_default() += 1;
-        *self.periods.entry(new.period).or_default() += 1;
+        *self.periods.entry(period).or_default() += 1;
     }
 
     /// A flow is over; returns whether the port had it.
@@ -115,8 +120,9 @@ impl Forwarder {
         decrement(&mut self.periods, &old.period);
     }
 
-    fn lifetime(&self, flow: &Flow) -> weir_units::Duration {
-        flow.period.max(self.period).duration() * self.settings.memory
+    /// The silence that ends a flow of this period.
+    fn lifetime(&self, period: Period) -> Duration {
+        period.max(self.period).duration() * self.settings.memory
     }
 
     /// Drops the flows whose allocations have stopped, and returns their numbers.
@@ -126,10 +132,11 @@ impl Forwarder {
             && at <= now
         {
             self.checks.pop();
-            let Some(&flow) = self.flows.get(&number) else { continue };
-            let until = flow.seen + self.lifetime(&flow);
+            let Some(flow) = self.flows.get(&number).filter(|flow| flow.check == at).copied() else { continue };
+            let until = flow.seen + self.lifetime(flow.period);
             if until > now {
                 self.checks.push(Reverse((until, number)));
+                self.flows.insert(number, Flow { check: until, ..flow });
             } else if self.remove(number) {
                 self.dropped += 1;
                 over.push(number);
@@ -188,5 +195,168 @@ fn decrement<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
         if *count == 0 {
             counts.remove(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Weight;
+
+    const SETTINGS: ForwarderSettings = ForwarderSettings {
+        rule: PeriodRule {
+            rate: Bandwidth::from_gbps(1),
+            least: Period::from_micros(200),
+            most: Period::from_micros(5_100),
+            frame: Bytes::new(1_500),
+        },
+        memory: 4,
+    };
+
+    fn micros(at: u64) -> Instant {
+        Instant::from_nanos(at * 1_000)
+    }
+
+    fn port() -> Forwarder {
+        Forwarder::new(Instant::ZERO, SETTINGS)
+    }
+
+    /// An allocation with a weight in thousandths, a demand in bytes and a period in microseconds.
+    fn allocation(weight: u32, demand: u64, period: u32) -> Allocation {
+        let (demand, period) = (Bytes::new(demand), Period::from_micros(period));
+        Allocation {
+            clock: 1,
+            period,
+            longest: period,
+            potential: Bytes::new(25_000),
+            demand,
+            allocation: demand,
+            weight: Weight::from_thousandths(weight).expect("in range"),
+            queueing: Duration::ZERO,
+            ahead: None,
+        }
+    }
+
+    #[test]
+    fn shares_of_two_weights() {
+        let mut port = port();
+        port.record(micros(0), 1, &allocation(1_000, 25_000, 200));
+        port.record(micros(0), 2, &allocation(2_000, 25_000, 200));
+        let published = port.publish(micros(0));
+        assert_eq!((published.per_weight, published.rest), ((1u64 << 48).div_ceil(3_000), 0));
+        assert_eq!((published.period.micros(), published.longest.micros()), (200, 200));
+        assert_eq!((port.budget(&published), port.flows()), (Bytes::new(50_000), 2));
+    }
+
+    #[test]
+    fn an_empty_port_limits_nothing() {
+        let mut port = port();
+        let period = Period::from_micros(200);
+        let empty = Published { per_weight: 1 << 48, rest: u32::MAX, period, longest: period };
+        assert_eq!(port.publish(micros(0)), empty);
+        port.record(micros(0), 7, &allocation(1_000, 5_000, 400));
+        assert_ne!(port.publish(micros(0)), empty);
+        assert!(port.remove(7) && !port.remove(7));
+        assert_eq!((port.publish(micros(0)), port.flows()), (empty, 0));
+    }
+
+    #[test]
+    fn satisfied_flows_leave_a_rest() {
+        // A tenth and a fifth of the port: the largest demand per weight is a fifth for 1,000 thousandths.
+        let mut port = port();
+        port.record(micros(0), 1, &allocation(1_000, 5_000, 200));
+        port.record(micros(0), 2, &allocation(1_000, 2_500, 200));
+        let Published { per_weight, rest, .. } = port.publish(micros(0));
+        assert_eq!(per_weight, (WHOLE.div_ceil(5) << 16).div_ceil(1_000));
+        assert_eq!(u64::from(rest), WHOLE - WHOLE.div_ceil(5) - WHOLE.div_ceil(10));
+    }
+
+    #[test]
+    fn demands_count_as_parts_of_their_periods() {
+        // 25,000 B are all of the port in 200 µs, and a half in 400 µs. A demand above the port's rate counts as all.
+        let level = |demand, period| {
+            let mut port = port();
+            port.record(micros(0), 1, &allocation(1_000, demand, period));
+            let Published { per_weight, rest, .. } = port.publish(micros(0));
+            (per_weight, rest)
+        };
+        let whole = (1u64 << 48).div_ceil(1_000);
+        assert_eq!([level(25_000, 200), level(99_000, 200)], [(whole, 0); 2]);
+        assert_eq!(level(25_000, 400), ((1u64 << 47).div_ceil(1_000), 1 << 31));
+    }
+
+    #[test]
+    fn the_longest_period_is_that_of_a_flow_or_of_the_port() {
+        let mut port = port();
+        port.record(micros(0), 1, &allocation(1_000, 25_000, 200));
+        port.record(micros(0), 2, &allocation(1_000, 125_000, 1_000));
+        let published = port.publish(micros(0));
+        assert_eq!((published.period.micros(), published.longest.micros()), (200, 1_000));
+        assert_eq!(port.budget(&published), Bytes::new(250_000));
+        // The flow shortens its period, or is over.
+        port.record(micros(0), 2, &allocation(1_000, 125_000, 600));
+        assert_eq!(port.publish(micros(0)).longest.micros(), 600);
+        port.remove(2);
+        assert_eq!(port.publish(micros(0)).longest.micros(), 200);
+    }
+
+    #[test]
+    fn periods_rise_with_flows_and_fall_once_a_period() {
+        let mut port = port();
+        let period = |port: &mut Forwarder, at| port.publish(micros(at)).period.micros();
+        for flow in 0..64 {
+            port.record(micros(10), flow, &allocation(1_000, 25_000, 200));
+        }
+        assert_eq!(period(&mut port, 10), 1_540);
+        // 40 flows need 960 µs, not below half.
+        (40..64).for_each(|flow| assert!(port.remove(flow)));
+        assert_eq!(period(&mut port, 9_000), 1_540);
+        // 14 need 340 µs; another fall is possible one period of 340 µs later.
+        (14..40).for_each(|flow| assert!(port.remove(flow)));
+        assert_eq!(period(&mut port, 9_010), 340);
+        (1..14).for_each(|flow| assert!(port.remove(flow)));
+        assert_eq!([9_349, 9_350].map(|at| period(&mut port, at)), [340, 340]);
+        // A flow of weight 0.1 beside two of weight 1 needs 21 times the period of one flow, 24 µs.
+        port.record(micros(9_400), 1, &allocation(100, 25_000, 200));
+        port.record(micros(9_400), 2, &allocation(1_000, 25_000, 200));
+        assert_eq!(period(&mut port, 9_400), 520);
+        (0..2).for_each(|flow| assert!(port.remove(flow)));
+        assert_eq!([9_919, 9_920].map(|at| period(&mut port, at)), [520, 200]);
+    }
+
+    #[test]
+    fn silent_flows_expire_after_four_periods() {
+        let mut port = port();
+        port.record(micros(0), 1, &allocation(1_000, 5_000, 200));
+        port.record(micros(0), 2, &allocation(1_000, 5_000, 200));
+        port.record(micros(0), 3, &allocation(1_000, 5_000, 1_000));
+        port.record(micros(500), 2, &allocation(1_000, 5_000, 200));
+        assert_eq!((port.expire(micros(799)), port.expire(micros(800))), (vec![], vec![1]));
+        assert_eq!((port.expire(micros(1_299)), port.expire(micros(1_300))), (vec![], vec![2]));
+        assert_eq!((port.expire(micros(3_999)), port.expire(micros(4_000))), (vec![], vec![3]));
+        assert_eq!((port.flows(), port.dropped()), (0, 3));
+        assert_eq!(port.publish(micros(4_000)).per_weight, 1 << 48);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_examined_once() {
+        let mut port = port();
+        for at in 0..1_000 {
+            port.record(micros(at), 1, &allocation(1_000, 5_000, 200));
+            assert!(port.remove(1));
+        }
+        port.record(micros(1_000), 1, &allocation(1_000, 5_000, 200));
+        assert_eq!((port.expire(micros(1_799)), port.checks.len()), (vec![], 1));
+        assert_eq!(port.expire(micros(1_800)), vec![1]);
+    }
+
+    #[test]
+    fn a_new_rate_changes_parts_and_periods() {
+        let mut port = port();
+        port.set_rate(Bandwidth::from_mbps(100));
+        port.record(micros(0), 1, &allocation(1_000, 2_500, 200));
+        let published = port.publish(micros(0));
+        assert_eq!((published.rest, published.period.micros()), (0, 240));
+        assert_eq!((port.rate(), port.budget(&published)), (Bandwidth::from_mbps(100), Bytes::new(6_000)));
     }
 }

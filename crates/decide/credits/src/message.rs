@@ -70,13 +70,13 @@ pub struct Return {
 }
 
 /// Whether one clock is later than another one, modulo 2³².
-pub fn is_later(clock: u32, than: u32) -> bool {
+pub(crate) fn is_later(clock: u32, than: u32) -> bool {
     let ahead = clock.wrapping_sub(than);
     ahead != 0 && ahead <= u32::MAX / 2
 }
 
 /// The clock after another one; 0 belongs to no allocation.
-pub fn next_clock(clock: u32) -> u32 {
+pub(crate) fn next_clock(clock: u32) -> u32 {
     clock.wrapping_add(1).max(1)
 }
 

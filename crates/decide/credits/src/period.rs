@@ -64,7 +64,8 @@ impl PeriodRule {
 
     /// The period after `now` of a port whose present one, `present`, holds since `since`, when `wanted` is wanted.
     pub fn next(&self, now: Instant, present: Period, since: Instant, wanted: Period) -> Period {
-        let may_fall = wanted.0 < present.0 / 2 && now.saturating_since(since) >= present.duration();
+        let may_fall =
+            u64::from(wanted.0) * 2 < u64::from(present.0) && now.saturating_since(since) >= present.duration();
         if wanted > present || may_fall { wanted } else { present }
     }
 }
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn periods_rise_at_once_and_fall_below_half_once_a_period() {
-        let micros = |now, present, wanted| {
+        let micros = |now: u64, present: u32, wanted: u32| {
             let (now, present) = (Instant::from_nanos(now * 1_000), Period::from_micros(present));
             RULE.next(now, present, Instant::ZERO, Period::from_micros(wanted)).micros()
         };

@@ -19,6 +19,9 @@ use crate::message::{Allocation, Coding, Return, is_later, next_clock};
 use crate::period::Period;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
+/// The fewest periods without a return after which a flow is idle: two restart it, and two more lose the new beginning.
+const TIMEOUT_PERIODS: u64 = 4;
+
 /// The constants of a receiving host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiverSettings {
@@ -26,7 +29,7 @@ pub struct ReceiverSettings {
     pub rate: Bandwidth,
     /// p-min, which is also the first period.
     pub least: Period,
-    /// The time without a return after which a flow is idle.
+    /// The time without a return after which a flow is idle, if it is longer than four periods.
     pub timeout: Duration,
     /// The receiver's weight.
     pub weight: Weight,
@@ -73,6 +76,15 @@ impl Receiver {
         }
     }
 
+    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock that
+    /// is not later than those of before. A driver without a record of it takes a count that rises at least as fast as
+    /// allocations, such as wall-clock time in units of p-min.
+    #[must_use]
+    pub fn resumed_after(mut self, clock: u32) -> Self {
+        (self.clock, self.returned) = (clock, clock);
+        self
+    }
+
     /// The time of the next allocation; `None` for an idle flow.
     pub fn timer(&self) -> Option<Instant> {
         if self.idle {
@@ -87,7 +99,9 @@ impl Receiver {
             return None;
         }
         let silence = now.saturating_since(self.seen);
-        if self.issued.is_some() && silence >= self.settings.timeout {
+        // A port may select a period that is longer than the timeout.
+        let timeout = self.settings.timeout.max(self.period.duration() * TIMEOUT_PERIODS);
+        if self.issued.is_some() && silence >= timeout {
             self.idle = true;
             return None;
         }
@@ -187,11 +201,17 @@ mod tests {
     fn the_second_allocation_has_the_returned_potential() {
         let mut receiver = Receiver::new(micros(10), SETTINGS, Weight::ONE);
         let first = receiver.poll(micros(10)).expect("the first");
-        assert_eq!((first.clock, first.potential.get(), first.demand.get(), first.allocation.get()), (1, 25_000, 25_000, 25_000));
+        assert_eq!(
+            (first.clock, first.potential.get(), first.demand.get(), first.allocation.get()),
+            (1, 25_000, 25_000, 25_000)
+        );
         assert!(receiver.poll(micros(209)).is_none());
         receiver.on_return(micros(160), &returned(1, 8_334, 200));
         let second = receiver.poll(micros(210)).expect("the second");
-        assert_eq!((second.clock, second.potential.get(), second.demand.get(), second.allocation.get()), (2, 25_000, 8_334, 8_334));
+        assert_eq!(
+            (second.clock, second.potential.get(), second.demand.get(), second.allocation.get()),
+            (2, 25_000, 8_334, 8_334)
+        );
         assert_eq!((first.ahead, second.ahead), (None, Some(Duration::from_millis(1))));
     }
 
@@ -211,7 +231,8 @@ mod tests {
         let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
         receiver.poll(micros(0)).expect("the first");
         receiver.on_return(micros(150), &returned(1, 2_000, 200));
-        let demands: Vec<u64> = (1..25).filter_map(|at| receiver.poll(micros(at * 200))).map(|a| a.demand.get()).collect();
+        let demands: Vec<u64> =
+            (1..25).filter_map(|at| receiver.poll(micros(at * 200))).map(|a| a.demand.get()).collect();
         // 200 and 400 µs lie within two periods of the return.
         assert_eq!((demands[..4].to_vec(), receiver.restarts()), (vec![2_000, 2_000, 25_000, 25_000], 1));
         assert!(demands.len() == 20 && receiver.is_idle() && receiver.timer().is_none());
@@ -219,7 +240,28 @@ mod tests {
         assert!(receiver.is_idle());
         receiver.on_request(micros(6_000), Weight::ONE);
         let again = receiver.poll(micros(6_000)).expect("the first after the request");
-        assert_eq!((again.clock, again.demand.get()), (21, 25_000));
+        assert_eq!((again.clock, again.demand.get()), (22, 25_000));
+    }
+
+    #[test]
+    fn a_period_beyond_the_timeout_leaves_time_for_returns() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        receiver.poll(micros(0)).expect("the first");
+        receiver.on_return(micros(150), &returned(1, 2_000, 5_000));
+        assert!([5_000, 10_000, 15_000, 20_000].map(|at| receiver.poll(micros(at)).is_some()) == [true; 4]);
+        assert!(receiver.poll(micros(25_000)).is_none() && receiver.is_idle());
+    }
+
+    #[test]
+    fn clocks_of_a_successor_are_later() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE).resumed_after(u32::MAX - 1);
+        assert_eq!(
+            [0, 200].map(|at| receiver.poll(micros(at)).map(|allocation| allocation.clock)),
+            [Some(u32::MAX), Some(1)]
+        );
+        receiver.on_return(micros(250), &returned(u32::MAX - 1, 7, 200));
+        receiver.on_return(micros(260), &returned(1, 9_000, 200));
+        assert_eq!(receiver.poll(micros(400)).map(|allocation| allocation.demand.get()), Some(9_000));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! [`Sender`]: the credits of one flow, its pace, and what it returns.
 //!
 //! The sender may send `a` bytes in the period p that follows an allocation, evenly: after b bytes the next packet leaves
-//! at b · p / a after the allocation. Unused credits end with the next allocation, so at most one period's are held. Where
-//! packets cannot be cut to the credit, a remainder below one frame is carried over; without, six flows that share a
-//! link by whole frames use 72 % of it.
+//! at b · p / a after the allocation. Unused credits end with the period or with the next allocation, so at most one
+//! period's are held, and ports need not expect data later. Where packets cannot be cut to the credit, a remainder below
+//! one frame is carried over if the next allocation arrives within 2p; without, six flows that share a link by whole
+//! frames use 72 % of it.
 //!
 //! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p is
 //! at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow that its
@@ -13,7 +14,7 @@
 //!
 //! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
 //! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
-//! [`Sender::departure`] and within [`Sender::credit`].
+//! [`Sender::departure`] and within [`Sender::credit`] at that time.
 //!
 //! Worked example: a = 5,000 B in 200 µs and frames of 1,514 B leave after 0, 60.56, 121.12 and 181.68 µs, the last one
 //! cut to 458 B.
@@ -98,8 +99,9 @@ impl Sender {
             return false;
         }
         self.expect(now, allocation.period);
-        let left = self.credit().get();
-        let carried = if self.settings.whole_frames { left.min(self.settings.frame.get() - 1) } else { 0 };
+        // Later, the grants of what was not sent have expired at ports.
+        let carries = self.settings.whole_frames && now <= self.began + self.period.duration() * 2;
+        let carried = if carries { self.left().min(self.settings.frame.get().saturating_sub(1)) } else { 0 };
         self.clock = allocation.clock;
         self.allotted = allocation.allocation.get() + carried;
         (self.period, self.began, self.spent) = (allocation.period, now, 0);
@@ -146,9 +148,13 @@ impl Sender {
         self.returns.is_some()
     }
 
-    /// Credits that are left.
-    pub fn credit(&self) -> Bytes {
-        Bytes::new(self.allotted.saturating_sub(self.spent))
+    /// The credits that are left at `now`: none after the end of the period, until the next allocation.
+    pub fn credit(&self, now: Instant) -> Bytes {
+        if now > self.began + self.period.duration() { Bytes::ZERO } else { Bytes::new(self.left()) }
+    }
+
+    fn left(&self) -> u64 {
+        self.allotted.saturating_sub(self.spent)
     }
 
     /// The earliest departure of the next packet: in proportion to the bytes spent.
@@ -160,7 +166,7 @@ impl Sender {
 
     /// A packet of `bytes` leaves. Returns whether the credits cover it; a driver that sends more is counted.
     pub fn spend(&mut self, bytes: Bytes) -> bool {
-        let covered = bytes <= self.credit();
+        let covered = bytes.get() <= self.left();
         self.overspent += u64::from(!covered);
         self.spent += bytes.get();
         covered
@@ -219,9 +225,14 @@ mod tests {
         let mut sender = Sender::new(micros(0), SETTINGS);
         assert!(sender.on_allocation(micros(100), &allocation(1, 5_000), LONG));
         let mut departures = Vec::new();
-        while sender.credit() > Bytes::ZERO {
-            departures.push(sender.departure().nanos() - 100_000);
-            assert!(sender.spend(sender.credit().min(SETTINGS.frame)));
+        loop {
+            let departure = sender.departure();
+            let credit = sender.credit(departure);
+            if credit == Bytes::ZERO {
+                break;
+            }
+            departures.push(departure.nanos() - 100_000);
+            assert!(sender.spend(credit.min(SETTINGS.frame)));
         }
         assert_eq!((departures, sender.spend(Bytes::new(1))), (vec![0, 60_560, 121_120, 181_680], false));
     }
@@ -233,10 +244,22 @@ mod tests {
             sender.on_allocation(micros(0), &allocation(1, 9_000), LONG);
             sender.spend(Bytes::new(1_514));
             assert!(sender.on_allocation(micros(200), &allocation(2, 3_000), LONG));
-            assert_eq!(sender.credit(), Bytes::new(credit));
+            assert_eq!(sender.credit(micros(200)), Bytes::new(credit));
             assert!(!sender.on_allocation(micros(210), &allocation(2, 9_000), LONG));
-            assert_eq!(sender.credit(), Bytes::new(credit));
+            assert_eq!(sender.credit(micros(210)), Bytes::new(credit));
         }
+    }
+
+    #[test]
+    fn unused_credits_end_with_the_period() {
+        let mut sender = Sender::new(micros(0), SenderSettings { whole_frames: true, ..SETTINGS });
+        sender.on_allocation(micros(0), &allocation(1, 1_000), LONG);
+        assert_eq!([200, 201].map(|at| sender.credit(micros(at)).get()), [1_000, 0]);
+        // One allocation is lost: the remainder is carried over. Two are lost: it is not.
+        sender.on_allocation(micros(400), &allocation(3, 1_000), LONG);
+        assert_eq!(sender.credit(micros(400)).get(), 2_000);
+        sender.on_allocation(micros(1_000), &allocation(6, 1_000), LONG);
+        assert_eq!(sender.credit(micros(1_000)).get(), 1_000);
     }
 
     #[test]
