@@ -18,7 +18,7 @@ use weir_credits::{
 use weir_datapath::{CreditCounters, CreditFlow, CreditPort, CreditPortSettings};
 use weir_transport::agents::{Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch};
 use weir_transport::pace::Parameters;
-use weir_units::{Bandwidth, Bytes, Duration, Instant, SimTime, Weight};
+use weir_units::{Bandwidth, Bytes, Instant, SimTime, Weight};
 
 /// Bytes of an allocation's frame: the smallest frame on the wire, with its check, preamble and gap (IEEE 802.3), of
 /// which messages of the paper's widths fill a part.
