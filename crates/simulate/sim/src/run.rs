@@ -404,6 +404,8 @@ fn counters<O: Observer>(
         ("packets_consumed", counters.consumed),
     ];
     named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
+    let credits: Vec<(String, u64)> =
+        world.credit_counters().into_iter().map(|(name, _, count)| (format!("credits_{name}"), count)).collect();
     let levels: Vec<(String, u64)> = (1..).zip(world.level_readings()).flat_map(level_counters).collect();
     let queues = world.level_queues().into_iter().flat_map(|reading| level_queue_counters(graph, &reading));
     if brokers != Exchange::default() {
@@ -423,7 +425,7 @@ fn counters<O: Observer>(
             ("tenants_without_dscp", binding.without_value),
         ]);
     }
-    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).collect()
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).chain(credits).collect()
 }
 
 /// The largest queue of a level at ports of a class, which its first link names, and its bound.

@@ -10,6 +10,7 @@ mod engine;
 mod expresspass;
 mod hosts;
 mod levels;
+mod pace;
 mod pairs;
 mod policer;
 mod queueing;

@@ -144,7 +144,7 @@ struct Paced {
     requested: bool,
     terminated: bool,
     message: Option<Message>,
-    /// There are credits, and TCP has nothing to send until something arrives or a timer is due.
+    /// The time of the next packet has come, and TCP has nothing to send, or the credits are over.
     blocked: bool,
 }
 
@@ -167,7 +167,12 @@ impl Sender {
     fn data(&mut self, now: SimTime) -> Option<Segment> {
         let paced = &mut *self.paced;
         let payload = paced.credits.credit(now.instant()).get().saturating_sub(paced.headers.into()).min(paced.payload.into());
-        if payload == 0 || now < SimTime::from(paced.credits.departure()) {
+        if now < SimTime::from(paced.credits.departure()) {
+            return None;
+        }
+        // Credits that the host could not use in time are over.
+        paced.blocked = payload == 0;
+        if payload == 0 {
             return None;
         }
         let segment = self.tcp.poll_within(now, payload as u32);

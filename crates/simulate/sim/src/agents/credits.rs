@@ -11,12 +11,15 @@
 //! Example: a flow's request reaches its host. The agent there issues an allocation at once; the agent of the port that
 //! leads to the host reduces it first, the agent of the sender's interface last.
 
+use super::credit_bound::CreditBound;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_credits::{
     Allocation, Coding, Forwarder, ForwarderSettings, Message, PeriodRule, Receiver, ReceiverSettings, Return,
 };
 use weir_datapath::{CreditCounters, CreditFlow, CreditPort, CreditPortSettings};
-use weir_transport::agents::{Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch};
+use weir_transport::agents::{
+    Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch,
+};
 use weir_transport::pace::Parameters;
 use weir_units::{Bandwidth, Bytes, Instant, SimTime, Weight};
 
@@ -41,6 +44,7 @@ pub(crate) struct CreditAgent {
     states: Vec<CreditFlow>,
     free: Vec<u32>,
     receivers: Option<Receivers>,
+    bound: CreditBound,
 }
 
 /// The receivers of a host.
@@ -77,9 +81,12 @@ impl CreditAgent {
             due: BTreeSet::new(),
             out: VecDeque::new(),
         });
+        let port = CreditPort::new(&CreditPortSettings { rate, most, lossless: parameters.lossless });
+        let bound = CreditBound::new(port.longest_lifetime());
         Self {
             forwarder: Forwarder::new(Instant::ZERO, ForwarderSettings { rule, memory: MEMORY }),
-            port: CreditPort::new(&CreditPortSettings { rate, most, lossless: parameters.lossless }),
+            port,
+            bound,
             coding: parameters.coding,
             share,
             headers,
@@ -91,9 +98,9 @@ impl CreditAgent {
         }
     }
 
-    /// The counters of the port.
-    pub(crate) fn counters(&self) -> &CreditCounters {
-        self.port.counters()
+    /// The counters of the port, and how often more was granted and queued than [`CreditBound`] allows.
+    pub(crate) fn counters(&self) -> (&CreditCounters, u64) {
+        (self.port.counters(), self.bound.exceeded())
     }
 
     fn number(&mut self, flow: FlowKey) -> u32 {
@@ -118,7 +125,14 @@ impl CreditAgent {
     }
 
     /// An allocation passes on its way to the sender.
-    fn allocate(&mut self, now: Instant, flow: FlowKey, allocation: &Allocation, queued: u64, direct: bool) -> Allocation {
+    fn allocate(
+        &mut self,
+        now: Instant,
+        flow: FlowKey,
+        allocation: &Allocation,
+        queued: u64,
+        direct: bool,
+    ) -> Allocation {
         for over in self.forwarder.expire(now) {
             self.forget(over);
         }
@@ -128,9 +142,11 @@ impl CreditAgent {
         }
         let published = self.forwarder.publish(now);
         self.port.publish(&published);
+        let drain = published.longest.duration() * 2;
+        self.bound.set_budget(now, self.forwarder.budget(&published).get(), drain);
         let mut reduced = *allocation;
-        let queued = Bytes::new(queued);
-        self.port.allocate(&mut self.states[number as usize], &mut reduced, now, queued, direct);
+        self.port.allocate(&mut self.states[number as usize], &mut reduced, now, Bytes::new(queued), direct);
+        self.bound.check(now, self.port.outstanding().get() + queued);
         self.coding.allocation(&reduced)
     }
 
@@ -211,20 +227,28 @@ impl Agent for CreditAgent {
     }
 
     fn on_enter(&mut self, now: SimTime, packet: &mut Passing<'_>) -> Verdict {
-        let Some(flow) = packet.flow.filter(|_| packet.credits) else { return Verdict::Pass };
         let (now, size) = (now.instant(), packet.size);
+        let Some(flow) = packet.flow.filter(|_| packet.credits) else {
+            self.bound.on_exempt(now, size);
+            return Verdict::Pass;
+        };
         let number = self.numbers.get(&flow).copied();
         if let (Some(number), Some(message)) = (number, packet.control::<Box<Message>>()) {
             self.on_message(now, number, message);
         }
         if size <= self.headers {
+            self.bound.on_exempt(now, size);
             return Verdict::Pass;
         }
         let late = match number {
             Some(number) => self.port.on_data(&mut self.states[number as usize], Bytes::new(size.into()), now),
             None => self.port.on_unknown_data(Bytes::new(size.into()), now),
         };
-        if late { Verdict::Consume } else { Verdict::Pass }
+        if late {
+            return Verdict::Consume;
+        }
+        self.bound.check(now, self.port.outstanding().get() + packet.port.held + u64::from(size));
+        Verdict::Pass
     }
 
     fn on_return(&mut self, now: SimTime, packet: &mut Passing<'_>) -> Verdict {

@@ -13,6 +13,7 @@
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
+mod credit_bound;
 mod credits;
 #[cfg(test)]
 mod scripted;
@@ -93,6 +94,23 @@ impl<O: Observer> World<O> {
     /// Installs an agent at a port, behind those that the port has. All links must exist.
     pub fn add_agent(&mut self, port: PortId, agent: PortAgent) {
         self.install(port, AnyAgent::Protocol(agent));
+    }
+
+    /// The sum of the counters of all ports of forwarders: name, meaning and value; none without any.
+    pub fn credit_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();
+        for installed in &self.agents.installed {
+            let AnyAgent::Credits(agent) = &installed.agent else { continue };
+            let (counters, exceeded) = agent.counters();
+            let meaning = "events at which a port had granted and queued more than its bound";
+            let all = counters.each().into_iter().chain([("overfull", meaning, exceeded)]);
+            if sums.is_empty() {
+                sums.extend(all);
+            } else {
+                sums.iter_mut().zip(all).for_each(|(sum, one)| sum.2 += one.2);
+            }
+        }
+        sums
     }
 
     /// Installs the agents of a transport at all ports, once.

@@ -188,9 +188,7 @@ mod tests {
         let routes = Routes::build(&leaves, vec![PortId(99)], &neighbours, Some(&layers));
         // The links of a way; each direction of a link is a port.
         let way = |from, leaf, hash: u32| {
-            [from, 2].map(|switch| {
-                routes.route(SwitchId(switch), leaf, HostId(0), hash).expect("a way").index() / 2
-            })
+            [from, 2].map(|switch| routes.route(SwitchId(switch), leaf, HostId(0), hash).expect("a way").index() / 2)
         };
         let mut used = [0; 5];
         for hash in 0..3000_u32 {
@@ -201,6 +199,9 @@ mod tests {
         }
         // Four standard deviations: 110 of 1500, 104 of 1000.
         let even = |link: &usize, mean: u32| used[*link].abs_diff(mean) < 110;
-        assert!([0, 2].iter().all(|link| even(link, 1500)) && [1, 3, 4].iter().all(|link| even(link, 1000)), "{used:?}");
+        assert!(
+            [0, 2].iter().all(|link| even(link, 1500)) && [1, 3, 4].iter().all(|link| even(link, 1000)),
+            "{used:?}"
+        );
     }
 }
