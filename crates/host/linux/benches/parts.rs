@@ -164,6 +164,11 @@ fn credit_step(object: &mut Ebpf, period: Period, part: u64, step: &CreditStep) 
         let Value(kernel): Value<abi::CreditPort> =
             Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a port");
         let counters = kernel.counters;
+        let runs = u64::from(PACKETS / RUNS);
+        let arrived = if step.kind == abi::CREDIT_STEP_DATA { runs * FRAME.get() } else { 0 };
+        assert_eq!(counters.arrived, arrived, "{counters:?}");
+        let allocations = if step.kind == abi::CREDIT_STEP_ALLOCATE { runs + 1 } else { 1 };
+        assert_eq!(counters.granted / allocations, kernel_share(period, part), "{counters:?}");
         assert_eq!(counters.late + counters.stale + counters.too_long, 0, "{counters:?}");
         time
     };

@@ -331,6 +331,11 @@ fn steps(all: u32) -> u32 {
     if common::quick() { all / 10 } else { all }
 }
 
+/// Sums of queueing end at 2³² - 1 us.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.nanos() / 1000).unwrap_or(u32::MAX)
+}
+
 /// The fields of an allocation in the C code.
 fn raw(of: &Allocation) -> abi::Allocation {
     abi::Allocation {
@@ -341,7 +346,7 @@ fn raw(of: &Allocation) -> abi::Allocation {
         demand: of.demand.get() as u32,
         allocation: of.allocation.get() as u32,
         weight: of.weight.thousandths(),
-        queueing: (of.queueing.nanos() / 1000) as u32,
+        queueing: micros(of.queueing),
     }
 }
 
@@ -352,7 +357,7 @@ fn raw_return(of: &Return) -> abi::Returned {
         longest: of.longest.micros(),
         potential: of.potential.get() as u32,
         allocation: of.allocation.get() as u32,
-        queueing: (of.queueing.nanos() / 1000) as u32,
+        queueing: micros(of.queueing),
     }
 }
 
