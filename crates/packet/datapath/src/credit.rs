@@ -34,7 +34,7 @@
 //!     queueing: Duration::ZERO,
 //!     ahead: None,
 //! };
-//! let at = |micros| Instant::from_nanos(micros * 1000);
+//! let at = |micros: u64| Instant::from_nanos(micros * 1000);
 //! port.allocate(&mut flow, &mut allocation, at(0), Bytes::ZERO, true);
 //! assert_eq!((allocation.allocation, port.outstanding()), (Bytes::new(12_500), Bytes::new(12_500)));
 //! // Another port reduces it to 10,000 B, which come back with the first data.
