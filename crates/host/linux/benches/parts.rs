@@ -195,8 +195,8 @@ fn native<State>(prepare: impl Fn() -> State, call: impl Fn(&mut State, weir_uni
 }
 
 /// The events of a credit port and a frame at a gate: in the kernel, where the test program takes the time of
-/// "no event" by itself, and in this program. Allocations are 200 us apart, a slot and a half of the wheel; other events
-/// 0.1 us.
+/// "no event" by itself, and in this program. Allocations are 200 us apart, a slot and a half of the wheel; other
+/// events 0.1 us.
 fn credits() {
     let mut object = load("weir_credit_step");
     let prepare = |period: Period, part: u64| {
