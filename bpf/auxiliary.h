@@ -85,7 +85,7 @@ struct weir_credit_step {
 	u32 bytes;   /* of data */
 	u32 queued;  /* bytes */
 	u32 reserved;
-	u64 gap;     /* ns by which a repetition of the frame is later; its allocation's clock is the next one. 0: neither */
+	u64 gap;     /* ns by which a repetition of the frame is later, with the next clock; 0: neither */
 	struct weir_allocation allocation;
 	struct weir_returned returned;
 };

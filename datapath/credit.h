@@ -101,7 +101,7 @@ struct weir_credit_rules {
 	u32 period;       /* us: the port's own p */
 	u32 longest;      /* us: the longest p of the port and its flows */
 	u32 slot_bits;    /* a slot of the wheel lasts 2^slot_bits ns, below 64; constant while the port lives */
-	u32 carry;        /* bytes that a sender may carry over: the largest frame less one, or 0 if senders cut frames */
+	u32 carry;        /* bytes that a sender may carry over: the largest frame less one; 0 if senders cut frames */
 	u32 exempt;       /* bytes: frames up to this size need no credits and use none */
 	u32 lossless;     /* 1: late data is dropped */
 	u32 reserved;
@@ -147,6 +147,12 @@ struct weir_credit_port {
 	struct weir_credit_counters counters;
 	u32 expiring[WEIR_CREDIT_SLOTS]; /* bytes of grants that expire at the begin of each slot */
 };
+
+/* Whether a clock is later than another one, modulo 2^32. */
+WEIR_INLINE int weir_credit_is_later(u32 clock, u32 than)
+{
+	return clock - than - 1 < WEIR_U32_MAX / 2;
+}
 
 /* Takes the slots that have begun from A. */
 WEIR_INLINE void weir_credit_advance(struct weir_credit_port *port, const struct weir_credit_rules *rules, u64 now)
@@ -197,13 +203,13 @@ WEIR_INLINE void weir_credit_give(struct weir_credit_port *port, struct weir_gra
 /* Bytes of `period` us at the rate of the port, rounded down; at most 2^32 - 1. */
 WEIR_INLINE u64 weir_credit_capacity(const struct weir_credit_rules *rules, u32 period)
 {
-	u64 bytes;
+	u64 rate = rules->rate, bytes;
 
 	/* 2^44 bit/s and 2^20 us are 64 bits; above, whole bytes per us and the rest are multiplied apart. */
 	if (period < 1U << 20)
-		bytes = rules->rate * period / WEIR_CREDIT_BITS;
+		bytes = rate * period / WEIR_CREDIT_BITS;
 	else
-		bytes = rules->rate / WEIR_CREDIT_BITS * period + rules->rate % WEIR_CREDIT_BITS * period / WEIR_CREDIT_BITS;
+		bytes = rate / WEIR_CREDIT_BITS * period + rate % WEIR_CREDIT_BITS * period / WEIR_CREDIT_BITS;
 	return bytes < WEIR_U32_MAX ? bytes : WEIR_U32_MAX;
 }
 
@@ -253,7 +259,10 @@ WEIR_INLINE void weir_credit_reduce(const struct weir_credit_rules *rules, struc
 		allocation->potential = part;
 }
 
-/* Writes a longer period into a message. d_p and d, which are bytes per period, are converted; a is granted and is not. */
+/*
+ * Writes a longer period into a message. d_p and d, which are bytes per period, are converted; a, which is granted, is
+ * not.
+ */
 WEIR_INLINE void weir_credit_lengthen(const struct weir_credit_rules *rules, struct weir_allocation *allocation)
 {
 	u64 potential, demand;
@@ -352,18 +361,20 @@ WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struc
 				      u32 queued)
 {
 	struct weir_grant *grant = &flow->grants[allocation->clock & (WEIR_CREDIT_GRANTS - 1)];
-	u32 later = allocation->clock - flow->newest, most;
+	int is_recorded = grant->clock == allocation->clock;
+	int is_old = flow->newest && !weir_credit_is_later(allocation->clock, flow->newest);
 	u64 budget = weir_credit_budget(rules), used;
+	u32 most;
 
 	weir_credit_advance(port, rules, now);
 	port->counters.allocations += 1;
 	used = port->outstanding + queued;
 	weir_credit_queue(rules, allocation, used, budget);
 	weir_credit_reduce(rules, allocation);
-	if (!allocation->clock || (grant->clock != allocation->clock && flow->newest && later - 1 >= WEIR_U32_MAX / 2)) {
+	if (!allocation->clock || (is_old && !is_recorded)) {
 		port->counters.stale += 1;
 		allocation->allocation = 0;
-	} else if (grant->clock == allocation->clock) {
+	} else if (is_recorded) {
 		port->counters.duplicates += 1;
 		most = weir_credit_is_live(port, grant) ? grant->left : 0;
 		if (most > grant->granted)
@@ -409,8 +420,8 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 				    struct weir_credit_flow *flow, const struct weir_returned *returned, u64 now)
 {
 	struct weir_grant *grant = &flow->grants[returned->clock & (WEIR_CREDIT_GRANTS - 1)];
-	u32 later = returned->clock - flow->current, ahead;
-	int is_live, is_later = !flow->current || later - 1 < WEIR_U32_MAX / 2;
+	int is_later = !flow->current || weir_credit_is_later(returned->clock, flow->current), is_live;
+	u32 ahead;
 
 	weir_credit_advance(port, rules, now);
 	if (!returned->clock || grant->clock != returned->clock)
@@ -433,7 +444,8 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 }
 
 /* Counts `bytes` of data without a live grant. Returns 1 if they are dropped. */
-WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes, u64 now)
+WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
+				 u64 now)
 {
 	if (now < rules->closed_until) {
 		port->counters.unaccounted += bytes;

@@ -4,10 +4,10 @@
  *
  * An allocation of `a` bytes lets the sender send them in the period p that follows, evenly: after b bytes the next
  * frame leaves at b * p / a after the allocation arrived. A frame leaves only within its credits, and at most p after
- * the allocation: by then the ports' grants may have expired. A remainder below one frame is carried over to an allocation
- * that arrives within 2 * p; without it six flows that share a link by whole frames use 72 % of it. All other credits
- * end with the next allocation, so at most one period's and a frame less one byte are held. Frames up to
- * WEIR_CREDIT_EXEMPT bytes need no credits.
+ * the allocation: later data would arrive at ports whose grants have expired. A remainder below one frame is carried
+ * over to an allocation that arrives within 2 * p; without it six flows that share a link by whole frames use 72 % of
+ * it. All other credits end with the next allocation, so at most one period's and a frame less one byte are held.
+ * Frames up to WEIR_CREDIT_EXEMPT bytes need no credits.
  *
  * The values of an allocation are returned once. The returned potential is at most what waits and what the sender
  * expects to be offered in a period, and at least one frame; otherwise a flow that its application limits would leave
@@ -83,10 +83,10 @@ WEIR_INLINE void weir_credit_gate_expect(struct weir_credit_gate *gate, u32 peri
 WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const struct weir_allocation *allocation,
 					  u32 backlog, u64 now)
 {
-	u32 later = allocation->clock - gate->clock, carried = weir_credit_gate_left(gate);
+	u32 carried = weir_credit_gate_left(gate);
 	u64 useful, allotted;
 
-	if (!allocation->clock || (gate->clock && later - 1 >= WEIR_U32_MAX / 2))
+	if (!allocation->clock || (gate->clock && !weir_credit_is_later(allocation->clock, gate->clock)))
 		return 0;
 	weir_credit_gate_expect(gate, allocation->period, now);
 	if (carried > gate->frame - 1)
@@ -113,7 +113,10 @@ WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const s
 	return 1;
 }
 
-/* Returns the departure of a frame, at `now` or later, and spends its credits; WEIR_CREDIT_WAIT if there are too few. */
+/*
+ * Returns the departure of a frame, at `now` or later, and spends its credits; WEIR_CREDIT_WAIT if there are too few,
+ * or if the period is over.
+ */
 WEIR_INLINE u64 weir_credit_gate_departure(struct weir_credit_gate *gate, u32 bytes, u64 now)
 {
 	u64 departure;

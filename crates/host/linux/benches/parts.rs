@@ -164,6 +164,14 @@ fn credit_step(object: &mut Ebpf, period: Period, part: u64, step: &CreditStep) 
         let Value(kernel): Value<abi::CreditPort> =
             Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a port");
         let counters = kernel.counters;
+        let runs = u64::from(PACKETS / RUNS);
+        let arrived = if step.kind == abi::CREDIT_STEP_DATA { runs * FRAME.get() } else { 0 };
+        assert_eq!(counters.arrived, arrived, "{counters:?}");
+        let allocations = if step.kind == abi::CREDIT_STEP_ALLOCATE { runs + 1 } else { 1 };
+        // 100 Gb/s are 12,500 B in 1 us. Shares round up.
+        let each = u64::from(period.micros()) * 12_500 / part;
+        let all = kernel.outstanding + counters.arrived + counters.expired;
+        assert!((each..=each + 1).contains(&(all / allocations)), "{counters:?}");
         assert_eq!(counters.late + counters.stale + counters.too_long, 0, "{counters:?}");
         time
     };
@@ -186,8 +194,9 @@ fn native<State>(prepare: impl Fn() -> State, call: impl Fn(&mut State, weir_uni
     std::iter::repeat_with(once).take(RUNS as usize).fold(f64::INFINITY, f64::min)
 }
 
-/// The events of a credit port and a frame at a gate: in the kernel, where the program without an event takes as long as
-/// the first row, and in this program. Allocations are 200 us apart, a slot and a half of the wheel; other events 0.1 us.
+/// The events of a credit port and a frame at a gate: in the kernel, where the test program takes the time of
+/// "no event" by itself, and in this program. Allocations are 200 us apart, a slot and a half of the wheel; other
+/// events 0.1 us.
 fn credits() {
     let mut object = load("weir_credit_step");
     let prepare = |period: Period, part: u64| {

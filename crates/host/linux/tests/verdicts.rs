@@ -331,6 +331,11 @@ fn steps(all: u32) -> u32 {
     if common::quick() { all / 10 } else { all }
 }
 
+/// Sums of queueing end at 2³² - 1 us.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.nanos() / 1000).unwrap_or(u32::MAX)
+}
+
 /// The fields of an allocation in the C code.
 fn raw(of: &Allocation) -> abi::Allocation {
     abi::Allocation {
@@ -341,7 +346,7 @@ fn raw(of: &Allocation) -> abi::Allocation {
         demand: of.demand.get() as u32,
         allocation: of.allocation.get() as u32,
         weight: of.weight.thousandths(),
-        queueing: (of.queueing.nanos() / 1000) as u32,
+        queueing: micros(of.queueing),
     }
 }
 
@@ -352,7 +357,7 @@ fn raw_return(of: &Return) -> abi::Returned {
         longest: of.longest.micros(),
         potential: of.potential.get() as u32,
         allocation: of.allocation.get() as u32,
-        queueing: (of.queueing.nanos() / 1000) as u32,
+        queueing: micros(of.queueing),
     }
 }
 
@@ -411,6 +416,50 @@ fn publish(random: &mut Random, port: &mut CreditPort, now: u64) {
     }
 }
 
+/// One event at a credit port.
+struct CreditEvent {
+    kind: u32,
+    now: u64,
+    allocation: Allocation,
+    returned: Return,
+    queued: u32,
+    bytes: u32,
+}
+
+impl CreditEvent {
+    fn new(random: &mut Random, now: u64, newest: u32, last: Option<Allocation>) -> Self {
+        let kind = random.pick(&[0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 6]);
+        let allocation = random_allocation(random, newest);
+        let returned = random_return(random, &last.unwrap_or(allocation));
+        let (queued, bytes) = (random.below(60_000) as u32, random.pick(&[66, 128, 1_514, 9_000, 65_536]));
+        Self { kind, now, allocation, returned, queued, bytes }
+    }
+
+    /// The event as the kernel's program reads it.
+    fn step(&self, flow: usize) -> CreditStep {
+        let &Self { kind, now, ref allocation, ref returned, queued, bytes } = self;
+        let (allocation, returned) = (raw(allocation), raw_return(returned));
+        CreditStep { now, kind, flow: flow as u32, bytes, queued, allocation, returned, ..CreditStep::default() }
+    }
+
+    /// Passes the event at a port. Returns whether data is dropped.
+    fn apply(&mut self, port: &mut CreditPort, flow: &mut CreditFlow) -> bool {
+        let (now, bytes) = (Instant::from_nanos(self.now), Bytes::new(self.bytes.into()));
+        match self.kind {
+            abi::CREDIT_STEP_ALLOCATE | abi::CREDIT_STEP_ASTRAY => {
+                let direct = self.kind == abi::CREDIT_STEP_ALLOCATE;
+                port.allocate(flow, &mut self.allocation, now, Bytes::new(self.queued.into()), direct);
+            }
+            abi::CREDIT_STEP_RETURN => port.on_return(flow, &self.returned, now),
+            abi::CREDIT_STEP_DATA => return port.on_data(flow, bytes, now),
+            abi::CREDIT_STEP_UNKNOWN => return port.on_unknown_data(bytes, now),
+            abi::CREDIT_STEP_TERMINATE => port.terminate(flow, now),
+            _ => {}
+        }
+        false
+    }
+}
+
 /// One sequence of allocations, returns, data and terminations through the kernel's port and the simulator's.
 #[test]
 fn kernel_and_native_credit_ports_agree() {
@@ -440,47 +489,18 @@ fn kernel_and_native_credit_ports_agree() {
             set_value(&mut object, "weir_credit_port_rules", port.rules());
         }
         let flow = random.below(FLOWS as u64) as usize;
-        let kind = random.pick(&[0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 6]);
-        let (mut allocation, queued) = (random_allocation(&mut random, newest[flow]), random.below(60_000));
-        let bytes = random.pick(&[66, 128, 1_514, 9_000, 65_536]);
-        let returned = random_return(&mut random, &last[flow].unwrap_or(allocation));
-        let step = CreditStep {
-            now,
-            kind,
-            flow: flow as u32,
-            bytes,
-            queued: queued as u32,
-            allocation: raw(&allocation),
-            returned: raw_return(&returned),
-            ..CreditStep::default()
-        };
-        let (time, queued, bytes) = (Instant::from_nanos(now), Bytes::new(queued), Bytes::new(bytes.into()));
-        let state = &mut flows[flow];
-        let dropped = match kind {
-            abi::CREDIT_STEP_ALLOCATE | abi::CREDIT_STEP_ASTRAY => {
-                let direct = kind == abi::CREDIT_STEP_ALLOCATE;
-                port.allocate(state, &mut allocation, time, queued, direct);
-                last[flow] = Some(allocation);
-                if direct {
-                    newest[flow] = state.raw().newest;
-                }
-                false
-            }
-            abi::CREDIT_STEP_RETURN => {
-                port.on_return(state, &returned, time);
-                false
-            }
-            abi::CREDIT_STEP_DATA => port.on_data(state, bytes, time),
-            abi::CREDIT_STEP_UNKNOWN => port.on_unknown_data(bytes, time),
-            abi::CREDIT_STEP_TERMINATE => {
-                port.terminate(state, time);
-                false
-            }
-            _ => false,
-        };
+        let mut event = CreditEvent::new(&mut random, now, newest[flow], last[flow]);
+        let (kind, step, state) = (event.kind, event.step(flow), &mut flows[flow]);
+        let dropped = event.apply(&mut port, state);
+        if [abi::CREDIT_STEP_ALLOCATE, abi::CREDIT_STEP_ASTRAY].contains(&kind) {
+            last[flow] = Some(event.allocation);
+        }
+        if kind == abi::CREDIT_STEP_ALLOCATE {
+            newest[flow] = state.raw().newest;
+        }
         run(&mut object, "weir_credit_step", bytemuck::bytes_of(&step));
         let outcome: CreditOutcome = value(&object, "weir_credit_outcomes", 0);
-        assert_eq!((outcome.allocation, outcome.dropped), (raw(&allocation), dropped.into()), "{at}: {step:?}");
+        assert_eq!((outcome.allocation, outcome.dropped), (raw(&event.allocation), dropped.into()), "{at}: {step:?}");
         let kernel: abi::CreditFlow = value(&object, "weir_credit_flows", flow as u32);
         assert_eq!(&kernel, state.raw(), "{at}: {step:?}");
         let kernel: abi::CreditPort = value(&object, "weir_credit_ports", 0);

@@ -1,8 +1,8 @@
 //! [`CreditGate`]: the departures of a PACE sender of whole frames.
 //!
 //! The rule, its bounds and its source are in `datapath/credit_gate.h`. It is [`weir_credits::Sender`] with
-//! `whole_frames`, without requests, in the form that runs per packet in the kernel. Call [`CreditGate::offer`] for each
-//! frame that is added to those that wait, [`CreditGate::departure`] for the first of these, and
+//! `whole_frames`, without requests, in the form that runs per packet in the kernel. Call [`CreditGate::offer`] for
+//! each frame that is added to those that wait, [`CreditGate::departure`] for the first of these, and
 //! [`CreditGate::take_return`] after each allocation.
 //!
 //! Worked example: 5,000 B in 200 µs. Three frames of 1,514 B leave after 0, 60.56 and 121.12 µs; the fourth waits.
@@ -61,8 +61,9 @@ impl CreditGate {
         abi::credit_gate_offer(&mut self.raw, narrow(bytes));
     }
 
-    /// The departure of a frame at `now` or later, at most 1 µs early for allocations up to 1 GiB; its credits are spent.
-    /// `None` if there are too few, or if the period of the allocation is over. Frames up to 128 B leave at `now`.
+    /// The departure of a frame at `now` or later, at most 1 µs early for allocations up to 1 GiB; its credits are
+    /// spent. `None` if there are too few, or if the period of the allocation is over. Frames up to 128 B leave at
+    /// `now`.
     pub fn departure(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
         let departure = abi::credit_gate_departure(&mut self.raw, narrow(bytes), now.nanos());
         (departure != u64::MAX).then(|| Instant::from_nanos(departure))

@@ -294,15 +294,17 @@ fn events() -> impl Strategy<Value = Event> {
     let micros = || prop_oneof![8 => 0u32..2_000, 1 => 0u32..20_000, 1 => any::<u32>()];
     let share = prop_oneof![0..=1u64 << 40, 0..=1u64 << 48];
     let rest = prop_oneof![Just(0u32), any::<u32>()];
+    let direct = prop::bool::weighted(0.95);
     let weight = prop_oneof![Just(1_000u32), 1u32..10_000, 1u32..=1_000_000_000];
     prop_oneof![
-        8 => (0..FLOWS, clock(), [bytes(), bytes(), bytes()], micros(), weight, 0u64..60_000, prop::bool::weighted(0.95))
+        8 => (0..FLOWS, clock(), [bytes(), bytes(), bytes()], micros(), weight, 0u64..60_000, direct)
             .prop_map(|(flow, clock, bytes, period, weight, queued, direct)| {
                 Event::Allocate(flow, clock, bytes, period, weight, queued, direct)
             }),
         6 => (0..FLOWS, prop_oneof![4 => Just(0i64), 1 => -20i64..=3], 0u64..4, micros(), 0u64..4_000)
             .prop_map(|(flow, clock, cut, period, ahead)| Event::Return(flow, clock, cut, period, ahead)),
-        12 => (0..FLOWS, prop_oneof![4 => 1u64..10_000, 1 => bytes()]).prop_map(|(flow, bytes)| Event::Data(flow, bytes)),
+        12 => (0..FLOWS, prop_oneof![4 => 1u64..10_000, 1 => bytes()])
+            .prop_map(|(flow, bytes)| Event::Data(flow, bytes)),
         1 => bytes().prop_map(Event::Unknown),
         1 => (0..FLOWS).prop_map(Event::Terminate),
         1 => (0..FLOWS).prop_map(Event::Forget),
@@ -429,7 +431,7 @@ proptest! {
 
     /// Any events, at times that mostly go on and sometimes back by up to a slot, from a clock near its end or not.
     #[test]
-    fn ports_do_what_the_model_does(
+    fn ports_and_models_agree(
         rate in prop_oneof![1_000_000_000u64..=100_000_000_000, 1u64..=1 << 44],
         most in prop_oneof![Just(5_100u32), 20u32..20_000, 1u32..10_000_000],
         whole_frames in any::<bool>(),
