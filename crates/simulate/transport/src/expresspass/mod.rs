@@ -29,6 +29,10 @@
 //! | `port` | the port agent: the limiter, and at hosts the receiving flows |
 //! | `sender` | the sending half |
 //!
+//! **Limits.** A round trip of 150 µs at 1 Gb/s has 11 credits. Ten flows then measure losses of one or two, and more have
+//! the floor of one credit per round trip each: links stay full, and shares are even only over many round trips. Where
+//! the receivers' links are ten times faster than a common port, no law here makes two flows equal for long.
+//!
 //! **Needs.** Credits take the opposite path of the data: with several paths routing must be symmetric. Every port must
 //! have an agent.
 //!
