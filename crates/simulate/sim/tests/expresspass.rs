@@ -50,8 +50,8 @@ fn one_flow_uses_the_link_but_for_credits() {
 }
 
 /// The second flow starts 10 ms later; 20 ms after that, each has half. Where the hosts' links are faster than the
-/// bottleneck, its port drops the credits: nothing is lost and the link is full, but shares are not equal for long, since
-/// both flows are slow beside their own links (`simulator-law`).
+/// bottleneck, its port drops the credits: nothing is lost and the link is full, but shares are not equal for long,
+/// since both flows are slow beside their own links (`simulator-law`).
 #[test]
 fn two_flows_share_a_link() {
     for (edge, tolerance) in [(GIGABIT, 0.05), (Bandwidth::from_gbps(10), 0.45)] {

@@ -1,5 +1,5 @@
-//! ExpressPass's credits through a common port: receiving hosts, a port that limits credits, and senders that return each
-//! credit with data. There are no queues of data, so the shares are those that the credits have.
+//! ExpressPass's credits through a common port: receiving hosts, a port that limits credits, and senders that return
+//! each credit with data. There are no queues of data, so the shares are those that the credits have.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -186,7 +186,8 @@ fn two_flows_have_equal_shares() {
     }
 }
 
-/// With the same target loss for all rates (Algorithm 1), a flow that fills the link keeps more than its share for long.
+/// With the same target loss for all rates (Algorithm 1), a flow that fills the link keeps more than its share for
+/// long.
 #[test]
 fn one_target_for_all_rates_keeps_unequal_shares() {
     let paper = Parameters { simulator_law: false, target_loss: 0.1, ..Parameters::default() };

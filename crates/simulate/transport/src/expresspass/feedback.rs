@@ -1,8 +1,8 @@
 //! The rate of one flow's credits.
 //!
 //! Problem: the number of credits that the ports between a receiver and a sender can pass is unknown. Approach: the
-//! flow's data returns the numbers of the credits that arrived, so gaps are losses. Once per round trip, with `most` the
-//! rate at which the receiver's own link passes credits:
+//! flow's data returns the numbers of the credits that arrived, so gaps are losses. Once per round trip, with `most`
+//! the rate at which the receiver's own link passes credits:
 //!
 //! - at most the target loss: rate ← (1 − w)·rate + w·most, and from the second such period in a row w grows before;
 //! - more: rate ← returned·(1 + target), at most as before, and w ← max(w / 2, w-min).
@@ -14,10 +14,10 @@
 //! | the authors' simulator | `target-loss`·(1 − rate / most) | min(w + 0.05, w-max) | towards most |
 //! | Algorithm 1 of the paper | `target-loss` | (w + w-max) / 2 | towards most·(1 + target) |
 //!
-//! The simulator's target is the default: a fast flow yields at any loss and a slow one does not, so that rates become
-//! equal. With one target for all, a fast flow stays fast while its credits find more room in a queue than others' do
-//! (`tests/expresspass.rs`). The paper writes rate·(1 − loss) for what returned; that would count a loss twice, since the
-//! credits of the round trip before a decrease return after it.
+//! The simulator's target is the default: a fast flow yields at any loss and a slow one does not, so that rates
+//! become equal. With one target for all, a fast flow stays fast while its credits find more room in a queue than
+//! others' do (`tests/expresspass.rs`). The paper writes rate·(1 − loss) for what returned; that would count a loss
+//! twice, since the credits of the round trip before a decrease return after it.
 //!
 //! Example of Algorithm 1, with most 1, rate 0.5, w 0.5 and target 0.1: no loss, so 0.5·0.5 + 0.5·1.1 = 0.8, then 0.95.
 //! Half of the credits is lost: 0.475·1.1 = 0.5225, and w is 0.25. The simulator's law, with target 0.125: 0.75, then

@@ -6,11 +6,11 @@
 //!
 //! Example, 1 Gb/s: credits at 0, 1 and 20 µs leave at 0, 12.976 and 25.952 µs.
 //!
-//! **Variation.** A port that is never idle would pass its credits at exact intervals to the next port, which releases
-//! credits at the same intervals. If the former come just after the latter, they always find room, and the credits of
-//! others never do (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992). So intervals vary
-//! at random by up to `jitter`; their mean stays. The paper varies the sizes of credits instead, by 8 B: at 1 Gb/s that
-//! moves the phase by its whole range only within seconds.
+//! **Variation.** A port that is never idle would pass its credits at exact intervals to the next port, which
+//! releases credits at the same intervals. If the former come just after the latter, they always find room, and the
+//! credits of others never do (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992). So
+//! intervals vary at random by up to `jitter`; their mean stays. The paper varies the sizes of credits instead, by 8
+//! B: at 1 Gb/s that moves the phase by its whole range only within seconds.
 
 use super::{Credit, Parameters, varied};
 use crate::agents::FlowKey;
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(left.len() + dropped.len(), 200_000);
     }
 
-    /// Two ports of the same rate in a row, the first always busy. A second flow's credits meet it at the second port, at
-    /// a tenth of its rate: most of them get through.
+    /// Two ports of the same rate in a row, the first always busy. A second flow's credits meet it at the second
+    /// port, at a tenth of its rate: most of them get through.
     #[test]
     fn varied_intervals_share_a_port_behind_another() {
         let passed = |parameters: &Parameters| {

@@ -17,9 +17,10 @@
 //! µs, which is 77,065 credits/s; as many frames are 94.8 % of the link. Two flows whose receivers send 77,065
 //! credits/s each lose half of them at a common port. Each then sends the half that returned, and the losses end.
 //!
-//! **Sizes.** The simulator's links carry frames without preamble, check sequence and gap (24 B): 84 B and 1538 B of the
-//! paper are 60 B and 1514 B there. The defaults are the paper's, so 1514 B frames fill 93.3 % of a link; `credit: 60B,
-//! frame: 1523B` has one frame per credit in the simulator's sizes, with an eighth of an acknowledgement of 66 B.
+//! **Sizes.** The simulator's links carry frames without preamble, check sequence and gap (24 B): 84 B and 1538 B of
+//! the paper are 60 B and 1514 B there. The defaults are the paper's, so 1514 B frames fill 93.3 % of a link;
+//! `credit: 60B, frame: 1523B` has one frame per credit in the simulator's sizes, with an eighth of an
+//! acknowledgement of 66 B.
 //!
 //! | file | concern |
 //! |---|---|
@@ -29,24 +30,27 @@
 //! | `port` | the port agent: the limiter, and at hosts the receiving flows |
 //! | `sender` | the sending half |
 //!
-//! **Limits.** A round trip of 150 µs at 1 Gb/s has 11 credits. Ten flows then measure losses of one or two, and more have
-//! the floor of one credit per round trip each: links stay full, and shares are even only over many round trips. Where
-//! the receivers' links are ten times faster than a common port, no law here makes two flows equal for long.
+//! **Limits.** A round trip of 150 µs at 1 Gb/s has 11 credits. Ten flows then measure losses of one or two, and more
+//! have the floor of one credit per round trip each: links stay full, and shares are even only over many round trips.
+//! Where the receivers' links are ten times faster than a common port, no law here makes two flows equal for long. A
+//! flow loses credits at each of its congested ports, and has less than its max-min share with two of them: 20 of 91
+//! Mb/s in `scenarios/pace-fig7.scenario.yaml`.
 //!
 //! **Needs.** Credits take the opposite path of the data: with several paths routing must be symmetric. Every port must
 //! have an agent.
 //!
-//! **Deviates from the paper in:** a port passes credits one by one, without the burst of two of the authors' simulator;
-//! credits and data share a queue, unless the network has classes; data is acknowledged, one acknowledgement for eight
-//! segments, since the simulator's losses (links that fail) are repaired as in TCP, where the authors' simulator
-//! has negative acknowledgements; credits have one size, and ports vary their intervals instead (`limiter`).
+//! **Deviates from the paper in:** a port passes credits one by one, without the burst of two of the authors'
+//! simulator; credits and data share a queue, unless the network has classes; data is acknowledged, one
+//! acknowledgement for eight segments, since the simulator's losses (links that fail) are repaired as in TCP, where
+//! the authors' simulator has negative acknowledgements; credits have one size, and ports vary their intervals
+//! instead (`limiter`).
 //!
 //! Source: Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017;
 //! github.com/kaist-ina/ns2-xpass (`xpass/xpass.cc`, `queue/xpass-drop-tail.cc`, `scripts/*.tcl`). The paper's text was
-//! not available: Algorithm 1 (`simulator-law: off`, with `target-loss: 0.1`), `w-max`, and a `queue` of eight credits
-//! are as cited by others, and not verified against it. From the authors' simulator are the default law, the sizes,
-//! `w-min`, the initial 1/16 of `w`, the jitter, the smoothing of round trips, the floor of one credit per round trip,
-//! and the decrease by what returned; its scripts begin at 1/2, 1/16 or 1/32 of the rate, with queues of two to eight.
+//! not available: Algorithm 1 (`simulator-law: off`, with `target-loss: 0.1`), an `alpha` of 1/16 and a `queue` of
+//! eight credits are as cited by others, and not verified against it. From the authors' simulator are the default law,
+//! the sizes, `w-init`, `w-min`, `w-max`, the jitter, the smoothing of round trips, the floor of one credit per round
+//! trip, and the decrease by what returned; its scripts begin at 1/2 or 1/32 of the rate, with queues of two or four.
 
 mod feedback;
 mod limiter;
@@ -111,8 +115,8 @@ pub struct Parameters {
     pub w_min: f64,
     /// The most aggressiveness: 0.5.
     pub w_max: f64,
-    /// The part of its credits that a flow may lose before it sends fewer: 0.125, of which the law of the simulator takes
-    /// the part that the flow's rate leaves of the most. The paper's 0.1 is for all rates.
+    /// The part of its credits that a flow may lose before it sends fewer: 0.125, of which the law of the simulator
+    /// takes the part that the flow's rate leaves of the most. The paper's 0.1 is for all rates.
     pub target_loss: f64,
     /// Whether rates follow the law of the authors' simulator, and not Algorithm 1 of the paper: yes.
     pub simulator_law: bool,
@@ -235,8 +239,9 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     reader.finish(read)
 }
 
-/// An interval of so many picoseconds, varied by up to `jitter` of it at random: by SplitMix64's mixing function (Steele,
-/// Lea and Flood, OOPSLA 2014) of a stream and the interval's number in it, so that the same run has the same intervals.
+/// An interval of so many picoseconds, varied by up to `jitter` of it at random: by SplitMix64's mixing function
+/// (Steele, Lea and Flood, OOPSLA 2014) of a stream and the interval's number in it, so that the same run has the
+/// same intervals.
 fn varied(picos: f64, parameters: &Parameters, stream: u64, number: u32) -> SimTime {
     let mut bits = stream.wrapping_add((u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,8 +1,8 @@
 //! The agent of a port: its limiter of credits and, at a host, the receiving flows.
 //!
-//! A credit that has to wait is taken out and originated again from the port's node when it may leave; it then meets the
-//! same port once more, which lets it pass ([`Credit::released`]). At a host's interface requests, stops and the numbers
-//! of returned credits end here: the host's transport receives the data alone.
+//! A credit that has to wait is taken out and originated again from the port's node when it may leave; it then meets
+//! the same port once more, which lets it pass ([`Credit::released`]). At a host's interface requests, stops and the
+//! numbers of returned credits end here: the host's transport receives the data alone.
 
 use super::limiter::{Decision, Limiter};
 use super::receiving::Receiving;
