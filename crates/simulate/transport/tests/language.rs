@@ -93,13 +93,14 @@ fn every_key_is_read() {
         w_init: 0.25,
         w_min: 0.02,
         w_max: 0.4,
-        target_loss: 0.125,
+        target_loss: 0.2,
+        simulator_law: false,
         jitter: 0.0,
         min_rto: ms(1),
         dup_thresh: 9,
     };
     let text = "{ credit: 60B, frame: 1514B, queue: 4, alpha: 0.5, w-init: 0.25, w-min: 0.02, w-max: 0.4, \
-                target-loss: 0.125, jitter: 0, min-rto: 1ms, dup-thresh: 9 }";
+                target-loss: 0.2, simulator-law: off, jitter: 0, min-rto: 1ms, dup-thresh: 9 }";
     assert_eq!(parse("expresspass", text), Ok(Parameters::ExpressPass(expected)));
     let expected = pfabric::Parameters { initial_window: 3, max_window: 15, rto: ms(1), probe_after: 2 };
     let text = "{ initial-window: 3, max-window: 15, rto: 1ms, probe-after: 2 }";

@@ -1,17 +1,27 @@
 //! The rate of one flow's credits.
 //!
-//! Problem: a receiver does not learn how many credits the ports between it and a sender can pass. Approach: the flow's
-//! data returns the numbers of the credits that arrived, so gaps are losses. Once per round trip:
+//! Problem: the number of credits that the ports between a receiver and a sender can pass is unknown. Approach: the
+//! flow's data returns the numbers of the credits that arrived, so gaps are losses. Once per round trip, with `most`
+//! the rate at which the receiver's own link passes credits:
 //!
-//! - at most `target-loss` of the credits was lost: rate ← (1 − w)·rate + w·most·(1 + target), and from the second such
-//!   period in a row w ← (w + w-max) / 2 before;
-//! - more was lost: rate ← returned·(1 + target), at most as before, and w ← max(w / 2, w-min).
+//! - at most the target loss: rate ← (1 − w)·rate + w·most, and from the second such period in a row w grows before;
+//! - more: rate ← returned·(1 + target), at most as before, and w ← max(w / 2, w-min).
 //!
-//! The rate is at least one credit per round trip. The paper writes rate·(1 − loss) for the rate that returned; that
-//! would count a loss twice, since the credits of a round trip before a decrease return after it.
+//! The rate is at least one credit per round trip. Two laws differ in the rest:
 //!
-//! Example, with most 1, rate 0.5 and w 0.5: no loss, so 0.5·0.5 + 0.5·1.1 = 0.8, then 0.95. Half of the credits is
-//! lost: 0.475·1.1 = 0.5225, and w is 0.25.
+//! | | target | w grows to | increase |
+//! |---|---|---|---|
+//! | the authors' simulator | `target-loss`·(1 − rate / most) | min(w + 0.05, w-max) | towards most |
+//! | Algorithm 1 of the paper | `target-loss` | (w + w-max) / 2 | towards most·(1 + target) |
+//!
+//! The simulator's target is the default: a fast flow yields at any loss and a slow one does not, so that rates
+//! become equal. With one target for all, a fast flow stays fast while its credits find more room in a queue than
+//! others' do (`tests/expresspass.rs`). The paper writes rate·(1 − loss) for what returned; that would count a loss
+//! twice, since the credits of the round trip before a decrease return after it.
+//!
+//! Example of Algorithm 1, with most 1, rate 0.5, w 0.5 and target 0.1: no loss, so 0.5·0.5 + 0.5·1.1 = 0.8, then 0.95.
+//! Half of the credits is lost: 0.475·1.1 = 0.5225, and w is 0.25. The simulator's law, with target 0.125: 0.75, then
+//! 0.875; then the target is 0.015625, and half of the credits lost gives 0.4375·1.015625 = 0.444.
 //!
 //! Source: ExpressPass (SIGCOMM 2017), Algorithm 1; github.com/kaist-ina/ns2-xpass (`credit_feedback_control`). See the
 //! parent module for what is verified.
@@ -21,6 +31,8 @@ use weir_units::SimTime;
 
 /// Picoseconds in a second.
 const SECOND: f64 = 1e12;
+/// The growth of w in the authors' simulator.
+const STEP: f64 = 0.05;
 
 /// The rate of a flow's credits and its adaptation. Rates are in bit/s of credits.
 ///
@@ -86,13 +98,17 @@ impl Feedback {
         }
         let bits = f64::from(parameters.credit) * 8.0;
         let (returned, lost) = (f64::from(self.returned), f64::from(self.lost));
-        let target = parameters.target_loss;
+        let law = parameters.simulator_law;
+        let unused = if law { (1.0 - self.rate / most).max(0.0) } else { 1.0 };
+        let target = parameters.target_loss * unused;
+        let most = if law { most } else { most * (1.0 + target) };
         if lost <= target * (returned + lost) {
             if self.increased {
-                self.w = (self.w + parameters.w_max) / 2.0;
+                let grown = if law { self.w + STEP } else { (self.w + parameters.w_max) / 2.0 };
+                self.w = grown.min(parameters.w_max);
             }
             self.increased = true;
-            self.rate = (1.0 - self.w) * self.rate + self.w * most * (1.0 + target);
+            self.rate = (1.0 - self.w) * self.rate + self.w * most;
         } else {
             let arrived = returned * bits * SECOND / elapsed.picos() as f64;
             self.rate = self.rate.min(arrived * (1.0 + target));
@@ -101,7 +117,7 @@ impl Feedback {
         }
         let least = bits * SECOND / self.round_trip.picos() as f64;
         // The link may have become slower, and slower than the least.
-        self.rate = self.rate.max(least).min(most * (1.0 + target));
+        self.rate = self.rate.max(least).min(most);
         (self.since, self.returned, self.lost) = (now, 0, 0);
     }
 
@@ -152,13 +168,18 @@ mod tests {
         }
     }
 
+    /// Algorithm 1 of the paper.
+    fn paper() -> Parameters {
+        Parameters { simulator_law: false, target_loss: 0.1, ..Parameters::default() }
+    }
+
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9
     }
 
     #[test]
-    fn the_worked_example() {
-        let mut flow = Flow::new(Parameters { alpha: 0.5, w_init: 0.5, ..Parameters::default() });
+    fn the_example_of_algorithm_1() {
+        let mut flow = Flow::new(Parameters { alpha: 0.5, w_init: 0.5, ..paper() });
         let rates = [flow.period(50, 0), flow.period(80, 0)];
         assert!(close(rates[0], 0.8) && close(rates[1], 0.95), "{rates:?}");
         // 47.5 of 95 credits return: a rate of 0.475.
@@ -173,8 +194,32 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_simulators_law() {
+        let mut flow = Flow::new(Parameters { alpha: 0.5, w_init: 0.5, ..Parameters::default() });
+        let rates = [flow.period(50, 0), flow.period(75, 0)];
+        assert!(close(rates[0], 0.75) && close(rates[1], 0.875), "{rates:?}");
+        let decreased = flow.period(44, 1);
+        assert!(close(decreased, 0.44 * 1.015625), "{decreased}");
+        // w grows by 0.05 from the second period on.
+        flow.period(40, 0);
+        flow.period(60, 0);
+        assert!(close(flow.feedback.w, 0.3));
+    }
+
+    /// A twentieth is lost: a flow at a tenth of the most tolerates it, one at nine tenths does not.
+    #[test]
+    fn slow_flows_tolerate_more_loss_than_fast_ones() {
+        for (alpha, grows) in [(0.1, true), (0.9, false)] {
+            let mut flow = Flow::new(Parameters { alpha, ..Parameters::default() });
+            flow.number = 1;
+            let after = flow.period(19, 0);
+            assert_eq!(after > alpha, grows, "{after}");
+        }
+    }
+
+    #[test]
     fn the_target_loss_is_no_congestion() {
-        let mut flow = Flow::new(Parameters::default());
+        let mut flow = Flow::new(paper());
         let before = flow.feedback.rate() / MOST;
         // A tenth is lost.
         flow.number += 1;
@@ -187,6 +232,11 @@ mod tests {
     #[test]
     fn the_rate_stays_between_a_credit_per_round_trip_and_the_most() {
         let mut flow = Flow::new(Parameters::default());
+        for _ in 0..200 {
+            flow.period(100, 0);
+        }
+        assert!(close(flow.feedback.rate() / MOST, 1.0));
+        let mut flow = Flow::new(paper());
         for _ in 0..200 {
             flow.period(100, 0);
         }

@@ -5,8 +5,14 @@
 //! seven others; one that finds eight is dropped.
 //!
 //! Example, 1 Gb/s: credits at 0, 1 and 20 µs leave at 0, 12.976 and 25.952 µs.
+//!
+//! **Variation.** A port that is never idle would pass its credits at exact intervals to the next port, which
+//! releases credits at the same intervals. If the former come just after the latter, they always find room, and the
+//! credits of others never do (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992). So
+//! intervals vary at random by up to `jitter`; their mean stays. The paper varies the sizes of credits instead, by 8
+//! B: at 1 Gb/s that moves the phase by its whole range only within seconds.
 
-use super::{Credit, Parameters};
+use super::{Credit, Parameters, varied};
 use crate::agents::FlowKey;
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, SimTime};
@@ -31,11 +37,15 @@ pub(super) struct Limiter {
     /// No credit leaves before.
     next: SimTime,
     waiting: VecDeque<(FlowKey, Credit)>,
+    /// The port's number and the number of its intervals, for their variation.
+    port: u32,
+    intervals: u32,
 }
 
 impl Limiter {
-    pub(super) fn new(rate: Bandwidth, parameters: &Parameters) -> Self {
-        let mut limiter = Self { interval: SimTime::NEVER, next: SimTime::ZERO, waiting: VecDeque::new() };
+    pub(super) fn new(port: u32, rate: Bandwidth, parameters: &Parameters) -> Self {
+        let (interval, next) = (SimTime::NEVER, SimTime::ZERO);
+        let mut limiter = Self { interval, next, waiting: VecDeque::new(), port, intervals: 0 };
         limiter.set_rate(rate, parameters);
         limiter
     }
@@ -50,7 +60,7 @@ impl Limiter {
     /// A credit arrives.
     pub(super) fn offer(&mut self, now: SimTime, flow: FlowKey, credit: Credit, parameters: &Parameters) -> Decision {
         if self.waiting.is_empty() && self.next <= now && self.interval != SimTime::NEVER {
-            self.next = now + self.interval;
+            self.leave(now, parameters);
             return Decision::Pass;
         }
         if self.waiting.len() >= parameters.queue as usize {
@@ -66,12 +76,18 @@ impl Limiter {
     }
 
     /// The next waiting credit, if it may leave now.
-    pub(super) fn release(&mut self, now: SimTime) -> Option<(FlowKey, Credit)> {
+    pub(super) fn release(&mut self, now: SimTime, parameters: &Parameters) -> Option<(FlowKey, Credit)> {
         if self.due() > now {
             return None;
         }
-        self.next = now + self.interval;
+        self.leave(now, parameters);
         self.waiting.pop_front()
+    }
+
+    /// A credit leaves.
+    fn leave(&mut self, now: SimTime, parameters: &Parameters) {
+        self.intervals = self.intervals.wrapping_add(1);
+        self.next = now + varied(self.interval.picos() as f64, parameters, self.port.into(), self.intervals);
     }
 }
 
@@ -86,21 +102,25 @@ mod tests {
         Credit { number, sent: SimTime::ZERO, released: Credit::NO_PORT }
     }
 
+    /// Parameters without variation.
+    fn exact() -> Parameters {
+        Parameters { jitter: 0.0, ..Parameters::default() }
+    }
+
     /// The times in nanoseconds at which the credits leave that arrive at the given ones, and the dropped ones.
-    fn run(limiter: &mut Limiter, arrivals: &[u64]) -> (Vec<(u32, u64)>, Vec<u32>) {
-        let parameters = Parameters::default();
+    fn run(limiter: &mut Limiter, parameters: &Parameters, arrivals: &[u64]) -> (Vec<(u32, u64)>, Vec<u32>) {
         let (mut left, mut dropped) = (Vec::new(), Vec::new());
         let mut next = 0;
         while next < arrivals.len() || limiter.due() != SimTime::NEVER {
             let arrival = arrivals.get(next).map_or(SimTime::NEVER, |nanos| SimTime::from_nanos(*nanos));
             let due = limiter.due();
             if due <= arrival {
-                let (_, credit) = limiter.release(due).expect("one is due");
+                let (_, credit) = limiter.release(due, parameters).expect("one is due");
                 left.push((credit.number, due.picos() / 1000));
                 continue;
             }
             let number = next as u32;
-            match limiter.offer(arrival, FLOW, credit(number), &parameters) {
+            match limiter.offer(arrival, FLOW, credit(number), parameters) {
                 Decision::Pass => left.push((number, arrival.picos() / 1000)),
                 Decision::Wait => {}
                 Decision::Drop => dropped.push(number),
@@ -112,15 +132,15 @@ mod tests {
 
     #[test]
     fn the_worked_example() {
-        let mut limiter = Limiter::new(GIGABIT, &Parameters::default());
-        let (left, dropped) = run(&mut limiter, &[0, 1_000, 20_000]);
+        let mut limiter = Limiter::new(1, GIGABIT, &exact());
+        let (left, dropped) = run(&mut limiter, &exact(), &[0, 1_000, 20_000]);
         assert_eq!((left, dropped), (vec![(0, 0), (1, 12_976), (2, 25_952)], vec![]));
     }
 
     #[test]
     fn eight_credits_wait_and_others_are_dropped() {
-        let mut limiter = Limiter::new(GIGABIT, &Parameters::default());
-        let (left, dropped) = run(&mut limiter, &[0; 12]);
+        let mut limiter = Limiter::new(1, GIGABIT, &exact());
+        let (left, dropped) = run(&mut limiter, &exact(), &[0; 12]);
         assert_eq!(dropped, [9, 10, 11]);
         assert_eq!(left, (0..9).map(|number| (number, 12_976 * u64::from(number))).collect::<Vec<_>>());
     }
@@ -128,22 +148,43 @@ mod tests {
     /// Whatever arrives, 77,065 credits leave in a second, 84 / (84 + 1538) of the link.
     #[test]
     fn credits_take_five_percent_of_the_link() {
-        let mut limiter = Limiter::new(GIGABIT, &Parameters::default());
+        let mut limiter = Limiter::new(1, GIGABIT, &exact());
         let arrivals: Vec<u64> = (0..200_000).map(|number| number * 5_000).collect();
-        let (left, dropped) = run(&mut limiter, &arrivals);
+        let (left, dropped) = run(&mut limiter, &exact(), &arrivals);
         let within = left.iter().filter(|(_, nanos)| *nanos < 1_000_000_000).count();
         assert_eq!(within, 77_066);
         assert_eq!(left.len() + dropped.len(), 200_000);
     }
 
+    /// Two ports of the same rate in a row, the first always busy. A second flow's credits meet it at the second
+    /// port, at a tenth of its rate: most of them get through.
+    #[test]
+    fn varied_intervals_share_a_port_behind_another() {
+        let passed = |parameters: &Parameters| {
+            let arrivals: Vec<u64> = (0..100_000).map(|number| number * 6_000).collect();
+            let (first, _) = run(&mut Limiter::new(1, GIGABIT, parameters), parameters, &arrivals);
+            let second = (1..4_000).map(|number| (1, number * 129_760 + 5_000));
+            let mut both: Vec<(u32, u64)> = first.iter().map(|(_, nanos)| (0, *nanos)).chain(second).collect();
+            both.sort_by_key(|(_, nanos)| *nanos);
+            let arrivals: Vec<u64> = both.iter().map(|(_, nanos)| *nanos).collect();
+            let (left, _) = run(&mut Limiter::new(2, GIGABIT, parameters), parameters, &arrivals);
+            [0, 1].map(|flow| left.iter().filter(|(number, _)| both[*number as usize].0 == flow).count())
+        };
+        let [first, second] = passed(&Parameters::default());
+        assert!((2_000..4_000).contains(&second), "{first} {second}");
+        // Without variation the first port's credits find all of the room.
+        let [first, second] = passed(&exact());
+        assert!(second < 20, "{first} {second}");
+    }
+
     #[test]
     fn a_link_without_a_rate_passes_nothing() {
-        let parameters = Parameters::default();
-        let mut limiter = Limiter::new(Bandwidth::ZERO, &parameters);
+        let parameters = exact();
+        let mut limiter = Limiter::new(1, Bandwidth::ZERO, &parameters);
         assert_eq!(limiter.offer(SimTime::ZERO, FLOW, credit(0), &parameters), Decision::Wait);
-        assert_eq!((limiter.due(), limiter.release(SimTime::from_secs(1))), (SimTime::NEVER, None));
+        assert_eq!((limiter.due(), limiter.release(SimTime::from_secs(1), &parameters)), (SimTime::NEVER, None));
         limiter.set_rate(GIGABIT, &parameters);
         assert_eq!(limiter.due(), SimTime::ZERO);
-        assert_eq!(limiter.release(SimTime::from_secs(1)), Some((FLOW, credit(0))));
+        assert_eq!(limiter.release(SimTime::from_secs(1), &parameters), Some((FLOW, credit(0))));
     }
 }

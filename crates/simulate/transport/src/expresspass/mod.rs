@@ -7,19 +7,20 @@
 //! - **Ports** ([`Port`]) pass credits at the rate credit / (credit + frame) of their link, about 5 %, so that the
 //!   frames that they release fill the opposite direction and no more. At most eight credits wait; others are dropped.
 //! - **Receivers** send credits from a flow's request to its stop, at a rate that each flow adapts once per round trip
-//!   by the loss of its credits: towards the link's while at most a tenth is lost, else down to what returned. The
-//!   intervals vary at random by a tenth, so that flows do not lose the same positions in a full queue forever.
+//!   by the loss of its credits: towards the link's while the loss is small, else down to what returned.
+//! - Intervals between credits vary at random by a tenth, at receivers and at ports, so that no flow's credits always
+//!   arrive just after those of another have filled a queue.
 //! - **Senders** request credits, return the number of each with the frame that it released, and stop the credits when
-//!   everything is sent. Unused credits expire with their flow's stop.
+//!   everything is sent.
 //!
 //! Example, 1 Gb/s with the paper's sizes of 84 B and 1538 B on the wire: a port passes a credit every 1622 B, 12.976
-//! µs, which is 77,065 credits/s; as many frames are 94.8 % of the link. Two receivers' flows that send 77,065
-//! credits/s each lose half of them at a common port. Both continue at 0.5 · 1.1 of that rate, at which a port drops
-//! a tenth: the rate that the algorithm seeks.
+//! µs, which is 77,065 credits/s; as many frames are 94.8 % of the link. Two flows whose receivers send 77,065
+//! credits/s each lose half of them at a common port. Each then sends the half that returned, and the losses end.
 //!
-//! **Sizes.** The simulator's links carry frames without preamble, check sequence and gap (24 B): 84 B and 1538 B of the
-//! paper are 60 B and 1514 B there. The defaults are the paper's, so 1514 B frames fill 93.3 % of a link; `credit: 60B,
-//! frame: 1514B` has the paper's behaviour of one frame per credit in the simulator's sizes.
+//! **Sizes.** The simulator's links carry frames without preamble, check sequence and gap (24 B): 84 B and 1538 B of
+//! the paper are 60 B and 1514 B there. The defaults are the paper's, so 1514 B frames fill 93.3 % of a link;
+//! `credit: 60B, frame: 1523B` has one frame per credit in the simulator's sizes, with an eighth of an
+//! acknowledgement of 66 B.
 //!
 //! | file | concern |
 //! |---|---|
@@ -29,20 +30,27 @@
 //! | `port` | the port agent: the limiter, and at hosts the receiving flows |
 //! | `sender` | the sending half |
 //!
+//! **Limits.** A round trip of 150 µs at 1 Gb/s has 11 credits. Ten flows then measure losses of one or two, and more
+//! have the floor of one credit per round trip each: links stay full, and shares are even only over many round trips.
+//! Where the receivers' links are ten times faster than a common port, no law here makes two flows equal for long. A
+//! flow loses credits at each of its congested ports, and has less than its max-min share with two of them: 20 of 91
+//! Mb/s in `scenarios/pace-fig7.scenario.yaml`.
+//!
 //! **Needs.** Credits take the opposite path of the data: with several paths routing must be symmetric. Every port must
 //! have an agent.
 //!
-//! **Deviates from the paper in:** a port passes credits one by one, without the burst of two of the authors' simulator;
-//! credits and data share a queue, unless the network has classes; data is acknowledged, one acknowledgement for eight
-//! segments, since the simulator's losses (links that fail) are repaired as in TCP, where the authors' simulator
-//! has negative acknowledgements; credits have one size, since the intervals already vary.
+//! **Deviates from the paper in:** a port passes credits one by one, without the burst of two of the authors'
+//! simulator; credits and data share a queue, unless the network has classes; data is acknowledged, one
+//! acknowledgement for eight segments, since the simulator's losses (links that fail) are repaired as in TCP, where
+//! the authors' simulator has negative acknowledgements; credits have one size, and ports vary their intervals
+//! instead (`limiter`).
 //!
 //! Source: Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017;
 //! github.com/kaist-ina/ns2-xpass (`xpass/xpass.cc`, `queue/xpass-drop-tail.cc`, `scripts/*.tcl`). The paper's text was
-//! not available: Algorithm 1 and the constants `w-max`, `target-loss`, `alpha` and `queue` are as cited by others, and
-//! not verified against it. From the authors' simulator are the sizes, `w-min`, the initial 1/16 of `w`, the jitter, the
-//! smoothing of round trips, the floor of one credit per round trip, and the decrease by what returned. That simulator
-//! also has a target loss of 0.125 · (1 − rate / most) and adds 0.05 to `w` instead.
+//! not available: Algorithm 1 (`simulator-law: off`, with `target-loss: 0.1`), an `alpha` of 1/16 and a `queue` of
+//! eight credits are as cited by others, and not verified against it. From the authors' simulator are the default law,
+//! the sizes, `w-init`, `w-min`, `w-max`, the jitter, the smoothing of round trips, the floor of one credit per round
+//! trip, and the decrease by what returned; its scripts begin at 1/2 or 1/32 of the rate, with queues of two or four.
 
 mod feedback;
 mod limiter;
@@ -53,7 +61,7 @@ mod sender;
 pub use port::Port;
 pub(crate) use sender::Sender;
 
-use crate::language::{PACKETS, Reader, SIZE, TIME};
+use crate::language::{PACKETS, Reader, SIZE, SWITCH, TIME};
 use crate::receiver::Policy;
 use crate::tcp;
 use weir_document::scalar::Scalar;
@@ -107,9 +115,12 @@ pub struct Parameters {
     pub w_min: f64,
     /// The most aggressiveness: 0.5.
     pub w_max: f64,
-    /// The part of its credits that a flow may lose before it sends fewer: 0.1.
+    /// The part of its credits that a flow may lose before it sends fewer: 0.125, of which the law of the simulator
+    /// takes the part that the flow's rate leaves of the most. The paper's 0.1 is for all rates.
     pub target_loss: f64,
-    /// The most by which the intervals between credits vary, as a part of them: 0.1.
+    /// Whether rates follow the law of the authors' simulator, and not Algorithm 1 of the paper: yes.
+    pub simulator_law: bool,
+    /// The most by which the intervals between credits vary, at receivers and at ports, as a part of them: 0.1.
     pub jitter: f64,
     /// The shortest retransmission timeout, and the time without a credit after which a sender repeats its request:
     /// 10 ms. A receiver drops a flow after three of them without a packet.
@@ -128,7 +139,8 @@ impl Default for Parameters {
             w_init: 0.0625,
             w_min: 0.01,
             w_max: 0.5,
-            target_loss: 0.1,
+            target_loss: 0.125,
+            simulator_law: true,
             jitter: 0.1,
             min_rto: SimTime::from_millis(10),
             dup_thresh: tcp::DUP_THRESH,
@@ -167,8 +179,15 @@ pub static PARAMETERS: Record = Record {
         Key::optional(
             "target-loss",
             PART_OR_NONE,
-            "The part of its credits that a flow may lose before it sends fewer; 0.1.",
-            "target-loss: 0.1",
+            "The part of its credits that a slow flow may lose before it sends fewer; 0.125.",
+            "target-loss: 0.125",
+        ),
+        Key::optional(
+            "simulator-law",
+            SWITCH,
+            "Whether rates follow the authors' simulator, in which fast flows may lose fewer credits than slow ones; \
+             `off`: Algorithm 1 of the paper, which has `target-loss: 0.1` for all rates. `on` where not written.",
+            "simulator-law: on",
         ),
         Key::optional(
             "jitter",
@@ -205,6 +224,7 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     reader.decimal("w-min", &mut read.w_min);
     reader.decimal("w-max", &mut read.w_max);
     reader.decimal("target-loss", &mut read.target_loss);
+    reader.switch("simulator-law", &mut read.simulator_law);
     reader.decimal("jitter", &mut read.jitter);
     reader.time("min-rto", &mut read.min_rto);
     reader.number("dup-thresh", &mut read.dup_thresh);
@@ -217,6 +237,18 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
         }
     }
     reader.finish(read)
+}
+
+/// An interval of so many picoseconds, varied by up to `jitter` of it at random: by SplitMix64's mixing function
+/// (Steele, Lea and Flood, OOPSLA 2014) of a stream and the interval's number in it, so that the same run has the
+/// same intervals.
+fn varied(picos: f64, parameters: &Parameters, stream: u64, number: u32) -> SimTime {
+    let mut bits = stream.wrapping_add((u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^= bits >> 31;
+    let random = (bits >> 11) as f64 / (1u64 << 53) as f64;
+    SimTime::from_picos((picos * (1.0 + parameters.jitter * (2.0 * random - 1.0))).max(1.0) as u64)
 }
 
 impl Parameters {

@@ -1,8 +1,8 @@
 //! The agent of a port: its limiter of credits and, at a host, the receiving flows.
 //!
-//! A credit that has to wait is taken out and originated again from the port's node when it may leave; it then meets the
-//! same port once more, which lets it pass ([`Credit::released`]). At a host's interface requests, stops and the numbers
-//! of returned credits end here: the host's transport receives the data alone.
+//! A credit that has to wait is taken out and originated again from the port's node when it may leave; it then meets
+//! the same port once more, which lets it pass ([`Credit::released`]). At a host's interface requests, stops and the
+//! numbers of returned credits end here: the host's transport receives the data alone.
 
 use super::limiter::{Decision, Limiter};
 use super::receiving::Receiving;
@@ -32,7 +32,7 @@ impl Port {
             number,
             rate,
             parameters: Box::new(parameters.clone()),
-            limiter: Limiter::new(rate, parameters),
+            limiter: Limiter::new(number, rate, parameters),
             receiving: None,
             leaving: VecDeque::new(),
         }
@@ -89,7 +89,7 @@ impl Agent for Port {
     }
 
     fn on_timer(&mut self, now: SimTime, _port: PortState) {
-        self.leaving.extend(self.limiter.release(now));
+        self.leaving.extend(self.limiter.release(now, &self.parameters));
         let Some(receiving) = &mut self.receiving else { return };
         while let Some((flow, credit)) = receiving.next(now, &self.parameters) {
             if self.limiter.offer(now, flow, credit, &self.parameters) == Decision::Pass {
@@ -122,6 +122,11 @@ mod tests {
     const FLOW: FlowKey = FlowKey { slot: 0, from: 1, to: 2, hash: 3 };
     const CREDIT: Credit = Credit { number: 7, sent: SimTime::ZERO, released: Credit::NO_PORT };
 
+    /// Parameters without variation.
+    fn exact() -> Parameters {
+        Parameters { jitter: 0.0, ..Parameters::default() }
+    }
+
     /// Passes a packet with this field, in the direction of the port or the opposite one.
     fn pass(agent: &mut Port, now: SimTime, kind: PacketKind, header: Header, returns: bool) -> Verdict {
         let mut field = ControlField::from(header);
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_credit_that_waits_is_originated_again_and_passes() {
-        let mut agent = Port::new(5, GIGABIT, &Parameters::default());
+        let mut agent = Port::new(5, GIGABIT, &exact());
         let (message, header) = (PacketKind::Message, Header::Credit(CREDIT));
         assert_eq!(pass(&mut agent, SimTime::ZERO, message, header, false), Verdict::Pass);
         assert_eq!(agent.timer(), SimTime::NEVER);
@@ -220,7 +225,7 @@ mod tests {
         }
         // All flows begin at once, so there is a pause between their first and second credits.
         assert!((750..771).contains(&until(&mut agent, 10)));
-        assert!((385..=386).contains(&until(&mut agent, 15)));
+        assert!((380..=391).contains(&until(&mut agent, 15)));
         agent.set_rate(Bandwidth::from_mbps(100));
         assert!((38..=39).contains(&until(&mut agent, 20)));
     }

@@ -6,7 +6,7 @@
 //! Intervals between credits vary by a hash of the flow and the credit's number: the same run has the same credits.
 
 use super::feedback::Feedback;
-use super::{Credit, Parameters};
+use super::{Credit, Parameters, varied};
 use crate::agents::FlowKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -92,8 +92,9 @@ impl Receiving {
             flow.feedback.update(now, parameters, self.most);
             let credit = Credit { number: flow.number, sent: now, released: Credit::NO_PORT };
             flow.number = flow.number.wrapping_add(1);
-            let varied = 1.0 + parameters.jitter * (2.0 * random(&key, credit.number) - 1.0);
-            let interval = SimTime::from_picos((flow.feedback.interval(parameters) * varied).max(1.0) as u64);
+            // Flows of a host have different slots, and those with the same slot at different times other hashes.
+            let stream = u64::from(key.hash) << 32 | u64::from(key.slot);
+            let interval = varied(flow.feedback.interval(parameters), parameters, stream, credit.number);
             let entry = self.schedule(now + interval, key);
             if let Some(flow) = self.flows.get_mut(&key) {
                 flow.entry = entry;
@@ -108,17 +109,6 @@ impl Receiving {
         self.order.push(Reverse((due, self.entries, key)));
         self.entries
     }
-}
-
-/// A number from 0 to below 1 for a flow's credit: SplitMix64's mixing function (Steele, Lea and Flood, OOPSLA 2014) of
-/// the flow's identity and the credit's number.
-fn random(key: &FlowKey, number: u32) -> f64 {
-    let seed = u64::from(key.hash) << 32 | u64::from(key.slot) ^ u64::from(key.from).rotate_left(16);
-    let mut bits = seed.wrapping_add((u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^= bits >> 31;
-    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -109,6 +109,7 @@ impl Machine for Sender {
             ("w-min", parameters.w_min.to_string()),
             ("w-max", parameters.w_max.to_string()),
             ("target-loss", parameters.target_loss.to_string()),
+            ("simulator-law", if parameters.simulator_law { "on" } else { "off" }.to_owned()),
             ("jitter", parameters.jitter.to_string()),
             ("min-rto", parameters.min_rto.duration().to_string()),
         ]

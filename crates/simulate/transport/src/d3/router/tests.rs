@@ -248,8 +248,8 @@ fn grants_of_sprayed_flows_are_rounded_as_a_whole() {
     assert_eq!((flow.granted, ports[0].current.sums.allocated), (1800, 900_000_000));
 }
 
-/// Figure 7 of PACE: four of a port's five flows are limited to 100 Mb/s elsewhere. The divided capacity grows until the
-/// fifth uses what they leave: three times the link's rate. When six more arrive, the grants exceed the link.
+/// Figure 7 of PACE: four of a port's five flows are limited to 100 Mb/s elsewhere. The divided capacity grows until
+/// the fifth uses what they leave: three times the link's rate. When six more arrive, the grants exceed the link.
 #[test]
 fn the_divided_capacity_may_exceed_the_link() {
     let parameters = Parameters { capacity_max: 4.0, ..Parameters::default() };
