@@ -17,6 +17,8 @@
 
 #include "feedback_sampler.h"
 #include "classify.h"
+#include "credit.h"
+#include "credit_gate.h"
 #include "departure.h"
 #include "destination.h"
 #include "ecn.h"

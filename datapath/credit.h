@@ -13,24 +13,28 @@
  * bytes granted and not yet arrived, Q the bytes queued. User space computes a_w, r and the periods
  * (crates/decide/credits). Shares round up.
  *
- *   grants    A grant counts in A until its data arrives, a later port's reduction is returned, or its lifetime
- *             2 * max(p of the message, p of the port) + the queueing bound of the ports between the sender and
- *             this one has passed. Data without a live grant is late.
- *   queueing  Data waits in a port for at most 2 * C_0 / R. `queueing` sums that up on the way to the sender, which
- *             returns the sum; the next allocation has it in `ahead`, and each port takes its own part out.
- *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire in each slot. A grant expires at the end
- *             of a slot, so its lifetime is rounded up. Each event first takes the slots that have passed from A.
- *   repeats   A duplicate of an allocation is rewritten with the recorded grant; one that is older than the newest
- *             and has no record grants nothing.
- *   restart   A port that has lost its state cannot know A. It grants nothing until `closed_until`, by when all
+ *   grants    A grant counts in A until its data arrives, a return releases what later ports cut from it, or it
+ *             expires: 2 * p and the time for which its data may wait in the ports between the sender and this one
+ *             after it was made. Data without a live grant is late.
+ *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; the
+ *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
+ *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
+ *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the begin of each slot. A lifetime is
+ *             rounded up to a slot. Each event first takes the slots that have begun from A.
+ *   carry     Senders of whole frames keep a remainder below one frame for an allocation that arrives within 2 * p.
+ *             Grants live one more p for that, and with the next return up to `carry` bytes move to its grant.
+ *   repeats   A duplicate of an allocation gets at most the bytes that its grant still has; one that is older than
+ *             the newest and has no record gets none.
+ *   restart   A port that has lost its state cannot compute A. It grants nothing until `closed_until`, by when all
  *             earlier grants have expired; data that arrives before is not late.
  *
  * Worked example: 1 Gb/s, p = 200 us, two flows of weight 1 with a_w a half: C(p) is 25,000 B and 2 * C_0 is
  * 50,000 B. An allocation of 25,000 B leaves with 12,500 B, A = 12,500. 1,500 B of data arrive: A = 11,000. A return
  * of 10,000 B releases 2,500 B: A = 8,500.
  *
- * Bounds: bytes below 2^32; rates up to 2^44 bit/s; periods below 2^32 us; weights (thousandths) up to 2^30. A never
- * exceeds 2 * C_0 less Q at a grant, and never falls below 0. A lifetime longer than the wheel grants nothing.
+ * Bounds: rates from 1 to 2^44 bit/s; a_w up to the whole port; A and Q below 2^32 bytes. A never exceeds 2 * C_0 less
+ * Q at a grant, and is the sum of what live grants have left. Lifetimes beyond the wheel grant nothing. Calls for a
+ * port exclude each other, and a flow is one port's. A clock may be up to a period behind that of another CPU.
  *
  * Source: PACE (Carvalho et al. 2013) section III.E, equations 5 to 7, corrected as docs/design/credits.md derives.
  */
@@ -39,31 +43,34 @@
 
 #include "types.h"
 
+/* Ports on the longest path: those of a fat-tree's hosts, edges, aggregations and a core. */
+#define WEIR_CREDIT_PORTS 6
+/* Periods for which data may wait in these, two in each: assumed before a return has the wait of the flow's path. */
+#define WEIR_CREDIT_WAIT_PERIODS (2 * WEIR_CREDIT_PORTS)
 /*
- * Grants of a flow that a port remembers, a power of two. A flow gets one in a period, and a grant lives two periods
- * and two more for each port that the data may wait in: six ports of a fat-tree need 14.
+ * Grants of a flow that a port records, a power of two. A flow gets one in a period, and a grant lives two or
+ * three periods and two more for each port in which its data may wait.
  */
 #define WEIR_CREDIT_GRANTS 16
 /* Slots of the wheel, a power of two. */
 #define WEIR_CREDIT_SLOTS 1024
-/* A slot that is over: no grant is live. */
-#define WEIR_CREDIT_OVER 0
-/* No return has arrived that has the queueing bound of the path. */
-#define WEIR_CREDIT_UNKNOWN WEIR_U32_MAX
-/* Periods of queueing that are assumed then: two in each of six ports. */
-#define WEIR_CREDIT_UNKNOWN_PERIODS 12
+/* The slot of a record without a grant: all slots of grants are later. */
+#define WEIR_CREDIT_NONE 0
+/* us: the longest sum of queueing. */
+#define WEIR_CREDIT_QUEUEING_MAX WEIR_U32_MAX
 /*
- * Bytes: frames up to this size need no credits. They are acknowledgements and control messages, and have a budget of
- * their own.
+ * Bytes: on Linux, frames up to this size need no credits and use none. They are acknowledgements and control messages,
+ * and have a budget of their own.
  */
 #define WEIR_CREDIT_EXEMPT 128
-/* Shift from 2^-48, the unit of `per_weight`, to 2^-32, the unit of shares. */
-#define WEIR_CREDIT_WEIGHT_SHIFT 16
+/* a_w of the whole port, in 2^-48, and the shifts to 2^-32, the unit of shares, and to 2^-30. */
 #define WEIR_CREDIT_WHOLE (1ULL << 48)
+#define WEIR_CREDIT_SHARE_SHIFT 16
+#define WEIR_CREDIT_COARSE_SHIFT 18
 /* Bits of a period (us) times a rate (bit/s) in a byte. */
 #define WEIR_CREDIT_BITS 8000000ULL
 
-/* The fields of an allocation, in host order. */
+/* The fields of an allocation that ports read and write, in host order. */
 struct weir_allocation {
 	u32 clock;      /* number of the allocation, from 1 on */
 	u32 period;     /* us: p */
@@ -73,91 +80,105 @@ struct weir_allocation {
 	u32 allocation; /* bytes: a */
 	u32 weight;     /* thousandths */
 	u32 queueing;   /* us: how long data may wait in the ports that the allocation has passed */
-	u32 ahead;      /* us: the same of the ports that it has not passed; WEIR_CREDIT_UNKNOWN: not returned yet */
 };
 
-/* The values of an allocation that the sender returns to the ports. */
+/* The values of an allocation that the sender returns. */
 struct weir_returned {
 	u32 clock;
+	u32 period;     /* us: p as the sender got it, by which it paces */
+	u32 longest;    /* us */
+	u32 potential;  /* bytes: d_p, reduced to what the sender will have to send */
 	u32 allocation; /* bytes: a as the sender got it */
+	u32 queueing;   /* us: how long data may wait in all ports of the path */
 };
 
-struct weir_grant {
-	u64 slot;    /* number of the slot at whose end it expires; WEIR_CREDIT_OVER: none */
-	u32 clock;
-	u32 granted; /* bytes */
-	u32 left;    /* bytes that have not arrived */
+/* What user space writes for a port. */
+struct weir_credit_rules {
+	u64 rate;         /* bit/s: R */
+	u64 per_weight;   /* a_w in 2^-48 of the port for a thousandth of weight, at most WEIR_CREDIT_WHOLE */
+	u64 closed_until; /* ns; 0 for a port without a past */
+	u32 rest;         /* r in 2^-32 of the port */
+	u32 period;       /* us: the port's own p */
+	u32 longest;      /* us: the longest p of the port and its flows */
+	u32 slot_bits;    /* a slot of the wheel lasts 2^slot_bits ns, below 64; constant while the port lives */
+	u32 carry;        /* bytes that a sender may carry over: the largest frame less one; 0 if senders cut frames */
+	u32 exempt;       /* bytes: frames up to this size need no credits and use none */
+	u32 lossless;     /* 1: late data is dropped */
 	u32 reserved;
 };
 
-/* The state of a flow at a port. */
+struct weir_grant {
+	u64 made;    /* ns */
+	u64 over;    /* number of the slot at whose begin it expires, or WEIR_CREDIT_NONE */
+	u32 clock;
+	u32 granted; /* bytes */
+	u32 left;    /* bytes that have not arrived */
+	u32 behind;  /* us: `queueing` of the allocation as it left this port */
+};
+
+/* The state of a flow at a port; all zeros at first. */
 struct weir_credit_flow {
 	u32 newest;  /* clock of the newest allocation; 0: none */
-	u32 current; /* clock of the newest return: the grant that data uses first */
+	u32 current; /* clock of the newest return: the grant that data uses first; 0: none */
+	u32 ahead;   /* us: how long data may wait between the sender and the port, by that return */
+	u32 reserved;
 	struct weir_grant grants[WEIR_CREDIT_GRANTS]; /* by clock */
 };
 
 struct weir_credit_counters {
-	u64 granted;       /* bytes granted */
-	u64 arrived;       /* bytes of data that a grant covered */
-	u64 expired;       /* bytes of grants that expired */
-	u64 released;      /* bytes that later ports or the sender cut from grants */
-	u64 late;          /* bytes of data without a live grant */
-	u64 late_packets;  /* packets of these */
-	u64 unaccounted;   /* bytes of data without a grant while the port was closed after its start */
-	u64 allocations;   /* allocations that the port reduced or passed */
-	u64 duplicates;    /* allocations that came again */
-	u64 stale;         /* allocations older than the newest without a record, and those of a full record */
-	u64 astray;        /* allocations that arrived at another port than their data leaves by */
-	u64 too_long;      /* allocations whose lifetime is longer than the wheel */
+	u64 granted;      /* bytes granted */
+	u64 arrived;      /* bytes of data that a grant covered */
+	u64 expired;      /* bytes of grants that expired */
+	u64 released;     /* bytes that later ports or the end of a flow cut from grants */
+	u64 late;         /* bytes of data without a live grant */
+	u64 late_packets; /* packets with such bytes */
+	u64 unaccounted;  /* bytes of data without a grant while the port was closed after its start */
+	u64 allocations;  /* allocations that arrived at the port */
+	u64 duplicates;   /* allocations that came again */
+	u64 stale;        /* allocations older than the newest without a record, and those of a full record */
+	u64 astray;       /* allocations that arrived at another port than their data leaves by */
+	u64 too_long;     /* allocations whose lifetime is longer than the wheel */
 };
 
-/* One port in the direction of the data. */
+/* The state of a port in the direction of the data; all zeros at first. */
 struct weir_credit_port {
-	/* settings */
-	u64 rate;      /* bit/s: R */
-	u32 slot_bits; /* a slot of the wheel lasts 2^slot_bits ns */
-	u32 lossless;  /* 1: late data is dropped */
-	/* published by user space */
-	u64 per_weight; /* a_w in 2^-48 of the port for a thousandth of weight */
-	u32 rest;       /* r in 2^-32 of the port */
-	u32 period;     /* us: the port's own p */
-	u32 longest;    /* us: the longest p of the port and its flows */
-	u32 reserved;
-	/* state */
-	u64 closed_until; /* ns; 0 for a port without a past */
-	u64 outstanding;  /* bytes: A */
-	u64 slot;         /* number of the present slot; all earlier ones are over */
+	u64 outstanding; /* bytes: A */
+	u64 slot;        /* number of the present slot */
 	struct weir_credit_counters counters;
-	u32 expiring[WEIR_CREDIT_SLOTS]; /* bytes of grants that expire at the end of each slot */
+	u32 expiring[WEIR_CREDIT_SLOTS]; /* bytes of grants that expire at the begin of each slot */
 };
 
-/* Takes the slots that have passed from A. */
-WEIR_INLINE void weir_credit_advance(struct weir_credit_port *port, u64 now)
+/* Whether a clock is later than another one, modulo 2^32. */
+WEIR_INLINE int weir_credit_is_later(u32 clock, u32 than)
 {
-	u64 slot = now >> port->slot_bits, passed, at;
+	return clock - than - 1 < WEIR_U32_MAX / 2;
+}
+
+/* Takes the slots that have begun from A. */
+WEIR_INLINE void weir_credit_advance(struct weir_credit_port *port, const struct weir_credit_rules *rules, u64 now)
+{
+	u64 slot = now >> rules->slot_bits, passed;
 	u32 i;
 
 	if (slot <= port->slot)
 		return;
 	passed = slot - port->slot;
-	if (passed > WEIR_CREDIT_SLOTS)
-		passed = WEIR_CREDIT_SLOTS;
-	for (i = 0; i < WEIR_CREDIT_SLOTS; i++) {
-		if (i >= passed)
+	for (i = 1; i <= WEIR_CREDIT_SLOTS; i++) {
+		u32 *expiring = &port->expiring[(port->slot + i) & (WEIR_CREDIT_SLOTS - 1)];
+
+		if (i > passed || !port->outstanding)
 			break;
-		at = (port->slot + i) & (WEIR_CREDIT_SLOTS - 1);
-		port->outstanding -= port->expiring[at];
-		port->counters.expired += port->expiring[at];
-		port->expiring[at] = 0;
+		port->outstanding -= *expiring;
+		port->counters.expired += *expiring;
+		*expiring = 0;
 	}
 	port->slot = slot;
 }
 
-/* Whether a grant still counts in A. The port is advanced. */
+/* Whether a record has a grant that has not expired. The port is advanced. */
 WEIR_INLINE int weir_credit_is_live(const struct weir_credit_port *port, const struct weir_grant *grant)
 {
-	return grant->left && grant->slot >= port->slot;
+	return grant->over > port->slot;
 }
 
 /* Takes up to `bytes` from a live grant and from A; returns how many. */
@@ -166,28 +187,44 @@ WEIR_INLINE u32 weir_credit_take(struct weir_credit_port *port, struct weir_gran
 	u32 taken = grant->left < bytes ? grant->left : bytes;
 
 	grant->left -= taken;
-	port->expiring[grant->slot & (WEIR_CREDIT_SLOTS - 1)] -= taken;
+	port->expiring[grant->over & (WEIR_CREDIT_SLOTS - 1)] -= taken;
 	port->outstanding -= taken;
 	return taken;
 }
 
-/* Bytes of `period` us at the rate of the port; at most 2^32 - 1. */
-WEIR_INLINE u64 weir_credit_capacity(const struct weir_credit_port *port, u32 period)
+/* Adds bytes to a live grant and to A. */
+WEIR_INLINE void weir_credit_give(struct weir_credit_port *port, struct weir_grant *grant, u32 bytes)
 {
-	u64 bytes;
+	grant->left += bytes;
+	port->expiring[grant->over & (WEIR_CREDIT_SLOTS - 1)] += bytes;
+	port->outstanding += bytes;
+}
 
-	/* The product fits: 2^44 bit/s are 2^20 us in 64 bits. Longer periods are divided first. */
-	if (period >= 1U << 20)
-		bytes = port->rate / WEIR_CREDIT_BITS * period;
+/* Bytes of `period` us at the rate of the port, rounded down; at most 2^32 - 1. */
+WEIR_INLINE u64 weir_credit_capacity(const struct weir_credit_rules *rules, u32 period)
+{
+	u64 rate = rules->rate, bytes;
+
+	/* 2^44 bit/s and 2^20 us are 64 bits; above, whole bytes per us and the rest are multiplied apart. */
+	if (period < 1U << 20)
+		bytes = rate * period / WEIR_CREDIT_BITS;
 	else
-		bytes = port->rate * period / WEIR_CREDIT_BITS;
+		bytes = rate / WEIR_CREDIT_BITS * period + rate % WEIR_CREDIT_BITS * period / WEIR_CREDIT_BITS;
 	return bytes < WEIR_U32_MAX ? bytes : WEIR_U32_MAX;
 }
 
 /* us: the longest p of the port and its flows. */
-WEIR_INLINE u32 weir_credit_longest(const struct weir_credit_port *port)
+WEIR_INLINE u32 weir_credit_longest(const struct weir_credit_rules *rules)
 {
-	return port->longest > port->period ? port->longest : port->period;
+	return rules->longest > rules->period ? rules->longest : rules->period;
+}
+
+/* 2 * C_0 in bytes; at most 2^32 - 1, so that A fits the slots of the wheel. */
+WEIR_INLINE u64 weir_credit_budget(const struct weir_credit_rules *rules)
+{
+	u64 budget = 2 * weir_credit_capacity(rules, weir_credit_longest(rules));
+
+	return budget < WEIR_U32_MAX ? budget : WEIR_U32_MAX;
 }
 
 /* The part `share` (2^-32) of `capacity` bytes, rounded up. Both are below 2^32. */
@@ -196,22 +233,23 @@ WEIR_INLINE u32 weir_credit_part(u64 capacity, u64 share)
 	return (u32)((capacity * share + WEIR_U32_MAX) >> 32);
 }
 
-/* The share of a weight, w * a_w, in 2^-32; at most 2^32 - 1. */
-WEIR_INLINE u64 weir_credit_share(const struct weir_credit_port *port, u32 weight)
+/* The share of a weight, w * a_w, in 2^-32, rounded up; at most 2^32 - 1. */
+WEIR_INLINE u64 weir_credit_share(const struct weir_credit_rules *rules, u32 weight)
 {
 	u64 share;
 
-	if (weight && port->per_weight >= WEIR_CREDIT_WHOLE / weight)
+	/* In 2^-30, rounded down, the product has 62 bits at most. Below the whole port the exact one has fewer. */
+	if ((rules->per_weight >> WEIR_CREDIT_COARSE_SHIFT) * weight >= WEIR_CREDIT_WHOLE >> WEIR_CREDIT_COARSE_SHIFT)
 		return WEIR_U32_MAX;
-	share = (port->per_weight * weight + (1U << WEIR_CREDIT_WEIGHT_SHIFT) - 1) >> WEIR_CREDIT_WEIGHT_SHIFT;
+	share = (rules->per_weight * weight + (1U << WEIR_CREDIT_SHARE_SHIFT) - 1) >> WEIR_CREDIT_SHARE_SHIFT;
 	return share < WEIR_U32_MAX ? share : WEIR_U32_MAX;
 }
 
 /* Reduces d_p and d to the shares of the port, in the period that the message has. */
-WEIR_INLINE void weir_credit_reduce(const struct weir_credit_port *port, struct weir_allocation *allocation)
+WEIR_INLINE void weir_credit_reduce(const struct weir_credit_rules *rules, struct weir_allocation *allocation)
 {
-	u64 capacity = weir_credit_capacity(port, allocation->period);
-	u64 share = weir_credit_share(port, allocation->weight), most = share + port->rest;
+	u64 capacity = weir_credit_capacity(rules, allocation->period);
+	u64 share = weir_credit_share(rules, allocation->weight), most = share + rules->rest;
 	u32 part = weir_credit_part(capacity, share);
 
 	if (allocation->demand > part)
@@ -221,177 +259,240 @@ WEIR_INLINE void weir_credit_reduce(const struct weir_credit_port *port, struct 
 		allocation->potential = part;
 }
 
-/* Returns what the port can still grant with `queued` bytes: 2 * C_0 - A - Q, at least 0. The port is advanced. */
-WEIR_INLINE u32 weir_credit_free(const struct weir_credit_port *port, u64 now, u64 queued)
-{
-	u64 budget = 2 * weir_credit_capacity(port, weir_credit_longest(port)), used = port->outstanding + queued, left;
-
-	if (now < port->closed_until || used >= budget)
-		return 0;
-	left = budget - used;
-	return left < WEIR_U32_MAX ? (u32)left : WEIR_U32_MAX;
-}
-
-/* Writes a longer period into a message. d_p and d, which are bytes per period, are converted; a is granted and is not. */
-WEIR_INLINE void weir_credit_lengthen(const struct weir_credit_port *port, struct weir_allocation *allocation)
+/*
+ * Writes a longer period into a message. d_p and d, which are bytes per period, are converted; a, which is granted, is
+ * not.
+ */
+WEIR_INLINE void weir_credit_lengthen(const struct weir_credit_rules *rules, struct weir_allocation *allocation)
 {
 	u64 potential, demand;
 
-	if (allocation->longest < port->period)
-		allocation->longest = port->period;
-	if (allocation->period >= port->period)
+	if (allocation->longest < rules->period)
+		allocation->longest = rules->period;
+	if (allocation->period >= rules->period)
 		return;
 	if (allocation->period) {
-		potential = (u64)allocation->potential * port->period / allocation->period;
-		demand = (u64)allocation->demand * port->period / allocation->period;
+		potential = (u64)allocation->potential * rules->period / allocation->period;
+		demand = (u64)allocation->demand * rules->period / allocation->period;
 		allocation->potential = potential < WEIR_U32_MAX ? (u32)potential : WEIR_U32_MAX;
 		allocation->demand = demand < WEIR_U32_MAX ? (u32)demand : WEIR_U32_MAX;
 	}
-	allocation->period = port->period;
-}
-
-/* Returns how long data may wait between the sender and the port, in us, and moves the bounds of a message on. */
-WEIR_INLINE u64 weir_credit_wait(const struct weir_credit_port *port, struct weir_allocation *allocation)
-{
-	u32 longest = weir_credit_longest(port), own = 2 * longest, ahead = allocation->ahead;
-
-	allocation->queueing += own;
-	if (ahead == WEIR_CREDIT_UNKNOWN)
-		return WEIR_CREDIT_UNKNOWN_PERIODS * (u64)(allocation->period > longest ? allocation->period : longest);
-	allocation->ahead = ahead > own ? ahead - own : 0;
-	return allocation->ahead;
+	allocation->period = rules->period;
 }
 
 /*
- * The number of the slot at whose end a grant expires whose data may wait for `wait` us on its way to the port.
- * WEIR_CREDIT_OVER if the wheel is too short.
+ * Adds the time for which data may wait in the port to `queueing`. `used` is A + Q, which exceeds 2 * C_0 after the
+ * rate or the longest period has fallen.
  */
-WEIR_INLINE u64 weir_credit_expiry(const struct weir_credit_port *port, u32 message_period, u64 wait, u64 now)
+WEIR_INLINE void weir_credit_queue(const struct weir_credit_rules *rules, struct weir_allocation *allocation, u64 used,
+				   u64 budget)
 {
-	u64 period = message_period > port->period ? message_period : port->period;
-	u64 slot = (now + (2 * period + wait) * 1000) >> port->slot_bits;
+	u64 queueing = allocation->queueing + 2 * (u64)weir_credit_longest(rules);
 
-	return slot - port->slot < WEIR_CREDIT_SLOTS ? slot : WEIR_CREDIT_OVER;
+	if (used > budget)
+		queueing = allocation->queueing + (used * WEIR_CREDIT_BITS + rules->rate - 1) / rules->rate;
+	allocation->queueing = queueing < WEIR_CREDIT_QUEUEING_MAX ? (u32)queueing : WEIR_CREDIT_QUEUEING_MAX;
 }
 
-/* Grants a new allocation: records it and counts it in A. The port is advanced. */
-WEIR_INLINE void weir_credit_grant(struct weir_credit_port *port, struct weir_credit_flow *flow,
-				   struct weir_allocation *allocation, u64 wait, u64 now, u64 queued)
+/* us: how long data of an allocation may wait between the sender and the port. */
+WEIR_INLINE u64 weir_credit_wait(const struct weir_credit_rules *rules, const struct weir_credit_flow *flow, u32 period)
+{
+	u32 longest = weir_credit_longest(rules);
+
+	if (flow->current)
+		return flow->ahead;
+	return WEIR_CREDIT_WAIT_PERIODS * (u64)(period > longest ? period : longest);
+}
+
+/* The number of the slot at whose begin a grant expires, of data that may wait for `wait` us. */
+WEIR_INLINE u64 weir_credit_expiry(const struct weir_credit_rules *rules, u64 made, u32 period, u64 wait)
+{
+	u64 periods = rules->carry ? 3 : 2;
+
+	return ((made + (periods * period + wait) * 1000) >> rules->slot_bits) + 1;
+}
+
+/* Grants up to `granted` bytes to a new allocation: records the grant and counts it in A. The port is advanced. */
+WEIR_INLINE void weir_credit_grant(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				   struct weir_credit_flow *flow, struct weir_allocation *allocation, u64 now,
+				   u32 granted)
 {
 	struct weir_grant *grant = &flow->grants[allocation->clock & (WEIR_CREDIT_GRANTS - 1)];
-	u32 granted = weir_credit_free(port, now, queued);
-	u64 slot = weir_credit_expiry(port, allocation->period, wait, now);
+	u32 period = allocation->period > rules->period ? allocation->period : rules->period;
+	u64 over = weir_credit_expiry(rules, now, period, weir_credit_wait(rules, flow, allocation->period));
 
 	if (granted > allocation->demand)
 		granted = allocation->demand;
 	if (granted > allocation->allocation)
 		granted = allocation->allocation;
 	/* The record of a live grant is kept: its bytes are in A. */
-	if (weir_credit_is_live(port, grant)) {
+	if (weir_credit_is_live(port, grant) && grant->left) {
 		port->counters.stale += 1;
 		allocation->allocation = 0;
 		return;
 	}
-	if (slot == WEIR_CREDIT_OVER) {
+	if (over - port->slot - 1 >= WEIR_CREDIT_SLOTS) {
 		port->counters.too_long += 1;
+		over = WEIR_CREDIT_NONE;
 		granted = 0;
 	}
-	grant->slot = slot;
+	grant->made = now;
+	grant->over = over;
 	grant->clock = allocation->clock;
 	grant->granted = granted;
-	grant->left = granted;
-	port->expiring[slot & (WEIR_CREDIT_SLOTS - 1)] += granted;
-	port->outstanding += granted;
+	grant->left = 0;
+	grant->behind = allocation->queueing;
+	weir_credit_give(port, grant, granted);
 	port->counters.granted += granted;
 	allocation->allocation = granted;
 }
 
-/*
- * An allocation of `flow` arrives over the link of the port at `now`; `queued` bytes of data wait in the port. `direct`
- * is 0 if the flow's data leaves by another port: the allocation goes on without credits.
- */
-WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, struct weir_credit_flow *flow,
-				      struct weir_allocation *allocation, u64 now, u64 queued, u32 direct)
+/* An allocation arrives at another port than its data leaves by: it goes on without credits. */
+WEIR_INLINE void weir_credit_astray(struct weir_credit_port *port, struct weir_allocation *allocation)
+{
+	port->counters.allocations += 1;
+	port->counters.astray += 1;
+	allocation->allocation = 0;
+}
+
+/* An allocation of `flow` arrives over the link of the port at `now`; `queued` bytes of data wait in the port. */
+WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				      struct weir_credit_flow *flow, struct weir_allocation *allocation, u64 now,
+				      u32 queued)
 {
 	struct weir_grant *grant = &flow->grants[allocation->clock & (WEIR_CREDIT_GRANTS - 1)];
-	u32 later = allocation->clock - flow->newest;
-	u64 wait;
+	int is_recorded = grant->clock == allocation->clock;
+	int is_old = flow->newest && !weir_credit_is_later(allocation->clock, flow->newest);
+	u64 budget = weir_credit_budget(rules), used;
+	u32 most;
 
-	weir_credit_advance(port, now);
+	weir_credit_advance(port, rules, now);
 	port->counters.allocations += 1;
-	if (!direct) {
-		port->counters.astray += 1;
-		allocation->allocation = 0;
-		return;
-	}
-	wait = weir_credit_wait(port, allocation);
-	weir_credit_reduce(port, allocation);
-	if (flow->newest && grant->clock == allocation->clock) {
-		port->counters.duplicates += 1;
-		if (allocation->allocation > grant->granted)
-			allocation->allocation = grant->granted;
-	} else if (flow->newest && (!later || later > WEIR_U32_MAX / 2)) {
+	used = port->outstanding + queued;
+	weir_credit_queue(rules, allocation, used, budget);
+	weir_credit_reduce(rules, allocation);
+	if (!allocation->clock || (is_old && !is_recorded)) {
 		port->counters.stale += 1;
 		allocation->allocation = 0;
+	} else if (is_recorded) {
+		port->counters.duplicates += 1;
+		most = weir_credit_is_live(port, grant) ? grant->left : 0;
+		if (most > grant->granted)
+			most = grant->granted;
+		if (allocation->allocation > most)
+			allocation->allocation = most;
 	} else {
 		flow->newest = allocation->clock;
-		weir_credit_grant(port, flow, allocation, wait, now, queued);
+		most = used < budget && now >= rules->closed_until ? (u32)(budget - used) : 0;
+		weir_credit_grant(port, rules, flow, allocation, now, most);
 	}
-	weir_credit_lengthen(port, allocation);
+	weir_credit_lengthen(rules, allocation);
+}
+
+/* Corrects the lifetime of a live grant by the values that its sender returned. */
+WEIR_INLINE void weir_credit_correct(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				     struct weir_grant *grant, u32 period, u32 ahead)
+{
+	u64 over = weir_credit_expiry(rules, grant->made, period, ahead);
+	u32 left = grant->left;
+
+	if (over <= port->slot)
+		over = port->slot + 1;
+	if (over > port->slot + WEIR_CREDIT_SLOTS)
+		over = port->slot + WEIR_CREDIT_SLOTS;
+	weir_credit_take(port, grant, left);
+	grant->over = over;
+	weir_credit_give(port, grant, left);
+}
+
+/* Moves what a sender of whole frames may carry over from the grant before to a live one. */
+WEIR_INLINE void weir_credit_carry(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				   struct weir_credit_flow *flow, struct weir_grant *grant)
+{
+	struct weir_grant *before = &flow->grants[flow->current & (WEIR_CREDIT_GRANTS - 1)];
+
+	if (rules->carry && before != grant && before->clock == flow->current && weir_credit_is_live(port, before))
+		weir_credit_give(port, grant, weir_credit_take(port, before, rules->carry));
 }
 
 /* The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released. */
-WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, struct weir_credit_flow *flow,
-				    const struct weir_returned *returned, u64 now)
+WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				    struct weir_credit_flow *flow, const struct weir_returned *returned, u64 now)
 {
 	struct weir_grant *grant = &flow->grants[returned->clock & (WEIR_CREDIT_GRANTS - 1)];
-	u32 later = returned->clock - flow->current;
+	int is_later = !flow->current || weir_credit_is_later(returned->clock, flow->current), is_live;
+	u32 ahead;
 
-	weir_credit_advance(port, now);
-	if (grant->clock != returned->clock)
+	weir_credit_advance(port, rules, now);
+	if (!returned->clock || grant->clock != returned->clock)
 		return;
-	if (!flow->current || (later && later <= WEIR_U32_MAX / 2))
-		flow->current = returned->clock;
-	if (returned->allocation >= grant->granted)
+	is_live = weir_credit_is_live(port, grant);
+	ahead = returned->queueing > grant->behind ? returned->queueing - grant->behind : 0;
+	if (returned->allocation < grant->granted) {
+		if (is_live)
+			port->counters.released += weir_credit_take(port, grant, grant->granted - returned->allocation);
+		grant->granted = returned->allocation;
+	}
+	if (is_live)
+		weir_credit_correct(port, rules, grant, returned->period, ahead);
+	if (!is_later)
 		return;
-	if (weir_credit_is_live(port, grant))
-		port->counters.released += weir_credit_take(port, grant, grant->granted - returned->allocation);
-	grant->granted = returned->allocation;
+	if (is_live)
+		weir_credit_carry(port, rules, flow, grant);
+	flow->current = returned->clock;
+	flow->ahead = ahead;
+}
+
+/* Counts `bytes` of data without a live grant. Returns 1 if they are dropped. */
+WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
+				 u64 now)
+{
+	if (now < rules->closed_until) {
+		port->counters.unaccounted += bytes;
+		return 0;
+	}
+	port->counters.late += bytes;
+	port->counters.late_packets += 1;
+	return rules->lossless != 0;
 }
 
 /*
- * `bytes` of data arrive, of `flow` or, if it is null, of a flow without state. They use the grant of the newest return
- * first, then older ones, then newer ones. Returns 1 if the packet is late and the port drops late data.
+ * A packet of `bytes` of data of `flow` arrives. It uses the grant of the newest return first, then older ones, then
+ * newer ones. Returns 1 if it is late and the port drops late data.
  */
-WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, struct weir_credit_flow *flow, u32 bytes, u64 now)
+WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				 struct weir_credit_flow *flow, u32 bytes, u64 now)
 {
 	u32 left = bytes, i;
 
-	weir_credit_advance(port, now);
-	for (i = 0; flow && left && i < WEIR_CREDIT_GRANTS; i++) {
+	weir_credit_advance(port, rules, now);
+	if (bytes <= rules->exempt)
+		return 0;
+	for (i = 0; left && i < WEIR_CREDIT_GRANTS; i++) {
 		struct weir_grant *grant = &flow->grants[(flow->current - i) & (WEIR_CREDIT_GRANTS - 1)];
 
 		if (weir_credit_is_live(port, grant))
 			left -= weir_credit_take(port, grant, left);
 	}
 	port->counters.arrived += bytes - left;
-	if (!left || bytes <= WEIR_CREDIT_EXEMPT)
-		return 0;
-	if (now < port->closed_until) {
-		port->counters.unaccounted += left;
-		return 0;
-	}
-	port->counters.late += left;
-	port->counters.late_packets += 1;
-	return port->lossless;
+	return left ? weir_credit_late(port, rules, left, now) : 0;
 }
 
-/* The flow is over: its grants are released. */
-WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, struct weir_credit_flow *flow, u64 now)
+/* A packet of `bytes` of data arrives of a flow without state. Returns 1 if the port drops it. */
+WEIR_INLINE int weir_credit_unknown(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
+				    u64 now)
+{
+	weir_credit_advance(port, rules, now);
+	return bytes > rules->exempt && weir_credit_late(port, rules, bytes, now);
+}
+
+/* The flow is over: its grants are released. Its clocks are kept, so that no earlier allocation is granted again. */
+WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				       struct weir_credit_flow *flow, u64 now)
 {
 	u32 i;
 
-	weir_credit_advance(port, now);
+	weir_credit_advance(port, rules, now);
 	for (i = 0; i < WEIR_CREDIT_GRANTS; i++) {
 		struct weir_grant *grant = &flow->grants[i];
 

@@ -109,7 +109,13 @@ const RULES: &[Rule] = &[
         ],
         "advertises, has sent",
     ),
-    in_datapath(&["grant", "grants", "granted"], "credit lease"),
+    Rule {
+        phrases: &["grant", "grants", "granted"],
+        instead: "credit lease",
+        within: DATAPATH,
+        // PACE's term for the bytes that a port lets a sender send.
+        except: &["datapath/credit", "crates/packet/datapath/src/credit", "crates/packet/datapath/tests/credit"],
+    },
     in_datapath(&["spare"], "excess (RFC 2698)"),
     in_datapath(&["mail", "mails", "news"], "rate mailbox, ring-buffer event"),
 ];

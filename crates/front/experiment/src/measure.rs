@@ -63,6 +63,10 @@ impl RunData<'_> {
                 let window = self.reached(*window.get(setting))?;
                 Some(Reading::exact(self.meter_rate(*service, *machine, window)? * scale))
             }
+            Measure::Fairness { of, window, each_sample: true, .. } => {
+                let window = self.reached(*window.get(setting))?;
+                self.fairness_of_samples(of, window).map(Reading::exact)
+            }
             Measure::Fairness { of, window, .. } => {
                 let window = self.reached(*window.get(setting))?;
                 let means: Vec<f64> = of.iter().map(|of| self.mean(of, window)).collect::<Option<_>>()?;
@@ -129,6 +133,28 @@ impl RunData<'_> {
         let is_lower_bound = percentile.index(all)? >= known.len();
         known.extend(ages);
         percentile_of(&known, 0, percentile).map(|value| Reading { value, is_lower_bound })
+    }
+
+    /// The mean over a window's samples of Jain's index over the flows of these groups; samples with fewer than two
+    /// active flows are left out.
+    fn fairness_of_samples(&self, of: &[Counted], window: Window) -> Option<f64> {
+        let results = self.results?;
+        let is_counted = |sample: &&weir_results::GroupSample| {
+            let name = results.groups.get(sample.group as usize).map(|group| &group.name);
+            of.iter().any(|of| matches!(of, Counted::FlowGroup(group) if Some(group) == name))
+        };
+        let index = |samples: &[weir_results::GroupSample]| {
+            let at = samples.first()?.at.duration();
+            let mut sum = weir_results::GroupSample::default();
+            for sample in samples.iter().filter(is_counted) {
+                sum.delivered = sum.delivered.saturating_add(sample.delivered);
+                sum.flows = sum.flows.saturating_add(sample.flows);
+                sum.squares = sum.squares.saturating_add(sample.squares);
+            }
+            (sum.flows > 1 && at > window.from && at <= window.to).then(|| sum.jain()).flatten()
+        };
+        let indices: Vec<f64> = results.group_samples.chunk_by(|a, b| a.at == b.at).filter_map(index).collect();
+        (!indices.is_empty()).then(|| indices.iter().sum::<f64>() / indices.len() as f64)
     }
 
     /// A quantity of a latency level, from the run's counters.

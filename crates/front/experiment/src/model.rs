@@ -238,6 +238,8 @@ pub enum Measure {
         run: usize,
         /// The subjects.
         of: Vec<Counted>,
+        /// Instead the mean of the samples' indices, over the flows of all groups that are active in a sample.
+        each_sample: bool,
         /// The part of the run.
         window: PerSetting<Window>,
     },

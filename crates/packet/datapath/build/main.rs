@@ -22,6 +22,18 @@ const SAFE: &[&str] = &[
     "weir_control_kind",
     "weir_cpu_batch_end",
     "weir_cpu_batch_pass",
+    "weir_credit_allocate",
+    "weir_credit_astray",
+    "weir_credit_data",
+    "weir_credit_gate_allocate",
+    "weir_credit_gate_departure",
+    "weir_credit_gate_init",
+    "weir_credit_gate_left",
+    "weir_credit_gate_offer",
+    "weir_credit_gate_take_return",
+    "weir_credit_return",
+    "weir_credit_terminate",
+    "weir_credit_unknown",
     "weir_destination_feedback",
     "weir_destination_init",
     "weir_destination_requests",
@@ -84,8 +96,8 @@ const SAFE: &[&str] = &[
 /// Functions with pointers that may be null, alias, or name several objects.
 const UNSAFE: &[&str] = &["weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
 
-/// The structure of event counters, which status and metrics read by name.
-const COUNTERS: &str = "weir_counts";
+/// The structures of event counters, which status and metrics read by name.
+const COUNTERS: &[&str] = &["weir_counts", "weir_credit_counters"];
 
 const PACKAGES: &str = "on Debian: apt-get install libclang-dev";
 

@@ -94,9 +94,16 @@ static FAIRNESS: Record = Record {
         RUN_KEY,
         Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
         Key::optional("groups", Shape::List(&NAMES), "In their place flow groups.", "groups: [many, one]"),
+        Key::optional(
+            "each",
+            Shape::Scalar(&EACH),
+            "`sample`: the mean of the samples' indices, each over the active flows of all groups.",
+            "each: sample",
+        ),
         WINDOW_KEY,
     ],
 };
+static EACH: Scalar = Scalar::Words { what: "a unit of time", words: &["sample"] };
 static QUEUE: Record = Record {
     id: "queue",
     what: "a percentile of a queue",

@@ -141,7 +141,13 @@ impl Reader<'_> {
             None => self.flow_group(item, run).map(Counted::FlowGroup),
         };
         let of: Vec<_> = list.items().iter().filter_map(one).collect();
-        (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, window: window? })
+        let each_sample = node.get("each").is_some();
+        if let Some(each) = node.get("each").filter(|_| services.is_some()) {
+            let hint = "name the flow groups in `groups`";
+            self.error(each.span, "services have no index over the flows of a sample", hint);
+            return None;
+        }
+        (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, each_sample, window: window? })
     }
 
     fn policy_share(&mut self, node: &Node) -> Option<Measure> {

@@ -13,10 +13,13 @@
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
+mod credits;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
+
+use credits::CreditAgent;
 
 use crate::events::Event;
 use crate::flow::Life;
@@ -38,6 +41,8 @@ use weir_units::Bandwidth;
 #[derive(Debug)]
 pub(crate) enum AnyAgent {
     Protocol(PortAgent),
+    /// PACE's, which runs the per-packet code.
+    Credits(Box<CreditAgent>),
     #[cfg(test)]
     Scripted(scripted::Scripted),
 }
@@ -47,6 +52,7 @@ macro_rules! each {
     ($agent:expr, $one:ident => $call:expr) => {
         match $agent {
             AnyAgent::Protocol($one) => $call,
+            AnyAgent::Credits($one) => $call,
             #[cfg(test)]
             AnyAgent::Scripted($one) => $call,
         }
@@ -98,11 +104,22 @@ impl<O: Observer> World<O> {
         self.agents.protocols.push(parameters.protocol());
         for port in (0..self.ports.len() as u32).map(PortId) {
             let rate = self.rate(port);
-            self.add_agent(port, parameters.agent(port.0, rate));
+            let agent = match parameters {
+                Parameters::Pace(pace) => {
+                    let is_host = matches!(self.records[port.index()].at.node(), Node::Host(_));
+                    let (frame, headers) = (self.sizes.payload + self.sizes.headers, self.sizes.headers);
+                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, rate, is_host, frame, headers)))
+                }
+                parameters => AnyAgent::Protocol(parameters.agent(port.0, rate)),
+            };
+            self.install(port, agent);
         }
     }
 
-    fn install(&mut self, port: PortId, agent: AnyAgent) {
+    fn install(&mut self, port: PortId, mut agent: AnyAgent) {
+        if self.ports[port.index()].owner().is_some() {
+            each!(&mut agent, agent => agent.at_host());
+        }
         // The agent's timer needs the sized event queue.
         self.start();
         let watch = each!(&agent, agent => agent.watch());
@@ -170,9 +187,13 @@ impl<O: Observer> World<O> {
             // Selective acknowledgements and datagrams have extensions too.
             if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
                 let state = *state.get_or_insert_with(|| self.port_state(port));
-                if self.show_to(agent, id, moment, state) == Verdict::Consume {
-                    self.consume(port, id, moment);
-                    return true;
+                match self.show_to(agent, id, moment, state) {
+                    Verdict::Pass => {}
+                    Verdict::PassWithout => self.remove_control(id),
+                    Verdict::Consume => {
+                        self.consume(port, id, moment);
+                        return true;
+                    }
                 }
             }
             agent = next;
@@ -180,9 +201,21 @@ impl<O: Observer> World<O> {
         false
     }
 
+    /// Whether the data of a message's flow leaves by the port of an agent.
+    fn is_direct(&self, agent: AgentId, message: &Packet) -> bool {
+        let port = self.agents.installed[agent.index()].port;
+        let Node::Switch(switch) = self.records[port.index()].at.node() else { return true };
+        let address = &self.flows[message.flow.index()].address;
+        let leaf = self.hosts[address.to.index()].leaf;
+        self.routes.route(switch, leaf, address.to, address.hash) == Some(port)
+    }
+
     fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
         let packet = self.packets.get(id);
         let (kind, size) = (packet.kind(), packet.size);
+        let credits = kind == Kind::Segment && self.flows[packet.flow.index()].sender.needs_credits();
+        // Only messages to senders are compared with the way of their data.
+        let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
@@ -199,7 +232,7 @@ impl<O: Observer> World<O> {
             Kind::Handshake => PacketKind::Handshake,
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
-        let mut passing = Passing { kind, size, flow, port, control };
+        let mut passing = Passing { kind, size, flow, credits, direct, port, control };
         let verdict = each!(&mut installed.agent, agent => match moment {
             Moment::Enters => agent.on_enter(self.now, &mut passing),
             Moment::Leaves => {
@@ -210,6 +243,12 @@ impl<O: Observer> World<O> {
         });
         self.set_agent_timer(agent);
         verdict
+    }
+
+    /// A packet continues without its control field.
+    fn remove_control(&mut self, id: PacketId) {
+        let extension = std::mem::replace(&mut self.packets.get_mut(id).extension, Extensions::NONE);
+        self.extensions.remove(extension);
     }
 
     /// The state of a port for its agents.
