@@ -129,7 +129,7 @@ struct weir_credit_counters {
 	u64 granted;      /* bytes granted */
 	u64 arrived;      /* bytes of data that a grant covered */
 	u64 expired;      /* bytes of grants that expired */
-	u64 released;     /* bytes that later ports or the end of a flow cut from grants */
+	u64 released;     /* bytes of grants that later ports cut, a later allocation replaced, or a flow's end left */
 	u64 late;         /* bytes of data without a live grant */
 	u64 late_packets; /* packets with such bytes */
 	u64 unaccounted;  /* bytes of data without a grant while the port was closed after its start */
@@ -415,7 +415,23 @@ WEIR_INLINE void weir_credit_carry(struct weir_credit_port *port, const struct w
 		weir_credit_give(port, grant, weir_credit_take(port, before, rules->carry));
 }
 
-/* The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released. */
+/* Releases what grants before that of `clock` have left: their sender has later credits, and the path keeps order. */
+WEIR_INLINE void weir_credit_supersede(struct weir_credit_port *port, struct weir_credit_flow *flow, u32 clock)
+{
+	u32 i;
+
+	for (i = 0; i < WEIR_CREDIT_GRANTS; i++) {
+		struct weir_grant *grant = &flow->grants[i];
+
+		if (weir_credit_is_later(clock, grant->clock) && weir_credit_is_live(port, grant))
+			port->counters.released += weir_credit_take(port, grant, grant->left);
+	}
+}
+
+/*
+ * The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released, and
+ * what the sender has not used of earlier allocations.
+ */
 WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				    struct weir_credit_flow *flow, const struct weir_returned *returned, u64 now)
 {
@@ -439,6 +455,7 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 		return;
 	if (is_live)
 		weir_credit_carry(port, rules, flow, grant);
+	weir_credit_supersede(port, flow, returned->clock);
 	flow->current = returned->clock;
 	flow->ahead = ahead;
 }

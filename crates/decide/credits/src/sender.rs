@@ -1,8 +1,8 @@
 //! [`Sender`]: the credits of one flow, its pace, and what it returns.
 //!
 //! The sender may send `a` bytes in the period p that follows an allocation, evenly: after b bytes the next packet leaves
-//! at b · p / a after the allocation. Unused credits end with the next allocation, and two periods after theirs, so
-//! at most one period's are held, and ports need not expect data later. Where packets cannot be cut to the credit, a remainder below
+//! at b · p / a after the allocation. Unused credits end with the period or with the next allocation, so at most one
+//! period's are held, and ports need not expect data later. Where packets cannot be cut to the credit, a remainder below
 //! one frame is carried over if the next allocation arrives within 2p; without, six flows that share a link by whole
 //! frames use 72 % of it.
 //!
@@ -148,11 +148,9 @@ impl Sender {
         self.returns.is_some()
     }
 
-    /// The credits that are left at `now`: none later than two periods after the allocation, until the next one. Packets
-    /// are due within one; those that wait for other flows of their host leave later, while the grant at the host's
-    /// interface lives, and the ports behind it allow for a queue there.
+    /// The credits that are left at `now`: none after the end of the period, until the next allocation.
     pub fn credit(&self, now: Instant) -> Bytes {
-        if now > self.began + self.period.duration() * 2 { Bytes::ZERO } else { Bytes::new(self.left()) }
+        if now > self.began + self.period.duration() { Bytes::ZERO } else { Bytes::new(self.left()) }
     }
 
     fn left(&self) -> u64 {

@@ -223,6 +223,10 @@ impl Model {
                 grant.left += carried;
             }
         }
+        let is_replaced = |grant: &&mut Grant| grant.flow == flow && is_later(clock, grant.clock);
+        for grant in self.grants.iter_mut().filter(is_replaced) {
+            self.counters.released += std::mem::take(&mut grant.left) as u64;
+        }
         let flow = self.flows.entry(flow).or_default();
         (flow.current, flow.ahead) = (clock, ahead);
     }
