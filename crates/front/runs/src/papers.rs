@@ -45,6 +45,10 @@ pub const IDS: &[&str] = &[
     "qshare-dscp",
     "qshare-fig6",
     "qshare-table2",
+    "pace-fig6",
+    "pace-table1",
+    "pace-fig7",
+    "pace-fig8",
     "receive-flows",
     "redis-tail",
 ];
@@ -55,6 +59,10 @@ macro_rules! files {
 
 /// Every file that experiments need, by its path from the root of the tree.
 const FILES: &[(&str, &str)] = files![
+    "papers/pace-fig6.yaml",
+    "papers/pace-fig7.yaml",
+    "papers/pace-fig8.yaml",
+    "papers/pace-table1.yaml",
     "papers/parley-fig1.yaml",
     "papers/parley-fig12.yaml",
     "papers/parley-fig13.yaml",
@@ -88,6 +96,10 @@ const FILES: &[(&str, &str)] = files![
     "papers/qshare-table2.yaml",
     "papers/receive-flows.yaml",
     "papers/redis-tail.yaml",
+    "scenarios/pace-fig5a.scenario.yaml",
+    "scenarios/pace-fig7.scenario.yaml",
+    "scenarios/pace-fig8.scenario.yaml",
+    "scenarios/pace-table1.scenario.yaml",
     "scenarios/parley-fig1-m2-idle.demands.csv",
     "scenarios/parley-fig1-vms-idle.demands.csv",
     "scenarios/parley-fig1.demands.csv",
