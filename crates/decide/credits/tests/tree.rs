@@ -130,7 +130,7 @@ fn levels_of_figure_4() {
 }
 
 #[test]
-fn the_rest_is_what_all_demands_leave() {
+fn demands_that_are_satisfied_leave_a_rest() {
     let level = tree(100, &[(10, 1), (40, 2)]).level();
     assert_eq!((level.numerator, level.denominator, level.rest, level.satisfied), (40, 2, 50, true));
     // Demands that use all of the capacity are satisfied, and leave nothing.
