@@ -1,15 +1,15 @@
 //! [`Receiver`]: the allocations of one flow.
 //!
-//! Each period p the receiver issues an allocation with d_p = p · R and d = a = the d_p that returned last; the first one,
-//! and one after two periods without a return, has d = a = p · R. The flow is idle when nothing has returned for
+//! Each period p the receiver issues an allocation with d_p = p · R and d = a = the d_p that returned last; the first
+//! one, and one after two periods without a return, has d = a = p · R. The flow is idle when nothing has returned for
 //! [`ReceiverSettings::timeout`]: it gets no allocations until another request.
 //!
-//! p is the longest period that a port of the path selects ([`Return::longest`]), and at least p-min. An allocation follows
-//! the one before after that one's period, as the sender got it ([`Return::period`]): a sooner one would end credits that
-//! ports count until they expire. d_p is a number of bytes per period, so it is converted when p changes.
+//! p is the longest period that a port of the path selects ([`Return::longest`]), and at least p-min. An allocation
+//! follows the one before after that one's period, as the sender got it ([`Return::period`]): a sooner one would end
+//! credits that ports count until they expire. d_p is a number of bytes per period, so it is converted when p changes.
 //!
-//! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it gives
-//! nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
+//! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it
+//! gives nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
 //!
 //! Worked example, 1 Gb/s, p = 200 µs: the first allocation has d_p = d = a = 25,000 B. d_p returns as 8,334 B; the
 //! second one has d_p = 25,000 and d = a = 8,334.
@@ -80,9 +80,9 @@ impl Receiver {
         }
     }
 
-    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock that
-    /// is not later than those of before. A driver without a record of it takes a count that rises at least as fast as
-    /// allocations, such as wall-clock time in units of p-min.
+    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock
+    /// that is not later than those of before. A driver without a record of it takes a count that rises at least as
+    /// fast as allocations, such as wall-clock time in units of p-min.
     #[must_use]
     pub fn resumed_after(mut self, clock: u32) -> Self {
         (self.clock, self.returned) = (clock, clock);
@@ -175,8 +175,8 @@ fn scaled(bytes: Bytes, from: Period, to: Period) -> Bytes {
     Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
-/// The weight of a flow: the product of its ends' weights (PACE §III.C leaves the combination open), within the range of
-/// weights.
+/// The weight of a flow: the product of its ends' weights (PACE §III.C leaves the combination open), within the range
+/// of weights.
 fn product(receiver: Weight, sender: Weight) -> Weight {
     let product = u64::from(receiver.thousandths()) * u64::from(sender.thousandths()) / 1_000;
     let most = u64::from(Weight::MAX.thousandths());

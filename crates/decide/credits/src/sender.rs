@@ -1,14 +1,14 @@
 //! [`Sender`]: the credits of one flow, its pace, and what it returns.
 //!
-//! The sender may send `a` bytes in the period p that follows an allocation, evenly: after b bytes the next packet leaves
-//! at b · p / a after the allocation. Unused credits end with the period or with the next allocation, so at most one
-//! period's are held, and ports need not expect data later. Where packets cannot be cut to the credit, a remainder below
-//! one frame is carried over if the next allocation arrives within 2p and is not 0; without, six flows that share a link
-//! by whole frames use 72 % of it.
+//! The sender may send `a` bytes in the period p that follows an allocation, evenly: after b bytes the next packet
+//! leaves at b · p / a after the allocation. Unused credits end with the period or with the next allocation, so at
+//! most one period's are held, and ports need not expect data later. Where packets cannot be cut to the credit, a
+//! remainder below one frame is carried over if the next allocation arrives within 2p and is not 0; without, six flows
+//! that share a link by whole frames use 72 % of it.
 //!
-//! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p is
-//! at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow that its
-//! application limits would leave its share unused.
+//! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p
+//! is at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow
+//! that its application limits would leave its share unused.
 //!
 //! A flow that has data and no allocation requests one: at its start, and again after a timeout, which doubles.
 //!
@@ -25,8 +25,9 @@ use crate::message::{Allocation, Request, Return, is_later};
 use crate::period::Period;
 use weir_units::{Bytes, Duration, Instant, Weight};
 
-/// The weight of a period in the expected bytes is one of these. Beside a flow of 100 Mb/s of 1 Gb/s, another one has 842
-/// Mb/s with 1, 877 with 4 and 884 with 16, which follows an application slower (`a_limited_flow_leaves_its_share`).
+/// The weight of a period in the expected bytes is one of these. Beside a flow of 100 Mb/s of 1 Gb/s, another one has
+/// 842 Mb/s with 1, 877 with 4 and 884 with 16, which follows an application slower
+/// (`a_limited_flow_leaves_its_share`).
 const AVERAGED: u64 = 4;
 
 /// The constants of a sender.
@@ -96,8 +97,8 @@ impl Sender {
         Some(Request { weight: self.settings.weight })
     }
 
-    /// An allocation has arrived; `backlog` bytes wait to be sent, headers included. One that is not later than the last
-    /// one changes nothing: returns whether it counts.
+    /// An allocation has arrived; `backlog` bytes wait to be sent, headers included. One that is not later than the
+    /// last one changes nothing: returns whether it counts.
     pub fn on_allocation(&mut self, now: Instant, allocation: &Allocation, backlog: Bytes) -> bool {
         if self.clock != 0 && !is_later(allocation.clock, self.clock) {
             return false;
@@ -126,8 +127,8 @@ impl Sender {
         true
     }
 
-    /// Updates the bytes that the application adds in a period: an average over some, since a period has one frame of a slow flow more than
-    /// the next one, and the shares of others would move with each.
+    /// Updates the bytes that the application adds in a period: an average over some, since a period has one frame of
+    /// a slow flow more than the next one, and the shares of others would move with each.
     fn expect(&mut self, now: Instant, period: Period) {
         let elapsed = u128::from(now.saturating_since(self.began).nanos()).max(1);
         let new = u128::from(self.added) * u128::from(period.duration().nanos()) / elapsed;

@@ -36,8 +36,8 @@ pub(crate) struct Flow {
     pub(crate) rogue_until: Nanos,
     /// Until then, data may be late: the flow has another path, or the sender ignores its credits.
     pub(crate) excluded_until: Nanos,
-    /// Bytes that may be late after that: a remainder of a whole frame has no grant on the new path, and is carried over
-    /// together with later ones that have.
+    /// Bytes that may be late after that: a remainder of a whole frame has no grant on the new path, and is carried
+    /// over together with later ones that have.
     pub(crate) remainder: u64,
     /// The path that it takes at each trunk.
     pub(crate) paths: Vec<usize>,

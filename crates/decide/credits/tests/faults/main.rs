@@ -1,7 +1,7 @@
 //! Credits in a network that fails: control messages are lost, repeated and delayed beyond others, data is lost, flows
 //! take other paths, ports lose their state, and senders ignore their credits. Observers at each port ([`port`]) check
-//! after each event that A is what was granted and is not gone, that A + Q keeps within 2 · C_0, and that data is late in
-//! the excluded cases alone. When the faults end, flows get their max-min rates again.
+//! after each event that A is what was granted and is not gone, that A + Q keeps within 2 · C_0, and that data is late
+//! in the excluded cases alone. When the faults end, flows get their max-min rates again.
 //!
 //! [`traps`] has a world for each error of the protocol that was measured before its correction.
 //!
@@ -60,8 +60,8 @@ fn fair_rates(world: &World, applications: f64) -> Vec<f64> {
     rates
 }
 
-/// Whether rates do not compare yet: a flow of a size has not ended, or one that its application limits has a backlog from
-/// the time of faults, although its share is a fifth larger than its rate.
+/// Whether rates do not compare yet: a flow of a size has not ended, or one that its application limits has a backlog
+/// from the time of faults, although its share is a fifth larger than its rate.
 fn is_unsettled(world: &World) -> bool {
     let is_unsettled = |(flow, fair): (&Flow, f64)| match flow.plan.application {
         Application::Backlog => false,

@@ -96,7 +96,8 @@ impl Port {
         self.credit.longest_lifetime()
     }
 
-    /// The published values, as the port uses them: a variant has a trap of the specification in place of its correction.
+    /// The published values, as the port uses them: a variant has a trap of the specification in place of its
+    /// correction.
     fn publish(&mut self, now: Nanos) -> Published {
         if let Some((at, published)) = self.published
             && self.periodic

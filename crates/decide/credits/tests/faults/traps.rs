@@ -33,15 +33,16 @@ fn incast(flows: usize) -> Plan {
 
 #[test]
 fn whole_frames_need_the_remainder_of_the_period_before() {
-    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 % at most. What is left counts in A
-    // until it expires, which takes as much again.
-    for (flows, most) in [(6, 727.0), (7, 848.0)] {
+    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 %. (Ports release what is left
+    // with the second return; if it counted in A until it expired, they would have 48.5 and 72.6 %.)
+    for (flows, expected) in [(6, 727.0), (7, 848.0)] {
         let cut = incast(flows);
         let carried = Plan { whole_frames: true, ..cut.clone() };
         let lost = with(&carried, Variant { no_carry: true, ..Variant::default() });
         let [cut, carried, lost] = [cut, carried, lost].map(|plan| rates(&plan).iter().sum::<f64>());
         println!("{flows} flows: {cut:.0} cut, {carried:.0} carried over, {lost:.0} Mb/s without");
-        assert!(lost <= most && cut > 970.0 && carried > 970.0);
+        assert_near(lost, expected, 10.0);
+        assert!(cut > 970.0 && carried > 970.0);
     }
 }
 
@@ -93,7 +94,8 @@ fn a_flow_of_a_longer_period_has_its_share() {
 #[test]
 fn satisfied_flows_do_not_hide_the_level() {
     // Figure 7, phase 3: four flows cross both trunks, one the first and six the second. S2 may demand its 15,000 B of
-    // 25,000; with an infinite level it demands all of the trunk in the periods after those in which all were satisfied.
+    // 25,000; with an infinite level it demands all of the trunk in the periods after those in which all were
+    // satisfied.
     let mut plan = Plan::new(2, &[0, 0, 1], &[1, 2, 2]);
     plan.backlogs(4, 0, 1);
     plan.backlogs(1, 1, 0);
@@ -139,8 +141,8 @@ fn grants_live_as_long_as_data_waits() {
 
 #[test]
 fn a_shorter_period_does_not_take_back_grants() {
-    // Sixteen flows and one of weight 0.1 need 3,900 µs; without that one, 400 µs. With the port's own period C_0 falls at
-    // once; with the longest one of its flows it falls when they have spent their grants.
+    // Sixteen flows and one of weight 0.1 need 3,900 µs; without that one, 400 µs. With the port's own period C_0
+    // falls at once; with the longest one of its flows it falls when they have spent their grants.
     let mut plan = incast(17);
     (0..16).for_each(|flow| plan.flows[flow].start = flow as Nanos * 244_000);
     plan.flows[16].weight = Weight::from_thousandths(100).expect("in range");
