@@ -33,7 +33,7 @@ fn demand(random: &mut SmallRng, flows: u32) -> u64 {
 }
 
 /// Another weight and demand of a flow, which moves elsewhere in the order.
-#[divan::bench(args = FLOWS, sample_count = 100, sample_size = 10_000)]
+#[divan::bench(args = FLOWS, sample_count = 2_000, sample_size = 100)]
 fn set(bencher: Bencher<'_, '_>, flows: u32) {
     let (mut tree, mut random) = (tree(flows), SmallRng::seed_from_u64(2));
     bencher.bench_local(|| {
@@ -43,14 +43,14 @@ fn set(bencher: Bencher<'_, '_>, flows: u32) {
 }
 
 /// The level after a change: its descent meets the nodes of the changed flow as they are in the cache.
-#[divan::bench(args = FLOWS, sample_count = 100, sample_size = 10_000)]
+#[divan::bench(args = FLOWS, sample_count = 2_000, sample_size = 100)]
 fn level(bencher: Bencher<'_, '_>, flows: u32) {
     let tree = tree(flows);
     bencher.bench_local(|| tree.level());
 }
 
 /// A change and a level, the work of one allocation at a port.
-#[divan::bench(args = FLOWS, sample_count = 100, sample_size = 10_000)]
+#[divan::bench(args = FLOWS, sample_count = 2_000, sample_size = 100)]
 fn set_and_level(bencher: Bencher<'_, '_>, flows: u32) {
     let (mut tree, mut random) = (tree(flows), SmallRng::seed_from_u64(3));
     bencher.bench_local(|| {

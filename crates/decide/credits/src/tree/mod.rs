@@ -1,8 +1,8 @@
 //! [`MaxMinTree`]: weighted max-min shares of many flows; a change and a query take one descent of a tree each.
 //!
 //! Problem: n flows with demands d and weights w share a capacity C. Flows that demand less than their share get their
-//! demand, and what these leave is shared by weight among the others (max-min fairness). Progressive filling takes O(n²)
-//! for each change, and a port has a change with each allocation.
+//! demand, and what these leave is shared by weight among the others (max-min fairness). Progressive filling takes
+//! O(n²) for each change, and a port has a change with each allocation.
 //!
 //! Approach: the flows are in the order of d/w; D_i and W_i are the sums of demands and weights of the first i of n
 //! flows. The i-th flow is *satisfied*, and so are all before it, if the flows after it could have as much per weight:
@@ -11,24 +11,24 @@
 //! D_i + (d_i / w_i) · (W_n − W_i) ≤ C
 //! ```
 //!
-//! The left side does not fall with i, so a descent of a B-tree that has (count, Σd, Σw) of each subtree finds the last
-//! satisfied flow. Let it be i. If flows remain, they share what it and the flows before it leave: a_w = (C − D_i) /
-//! (W_n − W_i) per weight, and r = 0. If none remain: a_w = d_n / w_n, and r = C − D_n, which any flow may demand beside
-//! its share. A flow's share is min(d, w · a_w).
+//! The left side does not fall with i, so a descent of a B-tree that has (count, Σd, Σw) of each subtree finds the
+//! last satisfied flow. Let it be i. If flows remain, they share what it and the flows before it leave: a_w = (C −
+//! D_i) / (W_n − W_i) per weight, and r = 0. If none remain: a_w = d_n / w_n, and r = C − D_n, which any flow may
+//! demand beside its share. A flow's share is min(d, w · a_w).
 //!
 //! Comparisons are products in 128 bits: the level is an exact fraction. Nodes are in arenas and named by index.
 //!
 //! Order of calls: [`MaxMinTree::set`] and [`MaxMinTree::remove`] as flows change, [`MaxMinTree::level`] at any time.
 //!
-//! Worked example: C = 8 and (d, w) = (1, 4), (9, 1), (9, 1), (9, 2). The first flow is satisfied: 1 + (1/4) · 4 = 2 ≤ 8;
-//! the second is not: 10 + 9 · 3 > 8. The level is (8 − 1) / (8 − 4) = 7/4, and the shares are 1, 1.75, 1.75, 3.5.
+//! Worked example: C = 8 and (d, w) = (1, 4), (9, 1), (9, 1), (9, 2). The first flow is satisfied: 1 + (1/4) · 4 = 2 ≤
+//! 8; the second is not: 10 + 9 · 3 > 8. The level is (8 − 1) / (8 − 4) = 7/4, and the shares are 1, 1.75, 1.75, 3.5.
 //!
-//! Source: PACE §III.E.1 and figure 4, whose level pointers give the same shares round by round. Deviates from the paper
-//! in: the condition above, which needs no rounds; a_w if all flows are satisfied (docs/design/credits.md).
+//! Source: PACE §III.E.1 and figure 4, whose level pointers give the same shares round by round. Deviates from the
+//! paper in: the condition above, which needs no rounds; a_w if all flows are satisfied (docs/design/credits.md).
 
 mod node;
 
-use node::{Arena, Child, Entry, MINIMUM, Sum};
+use node::{Arena, Below, CHILDREN, Child, Entry, FLOWS, Sum};
 use std::collections::HashMap;
 use weir_units::Bytes;
 
@@ -59,8 +59,8 @@ impl Level {
 #[derive(Debug, Clone)]
 pub struct MaxMinTree {
     capacity: u64,
-    leaves: Arena<Entry>,
-    branches: Arena<Child>,
+    leaves: Arena<(), FLOWS>,
+    branches: Arena<Below, CHILDREN>,
     /// The node at the top, a leaf if the height is 0, and the sums of all flows.
     root: Child,
     height: u32,
@@ -72,7 +72,8 @@ impl MaxMinTree {
     /// A tree without flows. `capacity` is C, in the unit of demands.
     pub fn new(capacity: u64) -> Self {
         let mut leaves = Arena::default();
-        let root = Child { node: leaves.add(), ..Child::default() };
+        let below = Below { node: leaves.add(), ..Below::default() };
+        let root = Child { below, ..Child::default() };
         Self { capacity, leaves, branches: Arena::default(), root, height: 0, keys: HashMap::new() }
     }
 
@@ -93,8 +94,8 @@ impl MaxMinTree {
         let new = self.insert_below(self.height, &mut root, Entry { demand, weight, flow });
         if let Some(new) = new {
             let node = self.branches.add();
-            self.branches[node].push(root);
-            self.branches[node].push(new);
+            self.branches[node].insert(0, root.last, root.below);
+            self.branches[node].insert(1, new.last, new.below);
             self.height += 1;
             root = self.child(self.height, node);
         }
@@ -120,17 +121,17 @@ impl MaxMinTree {
 
     /// W_n: the sum of weights.
     pub fn weight(&self) -> u64 {
-        self.root.sum.weight
+        self.root.below.sum.weight
     }
 
     /// D_n: the sum of demands, in the unit of the capacity.
     pub fn demand(&self) -> u128 {
-        self.root.sum.demand
+        self.root.below.sum.demand
     }
 
     /// The present level, by one descent. An empty tree limits nothing: all of the capacity for a unit of weight.
     pub fn level(&self) -> Level {
-        let all = self.root.sum;
+        let all = self.root.below.sum;
         if all.count == 0 {
             let (numerator, rest) = (self.capacity, self.capacity);
             return Level { numerator, denominator: 1, rest, satisfied: true, satisfied_flows: 0 };
@@ -170,18 +171,20 @@ impl MaxMinTree {
 
     /// The sum of the satisfied flows, of which the last flow is not one.
     fn satisfied_sum(&self) -> Sum {
-        let (mut before, mut node) = (Sum::default(), self.root.node);
+        let (mut before, mut node) = (Sum::default(), self.root.below.node);
         for _ in 0..self.height {
-            for child in self.branches[node].items() {
-                let through = before + child.sum;
-                if !self.is_satisfied(&child.last, &through) {
-                    node = child.node;
+            let branch = &self.branches[node];
+            for (index, last) in branch.keys().iter().enumerate() {
+                let below = branch.value(index);
+                let through = before + below.sum;
+                if !self.is_satisfied(last, &through) {
+                    node = below.node;
                     break;
                 }
                 before = through;
             }
         }
-        for entry in self.leaves[node].items() {
+        for entry in self.leaves[node].keys() {
             let through = before + Sum::of(entry);
             if !self.is_satisfied(entry, &through) {
                 break;
@@ -197,7 +200,7 @@ impl MaxMinTree {
         if through.demand > capacity {
             return false;
         }
-        let after = u128::from(self.root.sum.weight - through.weight);
+        let after = u128::from(self.root.below.sum.weight - through.weight);
         // No sum below 2⁹⁶ overflows 128 bits, and the capacity times a weight is one.
         (u128::from(entry.demand) * after)
             .checked_add(through.demand * weight)
@@ -207,9 +210,10 @@ impl MaxMinTree {
     fn take_out(&mut self, entry: &Entry) {
         let mut root = self.root;
         self.remove_below(self.height, &mut root, entry);
-        while self.height > 0 && self.branches[root.node].items().len() == 1 {
-            let only = self.branches[root.node].items()[0];
-            self.branches.release(root.node);
+        while self.height > 0 && self.branches[root.below.node].len() == 1 {
+            let branch = &self.branches[root.below.node];
+            let only = Child { last: branch.keys()[0], below: branch.value(0) };
+            self.branches.release(root.below.node);
             (root, self.height) = (only, self.height - 1);
         }
         self.root = root;
@@ -217,75 +221,77 @@ impl MaxMinTree {
 
     /// Inserts into a node; returns the node that it was split off, which follows it.
     fn insert_below(&mut self, height: u32, at: &mut Child, entry: Entry) -> Option<Child> {
+        let node = at.below.node;
         let new = if height == 0 {
-            let leaf = &mut self.leaves[at.node];
-            let index = leaf.items().partition_point(|other| other.is_before(&entry));
-            leaf.insert(index, entry);
-            self.leaves.split(at.node)
+            let leaf = &mut self.leaves[node];
+            leaf.insert(leaf.search(&entry), entry, ());
+            self.leaves.split(node)
         } else {
-            let children = self.branches[at.node].items();
-            let index = children.partition_point(|child| child.last.is_before(&entry)).min(children.len() - 1);
-            let mut child = children[index];
+            let branch = &self.branches[node];
+            let index = branch.search(&entry).min(branch.len() - 1);
+            let mut child = Child { last: branch.keys()[index], below: branch.value(index) };
             let new = self.insert_below(height - 1, &mut child, entry);
-            let branch = &mut self.branches[at.node];
-            branch.items_mut()[index] = child;
+            let branch = &mut self.branches[node];
+            branch.set(index, child.last, child.below);
             if let Some(new) = new {
-                branch.insert(index + 1, new);
+                branch.insert(index + 1, new.last, new.below);
             }
-            self.branches.split(at.node)
+            self.branches.split(node)
         };
         if let Some(new) = new {
-            *at = self.child(height, at.node);
+            *at = self.child(height, node);
             return Some(self.child(height, new));
         }
-        if at.sum.count == 0 || at.last.is_before(&entry) {
+        if at.below.sum.count == 0 || at.last.is_before(&entry) {
             at.last = entry;
         }
-        at.sum = at.sum + Sum::of(&entry);
+        at.below.sum = at.below.sum + Sum::of(&entry);
         None
     }
 
     /// Removes from a node, which has the entry.
     fn remove_below(&mut self, height: u32, at: &mut Child, entry: &Entry) {
+        let node = at.below.node;
         if height == 0 {
-            let leaf = &mut self.leaves[at.node];
-            let index = leaf.items().partition_point(|other| other.is_before(entry));
-            leaf.remove(index);
+            let leaf = &mut self.leaves[node];
+            leaf.remove(leaf.search(entry));
         } else {
-            let children = self.branches[at.node].items();
-            let index = children.partition_point(|child| child.last.is_before(entry));
-            let mut child = children[index];
+            let branch = &self.branches[node];
+            let index = branch.search(entry);
+            let mut child = Child { last: branch.keys()[index], below: branch.value(index) };
             self.remove_below(height - 1, &mut child, entry);
-            self.branches[at.node].items_mut()[index] = child;
-            self.refill(height, at.node, index);
+            self.branches[node].set(index, child.last, child.below);
+            self.refill(height, node, index);
         }
-        at.sum = at.sum - Sum::of(entry);
+        at.below.sum = at.below.sum - Sum::of(entry);
         if !entry.is_before(&at.last) {
-            at.last = self.child(height, at.node).last;
+            at.last = self.child(height, node).last;
         }
     }
 
-    /// Merges the child at `index` of a branch with a neighbour, or evens them out, if it has few items.
+    /// Merges the child at `index` of a branch with a neighbour, or evens them out, if it has few keys.
     fn refill(&mut self, height: u32, branch: u32, index: usize) {
-        let children = self.branches[branch].items();
-        let node = children[index].node;
-        let items = if height == 1 { self.leaves[node].items().len() } else { self.branches[node].items().len() };
-        if items >= MINIMUM || children.len() == 1 {
+        let parent = &self.branches[branch];
+        let node = parent.value(index).node;
+        let is_small = if height == 1 { self.leaves[node].is_small() } else { self.branches[node].is_small() };
+        if !is_small || parent.len() == 1 {
             return;
         }
         let left = index.saturating_sub(1);
-        let (first, second) = (children[left].node, children[left + 1].node);
+        let (first, second) = (parent.value(left).node, parent.value(left + 1).node);
         let merged =
             if height == 1 { self.leaves.balance(first, second) } else { self.branches.balance(first, second) };
-        self.branches[branch].items_mut()[left] = self.child(height - 1, first);
+        let child = self.child(height - 1, first);
+        self.branches[branch].set(left, child.last, child.below);
         if merged {
             self.branches[branch].remove(left + 1);
         } else {
-            self.branches[branch].items_mut()[left + 1] = self.child(height - 1, second);
+            let child = self.child(height - 1, second);
+            self.branches[branch].set(left + 1, child.last, child.below);
         }
     }
 
-    /// A node with the sums of its items.
+    /// A node with the sums of its flows.
     fn child(&self, height: u32, node: u32) -> Child {
         if height == 0 { self.leaves[node].summary(node) } else { self.branches[node].summary(node) }
     }

@@ -1,12 +1,15 @@
-//! Nodes of the tree: arrays of flows or of children, in arenas.
+//! Nodes of the tree: arrays of flows or of children, in arenas. Keys and values are apart, so that a search of a node
+//! touches few cache lines.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Index, IndexMut, Sub};
 
-/// Items of a node: 512 B of flows, so that a leaf is eight cache lines.
-const MAXIMUM: usize = 32;
-/// Fewer items are merged with a neighbour's. Half of a split node, so that a node is not split and merged in turn.
-pub(super) const MINIMUM: usize = MAXIMUM / 4;
+/// Flows of a leaf: four cache lines, which each change of it moves a half of.
+pub(super) const FLOWS: usize = 16;
+/// Children of a branch: few levels, since most of the time is spent on their cache lines.
+pub(super) const CHILDREN: usize = 32;
+/// The larger one of both.
+const LARGEST: usize = 32;
 
 /// A flow: its key and its values.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,112 +60,130 @@ impl Sub for Sum {
 /// A node, with its sums and the last one of its flows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Child {
-    pub(super) sum: Sum,
     pub(super) last: Entry,
+    pub(super) below: Below,
+}
+
+/// The value of a branch beside each key, which is the last flow below.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Below {
+    pub(super) sum: Sum,
     pub(super) node: u32,
 }
 
-/// An item of a node: a flow of a leaf or a child of a branch.
-pub(super) trait Item: Copy + Default {
-    /// The sums of its flows.
-    fn sum(&self) -> Sum;
-    /// The last one of its flows.
-    fn last(&self) -> Entry;
+/// The value of a node beside a key: a flow of a leaf has none.
+pub(super) trait Value: Copy + Default {
+    /// The sums of the flows that it stands for.
+    fn sum(&self, key: &Entry) -> Sum;
 }
 
-impl Item for Entry {
-    fn sum(&self) -> Sum {
-        Sum::of(self)
-    }
-    fn last(&self) -> Entry {
-        *self
+impl Value for () {
+    fn sum(&self, key: &Entry) -> Sum {
+        Sum::of(key)
     }
 }
 
-impl Item for Child {
-    fn sum(&self) -> Sum {
+impl Value for Below {
+    fn sum(&self, _: &Entry) -> Sum {
         self.sum
     }
-    fn last(&self) -> Entry {
-        self.last
-    }
 }
 
-/// Items in order.
+/// Keys in order, with their values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node<T> {
-    items: [T; MAXIMUM],
+pub(super) struct Node<V, const N: usize> {
     length: u32,
+    keys: [Entry; N],
+    values: [V; N],
 }
 
-impl<T: Item> Node<T> {
-    pub(super) fn items(&self) -> &[T] {
-        &self.items[..self.length as usize]
+impl<V: Value, const N: usize> Node<V, N> {
+    pub(super) fn len(&self) -> usize {
+        self.length as usize
     }
 
-    pub(super) fn items_mut(&mut self) -> &mut [T] {
-        &mut self.items[..self.length as usize]
+    pub(super) fn keys(&self) -> &[Entry] {
+        &self.keys[..self.len()]
     }
 
-    /// Inserts before the item at `index`. A node that gets full is split at once, so there is room.
-    pub(super) fn insert(&mut self, index: usize, item: T) {
-        self.items.copy_within(index..self.length as usize, index + 1);
-        self.items[index] = item;
+    pub(super) fn value(&self, index: usize) -> V {
+        self.values[index]
+    }
+
+    /// The index of the first key that is not before a flow.
+    pub(super) fn search(&self, entry: &Entry) -> usize {
+        self.keys().partition_point(|key| key.is_before(entry))
+    }
+
+    pub(super) fn set(&mut self, index: usize, key: Entry, value: V) {
+        (self.keys[index], self.values[index]) = (key, value);
+    }
+
+    /// Inserts before the key at `index`. A node that gets full is split at once, so there is room.
+    pub(super) fn insert(&mut self, index: usize, key: Entry, value: V) {
+        let length = self.len();
+        self.keys.copy_within(index..length, index + 1);
+        self.values.copy_within(index..length, index + 1);
+        self.set(index, key, value);
         self.length += 1;
     }
 
-    pub(super) fn push(&mut self, item: T) {
-        self.insert(self.length as usize, item);
-    }
-
     pub(super) fn remove(&mut self, index: usize) {
-        self.items.copy_within(index + 1..self.length as usize, index);
+        let length = self.len();
+        self.keys.copy_within(index + 1..length, index);
+        self.values.copy_within(index + 1..length, index);
         self.length -= 1;
     }
 
-    /// Replaces all items.
-    fn fill(&mut self, items: &[T]) {
-        self.items[..items.len()].copy_from_slice(items);
-        self.length = items.len() as u32;
+    /// Whether it is to be merged with a neighbour: half of a split node, so that none is split and merged in turn.
+    pub(super) fn is_small(&self) -> bool {
+        self.len() < N / 4
+    }
+
+    fn fill(&mut self, keys: &[Entry], values: &[V]) {
+        self.keys[..keys.len()].copy_from_slice(keys);
+        self.values[..values.len()].copy_from_slice(values);
+        self.length = keys.len() as u32;
     }
 
     /// The child that this node, which is named `node`, is.
     pub(super) fn summary(&self, node: u32) -> Child {
-        let sum = self.items().iter().fold(Sum::default(), |sum, item| sum + item.sum());
-        Child { node, sum, last: self.items().last().map_or(Entry::default(), Item::last) }
+        let pairs = self.keys().iter().zip(&self.values);
+        let sum = pairs.fold(Sum::default(), |sum, (key, value)| sum + value.sum(key));
+        Child { last: self.keys().last().copied().unwrap_or_default(), below: Below { sum, node } }
     }
 }
 
 /// Nodes by index, with those that are free.
 #[derive(Debug, Clone)]
-pub(super) struct Arena<T> {
-    nodes: Vec<Node<T>>,
+pub(super) struct Arena<V, const N: usize> {
+    nodes: Vec<Node<V, N>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Arena<T> {
+impl<V, const N: usize> Default for Arena<V, N> {
     fn default() -> Self {
         Self { nodes: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Index<u32> for Arena<T> {
-    type Output = Node<T>;
-    fn index(&self, node: u32) -> &Node<T> {
+impl<V, const N: usize> Index<u32> for Arena<V, N> {
+    type Output = Node<V, N>;
+    fn index(&self, node: u32) -> &Node<V, N> {
         &self.nodes[node as usize]
     }
 }
 
-impl<T> IndexMut<u32> for Arena<T> {
-    fn index_mut(&mut self, node: u32) -> &mut Node<T> {
+impl<V, const N: usize> IndexMut<u32> for Arena<V, N> {
+    fn index_mut(&mut self, node: u32) -> &mut Node<V, N> {
         &mut self.nodes[node as usize]
     }
 }
 
-impl<T: Item> Arena<T> {
+impl<V: Value, const N: usize> Arena<V, N> {
     /// An empty node.
     pub(super) fn add(&mut self) -> u32 {
-        let empty = Node { items: [T::default(); MAXIMUM], length: 0 };
+        let empty = Node { length: 0, keys: [Entry::default(); N], values: [V::default(); N] };
         if let Some(node) = self.free.pop() {
             self[node] = empty;
             return node;
@@ -178,31 +199,32 @@ impl<T: Item> Arena<T> {
 
     /// Splits a full node; returns the one with its later half.
     pub(super) fn split(&mut self, node: u32) -> Option<u32> {
-        if self[node].items().len() < MAXIMUM {
+        if self[node].len() < N {
             return None;
         }
         let new = self.add();
-        let full = self[node];
-        let (first, second) = full.items().split_at(MAXIMUM / 2);
-        self[node].fill(first);
-        self[new].fill(second);
+        let Node { keys, values, .. } = self[node];
+        self[node].fill(&keys[..N / 2], &values[..N / 2]);
+        self[new].fill(&keys[N / 2..], &values[N / 2..]);
         Some(new)
     }
 
-    /// Merges two neighbours into the first and releases the second, or gives them as many items each; returns whether
+    /// Merges two neighbours into the first and releases the second, or gives them as many keys each; returns whether
     /// it merged them.
     pub(super) fn balance(&mut self, first: u32, second: u32) -> bool {
         let (left, right) = (self[first], self[second]);
-        let mut items = [T::default(); 2 * MAXIMUM];
-        let (left, right) = (left.items(), right.items());
+        let mut keys = [Entry::default(); 2 * LARGEST];
+        let mut values = [V::default(); 2 * LARGEST];
         let length = left.len() + right.len();
-        items[..left.len()].copy_from_slice(left);
-        items[left.len()..length].copy_from_slice(right);
+        for (at, node) in [(0, &left), (left.len(), &right)] {
+            keys[at..at + node.len()].copy_from_slice(node.keys());
+            values[at..at + node.len()].copy_from_slice(&node.values[..node.len()]);
+        }
         // One below the maximum, since a full node is one that is split.
-        let merged = length < MAXIMUM;
+        let merged = length < N;
         let half = if merged { length } else { length / 2 };
-        self[first].fill(&items[..half]);
-        self[second].fill(&items[half..length]);
+        self[first].fill(&keys[..half], &values[..half]);
+        self[second].fill(&keys[half..length], &values[half..length]);
         if merged {
             self.release(second);
         }
@@ -211,6 +233,6 @@ impl<T: Item> Arena<T> {
 
     /// Bytes of all nodes.
     pub(super) fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node<T>>() + self.free.capacity() * size_of::<u32>()
+        self.nodes.capacity() * size_of::<Node<V, N>>() + self.free.capacity() * size_of::<u32>()
     }
 }
