@@ -13,16 +13,18 @@
  * bytes granted and not yet arrived, Q the bytes queued. User space computes a_w, r and the periods
  * (crates/decide/credits). Shares round up.
  *
- *   grants    A grant counts in A until its data arrives, a return releases what later ports cut from it, or it
- *             expires: 2 * p and the time for which its data may wait in the ports between the sender and this one
- *             after it was made. Data without a live grant is late.
+ *   grants    A grant counts in A until its data arrives, its return releases what later ports cut from it, the
+ *             second return after that releases what the sender has not used, or it expires: 2 * p and the time for
+ *             which its data may wait in the ports between the sender and this one after it was made. Data without a
+ *             live grant is late.
  *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; the
  *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
  *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
  *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the begin of each slot. A lifetime is
  *             rounded up to a slot. Each event first takes the slots that have begun from A.
  *   carry     Senders of whole frames keep a remainder below one frame for an allocation that arrives within 2 * p.
- *             Grants live one more p for that, and with the next return up to `carry` bytes move to its grant.
+ *             Grants live one more p for that, and with the next return up to `carry` bytes of all earlier ones move to
+ *             its grant.
  *   repeats   A duplicate of an allocation gets at most the bytes that its grant still has; one that is older than
  *             the newest and has no record gets none.
  *   restart   A port that has lost its state cannot compute A. It grants nothing until `closed_until`, by when all
@@ -129,7 +131,7 @@ struct weir_credit_counters {
 	u64 granted;      /* bytes granted */
 	u64 arrived;      /* bytes of data that a grant covered */
 	u64 expired;      /* bytes of grants that expired */
-	u64 released;     /* bytes of grants that later ports cut, a later allocation replaced, or a flow's end left */
+	u64 released;     /* bytes of grants that later ports cut, or that their flows did not use */
 	u64 late;         /* bytes of data without a live grant */
 	u64 late_packets; /* packets with such bytes */
 	u64 unaccounted;  /* bytes of data without a grant while the port was closed after its start */
@@ -405,33 +407,29 @@ WEIR_INLINE void weir_credit_correct(struct weir_credit_port *port, const struct
 	weir_credit_give(port, grant, left);
 }
 
-/* Moves what a sender of whole frames may carry over from the grant before to a live one. */
-WEIR_INLINE void weir_credit_carry(struct weir_credit_port *port, const struct weir_credit_rules *rules,
-				   struct weir_credit_flow *flow, struct weir_grant *grant)
-{
-	struct weir_grant *before = &flow->grants[flow->current & (WEIR_CREDIT_GRANTS - 1)];
-
-	if (rules->carry && before != grant && before->clock == flow->current && weir_credit_is_live(port, before))
-		weir_credit_give(port, grant, weir_credit_take(port, before, rules->carry));
-}
-
-/* Releases what grants before that of `clock` have left: their sender has later credits, and the path keeps order. */
-WEIR_INLINE void weir_credit_supersede(struct weir_credit_port *port, struct weir_credit_flow *flow, u32 clock)
-{
-	u32 i;
-
-	for (i = 0; i < WEIR_CREDIT_GRANTS; i++) {
-		struct weir_grant *grant = &flow->grants[i];
-
-		if (weir_credit_is_later(clock, grant->clock) && weir_credit_is_live(port, grant))
-			port->counters.released += weir_credit_take(port, grant, grant->left);
-	}
-}
-
 /*
- * The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released, and
- * what the sender has not used of earlier allocations.
+ * Ends the grants before a live one, whose allocation has replaced theirs at the sender. A remainder that a sender of
+ * whole frames may carry over moves to it: after a lost return not only that of the grant just before. The rest is
+ * released, but for the grant just before, whose last data a return of its own may have overtaken.
  */
+WEIR_INLINE void weir_credit_replace(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				     struct weir_credit_flow *flow, struct weir_grant *grant)
+{
+	u32 carried = 0, i;
+
+	for (i = 1; i < WEIR_CREDIT_GRANTS; i++) {
+		struct weir_grant *before = &flow->grants[(grant->clock - i) & (WEIR_CREDIT_GRANTS - 1)];
+
+		if (before->clock != grant->clock - i || !weir_credit_is_live(port, before))
+			continue;
+		carried += weir_credit_take(port, before, rules->carry - carried);
+		if (i > 1)
+			port->counters.released += weir_credit_take(port, before, before->left);
+	}
+	weir_credit_give(port, grant, carried);
+}
+
+/* The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released. */
 WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				    struct weir_credit_flow *flow, const struct weir_returned *returned, u64 now)
 {
@@ -454,8 +452,7 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 	if (!is_later)
 		return;
 	if (is_live)
-		weir_credit_carry(port, rules, flow, grant);
-	weir_credit_supersede(port, flow, returned->clock);
+		weir_credit_replace(port, rules, flow, grant);
 	flow->current = returned->clock;
 	flow->ahead = ahead;
 }
@@ -474,9 +471,17 @@ WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct wei
 }
 
 /*
- * A packet of `bytes` of data of `flow` arrives. It uses the grant of the newest return first, then older ones, then
- * newer ones. Returns 1 if it is late and the port drops late data.
+ * The clock, modulo the records, of the grant that data uses as the i-th one: that of the newest return, the one
+ * before, then newer ones from the oldest on, whose returns are lost. Without a return, all from the oldest on.
  */
+WEIR_INLINE u32 weir_credit_order(const struct weir_credit_flow *flow, u32 i)
+{
+	if (!flow->current)
+		return flow->newest + 1 + i;
+	return i < 2 ? flow->current - i : flow->current + i - 1;
+}
+
+/* A packet of `bytes` of data of `flow` arrives. Returns 1 if it is late and the port drops late data. */
 WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				 struct weir_credit_flow *flow, u32 bytes, u64 now)
 {
@@ -486,7 +491,7 @@ WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct wei
 	if (bytes <= rules->exempt)
 		return 0;
 	for (i = 0; left && i < WEIR_CREDIT_GRANTS; i++) {
-		struct weir_grant *grant = &flow->grants[(flow->current - i) & (WEIR_CREDIT_GRANTS - 1)];
+		struct weir_grant *grant = &flow->grants[weir_credit_order(flow, i) & (WEIR_CREDIT_GRANTS - 1)];
 
 		if (weir_credit_is_live(port, grant))
 			left -= weir_credit_take(port, grant, left);

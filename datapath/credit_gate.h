@@ -5,9 +5,9 @@
  * An allocation of `a` bytes lets the sender send them in the period p that follows, evenly: after b bytes the next
  * frame leaves at b * p / a after the allocation arrived. A frame leaves only within its credits, and at most p after
  * the allocation: later data would arrive at ports whose grants have expired. A remainder below one frame is carried
- * over to an allocation that arrives within 2 * p; without it six flows that share a link by whole frames use 72 % of
- * it. All other credits end with the next allocation, so at most one period's and a frame less one byte are held.
- * Frames up to WEIR_CREDIT_EXEMPT bytes need no credits.
+ * over to an allocation above 0 that arrives within 2 * p; without it six flows that share a link by whole frames use
+ * 72 % of it. All other credits end with the next allocation, so at most one period's and a frame less one byte are
+ * held. Frames up to WEIR_CREDIT_EXEMPT bytes need no credits.
  *
  * The values of an allocation are returned once. The returned potential is at most what waits and what the sender
  * expects to be offered in a period, and at least one frame; otherwise a flow that its application limits would leave
@@ -33,6 +33,8 @@
 #define WEIR_CREDIT_WAIT WEIR_U64_MAX
 /* Fractions of a ns in the pace: the longest period, 2^42 ns, fits 62 bits with them. */
 #define WEIR_CREDIT_PACE_SHIFT 20
+/* The weight of a period in the expected bytes is one of these (crates/decide/credits/src/sender.rs). */
+#define WEIR_CREDIT_AVERAGED 4
 
 struct weir_credit_gate {
 	u64 began;    /* ns: when the newest allocation arrived, or the flow began */
@@ -66,13 +68,20 @@ WEIR_INLINE void weir_credit_gate_offer(struct weir_credit_gate *gate, u32 bytes
 	gate->offered = bytes < WEIR_U32_MAX - gate->offered ? gate->offered + bytes : WEIR_U32_MAX;
 }
 
-/* Expects as much in a period of `period` us as was offered since the last allocation. */
+/*
+ * Expects as much in a period of `period` us as was offered since the last allocation, averaged over some periods: a
+ * period has one frame of a slow flow more than the next one.
+ */
 WEIR_INLINE void weir_credit_gate_expect(struct weir_credit_gate *gate, u32 period, u64 now)
 {
 	u64 elapsed = now > gate->began ? (now - gate->began) / 1000 : 0, expected;
 
 	expected = (u64)gate->offered * period / (elapsed ? elapsed : 1);
-	gate->expected = expected < WEIR_U32_MAX ? (u32)expected : WEIR_U32_MAX;
+	if (expected > WEIR_U32_MAX)
+		expected = WEIR_U32_MAX;
+	if (gate->clock)
+		expected = ((u64)gate->expected * (WEIR_CREDIT_AVERAGED - 1) + expected) / WEIR_CREDIT_AVERAGED;
+	gate->expected = (u32)expected;
 	gate->offered = 0;
 }
 
@@ -91,7 +100,8 @@ WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const s
 	weir_credit_gate_expect(gate, allocation->period, now);
 	if (carried > gate->frame - 1)
 		carried = gate->frame - 1;
-	if (now > gate->began + 2 * (u64)gate->period * 1000)
+	/* A port that grants nothing may have lost its state, and with it the grant of the remainder. */
+	if (now > gate->began + 2 * (u64)gate->period * 1000 || !allocation->allocation)
 		carried = 0;
 	allotted = (u64)allocation->allocation + carried;
 	gate->clock = allocation->clock;

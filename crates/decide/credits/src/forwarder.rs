@@ -4,8 +4,8 @@
 //! port can send in the flow's period, so that demands of flows with different periods compare (PACE §III.E.1).
 //! [`Forwarder::publish`] gives the values that the online part (`datapath/credit.h`) needs:
 //!
-//! - `per_weight` (a_w) and `rest` (r). If all demands fit, a_w is the largest demand per weight and r what they leave, so
-//!   that each flow may raise its demand by r; else a_w divides what satisfied flows leave, and r = 0.
+//! - `per_weight` (a_w) and `rest` (r). If all demands fit, a_w is the largest demand per weight and r what they
+//!   leave, so that each flow may raise its demand by r; else a_w divides what satisfied flows leave, and r = 0.
 //! - `period`: the port's own p ([`PeriodRule`]); `longest`: the longest p of it and of its flows. C_0 = R · `longest`;
 //!   with the port's own p alone a flow of a longer period is throttled.
 //!
@@ -13,8 +13,8 @@
 //!
 //! Flows have numbers that the driver assigns; a number may be used again after [`Forwarder::remove`].
 //!
-//! Worked example, 1 Gb/s: flows of weights 1 and 2 demand 25,000 B in 200 µs, the whole of the port each. a_w is a third
-//! of the port for a weight of 1, r = 0.
+//! Worked example, 1 Gb/s: flows of weights 1 and 2 demand 25,000 B in 200 µs, the whole of the port each. a_w is a
+//! third of the port for a weight of 1, r = 0.
 
 use crate::WHOLE;
 use crate::message::Allocation;

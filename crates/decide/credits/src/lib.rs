@@ -1,9 +1,9 @@
 //! PACE: credits that every port of a path grants each period.
 //!
 //! Problem: senders that find congestion by losses, marks or delays learn of it a round trip late, so queues fill and
-//! short flows are not fair. Approach: a flow sends only what it has credits for. Its receiver issues an allocation each
-//! period; every port on the path of the flow's data reduces it to the flow's weighted max-min share and to what the port
-//! can still hold; the sender spends it in the period that follows.
+//! short flows are not fair. Approach: a flow sends only what it has credits for. Its receiver issues an allocation
+//! each period; every port on the path of the flow's data reduces it to the flow's weighted max-min share and to what
+//! the port can still hold; the sender spends it in the period that follows.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,7 +19,8 @@
 //! `docs/design/credits.md` has the derivations and the deviations from the paper.
 //!
 //! Worked example: a port of 1 Gb/s and a period of 200 µs has C = 25,000 B in a period. Two flows of weights 1 and 2
-//! demand all of it. The port publishes a share of a third for each unit of weight, so the flows get 8,334 and 16,667 B.
+//! demand all of it. The port publishes a share of a third for each unit of weight, so the flows get 8,334
+//! and 16,667 B.
 //!
 //! Source: Carvalho, Kim, Neves, "PACE Your Network", 2013, with the corrections of `docs/design/credits.md`.
 

@@ -1,8 +1,8 @@
 //! [`Period`]: the time for which an allocation is made, and the rule by which a port selects its own.
 //!
-//! A flow must be able to send two frames per period, else frames get short and the headers' part grows. With n flows of
-//! equal weight the share of one is p · R / n, hence p ≥ 2 · P · n / R; with weights p ≥ 2 · P · W / (w_min · R), since
-//! the flow of least weight has the share w_min / W (PACE §III.E.3, and the corrected form of its rule).
+//! A flow must be able to send two frames per period, else frames get short and the headers' part grows. With n flows
+//! of equal weight the share of one is p · R / n, hence p ≥ 2 · P · n / R; with weights p ≥ 2 · P · W / (w_min · R),
+//! since the flow of least weight has the share w_min / W (PACE §III.E.3, and the corrected form of its rule).
 //!
 //! A longer period is taken at once. A shorter one is taken when it is below half of the present one, and at most once
 //! per period, so that flows that come and go do not move it to and fro.

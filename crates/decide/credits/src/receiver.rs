@@ -1,14 +1,15 @@
 //! [`Receiver`]: the allocations of one flow.
 //!
-//! Each period p the receiver issues an allocation with d_p = p · R and d = a = the d_p that returned last; the first one,
-//! and one after two periods without a return, has d = a = p · R. The flow is idle when nothing has returned for
+//! Each period p the receiver issues an allocation with d_p = p · R and d = a = the d_p that returned last; the first
+//! one, and one after two periods without a return, has d = a = p · R. The flow is idle when nothing has returned for
 //! [`ReceiverSettings::timeout`]: it gets no allocations until another request.
 //!
-//! p is the longest period that a port of the path selects ([`Return::longest`]), and at least p-min. d_p is a number of
-//! bytes per period, so it is converted when p changes.
+//! p is the longest period that a port of the path selects ([`Return::longest`]), and at least p-min. An allocation
+//! follows the one before after that one's period, as the sender got it ([`Return::period`]): a sooner one would end
+//! credits that ports count until they expire. d_p is a number of bytes per period, so it is converted when p changes.
 //!
-//! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it gives
-//! nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
+//! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it
+//! gives nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
 //!
 //! Worked example, 1 Gb/s, p = 200 µs: the first allocation has d_p = d = a = 25,000 B. d_p returns as 8,334 B; the
 //! second one has d_p = 25,000 and d = a = 8,334.
@@ -47,6 +48,8 @@ pub struct Receiver {
     returned: u32,
     /// p of the next allocation.
     period: Period,
+    /// p of the last allocation, as the sender got it if that has returned: the next one follows when it is over.
+    spent_in: Period,
     /// d_p that returned last, for a period.
     potential: Option<(Bytes, Period)>,
     /// The queueing bound of the path that returned last.
@@ -67,6 +70,7 @@ impl Receiver {
             clock: 0,
             returned: 0,
             period: settings.least.min(settings.coding.longest()),
+            spent_in: settings.least,
             potential: None,
             queueing: None,
             issued: None,
@@ -76,9 +80,9 @@ impl Receiver {
         }
     }
 
-    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock that
-    /// is not later than those of before. A driver without a record of it takes a count that rises at least as fast as
-    /// allocations, such as wall-clock time in units of p-min.
+    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock
+    /// that is not later than those of before. A driver without a record of it takes a count that rises at least as
+    /// fast as allocations, such as wall-clock time in units of p-min.
     #[must_use]
     pub fn resumed_after(mut self, clock: u32) -> Self {
         (self.clock, self.returned) = (clock, clock);
@@ -90,7 +94,7 @@ impl Receiver {
         if self.idle {
             return None;
         }
-        Some(self.issued.map_or(self.seen, |issued| issued + self.period.duration()))
+        Some(self.issued.map_or(self.seen, |issued| issued + self.spent_in.duration()))
     }
 
     /// The allocation that is due at `now`, if one is.
@@ -112,7 +116,8 @@ impl Receiver {
         let demand = self.potential.map_or(whole, |(bytes, period)| scaled(bytes, period, self.period).min(whole));
         self.clock = next_clock(self.clock);
         // Periods follow each other without drift, unless the driver was late.
-        let due = self.issued.map_or(now, |issued| issued + self.period.duration());
+        let due = self.issued.map_or(now, |issued| issued + self.spent_in.duration());
+        self.spent_in = self.period;
         self.issued = Some(if now.saturating_since(due) < self.period.duration() { due } else { now });
         Some(self.settings.coding.allocation(&Allocation {
             clock: self.clock,
@@ -137,6 +142,9 @@ impl Receiver {
         self.seen = now;
         self.potential = Some((returned.potential, returned.period));
         self.queueing = Some(returned.queueing);
+        if returned.clock == self.clock {
+            self.spent_in = returned.period.max(self.settings.least);
+        }
         self.period = returned.longest.max(self.settings.least).min(self.settings.coding.longest());
     }
 
@@ -167,8 +175,8 @@ fn scaled(bytes: Bytes, from: Period, to: Period) -> Bytes {
     Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
-/// The weight of a flow: the product of its ends' weights (PACE §III.C leaves the combination open), within the range of
-/// weights.
+/// The weight of a flow: the product of its ends' weights (PACE §III.C leaves the combination open), within the range
+/// of weights.
 fn product(receiver: Weight, sender: Weight) -> Weight {
     let product = u64::from(receiver.thousandths()) * u64::from(sender.thousandths()) / 1_000;
     let most = u64::from(Weight::MAX.thousandths());
@@ -223,7 +231,10 @@ mod tests {
         assert_eq!(receiver.timer(), Some(micros(400)));
         receiver.poll(micros(400)).expect("the second");
         receiver.on_return(micros(550), &Return { longest: Period::from_micros(200), ..returned(2, 3_000, 400) });
-        assert_eq!(receiver.poll(micros(600)).expect("the third").demand.get(), 1_500);
+        // The credits of the second one are spent in 400 µs; the third is for 200 µs.
+        assert!(receiver.poll(micros(799)).is_none());
+        let third = receiver.poll(micros(800)).expect("the third");
+        assert_eq!((third.period.micros(), third.demand.get(), receiver.timer()), (200, 1_500, Some(micros(1_000))));
     }
 
     #[test]

@@ -38,7 +38,8 @@ fn progressive_filling(capacity: u64, flows: &[Flow]) -> (Fraction, Fraction) {
     (level, left)
 }
 
-/// The last level pointer of PACE §III.E.1, equations 1 to 4, with the maximum where the paper has a minimum: a_w and r.
+/// The last level pointer of PACE §III.E.1, equations 1 to 4, with the maximum where the paper has a minimum: a_w and
+/// r.
 fn level_pointers(capacity: u64, flows: &[Flow]) -> (Fraction, Fraction) {
     let mut flows = flows.to_vec();
     flows.sort_by_key(per_weight);
@@ -118,8 +119,8 @@ fn shares_of_the_example() {
 
 #[test]
 fn levels_of_figure_4() {
-    // C = 1 in thousandths, W = 10. Before the pointer k_0 is f_1 with d_w = 0.08 and w = 2: r_0 = 2 · 0.1 − 0.16 = 0.04,
-    // and a_w = 0.1 + 0.04 / 8.
+    // C = 1 in thousandths, W = 10. Before the pointer k_0 is f_1 with d_w = 0.08 and w = 2: r_0 = 2 · 0.1 − 0.16 =
+    // 0.04, and a_w = 0.1 + 0.04 / 8.
     let flows = [(160, 2), (400, 1), (400, 3), (900, 4)];
     let level = tree(1_000, &flows).level();
     assert_eq!((level.numerator, level.denominator, level.satisfied_flows), (840, 8, 1));
@@ -130,7 +131,7 @@ fn levels_of_figure_4() {
 }
 
 #[test]
-fn the_rest_is_what_all_demands_leave() {
+fn demands_that_are_satisfied_leave_a_rest() {
     let level = tree(100, &[(10, 1), (40, 2)]).level();
     assert_eq!((level.numerator, level.denominator, level.rest, level.satisfied), (40, 2, 50, true));
     // Demands that use all of the capacity are satisfied, and leave nothing.

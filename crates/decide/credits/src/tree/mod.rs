@@ -1,8 +1,8 @@
 //! [`MaxMinTree`]: weighted max-min shares of many flows; a change and a query take one descent of a tree each.
 //!
 //! Problem: n flows with demands d and weights w share a capacity C. Flows that demand less than their share get their
-//! demand, and what these leave is shared by weight among the others (max-min fairness). Progressive filling takes O(n²)
-//! for each change, and a port has a change with each allocation.
+//! demand, and what these leave is shared by weight among the others (max-min fairness). Progressive filling takes
+//! O(n²) for each change, and a port has a change with each allocation.
 //!
 //! Approach: the flows are in the order of d/w; D_i and W_i are the sums of demands and weights of the first i of n
 //! flows. The i-th flow is *satisfied*, and so are all before it, if the flows after it could have as much per weight:
@@ -11,20 +11,20 @@
 //! D_i + (d_i / w_i) · (W_n − W_i) ≤ C
 //! ```
 //!
-//! The left side does not fall with i, so a descent of a B-tree that has (count, Σd, Σw) of each subtree finds the last
-//! satisfied flow. Let it be i. If flows remain, they share what it and the flows before it leave: a_w = (C − D_i) /
-//! (W_n − W_i) per weight, and r = 0. If none remain: a_w = d_n / w_n, and r = C − D_n, which any flow may demand beside
-//! its share. A flow's share is min(d, w · a_w).
+//! The left side does not fall with i, so a descent of a B-tree that has (count, Σd, Σw) of each subtree finds the
+//! last satisfied flow. Let it be i. If flows remain, they share what it and the flows before it leave: a_w = (C −
+//! D_i) / (W_n − W_i) per weight, and r = 0. If none remain: a_w = d_n / w_n, and r = C − D_n, which any flow may
+//! demand beside its share. A flow's share is min(d, w · a_w).
 //!
 //! Comparisons are products in 128 bits: the level is an exact fraction. Nodes are in arenas and named by index.
 //!
 //! Order of calls: [`MaxMinTree::set`] and [`MaxMinTree::remove`] as flows change, [`MaxMinTree::level`] at any time.
 //!
-//! Worked example: C = 8 and (d, w) = (1, 4), (9, 1), (9, 1), (9, 2). The first flow is satisfied: 1 + (1/4) · 4 = 2 ≤ 8;
-//! the second is not: 10 + 9 · 3 > 8. The level is (8 − 1) / (8 − 4) = 7/4, and the shares are 1, 1.75, 1.75, 3.5.
+//! Worked example: C = 8 and (d, w) = (1, 4), (9, 1), (9, 1), (9, 2). The first flow is satisfied: 1 + (1/4) · 4 = 2 ≤
+//! 8; the second is not: 10 + 9 · 3 > 8. The level is (8 − 1) / (8 − 4) = 7/4, and the shares are 1, 1.75, 1.75, 3.5.
 //!
-//! Source: PACE §III.E.1 and figure 4, whose level pointers give the same shares round by round. Deviates from the paper
-//! in: the condition above, which needs no rounds; a_w if all flows are satisfied (docs/design/credits.md).
+//! Source: PACE §III.E.1 and figure 4, whose level pointers give the same shares round by round. Deviates from the
+//! paper in: the condition above, which needs no rounds; a_w if all flows are satisfied (docs/design/credits.md).
 
 mod node;
 

@@ -214,18 +214,23 @@ impl Model {
         if current != 0 && !is_later(clock, current) {
             return;
         }
-        let is_before = |grant: &&mut Grant| grant.clock == current && grant.end > at;
-        let before = self.record(flow, current).filter(is_before).filter(|_| is_live && current != 0);
-        if let Some(before) = before {
-            let carried = carry.min(before.left);
-            before.left -= carried;
-            if let Some(grant) = self.record(flow, clock) {
-                grant.left += carried;
+        let (mut carried, mut released) = (0, 0);
+        for earlier in (1..RECORDS).map(|back| clock.wrapping_sub(back)).filter(|_| is_live) {
+            let is_earlier = |grant: &&mut Grant| grant.clock == earlier && grant.end > at;
+            if let Some(before) = self.record(flow, earlier).filter(is_earlier) {
+                let more = before.left.min(carry - carried);
+                before.left -= more;
+                carried += more;
+                // The second return after that of a grant releases what was not used.
+                if earlier != clock.wrapping_sub(1) {
+                    released += before.left;
+                    before.left = 0;
+                }
             }
         }
-        let is_replaced = |grant: &&mut Grant| grant.flow == flow && is_later(clock, grant.clock);
-        for grant in self.grants.iter_mut().filter(is_replaced) {
-            self.counters.released += std::mem::take(&mut grant.left) as u64;
+        self.counters.released += released as u64;
+        if let Some(grant) = self.record(flow, clock) {
+            grant.left += carried;
         }
         let flow = self.flows.entry(flow).or_default();
         (flow.current, flow.ahead) = (clock, ahead);
@@ -238,9 +243,15 @@ impl Model {
         }
         let mut left = bytes;
         if let Some(flow) = flow {
-            let (at, current) = (self.at, self.flows.entry(flow).or_default().current);
-            for back in 0..RECORDS {
-                if let Some(grant) = self.record(flow, current.wrapping_sub(back)).filter(|grant| grant.end > at) {
+            let (at, Flow { current, newest, .. }) = (self.at, *self.flows.entry(flow).or_default());
+            // Newer grants than that of the newest return are of lost returns, and are used in their order.
+            let newer = (1..RECORDS - 1).map(|ahead| current.wrapping_add(ahead));
+            let order: Vec<u32> = match current {
+                0 => (1..=RECORDS).map(|ahead| newest.wrapping_add(ahead)).collect(),
+                _ => [current, current.wrapping_sub(1)].into_iter().chain(newer).collect(),
+            };
+            for clock in order {
+                if let Some(grant) = self.record(flow, clock).filter(|grant| grant.end > at) {
                     let taken = left.min(grant.left);
                     grant.left -= taken;
                     left -= taken;
