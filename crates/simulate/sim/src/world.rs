@@ -134,6 +134,8 @@ pub struct World<O> {
     pub(crate) jitter: Jitter,
     /// Random numbers for packets under spraying.
     pub(crate) spray: Option<Jitter>,
+    /// Both directions of a flow take the same links.
+    pub(crate) symmetric: bool,
     pub(crate) sizes: Packets,
     /// The most bytes of a flow in its host; `None` for the transport's limit.
     pub(crate) flow_limit: Option<u64>,

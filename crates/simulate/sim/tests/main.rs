@@ -14,6 +14,7 @@ mod policer;
 mod queueing;
 mod quotas;
 mod random_policies;
+mod routing;
 mod scenario;
 mod shapers;
 mod support;
