@@ -68,8 +68,8 @@ impl<O: Observer> World<O> {
 
     /// The port by which a node sends the data of a flow over the routes of this time: a sending host's interface, or
     /// what the switch chooses, also in a tenant's tree. `None` at other hosts, without a route, and where packets are
-    /// sprayed. An agent of another port of the switch, whose link carried a message back to the sender, thus recognises
-    /// that the flow's data does not pass its port.
+    /// sprayed. An agent of another port of the switch, whose link carried a message back to the sender, thus
+    /// recognises that the flow's data does not pass its port.
     pub fn data_port(&self, at: Node, flow: FlowKey) -> Option<PortId> {
         let (from, to) = (HostId(flow.from), HostId(flow.to));
         let switch = match at {

@@ -173,7 +173,8 @@ fn layered(draws: &mut Draws) -> Topology {
         let below = count..count + draws.number(1, 3);
         count = below.end;
         leaves.extend(below.clone());
-        for plane in 0..if by_plane { planes } else { draws.number(1, 3) } {
+        let switches = if by_plane { planes } else { draws.number(1, 3) };
+        for plane in 0..switches {
             if by_plane && plane > 0 && draws.number(0, 3) == 0 {
                 continue;
             }
@@ -244,8 +245,8 @@ fn a_failure_between_full_layers_makes_some_flows_asymmetric() {
     assert!(asymmetric.abs_diff(1_000) < 115, "{asymmetric}");
 }
 
-/// Without one direction of a link, one leaf divides its flows by three spines and the other one by four. By the hash as
-/// a fraction they differ from 1/4 to 1/3, from 1/3 to 1/2 and from 2/3 to 3/4, together for a third.
+/// Without one direction of a link, one leaf divides its flows by three spines and the other one by four. By the hash
+/// as a fraction they differ from 1/4 to 1/3, from 1/3 to 1/2 and from 2/3 to 3/4, together for a third.
 #[test]
 fn a_link_that_is_down_in_one_direction_makes_flows_asymmetric() {
     let mut network = symmetric(&leaf_spine(2, 4));

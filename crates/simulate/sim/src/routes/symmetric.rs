@@ -4,26 +4,26 @@
 //! Under ECMP each switch mixes its own number into the hash, so the two directions of a flow rarely agree.
 //!
 //! Approach: a switch decides as the switch at the other end of a shortest path does.
-//! - The hash is the same in both directions. Packets back have the flow's hash rotated by half of its bits, and the sum
-//!   of the mixed hash and the mixed rotated hash does not change by that rotation.
+//! - The hash is the same in both directions. Packets back have the flow's hash rotated by half of its bits, and the
+//!   sum of the mixed hash and the mixed rotated hash does not change by that rotation.
 //! - The choice among next switches is salted by their height, the number of links to the nearest leaf. So a flow's
 //!   position among the switches of a height is the same on the way up and on the way down, and the heights choose
 //!   independently. A salt by the choosing switch's own height would differ between the two where the way down branches
 //!   too.
 //! - Equal switches have one order: by the first switch above them, then by number. So the planes of a fat-tree are in
 //!   the same order in all pods. The order and the heights include links that are down.
-//! - Of several links to the chosen switch one is taken by a second choice, salted by the heights of both ends. Links of
-//!   a pair have the order of their creation at both ends.
+//! - Of several links to the chosen switch one is taken by a second choice, salted by the heights of both ends. Links
+//!   of a pair have the order of their creation at both ends.
 //!
 //! Where it holds: networks with one path between hosts (star, dumbbell, parking lot); leaf-spines and fat-trees, also
 //! after failures of whole links, between leaves that still have a path of the old length; layers in which every switch
-//! of a pod has links to all of the next layer. Where it does not: where a choice leaves other ones afterwards than the
-//! opposite direction has, as in such full layers after a failure between the upper two; in rings; and where only one
-//! direction of a link is down.
+//! of a pod has links to all of the next layer. Where it does not: where the set of a later choice depends on an
+//! earlier one, as in such full layers after a failure between the upper two; in rings; where only one direction of a
+//! link is down.
 //!
-//! Example: in a fat-tree with k = 8 the position of the aggregation switch is a value of 0 to 3 by the salt of height 1,
-//! and that of the core switch above it one of 0 to 3 by the salt of height 2. The edge switch at the other end chooses
-//! the same two values, which name the same core switch.
+//! Example: in a fat-tree with k = 8 the position of the aggregation switch is a value of 0 to 3 by the salt of height
+//! 1, and that of the core switch above it one of 0 to 3 by the salt of height 2. The edge switch at the other end
+//! chooses the same two values, which name the same core switch.
 //!
 //! Source: ours; RFC 2992 for the choice by hash.
 
@@ -100,14 +100,14 @@ impl Layers {
 impl Routes {
     /// The route by a choice in two steps; equal ones are kept once.
     pub(super) fn symmetric_way(&mut self, known: &mut BTreeMap<Split, Way>, split: Split) -> Way {
-        *known.entry(split).or_insert_with_key(|&(salt, ref bundles)| {
+        *known.entry(split).or_insert_with_key(|(salt, bundles)| {
             let first = self.bundles.len() as u32;
             for (salt, ports) in bundles {
                 let (first, count) = (self.choices.len() as u32, ports.len() as u32);
                 self.bundles.push(Choice { first, count, salt: *salt });
                 self.choices.extend_from_slice(ports);
             }
-            self.symmetric.push(Choice { first, count: bundles.len() as u32, salt });
+            self.symmetric.push(Choice { first, count: bundles.len() as u32, salt: *salt });
             Way(Way::SYMMETRIC | (self.symmetric.len() - 1) as u32)
         })
     }
@@ -190,7 +190,7 @@ mod tests {
         let way = |from, leaf, hash: u32| {
             [from, 2].map(|switch| routes.route(SwitchId(switch), leaf, HostId(0), hash).expect("a way").index() / 2)
         };
-        let mut used = [0; 5];
+        let mut used = [0_u32; 5];
         for hash in 0..3000_u32 {
             let [first, second] = way(0, 1, hash);
             assert_eq!(way(1, 0, hash.rotate_left(16)), [second, first]);
