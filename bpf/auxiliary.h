@@ -65,6 +65,13 @@ struct weir_level_step {
 	u64 frames;
 };
 
+/* A port and its lock, which CPUs hold for an event at the port and its flow. */
+struct weir_credit_port_state {
+	struct bpf_spin_lock lock;
+	u32 reserved;
+	struct weir_credit_port port;
+};
+
 /* Flows of weir_credit_step (verdict.bpf.c). */
 #define WEIR_CREDIT_STEP_FLOWS 8
 /* Its kinds of events. */

@@ -11,7 +11,7 @@
  *   weir_level_step   Reads a struct weir_level_step from its frame, charges it to the regulator in
  *                  weir_regulators by the rules in weir_regulator_rules, and stores the departure time in
  *                  weir_departed.
- *   weir_credit_step  Reads a struct weir_credit_step from its frame, applies it to the port in
+ *   weir_credit_step  Reads a struct weir_credit_step from its frame, applies it under its lock to the port in
  *                  weir_credit_ports and to a flow, by the rules in weir_credit_port_rules, and stores the result
  *                  in weir_credit_outcomes.
  *   weir_credit_gate_step  Reads a struct weir_credit_gate_step from its frame, applies it to the gate in
@@ -80,7 +80,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct weir_credit_port);
+	__type(value, struct weir_credit_port_state);
 } weir_credit_ports SEC(".maps");
 
 struct {
@@ -188,14 +188,16 @@ SEC("classifier")
 int weir_credit_step(struct __sk_buff *skb)
 {
 	u32 key = 0;
-	struct weir_credit_port *port = bpf_map_lookup_elem(&weir_credit_ports, &key);
+	struct weir_credit_port_state *state = bpf_map_lookup_elem(&weir_credit_ports, &key);
 	struct weir_credit_rules *rules = bpf_map_lookup_elem(&weir_credit_port_rules, &key);
 	struct weir_credit_outcome *outcome = bpf_map_lookup_elem(&weir_credit_outcomes, &key);
+	struct weir_credit_port *port;
 	struct weir_credit_flow *flow;
 	struct weir_credit_step step WEIR_ALIGNED;
+	int dropped = 0;
 	u64 now;
 
-	if (!port || !rules || !outcome || weir_load(skb, 0, &step, sizeof(step)))
+	if (!state || !rules || !outcome || weir_load(skb, 0, &step, sizeof(step)))
 		return 1;
 	flow = bpf_map_lookup_elem(&weir_credit_flows, &step.flow);
 	if (!flow)
@@ -205,6 +207,11 @@ int weir_credit_step(struct __sk_buff *skb)
 		step.allocation.clock += (u32)outcome->runs;
 	outcome->runs += 1;
 	outcome->dropped = 0;
+	outcome->allocation = step.allocation;
+	if (step.kind == WEIR_CREDIT_STEP_NONE)
+		return 0;
+	port = &state->port;
+	bpf_spin_lock(&state->lock);
 	if (step.kind == WEIR_CREDIT_STEP_ALLOCATE)
 		weir_credit_allocate(port, rules, flow, &step.allocation, now, step.queued);
 	else if (step.kind == WEIR_CREDIT_STEP_ASTRAY)
@@ -212,11 +219,13 @@ int weir_credit_step(struct __sk_buff *skb)
 	else if (step.kind == WEIR_CREDIT_STEP_RETURN)
 		weir_credit_return(port, rules, flow, &step.returned, now);
 	else if (step.kind == WEIR_CREDIT_STEP_DATA)
-		outcome->dropped = weir_credit_data(port, rules, flow, step.bytes, now);
+		dropped = weir_credit_data(port, rules, flow, step.bytes, now);
 	else if (step.kind == WEIR_CREDIT_STEP_UNKNOWN)
-		outcome->dropped = weir_credit_unknown(port, rules, step.bytes, now);
+		dropped = weir_credit_unknown(port, rules, step.bytes, now);
 	else if (step.kind == WEIR_CREDIT_STEP_TERMINATE)
 		weir_credit_terminate(port, rules, flow, now);
+	bpf_spin_unlock(&state->lock);
+	outcome->dropped = dropped;
 	outcome->allocation = step.allocation;
 	return 0;
 }

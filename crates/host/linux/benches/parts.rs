@@ -154,23 +154,23 @@ fn credit_step(object: &mut Ebpf, period: Period, part: u64, step: &CreditStep) 
     let first = CreditStep { kind: abi::CREDIT_STEP_ALLOCATE, allocation, ..CreditStep::default() };
     let once = |object: &mut Ebpf| {
         set_value(object, "weir_credit_port_rules", port.rules());
-        set_value(object, "weir_credit_ports", port.raw());
+        set_value(object, "weir_credit_ports", &abi::CreditPortState { port: *port.raw(), ..Default::default() });
         set_value(object, "weir_credit_flows", CreditFlow::default().raw());
         run(object, "weir_credit_step", bytemuck::bytes_of(&first), 1);
         run(object, "weir_credit_step", bytemuck::bytes_of(&credit_event(abi::CREDIT_STEP_RETURN, period, 0)), 1);
         set_value(object, "weir_credit_outcomes", &CreditOutcome::default());
         let time = run(object, "weir_credit_step", bytemuck::bytes_of(step), PACKETS / RUNS);
         let map = object.map("weir_credit_ports").expect("a map");
-        let Value(kernel): Value<abi::CreditPort> =
+        let Value(kernel): Value<abi::CreditPortState> =
             Array::try_from(map).expect("the sizes agree").get(&0, 0).expect("a port");
-        let counters = kernel.counters;
+        let counters = kernel.port.counters;
         let runs = u64::from(PACKETS / RUNS);
         let arrived = if step.kind == abi::CREDIT_STEP_DATA { runs * FRAME.get() } else { 0 };
         assert_eq!(counters.arrived, arrived, "{counters:?}");
         let allocations = if step.kind == abi::CREDIT_STEP_ALLOCATE { runs + 1 } else { 1 };
         // 100 Gb/s are 12,500 B in 1 us. Shares round up.
         let each = u64::from(period.micros()) * 12_500 / part;
-        let all = kernel.outstanding + counters.arrived + counters.expired;
+        let all = kernel.port.outstanding + counters.arrived + counters.expired;
         assert!((each..=each + 1).contains(&(all / allocations)), "{counters:?}");
         assert_eq!(counters.late + counters.stale + counters.too_long, 0, "{counters:?}");
         time

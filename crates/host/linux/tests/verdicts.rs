@@ -503,7 +503,7 @@ fn kernel_and_native_credit_ports_agree() {
         assert_eq!((outcome.allocation, outcome.dropped), (raw(&event.allocation), dropped.into()), "{at}: {step:?}");
         let kernel: abi::CreditFlow = value(&object, "weir_credit_flows", flow as u32);
         assert_eq!(&kernel, state.raw(), "{at}: {step:?}");
-        let kernel: abi::CreditPort = value(&object, "weir_credit_ports", 0);
+        let kernel = value::<abi::CreditPortState>(&object, "weir_credit_ports", 0).port;
         assert!(&kernel == port.raw(), "{at}: {step:?}: {:?} and {:?}", kernel.counters, port.counters());
         kinds[kind as usize] += 1;
     }
