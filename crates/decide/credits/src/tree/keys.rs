@@ -1,7 +1,7 @@
 //! Demand and weight of each flow by its number.
 //!
-//! At many flows a change of the tree takes as long as its cache misses, of which this map has two: entries are 16 bytes
-//! without padding, and the hash of a number, which the driver assigns, is one product.
+//! At many flows a change of the tree takes as long as its cache misses, of which this map has two: entries are 16
+//! bytes without padding, and the hash of a number, which the driver assigns, is one product.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
