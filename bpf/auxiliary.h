@@ -82,6 +82,8 @@ struct weir_credit_port_state {
 #define WEIR_CREDIT_STEP_DATA 4
 #define WEIR_CREDIT_STEP_UNKNOWN 5
 #define WEIR_CREDIT_STEP_TERMINATE 6
+/* An allocation and its return. */
+#define WEIR_CREDIT_STEP_ROUND 7
 
 /* One event of weir_credit_step (verdict.bpf.c) at its port, as the test writes it into the frame. */
 struct weir_credit_step {

@@ -212,18 +212,22 @@ int weir_credit_step(struct __sk_buff *skb)
 		return 0;
 	port = &state->port;
 	bpf_spin_lock(&state->lock);
-	if (step.kind == WEIR_CREDIT_STEP_ALLOCATE)
+	if (step.kind != WEIR_CREDIT_STEP_ASTRAY)
+		weir_credit_advance(port, rules, now);
+	if (step.kind == WEIR_CREDIT_STEP_ALLOCATE || step.kind == WEIR_CREDIT_STEP_ROUND)
 		weir_credit_allocate(port, rules, flow, &step.allocation, now, step.queued);
 	else if (step.kind == WEIR_CREDIT_STEP_ASTRAY)
 		weir_credit_astray(port, &step.allocation);
-	else if (step.kind == WEIR_CREDIT_STEP_RETURN)
-		weir_credit_return(port, rules, flow, &step.returned, now);
 	else if (step.kind == WEIR_CREDIT_STEP_DATA)
 		dropped = weir_credit_data(port, rules, flow, step.bytes, now);
 	else if (step.kind == WEIR_CREDIT_STEP_UNKNOWN)
 		dropped = weir_credit_unknown(port, rules, step.bytes, now);
 	else if (step.kind == WEIR_CREDIT_STEP_TERMINATE)
-		weir_credit_terminate(port, rules, flow, now);
+		weir_credit_terminate(port, flow);
+	if (step.kind == WEIR_CREDIT_STEP_ROUND)
+		step.returned.clock = step.allocation.clock;
+	if (step.kind == WEIR_CREDIT_STEP_RETURN || step.kind == WEIR_CREDIT_STEP_ROUND)
+		weir_credit_return(port, rules, flow, &step.returned);
 	bpf_spin_unlock(&state->lock);
 	outcome->dropped = dropped;
 	outcome->allocation = step.allocation;

@@ -21,7 +21,7 @@
  *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
  *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
  *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the begin of each slot. A lifetime is
- *             rounded up to a slot. Each event first takes the slots that have begun from A.
+ *             rounded up to a slot. weir_credit_advance takes the slots that have begun from A, before all else.
  *   carry     Senders of whole frames keep a remainder below one frame for an allocation that arrives within 2 * p.
  *             Grants live one more p for that, and with the next return up to `carry` bytes of all earlier ones move to
  *             its grant.
@@ -36,7 +36,8 @@
  *
  * Bounds: rates from 1 to 2^44 bit/s; a_w up to the whole port; A and Q below 2^32 bytes. A never exceeds 2 * C_0 less
  * Q at a grant, and is the sum of what live grants have left. Lifetimes beyond the wheel grant nothing. Calls for a
- * port exclude each other, and a flow is one port's. A clock may be up to a period behind that of another CPU.
+ * port exclude each other, and a flow is one port's. A clock may be up to a period behind that of another CPU. A return
+ * may overtake data of the allocation before its own, and none before that.
  *
  * Source: PACE (Carvalho et al. 2013) section III.E, equations 5 to 7, corrected as docs/design/credits.md derives.
  */
@@ -156,7 +157,10 @@ WEIR_INLINE int weir_credit_is_later(u32 clock, u32 than)
 	return clock - than - 1 < WEIR_U32_MAX / 2;
 }
 
-/* Takes the slots that have begun from A. */
+/*
+ * Takes the slots that have begun from A. To be called once for a packet, before the functions below for its events: the
+ * verifier follows the loop again for each path that leads to it.
+ */
 WEIR_INLINE void weir_credit_advance(struct weir_credit_port *port, const struct weir_credit_rules *rules, u64 now)
 {
 	u64 slot = now >> rules->slot_bits, passed;
@@ -365,12 +369,10 @@ WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struc
 	struct weir_grant *grant = &flow->grants[allocation->clock & (WEIR_CREDIT_GRANTS - 1)];
 	int is_recorded = grant->clock == allocation->clock;
 	int is_old = flow->newest && !weir_credit_is_later(allocation->clock, flow->newest);
-	u64 budget = weir_credit_budget(rules), used;
+	u64 budget = weir_credit_budget(rules), used = port->outstanding + queued;
 	u32 most;
 
-	weir_credit_advance(port, rules, now);
 	port->counters.allocations += 1;
-	used = port->outstanding + queued;
 	weir_credit_queue(rules, allocation, used, budget);
 	weir_credit_reduce(rules, allocation);
 	if (!allocation->clock || (is_old && !is_recorded)) {
@@ -431,13 +433,12 @@ WEIR_INLINE void weir_credit_replace(struct weir_credit_port *port, const struct
 
 /* The sender returns the values of an allocation with its first data, or alone: cuts of later ports are released. */
 WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct weir_credit_rules *rules,
-				    struct weir_credit_flow *flow, const struct weir_returned *returned, u64 now)
+				    struct weir_credit_flow *flow, const struct weir_returned *returned)
 {
 	struct weir_grant *grant = &flow->grants[returned->clock & (WEIR_CREDIT_GRANTS - 1)];
 	int is_later = !flow->current || weir_credit_is_later(returned->clock, flow->current), is_live;
 	u32 ahead;
 
-	weir_credit_advance(port, rules, now);
 	if (!returned->clock || grant->clock != returned->clock)
 		return;
 	is_live = weir_credit_is_live(port, grant);
@@ -487,7 +488,6 @@ WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct wei
 {
 	u32 left = bytes, i;
 
-	weir_credit_advance(port, rules, now);
 	if (bytes <= rules->exempt)
 		return 0;
 	for (i = 0; left && i < WEIR_CREDIT_GRANTS; i++) {
@@ -504,17 +504,14 @@ WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct wei
 WEIR_INLINE int weir_credit_unknown(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
 				    u64 now)
 {
-	weir_credit_advance(port, rules, now);
 	return bytes > rules->exempt && weir_credit_late(port, rules, bytes, now);
 }
 
 /* The flow is over: its grants are released. Its clocks are kept, so that no earlier allocation is granted again. */
-WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, const struct weir_credit_rules *rules,
-				       struct weir_credit_flow *flow, u64 now)
+WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, struct weir_credit_flow *flow)
 {
 	u32 i;
 
-	weir_credit_advance(port, rules, now);
 	for (i = 0; i < WEIR_CREDIT_GRANTS; i++) {
 		struct weir_grant *grant = &flow->grants[i];
 

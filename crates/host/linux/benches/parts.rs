@@ -121,9 +121,9 @@ fn allocation(clock: u32, period: Period) -> Allocation {
     Allocation { clock, period, longest, potential, demand, allocation, weight, queueing, ahead: None }
 }
 
-/// The return of the first allocation, from which no port has cut.
-fn whole_return(period: Period) -> Return {
-    let Allocation { clock, longest, potential, queueing, .. } = allocation(1, period);
+/// The return of an allocation from which no port has cut.
+fn whole_return(clock: u32, period: Period) -> Return {
+    let Allocation { longest, potential, queueing, .. } = allocation(clock, period);
     Return { clock, period, longest, potential, allocation: Bytes::new(u32::MAX.into()), queueing }
 }
 
@@ -167,10 +167,11 @@ fn credit_step(object: &mut Ebpf, period: Period, part: u64, step: &CreditStep) 
         let runs = u64::from(PACKETS / RUNS);
         let arrived = if step.kind == abi::CREDIT_STEP_DATA { runs * FRAME.get() } else { 0 };
         assert_eq!(counters.arrived, arrived, "{counters:?}");
-        let allocations = if step.kind == abi::CREDIT_STEP_ALLOCATE { runs + 1 } else { 1 };
+        let is_new = [abi::CREDIT_STEP_ALLOCATE, abi::CREDIT_STEP_ROUND].contains(&step.kind);
+        let allocations = if is_new { runs + 1 } else { 1 };
         // 100 Gb/s are 12,500 B in 1 us. Shares round up.
         let each = u64::from(period.micros()) * 12_500 / part;
-        let all = kernel.port.outstanding + counters.arrived + counters.expired;
+        let all = kernel.port.outstanding + counters.arrived + counters.expired + counters.released;
         assert!((each..=each + 1).contains(&(all / allocations)), "{counters:?}");
         assert_eq!(counters.late + counters.stale + counters.too_long, 0, "{counters:?}");
         time
@@ -204,7 +205,7 @@ fn credits() {
             let (mut port, mut flow, mut first) =
                 (credit_port(period, part), CreditFlow::default(), allocation(1, period));
             port.allocate(&mut flow, &mut first, weir_units::Instant::ZERO, Bytes::ZERO, true);
-            port.on_return(&mut flow, &whole_return(period), weir_units::Instant::ZERO);
+            port.on_return(&mut flow, &whole_return(1, period), weir_units::Instant::ZERO);
             (port, flow)
         }
     };
@@ -217,11 +218,17 @@ fn credits() {
         port.allocate(flow, &mut allocation, now, Bytes::ZERO, true);
     };
     println!("credit port, allocation: {kernel:?}; native {:.1} ns", native(prepare(SHORT, 20), call, 200_000));
-    let kernel = credit_step(&mut object, LONG, 1, &credit_event(abi::CREDIT_STEP_RETURN, LONG, 100));
-    let call = |(port, flow): &mut (CreditPort, CreditFlow), now, _: u32| {
-        port.on_return(flow, &whole_return(LONG), now);
+    let round = credit_event(abi::CREDIT_STEP_ROUND, SHORT, 200_000);
+    let kernel = credit_step(&mut object, SHORT, 20, &round);
+    let call = |(port, flow): &mut (CreditPort, CreditFlow), now, index: u32| {
+        let mut allocation = allocation(index + 1, SHORT);
+        port.allocate(flow, &mut allocation, now, Bytes::ZERO, true);
+        port.on_return(flow, &whole_return(index + 1, SHORT), now);
     };
-    println!("credit port, return: {kernel:?}; native {:.1} ns", native(prepare(LONG, 1), call, 100));
+    println!(
+        "credit port, allocation and return: {kernel:?}; native {:.1} ns",
+        native(prepare(SHORT, 20), call, 200_000)
+    );
     let kernel = credit_step(&mut object, LONG, 1, &credit_event(abi::CREDIT_STEP_DATA, LONG, 100));
     let call = |(port, flow): &mut (CreditPort, CreditFlow), now, _: u32| assert!(!port.on_data(flow, FRAME, now));
     println!("credit port, packet of data: {kernel:?}; native {:.1} ns", native(prepare(LONG, 1), call, 100));

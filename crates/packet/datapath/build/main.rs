@@ -22,6 +22,7 @@ const SAFE: &[&str] = &[
     "weir_control_kind",
     "weir_cpu_batch_end",
     "weir_cpu_batch_pass",
+    "weir_credit_advance",
     "weir_credit_allocate",
     "weir_credit_astray",
     "weir_credit_data",

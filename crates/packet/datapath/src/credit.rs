@@ -150,6 +150,7 @@ impl CreditPort {
         let mut raw = to_raw(allocation);
         if direct {
             let queued = narrow(queued);
+            self.advance(now);
             abi::credit_allocate(&mut self.raw, &self.rules, &mut flow.raw, &mut raw, now.nanos(), queued);
         } else {
             abi::credit_astray(&mut self.raw, &mut raw);
@@ -165,22 +166,31 @@ impl CreditPort {
     /// The values of an allocation come back, before the first data or alone: cuts of later ports are released, and the
     /// lifetime of the grant is corrected.
     pub fn on_return(&mut self, flow: &mut CreditFlow, returned: &Return, now: Instant) {
-        abi::credit_return(&mut self.raw, &self.rules, &mut flow.raw, &returned_to_raw(returned), now.nanos());
+        self.advance(now);
+        abi::credit_return(&mut self.raw, &self.rules, &mut flow.raw, &returned_to_raw(returned));
     }
 
     /// A packet of a flow's data arrives. Returns whether it is dropped: it is late, and the port is lossless.
     pub fn on_data(&mut self, flow: &mut CreditFlow, bytes: Bytes, now: Instant) -> bool {
+        self.advance(now);
         abi::credit_data(&mut self.raw, &self.rules, &mut flow.raw, narrow(bytes), now.nanos()) != 0
     }
 
     /// A packet of data arrives of a flow without state. Returns whether it is dropped.
     pub fn on_unknown_data(&mut self, bytes: Bytes, now: Instant) -> bool {
+        self.advance(now);
         abi::credit_unknown(&mut self.raw, &self.rules, narrow(bytes), now.nanos()) != 0
     }
 
     /// A flow is over: its grants are released.
     pub fn terminate(&mut self, flow: &mut CreditFlow, now: Instant) {
-        abi::credit_terminate(&mut self.raw, &self.rules, &mut flow.raw, now.nanos());
+        self.advance(now);
+        abi::credit_terminate(&mut self.raw, &mut flow.raw);
+    }
+
+    /// Grants expire.
+    fn advance(&mut self, now: Instant) {
+        abi::credit_advance(&mut self.raw, &self.rules, now.nanos());
     }
 
     /// A: bytes granted that had not arrived, been released or expired at the last call.

@@ -141,6 +141,21 @@ fn astray_allocations_go_on_without_credits() {
     assert_eq!((port.counters().astray, flow), (1, CreditFlow::default()));
 }
 
+/// But for the one before, whose data the return may have overtaken.
+#[test]
+fn returns_release_earlier_grants() {
+    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    for clock in 1..=3 {
+        let granted = allocate(&mut port, &mut flow, allocation(clock, 10_000), 0);
+        port.on_return(&mut flow, &returned(&granted, 0), micros(0));
+        port.on_data(&mut flow, Bytes::new(4_000), micros(0));
+    }
+    assert_eq!((port.outstanding().get(), port.counters().released), (12_000, 6_000));
+    // 6,000 B of the newest grant are left, then as many of the one before.
+    assert!(!port.on_data(&mut flow, Bytes::new(12_000), micros(1)));
+    assert!(port.on_data(&mut flow, Bytes::new(1), micros(1)));
+}
+
 /// A port nearer to the sender writes 1,540 µs into an allocation that this port granted for 200 µs.
 #[test]
 fn returns_correct_the_lifetime_of_a_grant() {
