@@ -178,6 +178,11 @@ impl Forwarder {
         Bytes::new(2 * published.longest.capacity(self.rate()).get())
     }
 
+    /// Whether a flow is one of the port's.
+    pub fn has(&self, flow: u32) -> bool {
+        self.flows.contains_key(&flow)
+    }
+
     /// The number of its flows.
     pub fn flows(&self) -> usize {
         self.flows.len()

@@ -166,7 +166,8 @@ impl Sender {
     /// The next packet with data, if there are credits for it now.
     fn data(&mut self, now: SimTime) -> Option<Segment> {
         let paced = &mut *self.paced;
-        let payload = paced.credits.credit(now.instant()).get().saturating_sub(paced.headers.into()).min(paced.payload.into());
+        let payload =
+            paced.credits.credit(now.instant()).get().saturating_sub(paced.headers.into()).min(paced.payload.into());
         if now < SimTime::from(paced.credits.departure()) {
             return None;
         }
@@ -264,7 +265,8 @@ impl Machine for Sender {
         let credits = &self.paced.credits;
         let departure = credits.departure();
         let has_credit = credits.credit(departure).get() > self.paced.headers.into();
-        let departure = if has_credit && !self.paced.blocked && self.tcp.unsent() > 0 { departure.into() } else { SimTime::NEVER };
+        let departure =
+            if has_credit && !self.paced.blocked && self.tcp.unsent() > 0 { departure.into() } else { SimTime::NEVER };
         let request = credits.timer().map_or(SimTime::NEVER, SimTime::from);
         self.tcp.timer().min(departure).min(request)
     }

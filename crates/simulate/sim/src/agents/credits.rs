@@ -43,6 +43,8 @@ pub(crate) struct CreditAgent {
     keys: Vec<FlowKey>,
     states: Vec<CreditFlow>,
     free: Vec<u32>,
+    /// Flows whose allocations have stopped, and until when their data may still arrive.
+    silent: VecDeque<(Instant, u32)>,
     receivers: Option<Receivers>,
     bound: CreditBound,
 }
@@ -94,6 +96,7 @@ impl CreditAgent {
             keys: Vec::new(),
             states: Vec::new(),
             free: Vec::new(),
+            silent: VecDeque::new(),
             receivers,
         }
     }
@@ -124,6 +127,21 @@ impl CreditAgent {
         self.free.push(number);
     }
 
+    /// Ends flows whose allocations have stopped: at once in the shares, and when their last grant has expired in full.
+    fn expire(&mut self, now: Instant) {
+        let until = now + self.port.longest_lifetime();
+        self.silent.extend(self.forwarder.expire(now).into_iter().map(|number| (until, number)));
+        while let Some(&(until, number)) = self.silent.front()
+            && until <= now
+        {
+            self.silent.pop_front();
+            let key = self.keys[number as usize];
+            if !self.forwarder.has(number) && self.numbers.get(&key) == Some(&number) {
+                self.forget(number);
+            }
+        }
+    }
+
     /// An allocation passes on its way to the sender.
     fn allocate(
         &mut self,
@@ -133,9 +151,7 @@ impl CreditAgent {
         queued: u64,
         direct: bool,
     ) -> Allocation {
-        for over in self.forwarder.expire(now) {
-            self.forget(over);
-        }
+        self.expire(now);
         let number = self.number(flow);
         if direct {
             self.forwarder.record(now, number, allocation);
