@@ -77,7 +77,8 @@ fn composite_traffic_has_max_min_shares() {
     let outcome = run(COMPOSITE, &[(DCTCP, "transport: pace"), ("every: 500us", "every: 100us")]);
     assert_lossless(&outcome);
     // Mb/s on the wire of all flows of each group: from and to in µs.
-    let phases: [(u64, u64, &[(&str, f64)]); 4] = [
+    type Shares = &'static [(&'static str, f64)];
+    let phases: [(u64, u64, Shares); 4] = [
         (800, 2_000, &[("s1", 1000.0)]),
         (2_800, 4_000, &[("s1", 800.0), ("s2", 200.0)]),
         (5_000, 20_000, &[("s1", 400.0), ("s2", 600.0), ("s3", 600.0)]),

@@ -29,7 +29,8 @@
 //! let header = RateHeader { desired: Bandwidth::from_mbps(100), ..RateHeader::EMPTY };
 //! let mut field = ControlField::from(Box::new(header));
 //! let port = PortState { taken: 0, held: 0 };
-//! let mut packet = Passing { kind: PacketKind::Data, size: 66, flow: None, credits: false, direct: true, port, control: Some(&mut field) };
+//! let (kind, size, control) = (PacketKind::Data, 66, Some(&mut field));
+//! let mut packet = Passing { kind, size, flow: None, credits: false, direct: true, port, control };
 //! assert_eq!(agent.on_enter(SimTime::ZERO, &mut packet), Verdict::Pass);
 //! let granted = field.get::<Box<RateHeader>>().expect("D3's field");
 //! assert_eq!(granted.rate, Bandwidth::from_gbps(1));

@@ -3,10 +3,10 @@
 //! The protocol's machines are in [`weir_credits`]; this module fits the sender to the backend. The receivers and the
 //! ports are the backend's, since ports run the per-packet code in C.
 //!
-//! - A flow requests credits at its start, sends what it has credits for at an even pace, its last packet of a period cut
-//!   to the credit, and terminates when all data is acknowledged.
-//! - The first packet after an allocation returns its values; without credits for a packet, or without data, they return
-//!   alone.
+//! - A flow requests credits at its start, sends what it has credits for at an even pace, its last packet of a period
+//!   cut to the credit, and terminates when all data is acknowledged.
+//! - The first packet after an allocation returns its values; without credits for a packet, or without data, they
+//!   return alone.
 //! - Losses are repaired as in TCP, without a window: a network of forwarders loses packets only where paths change.
 //!
 //! Example: 25 kB over links of 1 Gb/s. The request takes half a round trip, the allocation of 25,000 B the other half,

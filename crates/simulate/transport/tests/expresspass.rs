@@ -71,7 +71,8 @@ impl Network {
         let mut field = ControlField::from(header);
         let (kind, port) = (PacketKind::Data, IDLE);
         let flow_key = Some(self.key(flow));
-        let mut packet = Passing { kind, size: 1514, flow: flow_key, port, control: Some(&mut field) };
+        let mut packet =
+            Passing { kind, size: 1514, flow: flow_key, credits: false, direct: true, port, control: Some(&mut field) };
         self.hosts[self.flows[flow].0].on_return(self.now, &mut packet)
     }
 
@@ -120,7 +121,8 @@ impl Network {
         let mut field = ControlField::from(header);
         let (kind, port) = (PacketKind::Message, IDLE);
         let flow_key = Some(self.key(flow));
-        let mut packet = Passing { kind, size: 84, flow: flow_key, port, control: Some(&mut field) };
+        let mut packet =
+            Passing { kind, size: 84, flow: flow_key, credits: false, direct: true, port, control: Some(&mut field) };
         if self.common.on_enter(self.now, &mut packet) == Verdict::Pass {
             self.pass(flow, header);
         }

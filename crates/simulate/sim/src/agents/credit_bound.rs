@@ -1,8 +1,8 @@
 //! [`CreditBound`]: the invariant of a port of forwarders, A + Q ≤ 2 · R · (the largest p while a live grant was made).
 //!
-//! Grants raise A only up to 2 · C_0, and data moves bytes from A to the queue, so the sum stays below the largest 2 · C_0
-//! of the longest lifetime of a grant (`docs/design/credits.md`). Frames that need no credits wait in the same queue. The
-//! queue drains in two periods at most, so those that entered within the last two are allowed for.
+//! Grants raise A only up to 2 · C_0, and data moves bytes from A to the queue, so the sum stays below the largest
+//! 2 · C_0 of the longest lifetime of a grant (`docs/design/credits.md`). Frames that need no credits wait in the same
+//! queue. The queue drains in two periods at most, so those that entered within the last two are allowed for.
 //!
 //! Worked example: 2 · C_0 is 50,000 B until 1 ms and 25,000 B from then on, and grants live for 0.8 ms: the bound is
 //! 50,000 B until 1.8 ms.

@@ -1,8 +1,8 @@
 //! PACE's forwarders in a world: the agent of each port, and the receivers of a host's flows.
 //!
-//! The agent of a port combines the offline part of a forwarder ([`Forwarder`], which the daemon on Linux runs) with the
-//! online part ([`CreditPort`], which BPF runs there). Here the shares are published with each allocation. An agent at a
-//! host's interface is the first port of the flows that leave the host, and has the receivers of those that arrive.
+//! The agent of a port combines the offline part of a forwarder ([`Forwarder`]) with the online part ([`CreditPort`],
+//! which runs per packet). The shares are published with each allocation. An agent at a host's interface is the first
+//! port of the flows that leave the host, and has the receivers of those that arrive.
 //!
 //! - An allocation arrives over the opposite direction of the port's link: it is recorded and reduced.
 //! - Data enters the port: it uses grants, and is dropped if it has none and the port is lossless.
@@ -64,8 +64,8 @@ fn part(rate: Bandwidth, share: f64) -> Bandwidth {
 }
 
 impl CreditAgent {
-    /// The agent of a port whose link has this rate; with receivers at a host's interface. `frame` is the largest frame,
-    /// `headers` one without data.
+    /// The agent of a port whose link has this rate; with receivers at a host's interface. `frame` is the largest
+    /// frame, `headers` one without data.
     pub(crate) fn new(parameters: &Parameters, rate: Bandwidth, is_host: bool, frame: u32, headers: u32) -> Self {
         let (least, share) = (parameters.period, parameters.share);
         let most = parameters.max_period.min(parameters.coding.longest());

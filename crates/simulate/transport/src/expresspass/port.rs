@@ -131,7 +131,8 @@ mod tests {
     fn pass(agent: &mut Port, now: SimTime, kind: PacketKind, header: Header, returns: bool) -> Verdict {
         let mut field = ControlField::from(header);
         let port = PortState { taken: 0, held: 0 };
-        let mut packet = Passing { kind, size: 84, flow: Some(FLOW), port, control: Some(&mut field) };
+        let mut packet =
+            Passing { kind, size: 84, flow: Some(FLOW), credits: false, direct: true, port, control: Some(&mut field) };
         if returns { agent.on_return(now, &mut packet) } else { agent.on_enter(now, &mut packet) }
     }
 
