@@ -26,10 +26,11 @@
 //! Source: PACE §III.E.1 and figure 4, whose level pointers give the same shares round by round. Deviates from the
 //! paper in: the condition above, which needs no rounds; a_w if all flows are satisfied (docs/design/credits.md).
 
+mod keys;
 mod node;
 
+use keys::Keys;
 use node::{Arena, Below, CHILDREN, Child, Entry, FLOWS, Sum};
-use std::collections::HashMap;
 use weir_units::Bytes;
 
 /// The state of the flows of a [`MaxMinTree`].
@@ -64,8 +65,8 @@ pub struct MaxMinTree {
     /// The node at the top, a leaf if the height is 0, and the sums of all flows.
     root: Child,
     height: u32,
-    /// Demand and weight of each flow: its key in the tree. Lookups only: the order of a hash map is not used.
-    keys: HashMap<u32, (u64, u32)>,
+    /// Demand and weight of each flow: its key in the tree.
+    keys: Keys,
 }
 
 impl MaxMinTree {
@@ -74,7 +75,7 @@ impl MaxMinTree {
         let mut leaves = Arena::default();
         let below = Below { node: leaves.add(), ..Below::default() };
         let root = Child { below, ..Child::default() };
-        Self { capacity, leaves, branches: Arena::default(), root, height: 0, keys: HashMap::new() }
+        Self { capacity, leaves, branches: Arena::default(), root, height: 0, keys: Keys::default() }
     }
 
     /// Adds a flow, or replaces its weight, at least 1, and its demand.
@@ -83,7 +84,7 @@ impl MaxMinTree {
     /// If the weight is 0: no share belongs to it.
     pub fn set(&mut self, flow: u32, weight: u32, demand: u64) {
         assert!(weight > 0, "a weight is above zero");
-        let old = self.keys.insert(flow, (demand, weight));
+        let old = self.keys.insert(flow, demand, weight);
         if old == Some((demand, weight)) {
             return;
         }
@@ -104,7 +105,7 @@ impl MaxMinTree {
 
     /// Removes a flow; returns whether the tree had it.
     pub fn remove(&mut self, flow: u32) -> bool {
-        let Some((demand, weight)) = self.keys.remove(&flow) else { return false };
+        let Some((demand, weight)) = self.keys.remove(flow) else { return false };
         self.take_out(&Entry { demand, weight, flow });
         true
     }
@@ -116,7 +117,7 @@ impl MaxMinTree {
 
     /// Whether no flow is in it.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.len() == 0
     }
 
     /// W_n: the sum of weights.
@@ -155,7 +156,7 @@ impl MaxMinTree {
 
     /// The share of a flow, min(d, w · a_w), as numerator and denominator.
     pub fn share(&self, flow: u32) -> Option<(u128, u64)> {
-        let &(demand, weight) = self.keys.get(&flow)?;
+        let (demand, weight) = self.keys.get(flow)?;
         let level = self.level();
         let demand = u128::from(demand).saturating_mul(level.denominator.into());
         Some((demand.min(u128::from(weight) * u128::from(level.numerator)), level.denominator))
@@ -163,10 +164,7 @@ impl MaxMinTree {
 
     /// The memory that the flows take, free nodes included.
     pub fn memory(&self) -> Bytes {
-        // A hash map fills seven eighths of its slots, with a byte beside each.
-        let slots = self.keys.capacity() * 8 / 7;
-        let keys = slots * (size_of::<(u32, (u64, u32))>() + 1);
-        Bytes::new((self.leaves.memory() + self.branches.memory() + keys) as u64)
+        Bytes::new((self.leaves.memory() + self.branches.memory() + self.keys.memory()) as u64)
     }
 
     /// The sum of the satisfied flows, of which the last flow is not one.

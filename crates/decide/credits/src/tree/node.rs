@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 use std::ops::{Add, Index, IndexMut, Sub};
 
-/// Flows of a leaf: four cache lines, which each change of it moves a half of.
-pub(super) const FLOWS: usize = 16;
+/// Flows of a leaf: four cache lines with its length, which each change moves a half of.
+pub(super) const FLOWS: usize = 15;
 /// Children of a branch: few levels, since most of the time is spent on their cache lines.
 pub(super) const CHILDREN: usize = 32;
 /// The larger one of both.
@@ -89,8 +89,9 @@ impl Value for Below {
     }
 }
 
-/// Keys in order, with their values.
+/// Keys in order, with their values, from the begin of a cache line on.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Node<V, const N: usize> {
     length: u32,
     keys: [Entry; N],
