@@ -158,8 +158,8 @@ WEIR_INLINE int weir_credit_is_later(u32 clock, u32 than)
 }
 
 /*
- * Takes the slots that have begun from A. To be called once for a packet, before the functions below for its events: the
- * verifier follows the loop again for each path that leads to it.
+ * Takes the slots that have begun from A. To be called once for a packet, before the functions below for its events:
+ * the verifier follows the loop again for each path that leads to it.
  */
 WEIR_INLINE void weir_credit_advance(struct weir_credit_port *port, const struct weir_credit_rules *rules, u64 now)
 {
