@@ -161,7 +161,8 @@ fn measure(experiment: &Experiment, measure: &Measure) {
             counted(experiment, *run, &Counted::Received(*service, Some(*machine)));
             within(experiment, *run, window);
         }
-        Measure::Fairness { run, of, window } => {
+        Measure::Fairness { run, of, each_sample, window } => {
+            assert!(!each_sample || of.iter().all(|of| matches!(of, Counted::FlowGroup(_))), "samples have flows");
             of.iter().for_each(|of| counted(experiment, *run, of));
             within(experiment, *run, window);
         }
