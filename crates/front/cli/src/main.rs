@@ -14,7 +14,6 @@
 
 mod cli;
 mod commands;
-mod credits;
 mod error;
 mod inherited;
 mod input;
