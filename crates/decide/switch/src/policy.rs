@@ -69,11 +69,19 @@ impl PolicyNeeds {
         (rate > Bandwidth::ZERO).then_some(DrainLimits { rate, burst, buffer })
     }
 
-    /// The same without latency levels: one queue.
+    /// The same without latency levels: tenants' queues and the shared one.
     #[must_use]
     pub fn without_levels(self) -> Self {
         let needs = Needs { levels: Vec::new(), ..self.needs };
-        Self { needs, offer: Offer::PLAIN, levels: Vec::new(), strict: Some((None, Bytes::ZERO)), ..self }
+        let offer = if needs.groups.is_empty() { Offer::PLAIN } else { self.offer };
+        Self { needs, offer, levels: Vec::new(), strict: Some((None, Bytes::ZERO)), ..self }
+    }
+
+    /// The same without latency levels and tenants: one queue.
+    #[must_use]
+    pub fn one_queue(self) -> Self {
+        let needs = Needs { groups: Vec::new(), ..self.needs };
+        Self { needs, of_tenants: DscpSet::default(), ..self }.without_levels()
     }
 
     /// The DSCP values that no machine outside the policy may claim: those of all levels, of tenants, and of network
@@ -131,5 +139,19 @@ mod tests {
         );
         assert_eq!(remarked(LinkRef::Forward(0)), "none");
         assert_eq!(needs.needs.levels, [vec![46], vec![34]]);
+    }
+
+    #[test]
+    fn ports_without_enforcement_have_one_queue() {
+        let text = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  switches: { queues: 8, scheduler: weighted }\n  slots: 2\n  racks: { r: { uplink: \
+            1Gb/s, machines: [m1, m2] } }\ntenants:\n  t: { vms: 2, bandwidth: 100Mb/s, match: [ { \
+            port: 1 } ] }\n";
+        let policy = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let needs = PolicyNeeds::of(&policy, None, Vec::new());
+        let queues = |needs: &PolicyNeeds| {
+            let request = needs.needs.of_port(Some(policy.network().machines()[0].nic().tx), None);
+            request.lower(needs.offer).map(|config| config.queues().count())
+        };
+        assert_eq!([queues(&needs.clone().without_levels()), queues(&needs.one_queue())], [Ok(8), Ok(1)]);
     }
 }

@@ -72,13 +72,14 @@ pub enum NetworkError {
     TooMany(usize),
 }
 
-/// The needs of a scenario's ports: without enforcement, or with `priorities: off`, a queue alone.
+/// The needs of a scenario's ports: without enforcement a queue alone, with `priorities: off` none for levels.
 fn port_needs(scenario: LabScenario<'_>) -> PolicyNeeds {
     let levels = &scenario.governed().levels;
     let needs = PolicyNeeds::of(scenario.policy(), scenario.marks_above(), levels.disobedient.clone());
-    match scenario.enforcement() != Enforcement::None && levels.priorities {
-        true => needs,
-        false => needs.without_levels(),
+    match scenario.enforcement() {
+        Enforcement::None => needs.one_queue(),
+        _ if levels.priorities => needs,
+        _ => needs.without_levels(),
     }
 }
 

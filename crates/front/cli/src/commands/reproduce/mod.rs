@@ -191,8 +191,8 @@ fn run_lab(
             }
             reproduced.no_lab = Some(LabError::Missing(what).to_string());
         }
-        // The simulator's results are useful even if the lab failed.
-        Err(error) if both && !interrupt.is_requested() => {
+        // The simulator's results, and those of other experiments, are useful even if the lab failed.
+        Err(error) if (both || several) && !interrupt.is_requested() => {
             reproduced.no_lab = Some(error.to_string());
             super::lab::refusal(error).print(ui);
             return Ok(true);

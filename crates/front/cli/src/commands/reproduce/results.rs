@@ -13,7 +13,7 @@ use weir_experiment::{Setting, Verdict};
 /// Columns of a line of prose, as in all documents of the project.
 const COLUMNS: usize = 120;
 
-/// The text of the file at `path`; experiments without a run of the backend are left out.
+/// The text of the file at `path`; experiments of which the backend supports no run are left out.
 pub(super) fn document(all: &[ExperimentResults], backend: Backend, path: &Path, setting: Setting) -> String {
     let (option, title, what) = match backend {
         Backend::Sim => ("", "Published results, reproduced", ""),
@@ -41,7 +41,8 @@ pub(super) fn document(all: &[ExperimentResults], backend: Backend, path: &Path,
         text::filled(&written, COLUMNS, "", ""),
         text::filled(verdicts, COLUMNS, "", "")
     );
-    let all: Vec<&ExperimentResults> = all.iter().filter(|reproduced| !reproduced.runs.is_empty()).collect();
+    let has_rows = |of: &&ExperimentResults| !of.runs.is_empty() || of.no_lab.is_some();
+    let all: Vec<&ExperimentResults> = all.iter().filter(has_rows).collect();
     for reproduced in &all {
         let verdicts: Vec<Verdict> = reproduced
             .runs
@@ -87,6 +88,7 @@ fn section(reproduced: &ExperimentResults) -> String {
         }
     }
     let failures = reproduced.runs.iter().flat_map(|backend| &backend.failures);
+    let failures = failures.map(ToString::to_string).chain(reproduced.no_lab.clone());
     let failures = failures.map(|failure| format!("Failed: {failure}"));
     let differing = print::notes(reproduced).into_iter().map(|(metric, note)| format!("**{metric}**: {note}"));
     let wall_clock = experiment.values.iter().any(|value| value.measure.is_wall_clock());
