@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn ports_without_enforcement_have_one_queue() {
-        let text = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  switches: { queues: 8, scheduler: weighted }\n  slots: 2\n  racks: { r: { uplink: \
-            1Gb/s, machines: [m1, m2] } }\ntenants:\n  t: { vms: 2, bandwidth: 100Mb/s, match: [ { \
-            port: 1 } ] }\n";
+        let text = "weir: 1\nnetwork:\n  nic: 1Gb/s\n  switches: { queues: 8, scheduler: weighted }\n  slots: 2\n  \
+            racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } }\ntenants:\n  t: { vms: 2, bandwidth: 100Mb/s, \
+            match: [ { port: 1 } ] }\n";
         let policy = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}")).0;
         let needs = PolicyNeeds::of(&policy, None, Vec::new());
         let queues = |needs: &PolicyNeeds| {
