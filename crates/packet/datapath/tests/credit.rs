@@ -186,19 +186,6 @@ fn the_first_return_ends_the_assumed_wait() {
     assert_eq!([None, Some(0), Some(800)].map(last), [2_884, 525, 1_311]);
 }
 
-/// The sender has later credits: what it has not used of earlier ones leaves room for others at once.
-#[test]
-fn the_return_of_a_later_allocation_releases_earlier_grants() {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
-    let first = allocate(&mut port, &mut flow, allocation(1, 10_000), 0);
-    port.on_return(&mut flow, &returned(&first, 2_000), micros(100));
-    port.on_data(&mut flow, Bytes::new(4_000), micros(100));
-    let second = allocate(&mut port, &mut flow, allocation(2, 9_000), 200);
-    assert_eq!(port.outstanding().get(), 15_000);
-    port.on_return(&mut flow, &returned(&second, 2_000), micros(300));
-    assert_eq!((port.outstanding().get(), port.counters().released), (9_000, 6_000));
-}
-
 #[test]
 fn a_restarted_port_is_closed_for_a_lifetime() {
     let mut port = port(ALL);

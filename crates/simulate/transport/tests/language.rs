@@ -30,7 +30,7 @@ fn missing_keys_are_the_defaults() {
         assert_eq!(parse(record.id, "{}"), Ok(parameters));
         protocols.push(record.id);
     }
-    assert_eq!(protocols, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pfabric", "udp"]);
+    assert_eq!(protocols, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pace", "pfabric", "udp"]);
     assert_eq!(read("newreno", None, &mut problems), Some(Parameters::default()));
     assert_eq!(read("vegas", None, &mut problems), None);
 }
