@@ -68,7 +68,7 @@ impl Port {
             published: None,
             forwarder: Forwarder::new(Instant::ZERO, settings),
             demands: MaxMinTree::new(WHOLE),
-            credit: Self::online(&settings, whole_frames),
+            credit: Self::online(&settings, whole_frames, plan.variant),
             flows: BTreeMap::new(),
             queue: VecDeque::new(),
             queued: 0,
@@ -84,9 +84,11 @@ impl Port {
         }
     }
 
-    fn online(settings: &ForwarderSettings, whole_frames: bool) -> CreditPort {
+    fn online(settings: &ForwarderSettings, whole_frames: bool, variant: Variant) -> CreditPort {
         let rule = &settings.rule;
-        let port = CreditPort::new(&CreditPortSettings { rate: rule.rate, most: rule.most, lossless: true });
+        // What the short lifetimes have made late is to be counted, not dropped.
+        let lossless = !variant.plain_lifetime;
+        let port = CreditPort::new(&CreditPortSettings { rate: rule.rate, most: rule.most, lossless });
         if whole_frames { port.with_whole_frames(rule.frame) } else { port }
     }
 
@@ -94,7 +96,7 @@ impl Port {
     pub(crate) fn restart(&mut self, now: Nanos) -> Nanos {
         self.account();
         self.forwarder = Forwarder::new(instant(now), self.settings);
-        self.credit = Self::online(&self.settings, self.whole_frames);
+        self.credit = Self::online(&self.settings, self.whole_frames, self.variant);
         self.closed_until = now + self.longest_lifetime().nanos();
         self.credit.close_until(instant(self.closed_until));
         self.flows.clear();
@@ -187,6 +189,11 @@ impl Port {
         let is_dropped = self.credit.on_data(state, Bytes::new(bytes), instant(now));
         let after = self.credit.counters();
         Arrival { is_dropped, late: after.late - before.late, rerouted: after.rerouted - before.rerouted }
+    }
+
+    /// The number of flows that have shares.
+    pub(crate) fn recorded(&self) -> usize {
+        self.forwarder.flows()
     }
 
     /// A flow is over.
