@@ -22,8 +22,8 @@
 //!
 //! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
 //! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
-//! [`Sender::departure`] and within [`Sender::credit`] at that time; [`Sender::terminate`] when all is sent, after which
-//! [`Sender::on_write`] starts the flow again.
+//! [`Sender::departure`] and within [`Sender::credit`] at that time; [`Sender::terminate`] when all is sent, after
+//! which [`Sender::on_write`] starts the flow again.
 //!
 //! Worked example: a = 5,000 B in 200 µs and frames of 1,514 B leave after 0, 60.56, 121.12 and 181.68 µs, the last one
 //! cut to 458 B.

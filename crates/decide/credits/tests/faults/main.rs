@@ -3,7 +3,8 @@
 //! after each event that A is what was granted and is not gone, that A + Q keeps within 2 · C_0, and that data is late
 //! in the excluded cases alone. When the faults end, flows get their max-min rates again.
 //!
-//! [`life`] has flows that end and go on. [`traps`] has a world for each error of the protocol that was measured before its correction.
+//! [`life`] has flows that end and go on. [`traps`] has a world for each error of the protocol that was measured before
+//! its correction.
 //!
 //! `WEIR_CREDITS_SEEDS=100000 cargo test -p weir-credits --test faults --release` runs more worlds; a failure names its
 //! seed, and `WEIR_CREDITS_SEEDS=7..8` runs that one.

@@ -33,8 +33,9 @@ fn incast(flows: usize) -> Plan {
 
 #[test]
 fn whole_frames_need_the_remainder_of_the_period_before() {
-    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 % (72 and 84 % with 1,500 B). (Ports release what is left
-    // with the second return; if it counted in A until it expired, they would have 48.5 and 72.6 %.)
+    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 % (72 and 84 % with 1,500 B).
+    // (Ports release what is left with the second return; if it counted in A until it expired, they would have 48.5 and
+    // 72.6 %.)
     for (flows, expected) in [(6, 727.0), (7, 848.0)] {
         let cut = incast(flows);
         let carried = Plan { whole_frames: true, ..cut.clone() };
