@@ -37,8 +37,8 @@
  * Order of calls: advance once for a packet; is_new for an allocation, whose demand is recorded before the shares are
  * published; then allocate. return before data of the packet that has both.
  *
- * Bounds: rates from 1 to 2^44 bit/s; A and Q below 2^32 bytes. A is what live grants have left, and at most 2 * C_0 less
- * Q at a grant. Lifetimes beyond the wheel grant nothing. Calls for a port exclude each other. A clock may be a period
+ * Bounds: rates from 1 to 2^44 bit/s; A and Q below 2^32 bytes. A is what live grants have left, at most 2 * C_0 less Q
+ * at a grant. Lifetimes beyond the wheel grant nothing. Calls for a port exclude each other. A clock may be a period
  * behind another CPU's. A return may overtake data of one allocation before its own.
  *
  * Source: PACE (Carvalho et al. 2013) section III.E, equations 5 to 7, corrected as docs/design/credits.md derives.

@@ -42,14 +42,15 @@ fn lifetime(plan: &Plan) -> Nanos {
     World::new(plan.clone(), 0).ports[0].longest_lifetime().nanos()
 }
 
-/// The max-min rates in bit/s of the flows that are not over; 0 for others. Applications' rates are multiplied.
-fn fair_rates(world: &World, applications: f64) -> Vec<f64> {
+/// The max-min rates in bit/s of the flows that are not over; 0 for others. The application of `raised` has 1.2 times
+/// its rate.
+fn fair_rates(world: &World, raised: Option<usize>) -> Vec<f64> {
     let rate = world.plan.rule.rate.bps() as f64;
     let live: Vec<usize> = (0..world.flows.len()).filter(|&flow| !world.flows[flow].over).collect();
     let demand = |&flow: &usize| {
         let plan = &world.flows[flow].plan;
         let most = match plan.application {
-            Application::Rate(rate) => rate.bps() as f64 * applications,
+            Application::Rate(rate) => rate.bps() as f64 * if raised == Some(flow) { 1.2 } else { 1.0 },
             Application::Backlog | Application::Size(_) => f64::INFINITY,
         };
         Demand { weight: f64::from(plan.weight.thousandths()), most, ports: world.path(flow as u32) }
@@ -65,12 +66,15 @@ fn fair_rates(world: &World, applications: f64) -> Vec<f64> {
 /// Whether rates do not compare yet: a flow of a size has not ended, or one that its application limits has a backlog
 /// from the time of faults, although its share is a fifth larger than its rate.
 fn is_unsettled(world: &World) -> bool {
-    let is_unsettled = |(flow, fair): (&Flow, f64)| match flow.plan.application {
+    let is_unsettled = |(number, flow): (usize, &Flow)| match flow.plan.application {
         Application::Backlog => false,
         Application::Size(_) => !flow.over,
-        Application::Rate(rate) => !flow.over && fair > rate.bps() as f64 * 1.19 && flow.backlog > 20 * FRAME,
+        Application::Rate(rate) => {
+            let has_backlog = !flow.over && flow.backlog > 20 * FRAME;
+            has_backlog && fair_rates(world, Some(number))[number] > rate.bps() as f64 * 1.19
+        }
     };
-    world.flows.iter().zip(fair_rates(world, 1.2)).any(is_unsettled)
+    world.flows.iter().enumerate().any(is_unsettled)
 }
 
 /// Runs a seed; returns its case and its counts.
@@ -89,7 +93,7 @@ fn run(seed: u64) -> Result<(Case, Counts), String> {
     }
     let rates = world.rates(settled + SETTLING, settled + SETTLING + MEASURED)?;
     world.ports.iter_mut().for_each(port::Port::account);
-    let fair = fair_rates(&world, 1.0);
+    let fair = fair_rates(&world, None);
     // Demands of flows that their applications limit vary from period to period, and shares of others with them.
     let limited =
         world.flows.iter().zip(&fair).filter(|(flow, _)| matches!(flow.plan.application, Application::Rate(_)));
