@@ -110,8 +110,7 @@ fn satisfied_flows_do_not_hide_the_level() {
     };
     let [corrected, unlimited] = [false, true].map(largest_demand);
     println!("demands up to {corrected:?} B, with an infinite level {unlimited:?} B");
-    // The rates of the two are the same: other flows' demands are recorded before S2 can send what it demands. A
-    // simulation whose ports granted by demands of the period before had 330 in place of 600 Mb/s.
+    // Only the demand shows the error here: in both worlds S2 has 600 Mb/s in the mean.
     assert!(corrected.is_some_and(|demand| (14_900..15_100).contains(&demand)));
     assert_eq!(unlimited, Some(25_000));
     let rates = rates(&plan);
