@@ -39,7 +39,7 @@ fn another_transport_is_refused() {
     let refused = read("shaper", "{ service: bulk, from: a, to: b, transport: dctcp }").expect_err("dctcp");
     insta::assert_snapshot!(refused.render(false));
     let by_size = "by-size: [ { up-to: 10kB, service: bulk } ]";
-    let random = format!("{{ kind: random, service: web, {by_size}, from: r1, to: r1, sizes: web-search, load: 10% }}");
+    let random = format!("{{ kind: random, service: web, {by_size}, from: r1, to: r1, sizes: websearch, load: 10% }}");
     let refused = read("shaper", &random).map(drop);
     let refused = refused.expect_err("small flows are of a service with credits").render(false);
     assert!(refused.contains("service `bulk` has credits, and random0 is sent by newreno"), "{refused}");
