@@ -289,6 +289,7 @@ impl<O: Observer> World<O> {
         let neighbours = neighbours(false);
         self.events.forget_hints();
         self.routes = Routes::build(&leaves, down, &neighbours, layers.as_ref());
+        self.reroute_agents();
     }
 
     /// Sizes the event queue for the network, once.

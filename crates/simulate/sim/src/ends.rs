@@ -150,7 +150,11 @@ impl<O: Observer> World<O> {
         packet.rank = segment.rank;
         packet.set(CAPABLE, segment.capable);
         if segment.control {
+            let bare_credits = segment.length == 0 && flow.sender.needs_credits();
             let field = flow.sender.control(self.now);
+            if bare_credits {
+                packet.priority = self.control_priority(priority);
+            }
             packet.extension = self.extensions.insert(Extension::Control(field));
         }
         self.send(from, packet);

@@ -346,6 +346,7 @@ impl<O: Observer> World<O> {
         };
         self.records[port.index()].dropped[class_of(priority)].add(size);
         self.counters.dropped += 1;
+        self.count_dropped_credits(port, id, held);
         self.observer.dropped(self.now, port, id, size, held);
         if self.pairs.is_on() {
             self.count_lost(id);
@@ -366,6 +367,7 @@ impl<O: Observer> World<O> {
     fn unroutable(&mut self, port: PortId, id: PacketId) {
         self.counters.unroutable += 1;
         self.counters.dropped += 1;
+        self.count_unroutable_credits(id);
         self.observer.dropped(self.now, port, id, self.packets.get(id).size, false);
         self.lose(id);
     }

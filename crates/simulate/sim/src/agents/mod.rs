@@ -13,18 +13,17 @@
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
-mod credit_bound;
 mod credits;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
 
-use credits::CreditAgent;
+use credits::{CreditAgent, CreditLosses, PortOf};
 
 use crate::events::Event;
 use crate::flow::Life;
-use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId};
+use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Extension, Extensions, Kind, Packet};
 use crate::port::{NONE, Service};
@@ -34,7 +33,7 @@ use crate::world::World;
 use weir_network::graph::Discipline;
 use weir_transport::Parameters;
 use weir_transport::agents::{
-    Agent, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
+    Agent, ControlField, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
 };
 use weir_units::Bandwidth;
 
@@ -77,6 +76,12 @@ pub(crate) struct Agents {
     installed: Vec<Installed>,
     /// The transports whose agents are at all ports.
     protocols: Vec<&'static str>,
+    /// Losses of data with credits, and switches without forwarders.
+    losses: CreditLosses,
+    /// The priority class of control messages of credits, if they have one of their own.
+    control_priority: Option<u8>,
+    /// The seed of what agents draw.
+    seed: u64,
 }
 
 /// How a packet passes an agent's port.
@@ -96,21 +101,17 @@ impl<O: Observer> World<O> {
         self.install(port, AnyAgent::Protocol(agent));
     }
 
-    /// The sum of the counters of all ports of forwarders: name, meaning and value; none without any.
-    pub fn credit_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();
-        for installed in &self.agents.installed {
-            let AnyAgent::Credits(agent) = &installed.agent else { continue };
-            let (counters, exceeded) = agent.counters();
-            let meaning = "events at which a port had granted and queued more than its bound";
-            let all = counters.each().into_iter().chain([("overfull", meaning, exceeded)]);
-            if sums.is_empty() {
-                sums.extend(all);
-            } else {
-                sums.iter_mut().zip(all).for_each(|(sum, one)| sum.2 += one.2);
-            }
+    /// The seed of random losses of control messages. Before the first flow.
+    pub fn set_agent_seed(&mut self, seed: u64) {
+        self.agents.seed = seed;
+    }
+
+    /// Leaves the ports of some switches without forwarders of credits. Before the first flow.
+    pub fn set_switches_without_forwarders(&mut self, switches: &[SwitchId]) {
+        self.agents.losses.without = vec![false; self.switches.len()];
+        for switch in switches {
+            self.agents.losses.without[switch.index()] = true;
         }
-        sums
     }
 
     /// Installs the agents of a transport at all ports, once.
@@ -124,13 +125,33 @@ impl<O: Observer> World<O> {
             let rate = self.rate(port);
             let agent = match parameters {
                 Parameters::Pace(pace) => {
-                    let is_host = matches!(self.records[port.index()].at.node(), Node::Host(_));
-                    let (frame, headers) = (self.sizes.payload + self.sizes.headers, self.sizes.headers);
-                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, rate, is_host, frame, headers)))
+                    self.agents.control_priority = pace.control_priority;
+                    if let Some(switch) = self.records[port.index()].at.node().switch()
+                        && self.agents.losses.without.get(switch.index()) == Some(&true)
+                    {
+                        continue;
+                    }
+                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, self.credit_port(port))))
                 }
                 parameters => AnyAgent::Protocol(parameters.agent(port.0, rate)),
             };
             self.install(port, agent);
+        }
+    }
+
+    /// What the forwarder of a port needs to have of it.
+    fn credit_port(&self, port: PortId) -> PortOf {
+        let record = &self.records[port.index()];
+        PortOf {
+            rate: self.rate(port),
+            ingress: self.rate(record.opposite),
+            is_host: matches!(record.at.node(), Node::Host(_)),
+            scheduled: record.usual == Service::Scheduled,
+            frame: self.sizes.payload + self.sizes.headers,
+            headers: self.sizes.headers,
+            claims: !self.agents.losses.without.contains(&true),
+            // Odd multiples of one number: the draws of ports begin at different states.
+            seed: self.agents.seed ^ (2 * u64::from(port.0) + 1).wrapping_mul(0xD129_0E55_3F5A_2C35),
         }
     }
 
@@ -185,10 +206,78 @@ impl<O: Observer> World<O> {
         let mut id = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get_mut(id.index()) {
             let next = installed.next;
-            each!(&mut installed.agent, agent => agent.set_rate(rate));
+            match &mut installed.agent {
+                AnyAgent::Credits(agent) => agent.on_rate(self.now, rate),
+                agent => each!(agent, agent => agent.set_rate(rate)),
+            }
             self.set_agent_timer(id);
             id = AgentId(next);
         }
+        let opposite = self.records[port.index()].opposite;
+        self.for_credits(opposite, |agent| agent.on_ingress_rate(rate));
+    }
+
+    /// Calls the forwarder of a port, if it has one.
+    fn for_credits(&mut self, port: PortId, call: impl FnOnce(&mut CreditAgent)) {
+        let mut at = self.records[port.index()].agent;
+        while let Some(installed) = self.agents.installed.get_mut(at as usize) {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                return call(agent);
+            }
+            at = installed.next;
+        }
+    }
+
+    /// A port drops a packet: one that waited there (`held`) or not.
+    pub(crate) fn count_dropped_credits(&mut self, port: PortId, id: PacketId, held: bool) {
+        if !self.is_credit_data(id) {
+            return;
+        }
+        let (size, now) = (self.packets.get(id).size, self.now.instant());
+        let mut excluded = self.ports[port.index()].service == Service::Down;
+        self.for_credits(port, |agent| {
+            excluded |= agent.is_excluded(now);
+            if held {
+                agent.on_given_up(size);
+            }
+        });
+        self.agents.losses.dropped += 1;
+        self.agents.losses.excluded += u64::from(excluded);
+    }
+
+    /// A switch has no route for a packet: all links to its host have failed.
+    pub(crate) fn count_unroutable_credits(&mut self, id: PacketId) {
+        if self.is_credit_data(id) {
+            self.agents.losses.dropped += 1;
+            self.agents.losses.excluded += 1;
+        }
+    }
+
+    /// Whether a packet has data of a flow with credits.
+    fn is_credit_data(&self, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
+        is_data && !self.agents.installed.is_empty() && self.flows[packet.flow.index()].sender.needs_credits()
+    }
+
+    /// A port's link goes down.
+    pub(crate) fn take_agents_down(&mut self, port: PortId) {
+        self.for_credits(port, CreditAgent::on_down);
+    }
+
+    /// The network has other routes.
+    pub(crate) fn reroute_agents(&mut self) {
+        let now = self.now.instant();
+        for installed in &mut self.agents.installed {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                agent.on_routes(now);
+            }
+        }
+    }
+
+    /// The priority class of a message of credits: that of `data`, or its own.
+    pub(crate) fn control_priority(&self, data: u8) -> u8 {
+        self.agents.control_priority.unwrap_or(data)
     }
 
     /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
@@ -349,7 +438,10 @@ impl<O: Observer> World<O> {
         packet.flow = FlowId(slot);
         packet.hash = hash;
         packet.leaf = self.hosts[host.index()].leaf;
-        packet.priority = address.priority;
+        packet.priority = match message.control {
+            ControlField::Credits(_) => self.control_priority(address.priority),
+            _ => address.priority,
+        };
         packet.stamp = self.now;
         packet.extension = self.extensions.insert(Extension::Control(message.control));
         Some((host, packet))
