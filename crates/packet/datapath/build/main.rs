@@ -32,6 +32,8 @@ const SAFE: &[&str] = &[
     "weir_credit_gate_left",
     "weir_credit_gate_offer",
     "weir_credit_gate_take_return",
+    "weir_credit_is_new",
+    "weir_credit_request",
     "weir_credit_return",
     "weir_credit_terminate",
     "weir_credit_unknown",

@@ -1,6 +1,6 @@
 //! [`Flows`]: the flows of a port, by their slots, and the times at which their states are forgotten.
 //!
-//! A flow has a number from its first allocation on. Its state stays for a lifetime of grants after its allocations
+//! A flow has a number from its first message on. Its state stays for a lifetime of grants after its allocations
 //! have stopped or it has terminated, since its data, or an allocation that crossed its termination, may still arrive.
 //!
 //! An entry of [`Flows::forget_at`] is void if the flow has another time by then: a renewed flow is not forgotten by
@@ -19,8 +19,6 @@ const NONE: u32 = u32::MAX;
 struct Flow {
     key: FlowKey,
     state: CreditFlow,
-    /// It has terminated, and has not requested credits since.
-    ended: bool,
     /// When its state is forgotten.
     until: Option<Instant>,
 }
@@ -49,7 +47,7 @@ impl Flows {
         if let Some(number) = self.number(key) {
             return number;
         }
-        let flow = Flow { key, state: CreditFlow::default(), ended: false, until: None };
+        let flow = Flow { key, state: CreditFlow::default(), until: None };
         let number = match self.free.pop() {
             Some(number) => {
                 self.flows[number as usize] = flow;
@@ -71,22 +69,6 @@ impl Flows {
     /// The per-packet state of a flow.
     pub(super) fn state(&mut self, number: u32) -> &mut CreditFlow {
         &mut self.flows[number as usize].state
-    }
-
-    /// Whether a flow has terminated and not requested credits since.
-    pub(super) fn is_ended(&self, number: u32) -> bool {
-        self.flows[number as usize].ended
-    }
-
-    /// A flow requests credits.
-    pub(super) fn request(&mut self, number: u32) {
-        self.flows[number as usize].ended = false;
-    }
-
-    /// A flow terminates: its state stays until `until`, a time that never falls from call to call.
-    pub(super) fn end(&mut self, number: u32, until: Instant) {
-        self.flows[number as usize].ended = true;
-        self.forget_at(number, until);
     }
 
     /// The state of a flow stays until `until` unless it is renewed; times never fall from call to call.
@@ -154,9 +136,8 @@ mod tests {
     fn numbers_are_used_again_once() {
         let mut flows = Flows::default();
         let first = flows.number_or_new(key(0, 1));
-        flows.end(first, micros(10));
-        flows.end(first, micros(10));
-        assert!(flows.is_ended(first));
+        flows.forget_at(first, micros(10));
+        flows.forget_at(first, micros(10));
         // Another flow has the slot before the first one is forgotten.
         let second = flows.number_or_new(key(0, 2));
         flows.forget(micros(10));
@@ -164,17 +145,5 @@ mod tests {
         let fourth = flows.number_or_new(key(2, 4));
         assert_eq!((second, third, fourth), (1, 0, 2));
         assert_eq!((flows.number(key(0, 1)), flows.number(key(0, 2))), (None, Some(1)));
-    }
-
-    #[test]
-    fn a_request_revives_a_flow_with_its_state() {
-        let mut flows = Flows::default();
-        let number = flows.number_or_new(key(0, 1));
-        flows.end(number, micros(10));
-        flows.request(number);
-        assert!(!flows.is_ended(number));
-        flows.renew(number);
-        flows.forget(micros(10));
-        assert_eq!(flows.number(key(0, 1)), Some(number));
     }
 }

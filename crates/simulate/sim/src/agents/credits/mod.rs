@@ -4,13 +4,14 @@
 //! which runs per packet). The shares are published with each allocation. An agent at a host's interface is the first
 //! port of the flows that leave the host, and has the receivers of those that arrive.
 //!
-//! - An allocation arrives over the opposite direction of the port's link: it is recorded and reduced. One that crosses
-//!   the termination of its flow goes on without credits and is not recorded; one of a flow whose data leaves by
-//!   another port leaves no state.
+//! - A request passes on its way to the receiver: the port has state of its flow from then on.
+//! - An allocation arrives over the opposite direction of the port's link: it is recorded, if it is new, and reduced. One
+//!   of a flow whose data leaves by another port leaves no state.
 //! - Data enters the port: it uses grants, and is dropped if it has none and the port is lossless.
 //! - Messages of senders arrive at the receiving host: they end there, or leave the data that carried them.
-//! - The network's routes change: data of flows that a port does not have is re-routed. It passes without credits for
-//!   the lifetime of a grant, and is counted apart, as the port's losses are in that time.
+//! - The network's routes change: for the lifetime of a grant, data beyond the grants of a port counts as re-routed. It
+//!   passes and is counted apart, as are the port's losses in that time. `datapath/credit.h` recognises flows that the
+//!   port has never had; a flow that returns to an earlier path is recognised here.
 //!
 //! Example: a flow's request reaches its host. The agent there issues an allocation at once; the agent of the port that
 //! leads to the host reduces it first, the agent of the sender's interface last.
@@ -28,7 +29,7 @@ use flows::Flows;
 use queue::CreditQueue;
 pub(crate) use readings::CreditLosses;
 use receivers::Receivers;
-use weir_credits::{Allocation, Forwarder, ForwarderSettings, Message, Period, PeriodRule, ReceiverSettings};
+use weir_credits::{Allocation, Forwarder, ForwarderSettings, Message, PeriodRule, ReceiverSettings};
 use weir_datapath::{CreditPort, CreditPortSettings};
 use weir_transport::agents::{
     Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch,
@@ -38,9 +39,6 @@ use weir_units::{Bandwidth, Bytes, Instant, SimTime, Weight};
 
 /// Periods without an allocation that end a flow at a port: three allocations in a row may be lost.
 const MEMORY: u64 = 4;
-/// Periods for which a grant lives before a return has the wait of its path: two, and two in each of six ports
-/// (`datapath/credit.h`, `WEIR_CREDIT_WAIT_PERIODS`).
-const LIFETIME: u64 = 14;
 
 /// The port that an agent is for.
 #[derive(Debug, Clone, Copy)]
@@ -76,21 +74,20 @@ pub(crate) struct CreditAgent {
     control: Control,
     /// Bytes of data that the port took.
     data: u64,
-    /// The longest period of the port and its flows, as published last.
-    longest: Period,
     rerouted: Rerouted,
 }
 
 /// Data on changed routes.
 #[derive(Debug, Default)]
 struct Rerouted {
-    /// Until when data of unknown flows counts as re-routed.
+    /// A lifetime of grants after the last change.
+    changed_until: Instant,
+    /// A lifetime of grants after the last re-routed data: the port makes no claim.
     until: Instant,
-    /// A flow has newly crossed the port since the change.
-    crossed: bool,
-    /// Packets that passed without credits, and their bytes that no grant covered.
+    /// Re-routed packets, those of them that the port counted as late, and the bytes of these.
     packets: u64,
-    bytes: u64,
+    late_packets: u64,
+    late: u64,
 }
 
 /// The part of a link's rate.
@@ -127,7 +124,6 @@ impl CreditAgent {
             bound: CreditBound::default(),
             control: Control::new(parameters.control_loss, of.seed),
             data: 0,
-            longest: least,
             rerouted: Rerouted::default(),
         }
     }
@@ -154,15 +150,11 @@ impl CreditAgent {
             return self.parameters.coding.allocation(&reduced);
         }
         let number = self.flows.number_or_new(flow);
-        if self.flows.is_ended(number) {
-            // It crossed the termination: the sender uses no credits, and a demand would take others' share.
-            reduced.allocation = Bytes::ZERO;
-        } else {
+        if self.port.is_new(self.flows.state(number), allocation) {
             self.flows.renew(number);
             self.forwarder.record(at, number, allocation);
         }
         let published = self.forwarder.publish(at);
-        self.longest = published.longest;
         self.port.publish(&published);
         let granted = self.port.counters().granted;
         self.port.allocate(self.flows.state(number), &mut reduced, at, Bytes::new(queued), true);
@@ -174,38 +166,54 @@ impl CreditAgent {
     }
 
     /// A sender's message passes with its data, or alone.
-    fn on_message(&mut self, now: Instant, number: u32, message: &Message) {
+    fn on_message(&mut self, now: Instant, flow: FlowKey, message: &Message) {
+        if let Message::Request(request) = message {
+            let number = self.flows.number_or_new(flow);
+            self.port.on_request(self.flows.state(number), request.clock);
+            self.flows.forget_at(number, now + self.port.longest_lifetime());
+        }
+        let Some(number) = self.flows.number(flow) else { return };
         match message {
             Message::Return(returned) => self.port.on_return(self.flows.state(number), returned, now),
-            Message::Request(_) => self.flows.request(number),
             Message::Terminate => {
                 self.port.terminate(self.flows.state(number), now);
                 self.forwarder.remove(number);
-                self.flows.end(number, now + self.port.longest_lifetime());
+                self.flows.forget_at(number, now + self.port.longest_lifetime());
             }
-            Message::Allocation(_) => {}
+            Message::Request(_) | Message::Allocation(_) => {}
         }
     }
 
     /// Data enters the port, which holds `held` bytes of all traffic.
-    fn on_data(&mut self, now: SimTime, number: Option<u32>, size: u32, held: u64) -> Verdict {
+    fn on_data(&mut self, now: SimTime, flow: FlowKey, size: u32, held: u64) -> Verdict {
         let (at, bytes) = (now.instant(), Bytes::new(size.into()));
+        let is_changed = at < self.rerouted.changed_until;
+        let number = match self.flows.number(flow) {
+            None if is_changed => {
+                let number = self.flows.number_or_new(flow);
+                self.flows.forget_at(number, at + self.port.longest_lifetime());
+                Some(number)
+            }
+            known => known,
+        };
         let before = *self.port.counters();
         let dropped = match number {
             Some(number) => self.port.on_data(self.flows.state(number), bytes, at),
             None => self.port.on_unknown_data(bytes, at),
         };
-        let (late, unaccounted) = (self.port.counters().late, self.port.counters().unaccounted);
-        if late > before.late {
-            self.rerouted.crossed |= number.is_none() && at < self.rerouted.until;
-            if self.is_excluded(at) {
-                self.rerouted.packets += 1;
-                self.rerouted.bytes += late - before.late;
-            } else if dropped {
-                return Verdict::Consume;
-            }
+        let after = self.port.counters();
+        let [late, rerouted] = [after.late - before.late, after.rerouted - before.rerouted];
+        if late > 0 && is_changed {
+            self.rerouted.late_packets += 1;
+            self.rerouted.late += late;
+        } else if dropped {
+            return Verdict::Consume;
         }
-        if late > before.late || unaccounted > before.unaccounted {
+        if rerouted > 0 || (late > 0 && is_changed) {
+            self.rerouted.packets += 1;
+            self.rerouted.until = at + self.port.longest_lifetime();
+        }
+        if late + rerouted > 0 || after.unaccounted > before.unaccounted {
             self.bound.on_ungranted(size);
         }
         self.data += u64::from(size);
@@ -220,15 +228,14 @@ impl CreditAgent {
         packet.credits && packet.size > self.headers
     }
 
-    /// Whether re-routed flows have newly crossed the port within the lifetime of a grant: the port makes no claim.
+    /// Whether re-routed data has entered the port within the longest lifetime of a grant: the port makes no claim.
     pub(crate) fn is_excluded(&self, now: Instant) -> bool {
-        self.rerouted.crossed && now < self.rerouted.until
+        now < self.rerouted.until
     }
 
     /// The network has other routes.
     pub(crate) fn on_routes(&mut self, now: Instant) {
-        self.rerouted.crossed = false;
-        self.rerouted.until = now + self.longest.duration() * LIFETIME;
+        self.rerouted.changed_until = now + self.port.longest_lifetime();
     }
 
     /// The port drops a frame of data that waited in it.
@@ -264,25 +271,16 @@ impl Agent for CreditAgent {
     }
 
     fn on_enter(&mut self, now: SimTime, packet: &mut Passing<'_>) -> Verdict {
-        let size = packet.size;
+        let (size, held) = (packet.size, packet.port.held);
         let Some(flow) = packet.flow else { return Verdict::Pass };
         let is_data = self.is_data(packet);
-        let Some(message) = packet.control::<Box<Message>>().map(|message| **message) else {
+        if let Some(message) = packet.control::<Box<Message>>().map(|message| **message) {
+            self.on_message(now.instant(), flow, &message);
             if !is_data {
-                return Verdict::Pass;
+                self.control.on_enter(size);
             }
-            let number = self.flows.number(flow);
-            return self.on_data(now, number, size, packet.port.held);
-        };
-        let number = self.flows.number(flow);
-        if let Some(number) = number {
-            self.on_message(now.instant(), number, &message);
         }
-        if is_data {
-            return self.on_data(now, number, size, packet.port.held);
-        }
-        self.control.on_enter(size);
-        Verdict::Pass
+        if is_data { self.on_data(now, flow, size, held) } else { Verdict::Pass }
     }
 
     fn on_leave(&mut self, now: SimTime, packet: &mut Passing<'_>) {

@@ -43,15 +43,15 @@ impl CreditAgent {
         let counters = self.port.counters();
         let mut add = |name: &str, value: u64| *sums.entry(format!("credits_{name}")).or_default() += value;
         for (name, _, value) in counters.each() {
-            let rerouted = match name {
-                "late" => self.rerouted.bytes,
-                "late_packets" => self.rerouted.packets,
-                _ => 0,
+            let value = match name {
+                "late" => value - self.rerouted.late,
+                "late_packets" => value - self.rerouted.late_packets,
+                "rerouted" => value + self.rerouted.late,
+                _ => value,
             };
-            add(name, value - rerouted);
+            add(name, value);
         }
         let ControlCounts { messages, bytes, lost } = self.control.counts();
-        add("rerouted", self.rerouted.bytes);
         add("rerouted_packets", self.rerouted.packets);
         add("overfull", self.bound.reading().exceeded);
         add("control_messages", messages);

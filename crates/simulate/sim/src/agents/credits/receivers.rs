@@ -1,14 +1,14 @@
 //! [`Receivers`]: the receiving ends of a host's flows, which issue allocations.
 //!
-//! A flow's receiver ends with its termination, and when nothing has returned for its timeout. Another request begins
+//! A flow's receiver ends with its termination, and when nothing has returned for its timeout. Another request starts
 //! a new one whose clocks follow those of the last: the sender and the ports take no clock that is not later. The last
 //! clock of a flow is kept until another flow has its slot in the world, by when no packet of it is left.
 //!
-//! Example: a connection sends three messages with pauses between. The allocations of the first have the clocks 1 to 5,
-//! those of the second begin with 6.
+//! Example: a connection sends three messages with pauses between. The allocations of the first have the clocks 1 to 5;
+//! those of the second start above 5.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_credits::{Allocation, Message, Receiver, ReceiverSettings, Return};
+use weir_credits::{Allocation, Message, Receiver, ReceiverSettings, Request, Return};
 use weir_transport::agents::FlowKey;
 use weir_units::{Bandwidth, Instant};
 
@@ -23,6 +23,10 @@ struct Incoming {
 }
 
 impl Incoming {
+    fn new(now: Instant, key: FlowKey, settings: ReceiverSettings, request: &Request) -> Self {
+        Self { key, receiver: Receiver::new(now, settings, request), clock: request.clock, ended: false }
+    }
+
     fn timer(&self) -> Option<Instant> {
         if self.ended { None } else { self.receiver.timer() }
     }
@@ -50,19 +54,16 @@ impl Receivers {
         self.unschedule(key.slot);
         match message {
             Message::Request(request) => {
-                let receiver = |clock| Receiver::new(now, self.settings, request.weight).resumed_after(clock);
-                let flow = self.flows.entry(key.slot).or_insert_with(|| Incoming {
-                    key,
-                    receiver: receiver(0),
-                    clock: 0,
-                    ended: false,
-                });
+                let flow =
+                    self.flows.entry(key.slot).or_insert_with(|| Incoming::new(now, key, self.settings, request));
                 if flow.key != key {
-                    *flow = Incoming { key, receiver: receiver(0), clock: 0, ended: false };
+                    *flow = Incoming::new(now, key, self.settings, request);
                 } else if flow.ended || flow.receiver.is_idle() {
-                    (flow.receiver, flow.ended) = (receiver(flow.clock), false);
+                    // Ports may have seen clocks of which the sender has had none.
+                    let clock = if request.clock == 0 { flow.clock } else { request.clock };
+                    *flow = Incoming::new(now, key, self.settings, &Request { clock, ..*request });
                 } else {
-                    flow.receiver.on_request(now, request.weight);
+                    flow.receiver.on_request(now, request);
                 }
             }
             Message::Return(returned) => self.on_return(now, key, returned),
@@ -123,6 +124,7 @@ impl Receivers {
     /// R of the link that leads to the host has changed.
     pub(super) fn set_rate(&mut self, rate: Bandwidth) {
         self.settings.rate = rate;
+        self.flows.values_mut().for_each(|flow| flow.receiver.set_rate(rate));
     }
 
     /// Returns that arrived after the next allocation was issued: round trips, with queues, longer than a period.
