@@ -122,7 +122,8 @@ fn run_to_end(world: &mut World<Checkers>, flow: FlowId, until: SimTime) {
 /// A link is down for longer than the receivers wait. Afterwards flows have all of the link again.
 #[test]
 fn an_outage_of_50_ms_is_survived() {
-    let events = "events: [ { at: 20ms, do: down, link: \"left<->right\" }, { at: 70ms, do: up, link: \"left<->right\" } ]\n\
+    let events = "events:\n  - { at: 20ms, do: down, link: \"left<->right\" }\n  - { at: 70ms, do: up, link: \
+                  \"left<->right\" }\n\
                   measure: { every: 10ms, links: [ \"left->right\" ] }\n";
     let outcome = scenarios::run("", pairs(4, TAIL, "pace", events).replace("duration: 100ms", "duration: 200ms"));
     let sent: Vec<u64> = outcome.results.link_samples.iter().map(|sample| sample.bytes).collect();
@@ -153,9 +154,9 @@ fn another_full_class_takes_no_credits() {
 /// One of two spines fails and returns while flows fill the racks' uplinks: the only losses are those on its links, and
 /// re-routed data is counted apart.
 #[test]
-fn a_failing_link_loses_only_what_is_excluded() {
-    let more = "  - { name: long, from: \"h[0-3]\", to: \"h[4-7]\", flows: 2 }\nevents:\n  - { at: 60ms, do: down, link: \
-                \"leaf0<->spine1\" }\n  - { at: 120ms, do: up, link: \"leaf0<->spine1\" }\n";
+fn losses_of_a_failing_link_are_excluded() {
+    let more = "  - { name: long, from: \"h[0-3]\", to: \"h[4-7]\", flows: 2 }\nevents:\n  - { at: 60ms, do: down, \
+                link: \"leaf0<->spine1\" }\n  - { at: 120ms, do: up, link: \"leaf0<->spine1\" }\n";
     let text = search("symmetric", "pace", more).replace("duration: 1s", "duration: 300ms");
     let outcome = scenarios::run("", text);
     assert!(counter(&outcome, "credits_rerouted_packets") > 0);

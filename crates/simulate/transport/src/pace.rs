@@ -74,6 +74,8 @@ impl Default for Parameters {
 }
 
 const CODINGS: &[&str] = &["wide", "paper"];
+/// The class of the data, and those of their own.
+const PRIORITIES: &[&str] = &["data", "0", "1", "2", "3", "4", "5", "6", "7"];
 
 /// PACE in a scenario.
 pub static PARAMETERS: Record = Record {
@@ -107,14 +109,14 @@ pub static PARAMETERS: Record = Record {
             Shape::Scalar(&Scalar::Decimal { what: "a part", min: 0, max: 1_000_000 }),
             "The part of the control messages (requests, allocations, returns without data, terminations) that each \
              link loses, at random; 0.",
-            "control-loss: 0.01",
+            "control-loss: 0",
         ),
         Key::optional(
             "control-priority",
-            Shape::Scalar(&Scalar::Integer { what: "a priority", min: 0, max: 7 }),
-            "The priority class of control messages at ports that distinguish classes; that of the flow where not \
-             written.",
-            "control-priority: 0",
+            Shape::Scalar(&Scalar::Words { what: "a priority class, or `data`", words: PRIORITIES }),
+            "The priority class of control messages at ports that distinguish classes, 0 to 7; `data` for that of \
+             the flow.",
+            "control-priority: data",
         ),
         Key::optional("min-rto", TIME, "The shortest retransmission timeout; 10ms.", "min-rto: 10ms"),
         tcp::DUP_THRESH_KEY,
@@ -135,9 +137,7 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     reader.word("coding", &mut read.coding, |word| if word == 0 { Coding::Wide } else { Coding::Paper });
     reader.switch("lossless", &mut read.lossless);
     reader.decimal("control-loss", &mut read.control_loss);
-    let mut priority = u32::MAX;
-    reader.number("control-priority", &mut priority);
-    read.control_priority = u8::try_from(priority).ok();
+    reader.word("control-priority", &mut read.control_priority, |word| u8::try_from(word).ok()?.checked_sub(1));
     reader.time("min-rto", &mut read.min_rto);
     reader.number("dup-thresh", &mut read.dup_thresh);
     if read.max_period < read.period {

@@ -1,9 +1,10 @@
 //! Parameters in a scenario: accepted, omitted and refused values.
 
+use weir_credits::{Coding, Period};
 use weir_document::shape::Shape;
 use weir_document::{Problems, Source, check, tree};
-use weir_transport::{Parameters, cubic, d3, dctcp, expresspass, newreno, pfabric, read, udp, variants};
-use weir_units::{Bandwidth, SimTime};
+use weir_transport::{Parameters, cubic, d3, dctcp, expresspass, newreno, pace, pfabric, read, udp, variants};
+use weir_units::{Bandwidth, SimTime, Weight};
 
 /// Checks and reads a mapping as a protocol's parameters; the diagnostics as text if something is
 /// wrong.
@@ -102,6 +103,21 @@ fn every_key_is_read() {
     let text = "{ credit: 60B, frame: 1514B, queue: 4, alpha: 0.5, w-init: 0.25, w-min: 0.02, w-max: 0.4, \
                 target-loss: 0.2, simulator-law: off, jitter: 0, min-rto: 1ms, dup-thresh: 9 }";
     assert_eq!(parse("expresspass", text), Ok(Parameters::ExpressPass(expected)));
+    let expected = pace::Parameters {
+        weight: Weight::from_thousandths(2_500).expect("in range"),
+        period: Period::from_micros(400),
+        max_period: Period::from_micros(4_000),
+        share: 0.5,
+        coding: Coding::Paper,
+        lossless: false,
+        control_loss: 0.01,
+        control_priority: Some(0),
+        min_rto: ms(1),
+        dup_thresh: 9,
+    };
+    let text = "{ weight: 2.5, period: 400us, max-period: 4ms, share: 0.5, coding: paper, lossless: off, \
+                control-loss: 0.01, control-priority: 0, min-rto: 1ms, dup-thresh: 9 }";
+    assert_eq!(parse("pace", text), Ok(Parameters::Pace(expected)));
     let expected = pfabric::Parameters { initial_window: 3, max_window: 15, rto: ms(1), probe_after: 2 };
     let text = "{ initial-window: 3, max-window: 15, rto: 1ms, probe-after: 2 }";
     assert_eq!(parse("pfabric", text), Ok(Parameters::PFabric(expected)));

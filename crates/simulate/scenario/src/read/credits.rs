@@ -1,4 +1,4 @@
-//! What credits need of a network: one path for both directions, and a period that is not below the round trip.
+//! The conditions of credits: one path for both directions, and a period that is not below the round trip.
 //!
 //! - An allocation reserves at the ports that it passes, so the data must pass the same ones: where hosts have several
 //!   paths, routing must be symmetric.

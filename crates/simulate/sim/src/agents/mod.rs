@@ -139,7 +139,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// What the forwarder of a port needs to have of it.
+    /// The properties of a port that its forwarder needs.
     fn credit_port(&self, port: PortId) -> PortOf {
         let record = &self.records[port.index()];
         PortOf {

@@ -5,8 +5,8 @@
 //! port of the flows that leave the host, and has the receivers of those that arrive.
 //!
 //! - A request passes on its way to the receiver: the port has state of its flow from then on.
-//! - An allocation arrives over the opposite direction of the port's link: it is recorded, if it is new, and reduced. One
-//!   of a flow whose data leaves by another port leaves no state.
+//! - An allocation arrives over the opposite direction of the port's link: it is recorded, if it is new, and reduced.
+//!   One of a flow whose data leaves by another port leaves no state.
 //! - Data enters the port: it uses grants, and is dropped if it has none and the port is lossless.
 //! - Messages of senders arrive at the receiving host: they end there, or leave the data that carried them.
 //! - The network's routes change: for the lifetime of a grant, data beyond the grants of a port counts as re-routed. It

@@ -1,19 +1,22 @@
 //! The counters of a run's forwarders: sums over all ports, and the highest values of named links.
 //!
-//! | counter | meaning |
-//! |---|---|
-//! | `credits_X` of `datapath/credit.h` | sums over all ports, `late` and `late_packets` without re-routed data |
-//! | `credits_rerouted`, `credits_rerouted_packets` | data that passed without credits on changed routes |
-//! | `credits_overfull` | events at which A + Q of a port was above its bound; `credits_fullest_ppm`: A + Q of the fullest port as a part of its bound, in millionths |
-//! | `credits_dropped_packets`, `credits_excluded_packets` | frames of data that links and ports lost, and those of them on links that failed or at ports that re-routed flows had newly crossed |
-//! | `credits_control_messages`, `credits_control_bytes`, `credits_control_lost` | requests, allocations, returns without data and terminations that ports took, and those that links lost |
-//! | `credits_slow_returns` | round trips longer than a period: returns that arrived after the next allocation was issued |
-//! | `credits_ports`, `credits_ports_without_forwarder` | ports with a forwarder, and without; with one of the latter no port claims to be lossless |
+//! Names begin with `credits_`.
 //!
-//! Of a link that the scenario names in `measure.links`, where NAME is its name: `credits_peak_bytes_at_NAME` (A + Q),
-//! `credits_queue_bytes_at_NAME` (Q), `credits_bound_bytes_at_NAME` (the largest 2 · C_0), each at its highest;
-//! `credits_data_bytes_at_NAME` and `credits_control_bytes_at_NAME`, the frames that the port took;
-//! `credits_capacity_bytes_at_NAME`, what the link could have carried, and `credits_control_rate_at_NAME` in bit/s.
+//! - The counters of `datapath/credit.h`: sums over all ports. Late data on changed routes is `rerouted` in place of
+//!   `late`; its packets are `rerouted_packets`.
+//! - `overfull`: events at which A + Q of a port was above its bound. `fullest_ppm`: A + Q of the fullest port as a
+//!   part of its bound, in millionths.
+//! - `dropped_packets`: frames of data that links and ports lost. `excluded_packets`: those of them on links that
+//!   failed, and at ports that re-routed flows had newly crossed.
+//! - `control_messages`, `control_bytes`, `control_lost`: requests, allocations, returns without data and terminations
+//!   that ports took, and those that links lost.
+//! - `slow_returns`: round trips longer than a period, whose returns arrived after the next allocation was issued.
+//! - `ports`, `ports_without_forwarder`: with one of the latter no port claims to be lossless.
+//!
+//! Of a link NAME that the scenario names in `measure.links`: `peak_bytes_at_NAME` (A + Q), `queue_bytes_at_NAME` (Q),
+//! `bound_bytes_at_NAME` (2 · C_0 at a grant), each at its highest; `data_bytes_at_NAME` and `control_bytes_at_NAME`,
+//! the frames that the port took; `capacity_bytes_at_NAME`, what the link could have carried; `control_rate_at_NAME`
+//! in bit/s.
 //!
 //! Example: allocations for data over `a->b` pass `b->a`. At two frames of 1,514 B for each of 84 B,
 //! `credits_control_bytes_at_b->a` is 2.8 % of `credits_data_bytes_at_a->b`.

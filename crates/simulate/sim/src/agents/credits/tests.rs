@@ -126,7 +126,7 @@ fn the_queue_of_other_traffic_takes_no_credits() {
 }
 
 #[test]
-fn returns_release_what_later_ports_cut() {
+fn cuts_of_later_ports_are_released() {
     let mut agent = agent();
     request(&mut agent, 0, 0);
     allocate(&mut agent, 10, 1, true);
