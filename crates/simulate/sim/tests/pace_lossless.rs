@@ -66,7 +66,7 @@ fn lost_control_messages_cost_no_data() {
 
 /// Only packets on the failed link, and those of flows at new ports for one lifetime, are lost.
 #[test]
-fn a_failing_link_loses_what_is_excluded() {
+fn losses_of_a_failing_link() {
     let outcome = run("", FAILURE, &[]);
     let [dropped, excluded] =
         ["credits_dropped_packets", "credits_excluded_packets"].map(|name| counter(&outcome, name));
@@ -74,7 +74,7 @@ fn a_failing_link_loses_what_is_excluded() {
     assert_eq!((dropped, counter(&outcome, "credits_overfull")), (excluded, 0));
 }
 
-/// Guarantees, a level, tenants and credits in one network: each has what its system promises.
+/// Guarantees, a level, tenants and credits in one network: each has what its system guarantees.
 #[test]
 fn four_systems_at_once() {
     let outcome = run(FOUR_POLICY, FOUR, &[]);
