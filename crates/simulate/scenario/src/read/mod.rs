@@ -282,12 +282,16 @@ fn limits_racks(policy: &Policy) -> bool {
 }
 
 /// The reason why agents do not have an enforcement's part at hosts.
-fn not_of_agents(enforcement: Enforcement) -> Option<&'static str> {
-    match enforcement {
+fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
+    let system = match enforcement {
+        Enforcement::None => return None,
         Enforcement::EyeQ => Some("its agents have Parley's machine shapers and not EyeQ's"),
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
-    }
+    };
+    let service = credit_services::first(policy);
+    let credits = service.map(|service| format!("service `{service}` has credits, and agents do not enforce them"));
+    system.map(str::to_owned).or(credits)
 }
 
 /// The first reason why the lab cannot run a scenario.
@@ -304,11 +308,8 @@ fn simulator_only(
         return Some("its network is a topology, and the lab builds racks".to_owned());
     }
     let policy = &governed.policy;
-    if let Some(service) = credit_services::first(policy).filter(|_| governed.enforcement != Enforcement::None) {
-        return Some(format!("service `{service}` has credits, and agents do not enforce them"));
-    }
-    if let Some(reason) = not_of_agents(governed.enforcement) {
-        return Some(reason.to_owned());
+    if let Some(reason) = not_of_agents(policy, governed.enforcement) {
+        return Some(reason);
     }
     if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
         return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());
