@@ -19,6 +19,7 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use credits::EXEMPT;
 use credits::{CreditAgent, CreditLosses, PortOf};
 
 use crate::events::Event;
@@ -145,10 +146,12 @@ impl<O: Observer> World<O> {
         PortOf {
             rate: self.rate(port),
             ingress: self.rate(record.opposite),
-            is_host: matches!(record.at.node(), Node::Host(_)),
+            // The receivers of aggregates are those of their hosts.
+            is_host: matches!(record.at.node(), Node::Host(_)) && !self.aggregates.is_on(),
+            whole_frames: self.aggregates.is_on(),
             scheduled: record.usual == Service::Scheduled,
             frame: self.sizes.payload + self.sizes.headers,
-            headers: self.sizes.headers,
+            headers: if self.aggregates.is_on() { EXEMPT } else { self.sizes.headers },
             claims: !self.agents.losses.without.contains(&true),
             // Odd multiples of one number: the draws of ports begin at different states.
             seed: self.agents.seed ^ (2 * u64::from(port.0) + 1).wrapping_mul(0xD129_0E55_3F5A_2C35),
@@ -257,7 +260,8 @@ impl<O: Observer> World<O> {
     fn is_credit_data(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
-        is_data && !self.agents.installed.is_empty() && self.flows[packet.flow.index()].sender.needs_credits()
+        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
+        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
     }
 
     /// A port's link goes down.
@@ -320,13 +324,18 @@ impl<O: Observer> World<O> {
     fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
         let packet = self.packets.get(id);
         let (kind, size) = (packet.kind(), packet.size);
-        let credits = kind == Kind::Segment && self.flows[packet.flow.index()].sender.needs_credits();
+        let aggregate = if self.aggregates.is_on() { self.aggregate_of(packet) } else { None };
+        let credits = match kind {
+            Kind::Segment => aggregate.is_some() || self.flows[packet.flow.index()].sender.needs_credits(),
+            kind => kind == Kind::Credits,
+        };
         // Only messages to senders are compared with the way of their data.
         let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
         });
+        let flow = if self.aggregates.is_on() { aggregate } else { flow };
         let control = self.extensions.control_mut(packet.extension);
         let installed = &mut self.agents.installed[agent.index()];
         if control.is_none() && !installed.watch.all {
@@ -337,6 +346,10 @@ impl<O: Observer> World<O> {
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
             Kind::Handshake => PacketKind::Handshake,
+            Kind::Credits => match control.as_deref().and_then(ControlField::get::<Box<weir_credits::Message>>) {
+                Some(message) if matches!(**message, weir_credits::Message::Allocation(_)) => PacketKind::Message,
+                _ => PacketKind::Data,
+            },
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, credits, direct, port, control };
