@@ -362,7 +362,7 @@ fn leaf_spine_of<O: Observer + Finish>(observer: O, flows: usize, transport: Opt
     // Forwarders need 2 · R · p.
     let link = |gbps, packets| {
         let mut link = link(gbps, packets);
-        link.queue.buffer = link.queue.buffer * if transport.is_some() { 8 } else { 1 };
+        link.queue.buffer = Bytes::new(link.queue.buffer.get() * if transport.is_some() { 8 } else { 1 });
         link
     };
     for _ in 0..9 {

@@ -286,18 +286,19 @@ impl<O: Observer> World<O> {
 
     /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
     pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
-        let mut state = None;
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
-            let wanted = match moment {
-                Moment::Enters => true,
-                Moment::Leaves => watch.leaving,
-                Moment::Returns => watch.returning,
+            let is_credits = matches!(installed.agent, AnyAgent::Credits(_));
+            // Forwarders read only messages of the packets that return.
+            let (wanted, all) = match moment {
+                Moment::Enters => (true, watch.all),
+                Moment::Leaves => (watch.leaving, watch.all),
+                Moment::Returns => (watch.returning, watch.all && !is_credits),
             };
             // Selective acknowledgements and datagrams have extensions too.
-            if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
-                let state = *state.get_or_insert_with(|| self.port_state(port));
+            if wanted && (all || self.packets.get(id).extension != Extensions::NONE) {
+                let state = self.port_state(port, !is_credits);
                 match self.show_to(agent, id, moment, state) {
                     Verdict::Pass => {}
                     Verdict::PassWithout => self.remove_control(id),
@@ -371,9 +372,9 @@ impl<O: Observer> World<O> {
         self.extensions.remove(extension);
     }
 
-    /// The state of a port for its agents.
-    fn port_state(&self, port: PortId) -> PortState {
-        let taken = self.counts(port).taken.iter().map(|count| count.bytes).sum();
+    /// The state of a port for its agents; forwarders need no `counted` bytes that it has taken.
+    fn port_state(&self, port: PortId, counted: bool) -> PortState {
+        let taken = if counted { self.counts(port).taken.iter().map(|count| count.bytes).sum() } else { 0 };
         PortState { taken, held: self.held(port) }
     }
 
@@ -409,7 +410,7 @@ impl<O: Observer> World<O> {
             Fired::Due => {}
         }
         let port = self.agents.installed[id.index()].port;
-        let state = self.port_state(port);
+        let state = self.port_state(port, true);
         each!(&mut self.agents.installed[id.index()].agent, agent => agent.on_timer(self.now, state));
         while let Some(message) = each!(&mut self.agents.installed[id.index()].agent, agent => agent.poll()) {
             self.originate(port, message);
