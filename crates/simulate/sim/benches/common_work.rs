@@ -114,7 +114,12 @@ fn main() -> Result<()> {
         instructions("once-pace")?;
         instructions("once-beside")?;
     }
-    match case.as_str() {
+    once(&case)
+}
+
+/// One run without a table; refuses an unknown case.
+fn once(case: &str) -> Result<()> {
+    match case {
         "once-leafspine" => print_once(&leaf_spine(Silent, 500)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(34)?),
