@@ -7,14 +7,23 @@
 //! that share a link by whole frames use 72 % of it.
 //!
 //! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p
-//! is at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow
-//! that its application limits would leave its share unused.
+//! is for the next allocation. It is at most what the sender will have to send then, and at least one frame; otherwise
+//! a flow that its application limits would leave its share unused. That is what this allocation leaves of the backlog
+//! and of what is added in its period, and what is added in the next period; the backlog as it is now would count the
+//! bytes that this allocation sends again. A frame may be left over, since applications add whole frames: with it,
+//! demands would be above the rate of a limited flow in each second period.
 //!
-//! A flow that has data and no allocation requests one: at its start, and again after a timeout, which doubles.
+//! A flow that has data and no credits requests an allocation: at its start, and again after a timeout, which doubles.
+//! Allocations of 0 do not end the requests: a port that has seen a delayed termination grants nothing before the next.
+//!
+//! A termination releases grants at ports, also those of allocations that are still on their way. The sender therefore
+//! takes only allocations of a later request then: its clock advances beyond all that its receiver may issue before the
+//! termination arrives, or if it is lost, and the request has that clock.
 //!
 //! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
 //! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
-//! [`Sender::departure`] and within [`Sender::credit`] at that time.
+//! [`Sender::departure`] and within [`Sender::credit`] at that time; [`Sender::terminate`] when all is sent, after which
+//! [`Sender::on_write`] starts the flow again.
 //!
 //! Worked example: a = 5,000 B in 200 µs and frames of 1,514 B leave after 0, 60.56, 121.12 and 181.68 µs, the last one
 //! cut to 458 B.
@@ -26,9 +35,12 @@ use crate::period::Period;
 use weir_units::{Bytes, Duration, Instant, Weight};
 
 /// The weight of a period in the expected bytes is one of these. Beside a flow of 100 Mb/s of 1 Gb/s, another one has
-/// 842 Mb/s with 1, 877 with 4 and 884 with 16, which follows an application slower
-/// (`a_limited_flow_leaves_its_share`).
+/// 895 Mb/s with 4, and 898 with 8, which follows an application slower (`a_limited_flow_leaves_its_share`).
 const AVERAGED: u64 = 4;
+
+/// Clocks that a termination skips: more than the allocations of a receiver in its timeout, which is of some dozens of
+/// periods, and few of the 2³¹ that compare as later.
+const TERMINATION: u32 = 1 << 16;
 
 /// The constants of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +124,9 @@ impl Sender {
         self.clock = allocation.clock;
         self.allotted = allocation.allocation.get() + carried;
         (self.period, self.began, self.spent) = (allocation.period, now, 0);
-        let useful = backlog.get().saturating_add(self.expected).max(self.settings.frame.get());
+        let sent = self.allotted + self.settings.frame.get();
+        let left = backlog.get().saturating_add(self.expected).saturating_sub(sent);
+        let useful = left.saturating_add(self.expected).max(self.settings.frame.get());
         self.returns = Some(Return {
             clock: allocation.clock,
             period: allocation.period,
@@ -121,9 +135,13 @@ impl Sender {
             allocation: allocation.allocation,
             queueing: allocation.queueing,
         });
-        // Without an allocation for so long, the receiver has given the flow up.
-        self.timeout = self.settings.timeout[0].max(self.period.duration() * 2);
-        self.request_at = (backlog > Bytes::ZERO).then(|| now + self.timeout);
+        // Without credits for so long, the receiver or a port has given the flow up.
+        let after = self.settings.timeout[0].max(self.period.duration() * 2);
+        if backlog == Bytes::ZERO {
+            self.request_at = None;
+        } else if allocation.allocation > Bytes::ZERO || self.request_at.is_none() {
+            (self.timeout, self.request_at) = (after, Some(now + after));
+        }
         true
     }
 
@@ -147,6 +165,14 @@ impl Sender {
     /// All data is sent: no requests until more is written.
     pub fn on_empty(&mut self) {
         self.request_at = None;
+    }
+
+    /// The flow is over, as a termination reports. Credits that are left are void.
+    pub fn terminate(&mut self) {
+        self.clock = self.clock.wrapping_add(TERMINATION).max(1);
+        (self.allotted, self.spent, self.period) = (0, 0, Period::default());
+        (self.returns, self.request_at) = (None, None);
+        self.timeout = self.settings.timeout[0];
     }
 
     /// The values to return, once for each allocation.
@@ -281,8 +307,12 @@ mod tests {
             sender.on_allocation(micros(400), &allocation(2, 9_000), Bytes::new(backlog));
             sender.take_return().map(|returned| returned.potential.get())
         };
-        // 16,000 B in two periods are 8,000 B in one, of which a quarter is expected after a period without any.
-        assert_eq!([potential(0, 0), potential(3_000, 16_000), potential(90_000, 0)], [1_514, 5_000, 25_000].map(Some));
+        // 16,000 B in two periods are 8,000 B in one, of which a quarter is expected after a period without any. Of
+        // 9,500 B and these 2,000 B, 9,000 B leave in the period of this allocation, and a frame may wait.
+        assert_eq!(
+            [potential(0, 0), potential(3_000, 16_000), potential(9_500, 16_000), potential(90_000, 0)],
+            [1_514, 2_000, 2_986, 25_000].map(Some)
+        );
     }
 
     #[test]
@@ -293,10 +323,27 @@ mod tests {
         assert_eq!(sender.timer(), Some(micros(30_000)));
         sender.on_allocation(micros(12_000), &allocation(1, 1_000), LONG);
         assert_eq!(sender.timer(), Some(micros(22_000)));
+        // Without credits, the time of the next request stays.
+        sender.on_allocation(micros(12_200), &allocation(2, 0), LONG);
+        assert_eq!(sender.timer(), Some(micros(22_000)));
         sender.on_empty();
         assert_eq!(sender.timer(), None);
         sender.on_write(micros(50_000), Bytes::new(10));
         assert!(sender.request(micros(50_000)).is_some());
+    }
+
+    #[test]
+    fn allocations_of_before_a_termination_are_void() {
+        let mut sender = Sender::new(micros(0), SETTINGS);
+        sender.on_allocation(micros(0), &allocation(1, 9_000), LONG);
+        sender.terminate();
+        assert!(!sender.owes_return() && sender.timer().is_none());
+        sender.on_write(micros(50), LONG);
+        assert!(!sender.on_allocation(micros(60), &allocation(2, 9_000), LONG));
+        assert_eq!(sender.credit(micros(60)), Bytes::ZERO);
+        let request = sender.request(micros(60)).expect("at once");
+        assert_eq!(request.clock, 1 + TERMINATION);
+        assert!(sender.on_allocation(micros(200), &allocation(request.clock + 1, 9_000), LONG));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod expresspass;
 mod hosts;
 mod levels;
 mod pace;
+mod pace_lossless;
 mod pace_networks;
 mod pairs;
 mod policer;

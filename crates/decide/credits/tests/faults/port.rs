@@ -36,10 +36,10 @@ pub(crate) struct Port {
     demands: MaxMinTree,
     credit: CreditPort,
     flows: BTreeMap<u32, State>,
-    /// The ends of transmissions, the bytes of data, and those that were granted on another path; and their sums.
+    /// The ends of transmissions, the bytes of data, and those of no grant of this port; and their sums.
     queue: VecDeque<(Nanos, u64, u64)>,
     queued: u64,
-    rerouted: u64,
+    ungranted: u64,
     free: Nanos,
     reverse_free: Nanos,
     closed_until: Nanos,
@@ -72,7 +72,7 @@ impl Port {
             flows: BTreeMap::new(),
             queue: VecDeque::new(),
             queued: 0,
-            rerouted: 0,
+            ungranted: 0,
             free: 0,
             reverse_free: 0,
             closed_until: 0,
@@ -143,7 +143,8 @@ impl Port {
         }
         let published = self.publish(now);
         let state = &mut self.flows.entry(flow).or_default().credit;
-        self.credit.allocate(state, allocation, instant(now), Bytes::new(self.queued), direct);
+        let queued = if self.variant.queue_ignored { 0 } else { self.queued };
+        self.credit.allocate(state, allocation, instant(now), Bytes::new(queued), direct);
         let budget = self.forwarder.budget(&published).get();
         if allocation.allocation > Bytes::ZERO && direct {
             self.bound = Some(budget);
@@ -196,13 +197,13 @@ impl Port {
         self.credit.terminate(state, instant(now));
     }
 
-    /// Appends a packet to the queue; returns the end of its transmission. `rerouted` of the bytes have no grant here.
-    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, rerouted: u64, is_data: bool) -> Nanos {
+    /// Appends a packet to the queue; returns the end of its transmission. `ungranted` of the bytes have no grant.
+    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, ungranted: u64, is_data: bool) -> Nanos {
         self.free = self.free.max(now) + self.time(bytes);
         if is_data {
-            self.queue.push_back((self.free, bytes, rerouted));
+            self.queue.push_back((self.free, bytes, ungranted));
             self.queued += bytes;
-            self.rerouted += rerouted;
+            self.ungranted += ungranted;
             self.longest_queue = self.longest_queue.max(self.queued);
         }
         self.free
@@ -219,12 +220,12 @@ impl Port {
     }
 
     fn drain(&mut self, now: Nanos) {
-        while let Some(&(end, bytes, rerouted)) = self.queue.front()
+        while let Some(&(end, bytes, ungranted)) = self.queue.front()
             && end <= now
         {
             self.queue.pop_front();
             self.queued -= bytes;
-            self.rerouted -= rerouted;
+            self.ungranted -= ungranted;
         }
     }
 
@@ -240,7 +241,7 @@ impl Port {
         let used = outstanding + self.queued;
         if now >= self.closed_until
             && let Some(bound) = self.bound
-            && used > bound + frames + self.rerouted
+            && used > bound + frames + self.ungranted
         {
             let queued = self.queued;
             return Err(format!("A + Q = {outstanding} + {queued} B, above {bound} B and {frames} B of frames"));

@@ -12,6 +12,7 @@
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `applications` | real servers and their clients, for the lab alone |
+//! | `credit_services` | services with credits |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `credits` | paths and round trips of flows with credits, `without-forwarder:` |
 //! | `overload` | random traffic above the rate of hosts' links |
@@ -21,6 +22,7 @@
 
 mod applications;
 mod control;
+mod credit_services;
 mod credits;
 mod events;
 mod files;
@@ -168,6 +170,7 @@ impl<F: Files> Reader<'_, F> {
             Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 let (measurement, governed) = self.governed(root, base, &names, duration)?;
+                self.sent_without_credits(&traffic, &governed.policy, governed.enforcement);
                 (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
@@ -281,12 +284,16 @@ fn limits_racks(policy: &Policy) -> bool {
 }
 
 /// The reason why agents do not have an enforcement's part at hosts.
-fn not_of_agents(enforcement: Enforcement) -> Option<&'static str> {
-    match enforcement {
+fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
+    let system = match enforcement {
+        Enforcement::None => return None,
         Enforcement::EyeQ => Some("its agents have Parley's machine shapers and not EyeQ's"),
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
-    }
+    };
+    let service = credit_services::first(policy);
+    let credits = service.map(|service| format!("service `{service}` has credits, and agents do not enforce them"));
+    system.map(str::to_owned).or(credits)
 }
 
 /// The first reason why the lab cannot run a scenario.
@@ -303,8 +310,8 @@ fn simulator_only(
         return Some("its network is a topology, and the lab builds racks".to_owned());
     }
     let policy = &governed.policy;
-    if let Some(reason) = not_of_agents(governed.enforcement) {
-        return Some(reason.to_owned());
+    if let Some(reason) = not_of_agents(policy, governed.enforcement) {
+        return Some(reason);
     }
     if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
         return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());
