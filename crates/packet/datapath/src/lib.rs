@@ -34,6 +34,7 @@ pub mod abi;
 mod classifier;
 mod credit;
 mod credit_gate;
+mod credit_online;
 mod departure;
 mod destination;
 pub mod ecn;
