@@ -2,8 +2,8 @@
 //!
 //! Problem: allocations set what a host may send, and ports on the path must rewrite them. Approach: fixed fields under
 //! a 64-bit tag that a port verifies and computes anew in the kernel; (epoch, sequence) against replay. [`encode`] and
-//! [`decode`] are pure: sockets are the driver's. Each message has one encoding but for two bytes, `balance`, which keep
-//! the UDP checksum of a rewritten datagram valid and are not tagged.
+//! [`decode`] are pure: sockets are the driver's. Each message has one encoding but for two bytes, the balance, which
+//! keep the UDP checksum of a rewritten datagram valid and are not tagged.
 //!
 //! Requests, returns and terminations go from the flow's source to its destination, allocations against them. The
 //! addresses are those of the IP header, and the tag covers them, so a datagram between other hosts does not verify.

@@ -32,7 +32,7 @@ fn messages() -> [Message; 4] {
 }
 
 #[test]
-fn messages_decode_to_what_was_encoded() {
+fn each_kind_of_message_decodes() {
     let v6 = [1, 2].map(|last| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last)));
     for (source, destination) in [(SOURCE, DESTINATION), (v6[0], v6[1])] {
         for message in messages() {
