@@ -19,6 +19,7 @@
 #include "classify.h"
 #include "credit.h"
 #include "credit_gate.h"
+#include "credit_message.h"
 #include "departure.h"
 #include "destination.h"
 #include "ecn.h"

@@ -14,6 +14,7 @@
 //! | `tree` | [`MaxMinTree`]: weighted max-min shares of many flows, in one descent |
 //! | [`host`] | [`host::Host`]: all aggregate flows of a host, as sender, receiver and first port |
 //! | `forwarder` | [`Forwarder`]: demands and periods of a port's flows, and the shares that the port publishes |
+//! | [`wire`] | the datagrams of the messages on Linux, with their tags |
 //!
 //! The part of a forwarder that runs per packet, which reduces allocations and counts data against grants, is
 //! `datapath/credit.h`, for the kernel and for the simulator. All machines are without clock: a driver passes times.
@@ -32,6 +33,7 @@ mod period;
 mod receiver;
 mod sender;
 mod tree;
+pub mod wire;
 
 pub use forwarder::{Forwarder, ForwarderSettings, Published};
 pub use message::{Allocation, Coding, Message, Request, Return};

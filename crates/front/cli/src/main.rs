@@ -14,6 +14,7 @@
 
 mod cli;
 mod commands;
+mod credits;
 mod error;
 mod inherited;
 mod input;

@@ -139,10 +139,14 @@ pub(crate) fn tag_values(policy: &Policy) -> u64 {
     policy.tenant_dscps().into_iter().fold(0, |bits, dscp| bits | 1 << dscp)
 }
 
-/// The classifier and leaf services of an interface, or why this host cannot classify; the
+/// The classifier and leaf services of an interface, or why this host cannot classify or enforce; the
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
     let services = policy.services();
+    // Without credits its traffic would fill the ports that were planned to lose nothing.
+    if let Some((_, own)) = services.leaves().find(|(_, service)| service.credits().is_some()) {
+        return Err(HostError::Credits { service: own.path().to_owned() });
+    }
     let classifier = Classifier::new(services.classification_order(), Some(interface))?;
     let leaves: Vec<ServiceId> = services.leaves().map(|(id, _)| id).collect();
     if leaves.len() > SERVICES_MAX as usize {

@@ -65,6 +65,7 @@ pub mod tags;
 pub mod tc;
 mod wait;
 
+pub use slots::service_number;
 pub use weir_datapath::abi::{DESTINATIONS_MAX, SERVICES_MAX};
 
 /// Keys of an interface at a time.

@@ -4,7 +4,7 @@ use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::tenants::routes::TenantRoute;
 use crate::tenants::{self, Order, Plan, admit, routes};
-use crate::{input, levels, text};
+use crate::{credits, input, levels, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,6 +37,10 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"buffer_bytes\", \"levels\": [{\"delay_ns\", \"backlog_bytes\"}]}], \"services\": [{\"service\", \"level\",
 \"message_bytes\", \"round_trip\", \"needed_bps\", \"wait_ns\", \"worst_ns\", \"target_ns\", \"verdict\"}],
 \"unlimited\": [service]}.
+
+A policy with credits has \"credits\" too: {\"lossless\", \"reasons\" (why not), \"forwarders\", \"share\" (of what
+levels leave of every port), \"period_max_us\", \"services\": [{\"service\", \"weight\"}], \"ports\": [{\"port\",
+\"alike\", \"kind\", \"rate_bps\", \"granted_bps\", \"buffer_bytes\", \"needed_bytes\", \"flows\"}]}.
 
 A policy with tenants is checked with their places: those of --placed FILE, and for all others
 those that `weir place` would find. One table shows the division of links: services first,
@@ -141,6 +145,9 @@ impl CheckedPolicy {
         if let Some(admitted) = &self.levels {
             value["levels"] = levels::json::to_json(admitted);
         }
+        if let Some(credits) = credits::to_json(self.numbered()) {
+            value["credits"] = credits;
+        }
         if let Some((plan, found)) = &self.tenants {
             let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
             value["tenants"] = json!({
@@ -158,6 +165,7 @@ impl CheckedPolicy {
 
     fn print(&self, args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
         print_valid(args, &self.policy, self.levels.as_ref(), ui)?;
+        credits::print(self.numbered(), ui)?;
         if let Some((plan, _)) = &self.tenants {
             let placed = plan.placer.placed().len();
             ui.print(&format!(

@@ -12,6 +12,7 @@
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `applications` | real servers and their clients, for the lab alone |
+//! | `credits` | services with credits |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
 //! | `overload` | random traffic above the rate of hosts' links |
 //!
@@ -20,6 +21,7 @@
 
 mod applications;
 mod control;
+mod credits;
 mod events;
 mod files;
 mod hosts;
@@ -163,6 +165,7 @@ impl<F: Files> Reader<'_, F> {
             Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 let (measurement, governed) = self.governed(root, base, &names, duration)?;
+                self.sent_without_credits(&traffic, &governed.policy, governed.enforcement);
                 (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
@@ -296,6 +299,9 @@ fn simulator_only(
         return Some("its network is a topology, and the lab builds racks".to_owned());
     }
     let policy = &governed.policy;
+    if let Some(service) = credits::first(policy).filter(|_| governed.enforcement != Enforcement::None) {
+        return Some(format!("service `{service}` has credits, and agents do not enforce them"));
+    }
     if let Some(reason) = not_of_agents(governed.enforcement) {
         return Some(reason.to_owned());
     }
