@@ -150,6 +150,15 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         }
     }
 
+    /// A flow begins although nothing is known to wait, of which `sent` bytes have left before: the host requests
+    /// credits for it, until [`HostSettings::linger`] is over. For a driver that has an event and no reading yet.
+    pub fn begin(&mut self, now: Instant, flow: Aggregate<A>, sent: u64) {
+        if self.weights.contains_key(&flow.service) && !self.outgoing.contains_key(&flow) {
+            let sending = Outgoing::new(now, self.sender_settings(), sent);
+            self.keep(flow, sending);
+        }
+    }
+
     /// The bytes of a flow that have left through its gate, and those that wait. Data of a service without credits
     /// begins no flow.
     pub fn on_reading(&mut self, now: Instant, flow: Aggregate<A>, reading: Reading) {

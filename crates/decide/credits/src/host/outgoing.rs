@@ -45,6 +45,8 @@ impl Outgoing {
     pub(super) fn on_reading(&mut self, now: Instant, reading: Reading) -> Progress {
         let sent = reading.sent.saturating_sub(self.reading.sent);
         let added = (reading.waiting.get() + sent).saturating_sub(self.reading.waiting.get());
+        // A flow that began by an event has had nothing to wait yet, and still requests.
+        let is_emptied = reading.waiting == Bytes::ZERO && (sent > 0 || self.reading.waiting > Bytes::ZERO);
         self.reading = Reading { sent: reading.sent.max(self.reading.sent), waiting: reading.waiting };
         if sent > 0 || reading.waiting > Bytes::ZERO {
             self.active = now;
@@ -58,7 +60,7 @@ impl Outgoing {
         if added > 0 {
             self.sender.on_write(now, Bytes::new(added));
         }
-        if reading.waiting == Bytes::ZERO {
+        if is_emptied {
             self.sender.on_empty();
         }
         Progress { sent: Bytes::new(sent), overspent: Bytes::new(overspent) }

@@ -184,3 +184,17 @@ fn services_without_credits_have_no_flows() {
     assert_eq!(a.poll(), Some(Output::End { flow: FLOW }));
     assert_eq!((a.sending().count(), a.receiving().count(), a.timer()), (0, 0, None));
 }
+
+#[test]
+fn a_flow_that_begins_by_an_event_requests_until_it_lingers() {
+    let mut a = host();
+    a.begin(millis(0), FLOW, 700);
+    a.on_reading(millis(0), FLOW, reading(700, 0));
+    a.on_timer(millis(0));
+    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
+    a.on_reading(millis(9), FLOW, reading(700, 0));
+    a.on_timer(millis(10));
+    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
+    a.on_timer(millis(50));
+    assert_eq!(outputs(&mut a), [Output::End { flow: FLOW }, Output::Send { flow: FLOW, message: Message::Terminate }]);
+}

@@ -154,4 +154,9 @@ impl InterfaceDatapath {
         self.write_config()?;
         self.write_marks()
     }
+
+    /// Whether packets of the service of a slot wait in gates.
+    pub fn has_credits(&self, slot: u32) -> bool {
+        self.marks.credits.get(slot as usize).is_some_and(|mark| *mark != 0)
+    }
 }
