@@ -60,10 +60,10 @@ fn new_host(now: u64, weights: &[u32]) -> Host<u32, CreditPort> {
         timeout: [Duration::from_millis(5), Duration::from_millis(100)],
         silence: Duration::from_millis(100),
         linger: Duration::from_millis(50),
-        clock: (now / LEAST.duration().nanos()) as u32,
+        memory: Duration::from_secs(1),
         coding: Coding::Wide,
     };
-    let mut host = Host::new(at(now), settings, Some(first));
+    let mut host = Host::new(settings, Some(first));
     let weight = |(index, weight): (usize, &u32)| {
         (ServiceId(index as u32), Weight::from_thousandths(*weight * 1_000).expect("in range"))
     };

@@ -14,6 +14,12 @@ impl OnlinePort for CreditPort {
     fn set_rate(&mut self, rate: Bandwidth) {
         Self::set_rate(self, rate);
     }
+    fn on_request(&mut self, flow: &mut CreditFlow, clock: u32) {
+        Self::on_request(self, flow, clock);
+    }
+    fn is_new(&self, flow: &CreditFlow, allocation: &Allocation) -> bool {
+        Self::is_new(self, flow, allocation)
+    }
     fn allocate(&mut self, flow: &mut CreditFlow, allocation: &mut Allocation, now: Instant, queued: Bytes) {
         Self::allocate(self, flow, allocation, now, queued, true);
     }

@@ -29,6 +29,10 @@ pub trait OnlinePort {
     fn publish(&mut self, published: &Published);
     /// R has changed.
     fn set_rate(&mut self, rate: Bandwidth);
+    /// The sender requests credits; `clock` is that of its newest allocation, or 0.
+    fn on_request(&mut self, flow: &mut Self::Flow, clock: u32);
+    /// Whether an allocation is later than the flow's newest, and the flow is not over. Others do not change shares.
+    fn is_new(&self, flow: &Self::Flow, allocation: &Allocation) -> bool;
     /// An allocation is reduced, while `queued` bytes wait in the port.
     fn allocate(&mut self, flow: &mut Self::Flow, allocation: &mut Allocation, now: Instant, queued: Bytes);
     /// The values of an allocation come back.
@@ -53,6 +57,12 @@ impl OnlinePort for NoPort {
         match *self {}
     }
     fn set_rate(&mut self, _: Bandwidth) {
+        match *self {}
+    }
+    fn on_request(&mut self, (): &mut (), _: u32) {
+        match *self {}
+    }
+    fn is_new(&self, (): &(), _: &Allocation) -> bool {
         match *self {}
     }
     fn allocate(&mut self, (): &mut (), _: &mut Allocation, _: Instant, _: Bytes) {
@@ -94,8 +104,6 @@ struct Flow<F> {
     state: F,
     /// Whether the forwarder has it, and so the shares.
     is_recorded: bool,
-    /// Whether it has ended, and gets nothing until a request.
-    is_over: bool,
     /// When its state goes, unless it is recorded then.
     until: Option<Instant>,
 }
@@ -163,25 +171,19 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
     pub fn allocate(&mut self, now: Instant, key: K, allocation: &Allocation) -> Allocation {
         self.expire(now);
         let mut reduced = *allocation;
-        let (next, keys) = (&mut self.next, &mut self.keys);
-        let flow = self.flows.entry(key).or_insert_with(|| {
-            let number = *next;
-            *next = next.wrapping_add(1);
-            keys.insert(number, key);
-            Flow { number, state: O::Flow::default(), is_recorded: false, is_over: false, until: None }
-        });
-        if flow.is_over {
-            reduced.allocation = Bytes::ZERO;
-            return reduced;
-        }
-        if !std::mem::replace(&mut flow.is_recorded, true) {
+        self.add(now, key);
+        let Some(flow) = self.flows.get_mut(&key) else { return reduced };
+        let is_new = self.online.is_new(&flow.state, allocation);
+        if is_new && !std::mem::replace(&mut flow.is_recorded, true) {
             self.pairs.add(key.service());
         }
-        if let Some(until) = flow.until.take() {
-            self.ending.remove(&(until, key));
-        }
         reduced.weight = self.pairs.weight(key.service(), allocation.weight);
-        self.forwarder.record(now, flow.number, &reduced);
+        if is_new {
+            if let Some(until) = flow.until.take() {
+                self.ending.remove(&(until, key));
+            }
+            self.forwarder.record(now, flow.number, &reduced);
+        }
         let published = self.forwarder.publish(now);
         self.online.publish(&published);
         let queued = self.queue.bytes(now);
@@ -190,10 +192,25 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
         reduced
     }
 
-    /// The sender requests: a flow that was over is renewed.
-    pub fn on_request(&mut self, key: K) {
+    /// The sender requests, with the clock of its newest allocation: a flow that was over is renewed.
+    pub fn on_request(&mut self, now: Instant, key: K, clock: u32) {
+        self.add(now, key);
         if let Some(flow) = self.flows.get_mut(&key) {
-            flow.is_over = false;
+            self.online.on_request(&mut flow.state, clock);
+        }
+    }
+
+    /// A flow has a state, for a lifetime unless it is recorded until then.
+    fn add(&mut self, now: Instant, key: K) {
+        let (next, keys) = (&mut self.next, &mut self.keys);
+        let flow = self.flows.entry(key).or_insert_with(|| {
+            let number = *next;
+            *next = next.wrapping_add(1);
+            keys.insert(number, key);
+            Flow { number, state: O::Flow::default(), is_recorded: false, until: None }
+        });
+        if !flow.is_recorded {
+            self.leave(key, now + self.online.longest_lifetime());
         }
     }
 
@@ -218,7 +235,6 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
         let until = now + self.online.longest_lifetime();
         let Some(flow) = self.flows.get_mut(&key) else { return };
         self.online.terminate(&mut flow.state, now);
-        flow.is_over = true;
         self.forwarder.remove(flow.number);
         self.leave(key, until);
     }

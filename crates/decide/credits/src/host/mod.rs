@@ -20,8 +20,8 @@
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
 //! - A reading tells apart what has left through the gate and what waits. Bytes beyond the credits, which a driver
 //!   whose gate is coarse may let pass, are taken from the next allocation.
-//! - A request makes a receiver. Its clocks begin with a count that rises at least as fast as allocations do, so that
-//!   they are later than those of a receiver that has been forgotten, also after the daemon's restart.
+//! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
+//!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
 //! before [`Host::on_message`] with its allocation, and whenever data begins to wait; [`Host::on_timer`] when
@@ -71,9 +71,9 @@ pub struct HostSettings {
     pub silence: Duration,
     /// How long nothing of a flow waits and leaves before it ends.
     pub linger: Duration,
-    /// The number that precedes the clocks of receivers that begin when the host does. A driver takes a count that
-    /// rises at least as fast as allocations, such as wall-clock time in units of p-min.
-    pub clock: u32,
+    /// How long the clock of a flow that has ended is kept: at least the longest lifetime of a grant at a port of the
+    /// path, which grants nothing to an earlier clock for that time.
+    pub memory: Duration,
     /// The widths of fields.
     pub coding: Coding,
 }
@@ -99,7 +99,6 @@ pub struct HostCounters {
 #[derive(Debug)]
 pub struct Host<A, O: OnlinePort> {
     settings: HostSettings,
-    began: Instant,
     weights: BTreeMap<ServiceId, Weight>,
     first: Option<FirstPort<Aggregate<A>, O>>,
     outgoing: BTreeMap<Aggregate<A>, Outgoing>,
@@ -113,10 +112,9 @@ pub struct Host<A, O: OnlinePort> {
 impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// A host without flows. `first` is its interface as the first port of its data, or `None` where another part of
     /// the driver is that port.
-    pub fn new(now: Instant, settings: HostSettings, first: Option<FirstPort<Aggregate<A>, O>>) -> Self {
+    pub fn new(settings: HostSettings, first: Option<FirstPort<Aggregate<A>, O>>) -> Self {
         Self {
             settings,
-            began: now,
             weights: BTreeMap::new(),
             first,
             outgoing: BTreeMap::new(),
@@ -133,7 +131,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     pub fn set_services(&mut self, now: Instant, weights: BTreeMap<ServiceId, Weight>) {
         self.weights = weights;
         let is_over = |flow: &Aggregate<A>| !self.weights.contains_key(&flow.service);
-        let over: Vec<_> = self.outgoing.keys().copied().filter(is_over).collect();
+        let over: Vec<_> = self.sending().filter(is_over).collect();
         let silent: Vec<_> = self.incoming.keys().copied().filter(is_over).collect();
         over.into_iter().for_each(|flow| self.end(now, flow));
         for flow in silent {
@@ -145,6 +143,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// R has changed: of the direction in which the host receives, and of the one in which it sends.
     pub fn set_rates(&mut self, receiving: Bandwidth, sending: Bandwidth) {
         self.settings.rate = receiving;
+        self.incoming.values_mut().for_each(|receiver| receiver.set_rate(receiving));
         if let Some(first) = &mut self.first {
             first.set_rate(sending);
         }
@@ -153,20 +152,26 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// A flow begins although nothing is known to wait, of which `sent` bytes have left before: the host requests
     /// credits for it, until [`HostSettings::linger`] is over. For a driver that has an event and no reading yet.
     pub fn begin(&mut self, now: Instant, flow: Aggregate<A>, sent: u64) {
-        if self.weights.contains_key(&flow.service) && !self.outgoing.contains_key(&flow) {
-            let sending = Outgoing::new(now, self.sender_settings(), sent);
-            self.keep(flow, sending);
+        if !self.weights.contains_key(&flow.service) {
+            return;
         }
+        let sending = match self.outgoing.remove(&flow) {
+            Some(sending) => sending.begin(now, sent),
+            None => Outgoing::new(now, self.sender_settings(), sent),
+        };
+        self.keep(flow, sending);
     }
 
     /// The bytes of a flow that have left through its gate, and those that wait. Data of a service without credits
     /// begins no flow.
     pub fn on_reading(&mut self, now: Instant, flow: Aggregate<A>, reading: Reading) {
-        let mut sending = match self.outgoing.remove(&flow) {
-            Some(sending) => sending,
-            None if reading.waiting == Bytes::ZERO || !self.weights.contains_key(&flow.service) => return,
-            None => Outgoing::new(now, self.sender_settings(), reading.sent),
-        };
+        if self.outgoing.get(&flow).is_none_or(Outgoing::has_ended) {
+            if reading.waiting == Bytes::ZERO {
+                return;
+            }
+            self.begin(now, flow, reading.sent);
+        }
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
         let read = sending.on_reading(now, reading);
         self.counters.overspent += read.overspent.get();
         if let Some(first) = self.first.as_mut().filter(|_| read.sent > Bytes::ZERO) {
@@ -199,19 +204,19 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     }
 
     fn on_request(&mut self, now: Instant, flow: Aggregate<A>, request: &Request, weight: Weight) {
-        let (settings, clock) = (self.receiver_settings(weight), self.clock(now));
-        let new = || Receiver::new(now, settings, request.weight).resumed_after(clock);
-        let receiver = self.incoming.entry(flow).or_insert_with(new);
-        receiver.on_request(now, request.weight);
+        let settings = self.receiver_settings(weight);
+        let receiver = self.incoming.entry(flow).or_insert_with(|| Receiver::new(now, settings, request));
+        receiver.on_request(now, request);
         self.receives.set(flow, receiver.timer());
     }
 
     fn on_allocation(&mut self, now: Instant, flow: Aggregate<A>, allocation: &Allocation) {
-        let Some(mut sending) = self.outgoing.remove(&flow) else {
+        if self.outgoing.get(&flow).is_none_or(Outgoing::has_ended) {
             self.counters.unwanted += 1;
             self.outputs.push_back(Output::Send { flow, message: Message::Terminate });
             return;
-        };
+        }
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
         let mut allocation = *allocation;
         if let Some(first) = &mut self.first {
             allocation = self.settings.coding.allocation(&first.allocate(now, flow, &allocation));
@@ -250,6 +255,12 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         }
         while let Some(flow) = self.sends.pop(now) {
             let Some(mut sending) = self.outgoing.remove(&flow) else { continue };
+            if sending.has_ended() {
+                if !sending.is_forgotten(now, self.settings.memory) {
+                    self.keep(flow, sending);
+                }
+                continue;
+            }
             if sending.is_over(now, self.settings.linger) {
                 self.outgoing.insert(flow, sending);
                 self.end(now, flow);
@@ -260,7 +271,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             }
             if let Some(request) = sending.request(now) {
                 if let Some(first) = &mut self.first {
-                    first.on_request(flow);
+                    first.on_request(now, flow, request.clock);
                 }
                 self.outputs.push_back(Output::Send { flow, message: Message::Request(request) });
             }
@@ -275,10 +286,9 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     /// The flow that the host sends is over.
     fn end(&mut self, now: Instant, flow: Aggregate<A>) {
-        if self.outgoing.remove(&flow).is_none() {
-            return;
-        }
-        self.sends.set(flow, None);
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
+        sending.end(now);
+        self.keep(flow, sending);
         if let Some(first) = &mut self.first {
             first.terminate(now, flow);
         }
@@ -287,15 +297,8 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     }
 
     fn keep(&mut self, flow: Aggregate<A>, sending: Outgoing) {
-        self.sends.set(flow, Some(sending.timer(self.settings.linger)));
+        self.sends.set(flow, Some(sending.timer(self.settings.linger, self.settings.memory)));
         self.outgoing.insert(flow, sending);
-    }
-
-    /// The number that precedes the clocks of a receiver that begins at `now`.
-    fn clock(&self, now: Instant) -> u32 {
-        let periods = now.saturating_since(self.began).nanos() / self.settings.least.duration().nanos().max(1);
-        // Modulo the width of clocks. The count of `now` itself is included, since a period has begun.
-        self.settings.clock.wrapping_add(periods as u32).wrapping_add(1)
     }
 
     fn sender_settings(&self) -> SenderSettings {
@@ -321,7 +324,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     /// The flows that the host sends.
     pub fn sending(&self) -> impl Iterator<Item = Aggregate<A>> + '_ {
-        self.outgoing.keys().copied()
+        self.outgoing.iter().filter(|(_, sending)| !sending.has_ended()).map(|(flow, _)| *flow)
     }
 
     /// The flows that it receives.

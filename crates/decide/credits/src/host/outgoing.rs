@@ -26,6 +26,8 @@ pub(super) struct Outgoing {
     closes_at: Option<Instant>,
     /// When data last waited or left.
     active: Instant,
+    /// Since when the flow is over, and only its clock is kept.
+    ended: Option<Instant>,
 }
 
 impl Outgoing {
@@ -39,7 +41,33 @@ impl Outgoing {
             debt: 0,
             closes_at: None,
             active: now,
+            ended: None,
         }
+    }
+
+    /// The flow begins again, of which `sent` bytes have left before; one that is not over goes on.
+    pub(super) fn begin(mut self, now: Instant, sent: u64) -> Self {
+        if self.ended.take().is_some() {
+            self.reading = Reading { sent, waiting: Bytes::ZERO };
+            (self.active, self.spent, self.allotted, self.debt) = (now, 0, 0, 0);
+            self.sender.on_write(now, Bytes::ZERO);
+        }
+        self
+    }
+
+    /// The flow is over.
+    pub(super) fn end(&mut self, now: Instant) {
+        (self.ended, self.closes_at) = (Some(now), None);
+        self.sender.on_empty();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether the flow ended `memory` before.
+    pub(super) fn is_forgotten(&self, now: Instant, memory: Duration) -> bool {
+        self.ended.is_some_and(|ended| now >= ended + memory)
     }
 
     pub(super) fn on_reading(&mut self, now: Instant, reading: Reading) -> Progress {
@@ -100,7 +128,10 @@ impl Outgoing {
     }
 
     /// The time of the next event.
-    pub(super) fn timer(&self, linger: Duration) -> Instant {
+    pub(super) fn timer(&self, linger: Duration, memory: Duration) -> Instant {
+        if let Some(ended) = self.ended {
+            return ended + memory;
+        }
         let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + linger);
         let events = [self.sender.timer(), self.closes_at, over];
         // A flow with data that waits has a timer of its sender, which requests or has an allocation.

@@ -14,7 +14,7 @@ const SETTINGS: HostSettings = HostSettings {
     timeout: [Duration::from_millis(10), Duration::from_secs(1)],
     silence: Duration::from_millis(20),
     linger: Duration::from_millis(50),
-    clock: 7,
+    memory: Duration::from_secs(1),
     coding: Coding::Wide,
 };
 
@@ -23,7 +23,7 @@ fn millis(at: u64) -> Instant {
 }
 
 fn host() -> Alone {
-    let mut host = Host::new(Instant::ZERO, SETTINGS, None);
+    let mut host = Host::new(SETTINGS, None);
     host.set_services(Instant::ZERO, BTreeMap::from([(SERVICE, Weight::ONE)]));
     host
 }
@@ -47,7 +47,6 @@ fn allocation(clock: u32, bytes: u64) -> Message {
         allocation: bytes,
         weight: Weight::ONE,
         queueing: Duration::ZERO,
-        ahead: None,
     })
 }
 
@@ -59,8 +58,8 @@ fn gates(outputs: &[Output<u8>]) -> Vec<u64> {
     outputs.iter().filter_map(gate).collect()
 }
 
-fn request(weight: Weight) -> Output<u8> {
-    Output::Send { flow: FLOW, message: Message::Request(Request { weight }) }
+fn request(clock: u32) -> Output<u8> {
+    Output::Send { flow: FLOW, message: Message::Request(Request { weight: Weight::ONE, clock }) }
 }
 
 #[test]
@@ -69,26 +68,25 @@ fn the_worked_example() {
     a.on_reading(millis(1), FLOW, reading(900, 5_000));
     assert_eq!(a.timer(), Some(millis(1)));
     a.on_timer(millis(1));
-    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
-    b.on_message(millis(1), FLOW, &Message::Request(Request { weight: Weight::ONE }));
+    assert_eq!(outputs(&mut a), [request(0)]);
+    b.on_message(millis(1), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
     b.on_timer(millis(1));
     let first = outputs(&mut b);
     let [Output::Send { message: Message::Allocation(first), .. }] = first[..] else { panic!("{first:?}") };
-    // The eighth clock precedes: a count of periods since the host began.
-    assert_eq!((first.clock, first.allocation.get(), b.timer()), (10, 125_000, Some(millis(2))));
+    assert_eq!((first.clock, first.allocation.get(), b.timer()), (1, 125_000, Some(millis(2))));
     a.on_message(millis(2), FLOW, &Message::Allocation(first));
     let opened = outputs(&mut a);
     let [Output::Gate { gate, .. }, Output::Send { message: Message::Return(returned), .. }] = opened[..] else {
         panic!("{opened:?}")
     };
     assert_eq!((gate.bytes.get(), gate.period), (125_000, SETTINGS.least));
-    assert_eq!(returned.clock, 10);
+    assert_eq!(returned.clock, 1);
     assert!((5_000..=10_000).contains(&returned.potential.get()), "{returned:?}");
     b.on_message(millis(2), FLOW, &Message::Return(Return { potential: Bytes::new(5_000), ..returned }));
     b.on_timer(millis(2));
     let second = outputs(&mut b);
     let [Output::Send { message: Message::Allocation(second), .. }] = second[..] else { panic!("{second:?}") };
-    assert_eq!((second.clock, second.allocation.get()), (11, 5_000));
+    assert_eq!((second.clock, second.allocation.get()), (2, 5_000));
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn bytes_beyond_the_credits_are_paid_by_later_allocations() {
 fn a_flow_ends_when_it_is_idle_and_begins_again() {
     let (mut a, mut b) = (host(), host());
     a.on_reading(millis(0), FLOW, reading(0, 5_000));
-    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE }));
+    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
     a.on_message(millis(1), FLOW, &allocation(5, 9_000));
     a.on_reading(millis(2), FLOW, reading(5_000, 0));
     outputs(&mut a);
@@ -132,7 +130,7 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!((a.sending().count(), gates(&outputs(&mut a))), (1, vec![0]));
     a.on_timer(millis(52));
     let end = [Output::End { flow: FLOW }, Output::Send { flow: FLOW, message: Message::Terminate }];
-    assert_eq!((outputs(&mut a), a.sending().count(), a.timer()), (end.to_vec(), 0, None));
+    assert_eq!((outputs(&mut a), a.sending().count(), a.timer()), (end.to_vec(), 0, Some(millis(1_052))));
     // The termination was lost: the next allocation is replied to.
     a.on_message(millis(53), FLOW, &allocation(6, 9_000));
     assert_eq!((outputs(&mut a), a.counters().unwanted), (end[1..].to_vec(), 1));
@@ -140,7 +138,16 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!((b.timer(), b.receiving().count()), (None, 0));
     a.on_reading(millis(60), FLOW, reading(5_000, 3_000));
     a.on_timer(millis(60));
-    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
+    // With the clock that the sender has had.
+    assert_eq!((outputs(&mut a), a.sending().count()), (vec![request(5)], 1));
+    a.on_reading(millis(61), FLOW, reading(8_000, 0));
+    a.on_timer(millis(111));
+    assert_eq!(outputs(&mut a), end);
+    a.on_timer(millis(1_111));
+    assert_eq!(a.timer(), None);
+    a.on_reading(millis(1_112), FLOW, reading(8_000, 3_000));
+    a.on_timer(millis(1_112));
+    assert_eq!(outputs(&mut a), [request(0)]);
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn clocks_of_a_renewed_receiver_are_later() {
     let mut b = host();
     let mut last = 0;
     for start in [0, 100, 101, 5_000] {
-        b.on_message(millis(start), FLOW, &Message::Request(Request { weight: Weight::ONE }));
+        b.on_message(millis(start), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: last }));
         b.on_timer(millis(start));
         let Some(Output::Send { message: Message::Allocation(allocation), .. }) = b.poll() else { panic!("none") };
         assert!(allocation.clock > last, "{} after {last}", allocation.clock);
@@ -160,7 +167,7 @@ fn clocks_of_a_renewed_receiver_are_later() {
 #[test]
 fn silent_senders_get_no_more_allocations() {
     let mut b = host();
-    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE }));
+    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
     let mut allocations = 0;
     while let Some(at) = b.timer() {
         b.on_timer(at);
@@ -175,14 +182,14 @@ fn services_without_credits_have_no_flows() {
     let mut a = host();
     let other = Aggregate { service: ServiceId(9), ..FLOW };
     a.on_reading(millis(0), other, reading(0, 5_000));
-    a.on_message(millis(0), other, &Message::Request(Request { weight: Weight::ONE }));
+    a.on_message(millis(0), other, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
     assert_eq!((a.timer(), a.counters().foreign), (None, 1));
     a.on_reading(millis(0), FLOW, reading(0, 5_000));
     let incoming = Aggregate { source: 2, destination: 1, ..FLOW };
-    a.on_message(millis(0), incoming, &Message::Request(Request { weight: Weight::ONE }));
+    a.on_message(millis(0), incoming, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
     a.set_services(millis(1), BTreeMap::new());
     assert_eq!(a.poll(), Some(Output::End { flow: FLOW }));
-    assert_eq!((a.sending().count(), a.receiving().count(), a.timer()), (0, 0, None));
+    assert_eq!((a.sending().count(), a.receiving().count(), a.timer()), (0, 0, Some(millis(1_001))));
 }
 
 #[test]
@@ -191,10 +198,10 @@ fn a_flow_that_begins_by_an_event_requests_until_it_lingers() {
     a.begin(millis(0), FLOW, 700);
     a.on_reading(millis(0), FLOW, reading(700, 0));
     a.on_timer(millis(0));
-    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
+    assert_eq!(outputs(&mut a), [request(0)]);
     a.on_reading(millis(9), FLOW, reading(700, 0));
     a.on_timer(millis(10));
-    assert_eq!(outputs(&mut a), [request(Weight::ONE)]);
+    assert_eq!(outputs(&mut a), [request(0)]);
     a.on_timer(millis(50));
     assert_eq!(outputs(&mut a), [Output::End { flow: FLOW }, Output::Send { flow: FLOW, message: Message::Terminate }]);
 }

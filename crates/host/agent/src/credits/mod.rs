@@ -30,7 +30,6 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_credits::host::{FirstPort, Host, HostCounters, HostSettings};
 use weir_credits::wire::PORT;
 use weir_credits::{Coding, ForwarderSettings, Period, PeriodRule};
@@ -146,7 +145,7 @@ fn driver(
     let rule = PeriodRule { rate: leaving, least, most, frame: sending.frame };
     let settings = ForwarderSettings { rule, memory: MEMORY };
     let first = FirstPort::new(Instant::ZERO, settings, online.with_whole_frames(sending.frame));
-    let mut host = Host::new(Instant::ZERO, host_settings(receiving, least, sending), Some(first));
+    let mut host = Host::new(host_settings(receiving, least, sending), Some(first));
     host.set_services(Instant::ZERO, own.iter().map(|&(service, _, weight)| (service, weight)).collect());
     let numbers: Vec<(ServiceId, u32)> = own.iter().map(|&(service, number, _)| (service, number)).collect();
     let slot = |&(service, ..): &(ServiceId, u32, Weight)| Ok((datapath.slot(service)?, service));
@@ -173,16 +172,9 @@ fn host_settings(rate: Bandwidth, least: Period, sending: Sending) -> HostSettin
         timeout: [length * 10, Duration::from_secs(1).max(length * 10)],
         silence: (length * 20).max(Duration::from_millis(100)),
         linger: (length * 20).max(Duration::from_millis(100)),
-        clock: periods_since_the_epoch(least),
+        memory: Duration::from_secs(10),
         coding: Coding::Wide,
     }
-}
-
-/// Wall-clock time in units of p-min, modulo the width of clocks.
-#[expect(clippy::disallowed_methods, reason = "the driver's clock")]
-fn periods_since_the_epoch(least: Period) -> u32 {
-    let micros = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-    (micros / u128::from(least.micros().max(1))) as u32
 }
 
 fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) -> Result<(), HostError> {
