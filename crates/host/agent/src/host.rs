@@ -54,7 +54,7 @@ use weir_policy::{Levels, Policy, Service, Sharing};
 use weir_shaping::{LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
-use crate::credits::CreditThread;
+use crate::credits::{CreditReading, CreditThread};
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
 
@@ -432,6 +432,11 @@ impl Host {
             Ok(now) => now.index() == self.interface.index(),
             Err(error) => !error.is_absent(),
         }
+    }
+
+    /// Events of services with credits; `None` if no service has them.
+    pub fn credits(&self) -> Option<CreditReading> {
+        self.credits.as_ref().map(CreditThread::reading)
     }
 
     /// The backend that enforces rates.

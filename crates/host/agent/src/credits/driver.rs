@@ -1,8 +1,8 @@
 //! [`Driver`]: the inputs and outputs of a host's credits.
 //!
-//! Each turn takes the events of the programs and all datagrams that have arrived, reads the gates if an allocation is
-//! among them or a pair is new, and carries out the outputs: all gates in one netlink batch, then the messages, since a
-//! return makes the kernel serve the gate that was set before it.
+//! Each turn takes the events of the programs and all datagrams that have arrived. If an allocation is among them or a
+//! pair is new, it closes the gates of the allocations and reads all. Then it carries out the outputs: gates in one
+//! netlink batch, then the messages, since a return makes the kernel serve the gate that was set before it.
 //!
 //! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]). A pair keeps its gate while it is idle; when
 //! gates run short the pairs that have been idle for longest give theirs up.
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use tracing::debug;
 use weir_credits::Message;
-use weir_credits::host::{Gate, Host, Output, Reading};
+use weir_credits::host::{FirstPort, Gate, Host, Output, Reading};
 use weir_datapath::CreditPort;
 use weir_linux::credits::{CreditGates, CreditPairs, PAIRS_MAX, Pair};
 use weir_linux::shaper::ShaperError;
@@ -105,7 +105,8 @@ impl Driver {
     pub(super) fn work(&mut self, now: Instant) -> Result<(), HostError> {
         let new = self.take_events();
         let messages = self.receive();
-        if !new.is_empty() || messages.iter().any(|(_, message)| matches!(message, Message::Allocation(_))) {
+        let allocated = self.close(&messages)?;
+        if allocated || !new.is_empty() {
             self.read(now, &new)?;
         }
         for (flow, message) in &messages {
@@ -154,6 +155,19 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Closes the gates for which there are allocations: a frame that leaves between the reading and the new gate would
+    /// have credits that are carried over too. Returns whether there are any.
+    fn close(&mut self, messages: &[(Flow, Message)]) -> Result<bool, HostError> {
+        let allocations = messages.iter().filter(|(_, message)| matches!(message, Message::Allocation(_)));
+        let gates: BTreeSet<u32> = allocations.filter_map(|(flow, _)| self.gate_of.get(flow).copied()).collect();
+        if gates.is_empty() {
+            return Ok(false);
+        }
+        let gates: Vec<(u32, Gate)> = gates.into_iter().map(|gate| (gate, Gate::CLOSED)).collect();
+        self.gates.set(&gates).map_err(shaper)?;
+        Ok(true)
     }
 
     /// Reads all gates; `new` flows begin, whether or not data waits yet.
@@ -243,9 +257,15 @@ impl Driver {
     }
 
     pub(super) fn reading(&self) -> CreditReading {
-        let port = self.host.first_port().map(|port| *port.online().counters()).unwrap_or_default();
-        let flows = [self.host.sending().count(), self.host.receiving().count()];
-        CreditReading { host: self.host.counters(), port, messages: self.messages.counters, flows }
+        let online = self.host.first_port().map(FirstPort::online);
+        CreditReading {
+            host: self.host.counters(),
+            port: online.map(|online| *online.counters()).unwrap_or_default(),
+            messages: self.messages.counters,
+            flows: [self.host.sending().count(), self.host.receiving().count()],
+            outstanding: online.map_or(0, |online| online.outstanding().get()),
+            is_prompt: self.is_prompt,
+        }
     }
 }
 

@@ -19,21 +19,21 @@ pub(super) type Flow = Aggregate<IpAddr>;
 
 /// Datagrams that were ignored, and those that were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct MessageCounters {
+pub struct MessageCounters {
     /// Of another protocol.
-    pub(crate) foreign: u64,
+    pub foreign: u64,
     /// Of another version.
-    pub(crate) other_version: u64,
+    pub other_version: u64,
     /// No key verifies the tag.
-    pub(crate) forged: u64,
+    pub forged: u64,
     /// Verified, with an impossible value.
-    pub(crate) malformed: u64,
+    pub malformed: u64,
     /// Not newer than the last of its flow: replayed, duplicated or reordered.
-    pub(crate) replayed: u64,
+    pub replayed: u64,
     /// Of a service that has no credits in this host's policy.
-    pub(crate) unknown_service: u64,
+    pub unknown_service: u64,
     /// Could not be sent.
-    pub(crate) unsent: u64,
+    pub unsent: u64,
 }
 
 /// The services, keys and sequences of a host.
@@ -116,7 +116,7 @@ mod tests {
     const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
     const FLOW: Flow = Flow { service: ServiceId(3), source: A, destination: B };
-    const REQUEST: Message = Message::Request(Request { weight: Weight::ONE });
+    const REQUEST: Message = Message::Request(Request { weight: Weight::ONE, clock: 0 });
 
     fn messages(epoch: u64, number: u32) -> Messages {
         let key = CreditKey { number: 7, bytes: [7; 16] };

@@ -23,7 +23,8 @@ mod socket;
 use crate::destination_limits::be_prompt;
 use crate::host::{HostContext, HostError};
 use driver::Driver;
-use messages::{MessageCounters, Messages};
+pub use messages::MessageCounters;
+use messages::Messages;
 use socket::CreditSocket;
 use std::io;
 use std::os::fd::RawFd;
@@ -54,15 +55,19 @@ const SLEEP: Duration = Duration::from_millis(100);
 
 /// Events of a host's credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CreditReading {
+pub struct CreditReading {
     /// Of the flows.
-    pub(crate) host: HostCounters,
+    pub host: HostCounters,
     /// Of the interface as the first port.
-    pub(crate) port: CreditCounters,
+    pub port: CreditCounters,
     /// Of datagrams.
-    pub(crate) messages: MessageCounters,
+    pub messages: MessageCounters,
     /// Flows that the host sends, and those that it receives.
-    pub(crate) flows: [usize; 2],
+    pub flows: [usize; 2],
+    /// A: bytes granted that have not left.
+    pub outstanding: u64,
+    /// Whether the thread is a real-time one.
+    pub is_prompt: bool,
 }
 
 /// The thread; it is ended and joined when dropped. Gates and pairs stay, closed after their last period.
