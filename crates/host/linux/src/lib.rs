@@ -18,6 +18,7 @@
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
+//! | [`forwarder`] | ports of a Linux switch that grant credits |
 //! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
@@ -41,6 +42,7 @@ pub mod destinations;
 pub mod dropped;
 mod edt_probe;
 pub mod edt_shaper;
+pub mod forwarder;
 pub mod fq;
 pub mod guests;
 pub mod htb;
