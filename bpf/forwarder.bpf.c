@@ -65,7 +65,7 @@ ARRAY(weir_fwd_tables, struct weir_rule_index, WEIR_TABLES);
 ARRAY(weir_fwd_services, struct weir_forwarder_services, WEIR_TABLES);
 ARRAY(weir_fwd_keys, struct weir_key, WEIR_KEYS);
 ARRAY(weir_fwd_rules, struct weir_forwarder_rules, 2);
-/* numbers of services with credits */
+/* by the numbers of services with credits: pairs of hosts that have flows at the port, at least 1 */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_SERVICES_MAX);
@@ -237,6 +237,16 @@ static __always_inline void follow_epoch(struct weir_forwarder_flow *flow, const
 	}
 }
 
+/* The weight of a flow, in 1/WEIR_FORWARDER_WEIGHT_SCALE: the service's, divided among its pairs. */
+static __always_inline u32 divided(u32 weight, u32 pairs)
+{
+	u64 fine = (u64)weight * WEIR_FORWARDER_WEIGHT_SCALE / (pairs ? pairs : 1);
+
+	if (fine > WEIR_CREDIT_WEIGHT_MAX)
+		return WEIR_CREDIT_WEIGHT_MAX;
+	return fine ? (u32)fine : 1;
+}
+
 #define EVENT_GRANTED 0
 #define EVENT_REPLAYED 1
 #define EVENT_ENDED 2
@@ -248,11 +258,13 @@ static __noinline int allocate(struct work *work, const struct weir_forwarder_ru
 	struct weir_forwarder_flow *flow;
 	struct weir_forwarder_port *port;
 	int event = EVENT_GRANTED;
-	u32 zero = 0;
+	u32 zero = 0, weight, *pairs;
 
 	if (!work || !rules)
 		return EVENT_REPLAYED;
 	message = &work->message;
+	pairs = bpf_map_lookup_elem(&weir_fwd_numbers, &work->key.service);
+	weight = message->fields.weight;
 	port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
 	flow = bpf_map_lookup_elem(&weir_fwd_flows, &work->key);
 	if (!port)
@@ -278,9 +290,11 @@ static __noinline int allocate(struct work *work, const struct weir_forwarder_ru
 		note_order(message, &flow->to_source);
 		flow->arrived = message->fields;
 		flow->arrived_at = now;
+		message->fields.weight = divided(weight, pairs ? *pairs : 1);
 		weir_credit_advance(&port->port, &rules->credit, now);
 		weir_credit_allocate(&port->port, &rules->credit, &flow->credit, &message->fields, now,
 				     queued(port, rules, now));
+		message->fields.weight = weight;
 	}
 	bpf_spin_unlock(&port->lock);
 	return event;

@@ -16,6 +16,8 @@
 #define WEIR_FORWARDER_FLOWS 16384
 /* Fractions of a ns in `pace`. */
 #define WEIR_FORWARDER_PACE_SHIFT 20
+/* The weight of a service is divided among its pairs in these parts (crates/decide/credits/src/port_shares.rs). */
+#define WEIR_FORWARDER_WEIGHT_SCALE 1000
 
 /* Written by the daemon. */
 struct weir_forwarder_config {

@@ -13,6 +13,7 @@
 //! | `sender` | [`Sender`]: credits of a flow, its pace, and what it returns |
 //! | `tree` | [`MaxMinTree`]: weighted max-min shares of many flows, in one descent |
 //! | `forwarder` | [`Forwarder`]: demands and periods of a port's flows, and the shares that the port publishes |
+//! | [`port_shares`] | the same for a port whose online part runs in a kernel |
 //! | [`wire`] | the datagrams of the messages on Linux, with their tags |
 //!
 //! The part of a forwarder that runs per packet, which reduces allocations and counts data against grants, is
@@ -28,6 +29,7 @@
 mod forwarder;
 mod message;
 mod period;
+pub mod port_shares;
 mod receiver;
 mod sender;
 mod tree;

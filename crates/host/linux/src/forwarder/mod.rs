@@ -30,7 +30,7 @@ use crate::tc;
 use aya::maps::{MapData, MapInfo, MapType};
 use aya::programs::{SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use weir_datapath::Classifier;
@@ -199,6 +199,17 @@ impl ForwarderPort {
         self.config.table = next;
         self.write_config()?;
         Ok(there.difference(&wanted).try_for_each(|number| self.numbers.remove(*number))?)
+    }
+
+    /// Sets how many pairs of hosts have flows at the port, by the numbers of services. Those without any have 1.
+    pub fn set_pairs(&mut self, pairs: &BTreeMap<u32, u32>) -> Result<(), LoaderError> {
+        for number in self.numbers.keys()? {
+            let wanted = pairs.get(&number).copied().unwrap_or(1).max(1);
+            if self.numbers.get(number)? != wanted {
+                self.numbers.insert(number, wanted)?;
+            }
+        }
+        Ok(())
     }
 
     /// Publishes the values of the port. `memory`: how long after its last packet a flow counts as leaving by it.

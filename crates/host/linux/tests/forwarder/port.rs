@@ -31,7 +31,7 @@ pub(crate) const FRAME: u64 = 1_514;
 pub(crate) struct Port {
     pub(crate) port: ForwarderPort,
     pub(crate) credit: CreditPort,
-    ipv6: bool,
+    pub(crate) ipv6: bool,
     pub(crate) sequence: u64,
 }
 
@@ -41,14 +41,14 @@ pub(crate) fn credit_port(period: Period) -> CreditPort {
 }
 
 impl Port {
-    /// A port with a half for each thousandth of weight of a flow of weight 1.
+    /// A port with a half of its rate for a service of weight 1.
     pub(crate) fn open(netns: &Netns, ipv6: bool) -> Self {
         Self::open_with(netns, ipv6, PERIOD)
     }
 
     pub(crate) fn open_with(netns: &Netns, ipv6: bool, period: Period) -> Self {
         let mut credit = credit_port(period);
-        credit.publish(&Published { per_weight: (WHOLE << 16) / 2 / 1_000, rest: 0, period, longest: period });
+        credit.publish(&Published { per_weight: (WHOLE << 16) / 2 / 1_000_000, rest: 0, period, longest: period });
         let port = netns.run(|| {
             let mut port = ForwarderPort::open(&interface(), credit.rules().slot_bits).expect("opened");
             port.set_keys(&[FeedbackKey { id: 7, key: SipKey::new(KEY) }]).expect("keys");
