@@ -20,7 +20,7 @@ pub struct PortCredits {
     pub period_us: u64,
     /// The longest p of the port and its flows, in microseconds.
     pub longest_us: u64,
-    /// The level: the part of the port for a flow of weight 1, in billionths.
+    /// The level: the part of the port for a service of weight 1, all of its pairs together, in billionths.
     pub level_billionths: u64,
     /// The part of the port that no flow demands, in billionths.
     pub rest_billionths: u64,

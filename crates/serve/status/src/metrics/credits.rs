@@ -70,7 +70,7 @@ pub(super) const CREDITS: &[Metric] = &[
         "weir_credit_port_level_billionths",
         None,
         PORT,
-        "The part of a port for a flow of weight 1, in billionths",
+        "The part of a port for a service of weight 1, all of its pairs together, in billionths",
         Of::Switch(|status, give| of_each(status, give, |credits| credits.level_billionths)),
     ),
     gauge(
