@@ -82,8 +82,9 @@ struct weir_credit_port_state {
 #define WEIR_CREDIT_STEP_DATA 4
 #define WEIR_CREDIT_STEP_UNKNOWN 5
 #define WEIR_CREDIT_STEP_TERMINATE 6
+#define WEIR_CREDIT_STEP_REQUEST 7
 /* An allocation and its return. */
-#define WEIR_CREDIT_STEP_ROUND 7
+#define WEIR_CREDIT_STEP_ROUND 8
 
 /* One event of weir_credit_step (verdict.bpf.c) at its port, as the test writes it into the frame. */
 struct weir_credit_step {

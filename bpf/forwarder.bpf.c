@@ -14,8 +14,7 @@
  * the port by which a request leaves checks it.
  *
  * A flow's entry is made by messages that leave, so it is evidence that the flow's data leaves by this port. An entry
- * made by a return is of a flow that another port carried: its data in flight has no grant here. That is counted
- * (`rerouted`) and not dropped for as long as a grant may live.
+ * made by a return, without a request, is of a flow that another port carried: credit.h excludes its data in flight.
  *
  * Q, the bytes queued, comes from a model: the queue of credited data drains at R. tc programs cannot read a backlog.
  *
@@ -225,18 +224,6 @@ static __always_inline int leaves_here(const struct weir_forwarder_flow *flow, c
 	return now <= left_at || now - left_at <= rules->memory;
 }
 
-/*
- * The grants of a flow whose receiver has started again: its clocks are those of another epoch. Live grants stay, since
- * the sender may still use them.
- */
-static __always_inline void follow_epoch(struct weir_forwarder_flow *flow, const struct weir_credit_message *message)
-{
-	if (flow->to_source.epoch && message->epoch != flow->to_source.epoch) {
-		flow->credit.newest = 0;
-		flow->credit.current = 0;
-	}
-}
-
 /* The weight of a flow, in 1/WEIR_FORWARDER_WEIGHT_SCALE: the service's, divided among its pairs. */
 static __always_inline u32 divided(u32 weight, u32 pairs)
 {
@@ -247,49 +234,38 @@ static __always_inline u32 divided(u32 weight, u32 pairs)
 	return fine ? (u32)fine : 1;
 }
 
-#define EVENT_GRANTED 0
-#define EVENT_REPLAYED 1
-#define EVENT_ENDED 2
-
-/* An authentic allocation arrives. Returns EVENT_*; the fields are reduced unless it is replayed. */
+/* An authentic allocation arrives. Returns whether it is newer than the last; the fields are reduced then. */
 static __noinline int allocate(struct work *work, const struct weir_forwarder_rules *rules, u64 now)
 {
 	struct weir_credit_message *message;
 	struct weir_forwarder_flow *flow;
 	struct weir_forwarder_port *port;
-	int event = EVENT_GRANTED;
 	u32 zero = 0, weight, *pairs;
+	int newer = 1;
 
 	if (!work || !rules)
-		return EVENT_REPLAYED;
+		return 0;
 	message = &work->message;
 	pairs = bpf_map_lookup_elem(&weir_fwd_numbers, &work->key.service);
 	weight = message->fields.weight;
 	port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
 	flow = bpf_map_lookup_elem(&weir_fwd_flows, &work->key);
 	if (!port)
-		return EVENT_REPLAYED;
-	if (!flow) {
-		bpf_spin_lock(&port->lock);
-		weir_credit_astray(&port->port, &message->fields);
-		bpf_spin_unlock(&port->lock);
-		return EVENT_GRANTED;
-	}
+		return 0;
 	bpf_spin_lock(&port->lock);
-	if (!is_newer(message, &flow->to_source)) {
-		event = EVENT_REPLAYED;
-	} else if (flow->ended) {
-		note_order(message, &flow->to_source);
-		message->fields.allocation = 0;
-		event = EVENT_ENDED;
+	if (!flow) {
+		weir_credit_astray(&port->port, &message->fields);
+	} else if (!is_newer(message, &flow->to_source)) {
+		newer = 0;
 	} else if (!leaves_here(flow, rules, now)) {
 		note_order(message, &flow->to_source);
 		weir_credit_astray(&port->port, &message->fields);
 	} else {
-		follow_epoch(flow, message);
 		note_order(message, &flow->to_source);
-		flow->arrived = message->fields;
-		flow->arrived_at = now;
+		if (weir_credit_is_new(&flow->credit, &message->fields)) {
+			flow->arrived = message->fields;
+			flow->arrived_at = now;
+		}
 		message->fields.weight = divided(weight, pairs ? *pairs : 1);
 		weir_credit_advance(&port->port, &rules->credit, now);
 		weir_credit_allocate(&port->port, &rules->credit, &flow->credit, &message->fields, now,
@@ -297,7 +273,7 @@ static __noinline int allocate(struct work *work, const struct weir_forwarder_ru
 		message->fields.weight = weight;
 	}
 	bpf_spin_unlock(&port->lock);
-	return event;
+	return newer;
 }
 
 /* Tags the reduced allocation and writes it into the packet. */
@@ -326,7 +302,6 @@ int weir_forward_rx(struct __sk_buff *skb)
 	struct weir_forwarder_config *config = bpf_map_lookup_elem(&weir_fwd_config, &zero);
 	struct weir_forwarder_rules *rules;
 	struct work *work;
-	int event;
 
 	if (!config || config->layout != WEIR_FORWARDER_LAYOUT)
 		return NEXT;
@@ -349,13 +324,10 @@ int weir_forward_rx(struct __sk_buff *skb)
 	work->key.destination[0] = packet.source[0];
 	work->key.destination[1] = packet.source[1];
 	work->key.service = work->message.service;
-	event = allocate(work, rules, bpf_ktime_get_ns());
-	if (event == EVENT_REPLAYED) {
+	if (!allocate(work, rules, bpf_ktime_get_ns())) {
 		count_event(replayed);
 		return DROP;
 	}
-	if (event == EVENT_ENDED)
-		count_event(ended);
 	if (rewrite(skb, config, work, &packet)) {
 		count_event(failed);
 		return DROP;
@@ -408,14 +380,14 @@ static __noinline int leave(struct work *work, const struct weir_forwarder_rules
 	if (newer) {
 		weir_credit_advance(&port->port, &rules->credit, now);
 		if (message->kind == WEIR_CREDIT_RETURN) {
-			if (!flow->left_at || !leaves_here(flow, rules, now))
-				flow->moved_at = now;
+			/* It has come back from another port. */
+			if (flow->credit.stage == WEIR_CREDIT_LIVE && !leaves_here(flow, rules, now))
+				flow->credit.stage = WEIR_CREDIT_UNSEEN;
 			weir_credit_return(&port->port, &rules->credit, &flow->credit, &returned);
 		} else if (message->kind == WEIR_CREDIT_TERMINATION) {
 			weir_credit_terminate(&port->port, &flow->credit);
-			flow->ended = 1;
 		} else {
-			flow->ended = 0;
+			weir_credit_request(&flow->credit, message->fields.clock);
 		}
 		flow->left_at = now;
 		note_order(message, &flow->to_destination);
@@ -472,10 +444,6 @@ static __always_inline int data(const struct weir_forwarder_rules *rules, const 
 	weir_credit_advance(&port->port, &rules->credit, now);
 	if (flow) {
 		dropped = weir_credit_data(&port->port, &rules->credit, &flow->credit, bytes, now);
-		if (dropped && flow->moved_at && now - flow->moved_at <= rules->memory) {
-			port->rerouted += bytes;
-			dropped = 0;
-		}
 		flow->left_at = now;
 	} else {
 		dropped = weir_credit_unknown(&port->port, &rules->credit, bytes, now);

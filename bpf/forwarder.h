@@ -46,7 +46,6 @@ struct weir_forwarder_port {
 	struct bpf_spin_lock lock; /* of the port and its flows: several CPUs may send through one port */
 	u32 fraction;              /* of a ns, of `idle_at` */
 	u64 idle_at;               /* ns: when a queue of credited data that drains at R is empty */
-	u64 rerouted;              /* bytes of late data of flows that had newly moved to the port, not dropped */
 	struct weir_credit_port port;
 };
 
@@ -66,13 +65,10 @@ struct weir_forwarder_order {
 
 struct weir_forwarder_flow {
 	u64 left_at;    /* ns: the last packet or message that left by the port */
-	u64 arrived_at; /* ns: the last allocation; 0: none */
-	u64 moved_at;   /* ns: when the flow's data had come from another port; 0: never */
-	struct weir_allocation arrived; /* the last allocation as it arrived */
+	u64 arrived_at; /* ns: that allocation; 0: none */
+	struct weir_allocation arrived; /* the last allocation that was new, as it arrived */
 	struct weir_forwarder_order to_destination; /* requests, returns, terminations */
 	struct weir_forwarder_order to_source;      /* allocations */
-	u32 ended; /* 1: terminated; nothing is granted before a request */
-	u32 reserved;
 	struct weir_credit_flow credit;
 };
 
@@ -87,7 +83,6 @@ struct weir_forwarder_counts {
 	u64 foreign;       /* Datagrams to the port of credits that are not of the protocol, dropped. */
 	u64 malformed;     /* Messages of credits with impossible values, dropped. */
 	u64 unknown;       /* Messages of credits of services that have no credits in the policy, dropped. */
-	u64 ended;         /* Allocations of flows that had ended, which got no credits. */
 	u64 flows_full;    /* Flows that got no entry because the table was full. */
 	u64 dropped;       /* Packets of data beyond the grants, dropped. */
 	u64 failed;        /* Allocations that could not be rewritten, dropped. */

@@ -20,7 +20,7 @@
  *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; the
  *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
  *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
- *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the begin of each slot. A lifetime is
+ *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the start of each slot. A lifetime is
  *             rounded up to a slot. weir_credit_advance takes the slots that have begun from A, before all else.
  *   carry     Senders of whole frames keep a remainder below one frame for an allocation that arrives within 2 * p.
  *             Grants live one more p for that, and with the next return up to `carry` bytes of all earlier ones move to
@@ -29,10 +29,19 @@
  *             the newest and has no record gets none.
  *   restart   A port that has lost its state cannot compute A. It grants nothing until `closed_until`, by when all
  *             earlier grants have expired; data that arrives before is not late.
+ *   re-route  A flow starts with a request, which passes all ports of its path. The first allocation or data of a flow
+ *             without one has had another path: its credits were granted there. For the longest lifetime of a grant
+ *             its data is `rerouted` in place of late.
+ *   end       A termination releases the grants of a flow, and allocations that are on their way then get nothing
+ *             until the next request. The flow's state is to be kept for a lifetime.
  *
  * Worked example: 1 Gb/s, p = 200 us, two flows of weight 1 with a_w a half: C(p) is 25,000 B and 2 * C_0 is
  * 50,000 B. An allocation of 25,000 B leaves with 12,500 B, A = 12,500. 1,500 B of data arrive: A = 11,000. A return
  * of 10,000 B releases 2,500 B: A = 8,500.
+ *
+ * Order of calls: weir_credit_advance once for a packet; weir_credit_is_new for an allocation, to record its demand and
+ * publish the shares; then weir_credit_allocate. weir_credit_return for values that come back, before weir_credit_data
+ * for the packet that has them. weir_credit_request and weir_credit_terminate at the start and the end of a flow.
  *
  * Bounds: rates from 1 to 2^44 bit/s; a_w up to the whole port; A and Q below 2^32 bytes. A never exceeds 2 * C_0 less
  * Q at a grant, and is the sum of what live grants have left. Lifetimes beyond the wheel grant nothing. Calls for a
@@ -66,6 +75,10 @@
  * and have a budget of their own.
  */
 #define WEIR_CREDIT_EXEMPT 128
+/* The stage of a flow at a port: not seen, live, or terminated. */
+#define WEIR_CREDIT_UNSEEN 0
+#define WEIR_CREDIT_LIVE 1
+#define WEIR_CREDIT_OVER 2
 /* a_w of the whole port, in 2^-48, and the shifts to 2^-32, the unit of shares, and to 2^-30. */
 #define WEIR_CREDIT_WHOLE (1ULL << 48)
 #define WEIR_CREDIT_SHARE_SHIFT 16
@@ -111,20 +124,21 @@ struct weir_credit_rules {
 };
 
 struct weir_grant {
-	u64 made;    /* ns */
-	u64 over;    /* number of the slot at whose begin it expires, or WEIR_CREDIT_NONE */
+	u64 made;            /* ns */
+	u64 over;            /* number of the slot at whose start it expires, or WEIR_CREDIT_NONE */
 	u32 clock;
-	u32 granted; /* bytes */
-	u32 left;    /* bytes that have not arrived */
-	u32 behind;  /* us: `queueing` of the allocation as it left this port */
+	u32 granted;         /* bytes */
+	u32 left;            /* bytes that have not arrived */
+	u32 queueing_passed; /* us: `queueing` of the allocation as it left this port */
 };
 
 /* The state of a flow at a port; all zeros at first. */
 struct weir_credit_flow {
-	u32 newest;  /* clock of the newest allocation; 0: none */
-	u32 current; /* clock of the newest return: the grant that data uses first; 0: none */
-	u32 ahead;   /* us: how long data may wait between the sender and the port, by that return */
-	u32 reserved;
+	u32 newest;         /* clock of the newest allocation; 0: none */
+	u32 current;        /* clock of the newest return: the grant that data uses first; 0: none */
+	u32 ahead;          /* us: how long data may wait between the sender and the port, by that return */
+	u32 stage;          /* WEIR_CREDIT_UNSEEN, _LIVE or _OVER */
+	u64 rerouted_until; /* ns: until then, data without a grant may have been granted on another path */
 	struct weir_grant grants[WEIR_CREDIT_GRANTS]; /* by clock */
 };
 
@@ -136,11 +150,13 @@ struct weir_credit_counters {
 	u64 late;         /* bytes of data without a live grant */
 	u64 late_packets; /* packets with such bytes */
 	u64 unaccounted;  /* bytes of data without a grant while the port was closed after its start */
+	u64 rerouted;     /* bytes of data without a grant of flows that have come from another path */
 	u64 allocations;  /* allocations that arrived at the port */
 	u64 duplicates;   /* allocations that came again */
 	u64 stale;        /* allocations older than the newest without a record, and those of a full record */
 	u64 astray;       /* allocations that arrived at another port than their data leaves by */
 	u64 too_long;     /* allocations whose lifetime is longer than the wheel */
+	u64 ended;        /* allocations of flows that are over */
 };
 
 /* The state of a port in the direction of the data; all zeros at first. */
@@ -148,7 +164,7 @@ struct weir_credit_port {
 	u64 outstanding; /* bytes: A */
 	u64 slot;        /* number of the present slot */
 	struct weir_credit_counters counters;
-	u32 expiring[WEIR_CREDIT_SLOTS]; /* bytes of grants that expire at the begin of each slot */
+	u32 expiring[WEIR_CREDIT_SLOTS]; /* bytes of grants that expire at the start of each slot */
 };
 
 /* Whether a clock is later than another one, modulo 2^32. */
@@ -310,7 +326,7 @@ WEIR_INLINE u64 weir_credit_wait(const struct weir_credit_rules *rules, const st
 	return WEIR_CREDIT_WAIT_PERIODS * (u64)(period > longest ? period : longest);
 }
 
-/* The number of the slot at whose begin a grant expires, of data that may wait for `wait` us. */
+/* The number of the slot at whose start a grant expires, of data that may wait for `wait` us. */
 WEIR_INLINE u64 weir_credit_expiry(const struct weir_credit_rules *rules, u64 made, u32 period, u64 wait)
 {
 	u64 periods = rules->carry ? 3 : 2;
@@ -347,7 +363,7 @@ WEIR_INLINE void weir_credit_grant(struct weir_credit_port *port, const struct w
 	grant->clock = allocation->clock;
 	grant->granted = granted;
 	grant->left = 0;
-	grant->behind = allocation->queueing;
+	grant->queueing_passed = allocation->queueing;
 	weir_credit_give(port, grant, granted);
 	port->counters.granted += granted;
 	allocation->allocation = granted;
@@ -361,6 +377,30 @@ WEIR_INLINE void weir_credit_astray(struct weir_credit_port *port, struct weir_a
 	allocation->allocation = 0;
 }
 
+/* Whether an allocation is later than those before, of a flow that is not over: the shares are to have its demand. */
+WEIR_INLINE int weir_credit_is_new(const struct weir_credit_flow *flow, const struct weir_allocation *allocation)
+{
+	return allocation->clock && flow->stage != WEIR_CREDIT_OVER &&
+	       (!flow->newest || weir_credit_is_later(allocation->clock, flow->newest));
+}
+
+/* The sender of a flow requests credits; `clock` is that of its newest allocation. A request from before is void. */
+WEIR_INLINE void weir_credit_request(struct weir_credit_flow *flow, u32 clock)
+{
+	if (flow->current && weir_credit_is_later(flow->current, clock))
+		return;
+	flow->stage = WEIR_CREDIT_LIVE;
+}
+
+/* An allocation or data of a flow arrives: without a request before, the flow has had another path. */
+WEIR_INLINE void weir_credit_meet(const struct weir_credit_rules *rules, struct weir_credit_flow *flow, u64 now)
+{
+	if (flow->stage != WEIR_CREDIT_UNSEEN)
+		return;
+	flow->stage = WEIR_CREDIT_LIVE;
+	flow->rerouted_until = now + ((u64)WEIR_CREDIT_SLOTS << rules->slot_bits);
+}
+
 /* An allocation of `flow` arrives over the link of the port at `now`; `queued` bytes of data wait in the port. */
 WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				      struct weir_credit_flow *flow, struct weir_allocation *allocation, u64 now,
@@ -368,14 +408,18 @@ WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struc
 {
 	struct weir_grant *grant = &flow->grants[allocation->clock & (WEIR_CREDIT_GRANTS - 1)];
 	int is_recorded = grant->clock == allocation->clock;
-	int is_old = flow->newest && !weir_credit_is_later(allocation->clock, flow->newest);
+	int is_new = weir_credit_is_new(flow, allocation);
 	u64 budget = weir_credit_budget(rules), used = port->outstanding + queued;
 	u32 most;
 
 	port->counters.allocations += 1;
+	weir_credit_meet(rules, flow, now);
 	weir_credit_queue(rules, allocation, used, budget);
 	weir_credit_reduce(rules, allocation);
-	if (!allocation->clock || (is_old && !is_recorded)) {
+	if (flow->stage == WEIR_CREDIT_OVER) {
+		port->counters.ended += 1;
+		allocation->allocation = 0;
+	} else if (!allocation->clock || (!is_new && !is_recorded)) {
 		port->counters.stale += 1;
 		allocation->allocation = 0;
 	} else if (is_recorded) {
@@ -442,7 +486,7 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 	if (!returned->clock || grant->clock != returned->clock)
 		return;
 	is_live = weir_credit_is_live(port, grant);
-	ahead = returned->queueing > grant->behind ? returned->queueing - grant->behind : 0;
+	ahead = returned->queueing > grant->queueing_passed ? returned->queueing - grant->queueing_passed : 0;
 	if (returned->allocation < grant->granted) {
 		if (is_live)
 			port->counters.released += weir_credit_take(port, grant, grant->granted - returned->allocation);
@@ -459,11 +503,15 @@ WEIR_INLINE void weir_credit_return(struct weir_credit_port *port, const struct 
 }
 
 /* Counts `bytes` of data without a live grant. Returns 1 if they are dropped. */
-WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
-				 u64 now)
+WEIR_INLINE int weir_credit_late(struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				 u64 rerouted_until, u32 bytes, u64 now)
 {
 	if (now < rules->closed_until) {
 		port->counters.unaccounted += bytes;
+		return 0;
+	}
+	if (now < rerouted_until) {
+		port->counters.rerouted += bytes;
 		return 0;
 	}
 	port->counters.late += bytes;
@@ -490,6 +538,7 @@ WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct wei
 
 	if (bytes <= rules->exempt)
 		return 0;
+	weir_credit_meet(rules, flow, now);
 	for (i = 0; left && i < WEIR_CREDIT_GRANTS; i++) {
 		struct weir_grant *grant = &flow->grants[weir_credit_order(flow, i) & (WEIR_CREDIT_GRANTS - 1)];
 
@@ -497,17 +546,20 @@ WEIR_INLINE int weir_credit_data(struct weir_credit_port *port, const struct wei
 			left -= weir_credit_take(port, grant, left);
 	}
 	port->counters.arrived += bytes - left;
-	return left ? weir_credit_late(port, rules, left, now) : 0;
+	return left ? weir_credit_late(port, rules, flow->rerouted_until, left, now) : 0;
 }
 
-/* A packet of `bytes` of data arrives of a flow without state. Returns 1 if the port drops it. */
+/* A packet of `bytes` of data arrives of a flow for which there is no state. Returns 1 if the port drops it. */
 WEIR_INLINE int weir_credit_unknown(struct weir_credit_port *port, const struct weir_credit_rules *rules, u32 bytes,
 				    u64 now)
 {
-	return bytes > rules->exempt && weir_credit_late(port, rules, bytes, now);
+	return bytes > rules->exempt && weir_credit_late(port, rules, 0, bytes, now);
 }
 
-/* The flow is over: its grants are released. Its clocks are kept, so that no earlier allocation is granted again. */
+/*
+ * The flow is over: its grants are released. Its clocks are kept, so that no earlier allocation is granted again, and
+ * no later one before a request: a receiver issues allocations until the termination reaches it.
+ */
 WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, struct weir_credit_flow *flow)
 {
 	u32 i;
@@ -518,6 +570,7 @@ WEIR_INLINE void weir_credit_terminate(struct weir_credit_port *port, struct wei
 		if (weir_credit_is_live(port, grant))
 			port->counters.released += weir_credit_take(port, grant, grant->left);
 	}
+	flow->stage = WEIR_CREDIT_OVER;
 }
 
 #endif

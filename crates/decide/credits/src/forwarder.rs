@@ -238,7 +238,6 @@ mod tests {
             allocation: demand,
             weight: Weight::from_thousandths(weight).expect("in range"),
             queueing: Duration::ZERO,
-            ahead: None,
         }
     }
 

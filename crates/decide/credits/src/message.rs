@@ -21,11 +21,14 @@ pub enum Message {
     Terminate,
 }
 
-/// The begin of a flow.
+/// The start of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The weight that the sender has.
     pub weight: Weight,
+    /// The clock of the newest allocation that the sender has had; 0 for none. A receiver that is made anew continues
+    /// after it, since the sender takes none that is not later.
+    pub clock: u32,
 }
 
 /// Credits for one period of a flow. The fields begin as the receiver sets them, and ports reduce them.
@@ -48,8 +51,6 @@ pub struct Allocation {
     pub weight: Weight,
     /// The sum of 2 · C_0 / R over the ports that the allocation has passed: how long data may wait in them.
     pub queueing: Duration,
-    /// The same of the ports that it has not passed; `None` before a return has had the sum.
-    pub ahead: Option<Duration>,
 }
 
 /// The values of an allocation that the sender returns.

@@ -194,7 +194,6 @@ mod tests {
             allocation: bytes,
             weight: Weight::from_thousandths(weight * 1_000).expect("in range"),
             queueing: Duration::ZERO,
-            ahead: None,
         };
         FlowState { key, service: key / 10, left_at: micros(at), arrived: Some((micros(at), allocation)), ended: false }
     }

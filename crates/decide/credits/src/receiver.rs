@@ -8,6 +8,10 @@
 //! follows the one before after that one's period, as the sender got it ([`Return::period`]): a sooner one would end
 //! credits that ports count until they expire. d_p is a number of bytes per period, so it is converted when p changes.
 //!
+//! A sender takes only allocations that are later than its newest one, and it may live longer than the state of its
+//! receiver: a stream that is empty for a while, a link that fails, a host that starts again. So requests have the
+//! sender's newest clock, and a new receiver continues far enough after it that ports, too, have seen no later clock.
+//!
 //! Order of calls: [`Receiver::new`] with the request; [`Receiver::poll`] when [`Receiver::timer`] is due, until it
 //! gives nothing; [`Receiver::on_return`] with each return; [`Receiver::on_request`] with each later request.
 //!
@@ -16,7 +20,7 @@
 //!
 //! Source: PACE §III.C; algorithms' corrected forms in `docs/design/credits.md`.
 
-use crate::message::{Allocation, Coding, Return, is_later, next_clock};
+use crate::message::{Allocation, Coding, Request, Return, is_later, next_clock};
 use crate::period::Period;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
@@ -38,6 +42,21 @@ pub struct ReceiverSettings {
     pub coding: Coding,
 }
 
+impl ReceiverSettings {
+    /// A clock that is not earlier than the last one of a receiver before, whose sender has had `clock`; 0 for 0.
+    ///
+    /// That receiver has issued allocations for at most a timeout after the last return that it had. The return was of
+    /// `clock` or an earlier allocation, and was itself on its way for less than a timeout.
+    fn after(&self, clock: u32) -> u32 {
+        if clock == 0 {
+            return 0;
+        }
+        let least = self.least.duration().nanos().max(1);
+        let periods = self.timeout.nanos().div_ceil(least).max(TIMEOUT_PERIODS);
+        clock.wrapping_add(u32::try_from(2 * periods).unwrap_or(u32::MAX / 4).min(u32::MAX / 4))
+    }
+}
+
 /// The receiving end of a flow.
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -52,8 +71,6 @@ pub struct Receiver {
     spent_in: Period,
     /// d_p that returned last, for a period.
     potential: Option<(Bytes, Period)>,
-    /// The queueing bound of the path that returned last.
-    queueing: Option<Duration>,
     /// When the last allocation was issued, and when something last arrived from the sender.
     issued: Option<Instant>,
     seen: Instant,
@@ -63,30 +80,21 @@ pub struct Receiver {
 
 impl Receiver {
     /// The receiver of a flow whose request arrives at `now`.
-    pub fn new(now: Instant, settings: ReceiverSettings, sender_weight: Weight) -> Self {
+    pub fn new(now: Instant, settings: ReceiverSettings, request: &Request) -> Self {
+        let clock = settings.after(request.clock);
         Self {
             settings,
-            sender_weight,
-            clock: 0,
-            returned: 0,
+            sender_weight: request.weight,
+            clock,
+            returned: clock,
             period: settings.least.min(settings.coding.longest()),
             spent_in: settings.least,
             potential: None,
-            queueing: None,
             issued: None,
             seen: now,
             idle: false,
             restarts: 0,
         }
-    }
-
-    /// The same receiver with clocks after `clock`, in place of one that is lost: ports and the sender take no clock
-    /// that is not later than those of before. A driver without a record of it takes a count that rises at least as
-    /// fast as allocations, such as wall-clock time in units of p-min.
-    #[must_use]
-    pub fn resumed_after(mut self, clock: u32) -> Self {
-        (self.clock, self.returned) = (clock, clock);
-        self
     }
 
     /// The time of the next allocation; `None` for an idle flow.
@@ -128,7 +136,6 @@ impl Receiver {
             allocation: demand,
             weight: product(self.settings.weight, self.sender_weight),
             queueing: Duration::ZERO,
-            ahead: self.queueing,
         }))
     }
 
@@ -141,21 +148,31 @@ impl Receiver {
         self.returned = returned.clock;
         self.seen = now;
         self.potential = Some((returned.potential, returned.period));
-        self.queueing = Some(returned.queueing);
         if returned.clock == self.clock {
             self.spent_in = returned.period.max(self.settings.least);
         }
         self.period = returned.longest.max(self.settings.least).min(self.settings.coding.longest());
     }
 
-    /// Another request of the flow has arrived: an idle flow begins again; for one that is not, it is a repetition.
-    pub fn on_request(&mut self, now: Instant, sender_weight: Weight) {
-        self.sender_weight = sender_weight;
+    /// Another request of the flow has arrived: an idle flow starts again; for one that is not, it is a repetition. If
+    /// the sender has had a later allocation than all of this receiver, which an old request has made, the next one
+    /// follows it.
+    pub fn on_request(&mut self, now: Instant, request: &Request) {
+        self.sender_weight = request.weight;
+        if is_later(request.clock, self.clock) {
+            self.clock = self.settings.after(request.clock);
+            self.returned = self.clock;
+        }
         if self.idle {
-            (self.idle, self.potential, self.queueing) = (false, None, None);
+            (self.idle, self.potential) = (false, None);
             (self.issued, self.seen) = (None, now);
             self.returned = self.clock;
         }
+    }
+
+    /// R has changed: the next allocation has the new one.
+    pub fn set_rate(&mut self, rate: Bandwidth) {
+        self.settings.rate = rate;
     }
 
     /// Whether the flow gets no allocations until another request.
@@ -195,6 +212,8 @@ mod tests {
         coding: Coding::Wide,
     };
 
+    const FIRST: Request = Request { weight: Weight::ONE, clock: 0 };
+
     fn micros(at: u64) -> Instant {
         Instant::from_nanos(at * 1_000)
     }
@@ -207,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_second_allocation_has_the_returned_potential() {
-        let mut receiver = Receiver::new(micros(10), SETTINGS, Weight::ONE);
+        let mut receiver = Receiver::new(micros(10), SETTINGS, &FIRST);
         let first = receiver.poll(micros(10)).expect("the first");
         assert_eq!(
             (first.clock, first.potential.get(), first.demand.get(), first.allocation.get()),
@@ -220,12 +239,11 @@ mod tests {
             (second.clock, second.potential.get(), second.demand.get(), second.allocation.get()),
             (2, 25_000, 8_334, 8_334)
         );
-        assert_eq!((first.ahead, second.ahead), (None, Some(Duration::from_millis(1))));
     }
 
     #[test]
     fn a_longer_period_delays_the_next_allocation_and_scales_the_demand() {
-        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
         receiver.poll(micros(0)).expect("the first");
         receiver.on_return(micros(150), &returned(1, 3_000, 400));
         assert_eq!(receiver.timer(), Some(micros(400)));
@@ -239,7 +257,7 @@ mod tests {
 
     #[test]
     fn silence_restarts_a_flow_and_ends_in_idleness() {
-        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
         receiver.poll(micros(0)).expect("the first");
         receiver.on_return(micros(150), &returned(1, 2_000, 200));
         let demands: Vec<u64> =
@@ -249,23 +267,25 @@ mod tests {
         assert!(demands.len() == 20 && receiver.is_idle() && receiver.timer().is_none());
         receiver.on_return(micros(5_000), &returned(20, 2_000, 200));
         assert!(receiver.is_idle());
-        receiver.on_request(micros(6_000), Weight::ONE);
+        receiver.on_request(micros(6_000), &FIRST);
         let again = receiver.poll(micros(6_000)).expect("the first after the request");
         assert_eq!((again.clock, again.demand.get()), (22, 25_000));
     }
 
     #[test]
     fn a_period_beyond_the_timeout_leaves_time_for_returns() {
-        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
         receiver.poll(micros(0)).expect("the first");
         receiver.on_return(micros(150), &returned(1, 2_000, 5_000));
         assert!([5_000, 10_000, 15_000, 20_000].map(|at| receiver.poll(micros(at)).is_some()) == [true; 4]);
         assert!(receiver.poll(micros(25_000)).is_none() && receiver.is_idle());
     }
 
+    /// The sender is at the end of clocks. A timeout has 20 periods, so up to 40 allocations may be later.
     #[test]
     fn clocks_of_a_successor_are_later() {
-        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE).resumed_after(u32::MAX - 1);
+        let request = Request { clock: u32::MAX - 41, ..FIRST };
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &request);
         assert_eq!(
             [0, 200].map(|at| receiver.poll(micros(at)).map(|allocation| allocation.clock)),
             [Some(u32::MAX), Some(1)]
@@ -275,9 +295,30 @@ mod tests {
         assert_eq!(receiver.poll(micros(400)).map(|allocation| allocation.demand.get()), Some(9_000));
     }
 
+    /// A repetition of the first request has made a receiver, before the sender's own request.
+    #[test]
+    fn the_latest_request_has_the_clock() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
+        assert_eq!(receiver.poll(micros(0)).map(|allocation| allocation.clock), Some(1));
+        receiver.on_request(micros(50), &Request { clock: 700, ..FIRST });
+        assert_eq!(receiver.poll(micros(200)).map(|allocation| allocation.clock), Some(741));
+        receiver.on_request(micros(250), &FIRST);
+        assert_eq!(receiver.poll(micros(400)).map(|allocation| allocation.clock), Some(742));
+    }
+
+    #[test]
+    fn a_new_rate_holds_for_the_next_allocation() {
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
+        receiver.poll(micros(0)).expect("the first");
+        receiver.on_return(micros(150), &returned(1, 25_000, 200));
+        receiver.set_rate(Bandwidth::from_mbps(100));
+        let second = receiver.poll(micros(200)).expect("the second");
+        assert_eq!((second.potential.get(), second.demand.get()), (2_500, 2_500));
+    }
+
     #[test]
     fn returns_of_other_clocks_change_nothing() {
-        let mut receiver = Receiver::new(micros(0), SETTINGS, Weight::ONE);
+        let mut receiver = Receiver::new(micros(0), SETTINGS, &FIRST);
         receiver.poll(micros(0)).expect("the first");
         receiver.on_return(micros(100), &returned(2, 7, 200));
         receiver.on_return(micros(150), &returned(1, 9_000, 200));

@@ -48,7 +48,7 @@ pub struct SenderSettings {
 pub struct Sender {
     settings: SenderSettings,
     clock: u32,
-    /// The allocation in use: its credits with what was carried over, its period, its begin, and the bytes spent.
+    /// The allocation in use: its credits with what was carried over, its period, its start, and the bytes spent.
     allotted: u64,
     period: Period,
     began: Instant,
@@ -94,7 +94,7 @@ impl Sender {
         }
         self.request_at = Some(now + self.timeout);
         self.timeout = (self.timeout * 2).min(self.settings.timeout[1]);
-        Some(Request { weight: self.settings.weight })
+        Some(Request { weight: self.settings.weight, clock: self.clock })
     }
 
     /// An allocation has arrived; `backlog` bytes wait to be sent, headers included. One that is not later than the
@@ -227,7 +227,6 @@ mod tests {
             allocation: bytes,
             weight: Weight::ONE,
             queueing: Duration::ZERO,
-            ahead: None,
         }
     }
 

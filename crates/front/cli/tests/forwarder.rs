@@ -206,7 +206,7 @@ impl<'a> Host<'a> {
 }
 
 fn request() -> Message {
-    Message::Request(Request { weight: Weight::ONE })
+    Message::Request(Request { weight: Weight::ONE, clock: 0 })
 }
 
 /// What a sender returns of an allocation that no later port cut.
@@ -232,7 +232,6 @@ fn allocation(clock: u32) -> Message {
         allocation: bytes,
         weight: Weight::ONE,
         queueing: Duration::ZERO,
-        ahead: None,
     })
 }
 

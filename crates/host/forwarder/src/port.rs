@@ -138,13 +138,13 @@ impl Port {
             late_bytes: credits.late,
             late_packets: credits.late_packets,
             unaccounted_bytes: credits.unaccounted,
-            rerouted_bytes: reading.rerouted.get(),
+            rerouted_bytes: credits.rerouted,
             allocations: credits.allocations,
             allocations_duplicate: credits.duplicates,
             allocations_stale: credits.stale,
             allocations_astray: credits.astray,
             allocations_too_long: credits.too_long,
-            allocations_ended: counts.ended,
+            allocations_ended: credits.ended,
             messages: counts.messages,
             messages_forged: counts.forged,
             messages_replayed: counts.replayed,
@@ -192,6 +192,5 @@ fn allocation(raw: &abi::Allocation) -> Option<Allocation> {
         allocation: bytes(raw.allocation),
         weight: Weight::from_thousandths(raw.weight)?,
         queueing: Duration::from_micros(raw.queueing.into()),
-        ahead: None,
     })
 }

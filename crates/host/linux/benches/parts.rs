@@ -118,7 +118,7 @@ fn credit_port(period: Period, part: u64) -> CreditPort {
 fn allocation(clock: u32, period: Period) -> Allocation {
     let (bytes, queueing) = (Bytes::new(125_000_000), weir_units::Duration::ZERO);
     let (potential, demand, allocation, weight, longest) = (bytes, bytes, bytes, Weight::ONE, period);
-    Allocation { clock, period, longest, potential, demand, allocation, weight, queueing, ahead: None }
+    Allocation { clock, period, longest, potential, demand, allocation, weight, queueing }
 }
 
 /// The return of an allocation from which no port has cut.

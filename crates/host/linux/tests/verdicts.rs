@@ -380,7 +380,6 @@ fn random_allocation(random: &mut Random, newest: u32) -> Allocation {
         allocation,
         weight: Weight::from_thousandths(1 + random.below(4_000) as u32).expect("in range"),
         queueing: Duration::from_micros(random.below(2_000)),
-        ahead: None,
     }
 }
 
@@ -428,7 +427,7 @@ struct CreditEvent {
 
 impl CreditEvent {
     fn new(random: &mut Random, now: u64, newest: u32, last: Option<Allocation>) -> Self {
-        let kind = random.pick(&[0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 6]);
+        let kind = random.pick(&[0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 6, 7, 7]);
         let allocation = random_allocation(random, newest);
         let returned = random_return(random, &last.unwrap_or(allocation));
         let (queued, bytes) = (random.below(60_000) as u32, random.pick(&[66, 128, 1_514, 9_000, 65_536]));
@@ -454,13 +453,14 @@ impl CreditEvent {
             abi::CREDIT_STEP_DATA => return port.on_data(flow, bytes, now),
             abi::CREDIT_STEP_UNKNOWN => return port.on_unknown_data(bytes, now),
             abi::CREDIT_STEP_TERMINATE => port.terminate(flow, now),
+            abi::CREDIT_STEP_REQUEST => port.on_request(flow, self.allocation.clock),
             _ => {}
         }
         false
     }
 }
 
-/// One sequence of allocations, returns, data and terminations through the kernel's port and the simulator's.
+/// One sequence of allocations, returns, data, terminations and requests through the kernel's port and the simulator's.
 #[test]
 fn kernel_and_native_credit_ports_agree() {
     if common::skipped() {
@@ -478,7 +478,7 @@ fn kernel_and_native_credit_ports_agree() {
     // Half of the flows begin near the end of clocks.
     let mut newest: [u32; FLOWS] = std::array::from_fn(|flow| if flow < FLOWS / 2 { 0 } else { u32::MAX - 100 });
     let mut last = [None; FLOWS];
-    let (mut now, mut kinds) = (0u64, [0u32; 7]);
+    let (mut now, mut kinds) = (0u64, [0u32; 8]);
     for at in 0..steps(100_000) {
         // Mean distances from 2 us to 0.5 ms, and sometimes more than the wheel; a clock that is behind.
         now += random.next() >> random.pick(&[46, 46, 48, 48, 54]);

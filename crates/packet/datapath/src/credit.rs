@@ -4,10 +4,13 @@
 //! publish. A port is in the direction of the data: allocations arrive against it.
 //!
 //! Order of calls: [`CreditPort::publish`] before the first allocation and whenever the shares change;
-//! [`CreditPort::allocate`] for each allocation on its way to the sender; [`CreditPort::on_return`] for the values that
-//! come back, before [`CreditPort::on_data`] for the packet that carries them; [`CreditPort::terminate`] at the end. A
-//! [`CreditFlow`] is the state of one flow at one port and may be dropped at any time: its grants expire. No call
-//! panics.
+//! [`CreditPort::on_request`] for each request; [`CreditPort::allocate`] for each allocation on its way to the sender,
+//! after its demand is recorded if [`CreditPort::is_new`]; [`CreditPort::on_return`] for the values that come back,
+//! before [`CreditPort::on_data`] for the packet that carries them; [`CreditPort::terminate`] at the end.
+//!
+//! A [`CreditFlow`] is the state of one flow at one port. It is to be kept for [`CreditPort::longest_lifetime`] after
+//! the last new allocation: dropped sooner, the flow's data is late when it comes, or is taken for that of another
+//! path, and allocations that follow a termination are granted. No call panics.
 //!
 //! Worked example: 1 Gb/s, p = 200 µs, two flows of weight 1.
 //!
@@ -32,9 +35,10 @@
 //!     allocation: whole,
 //!     weight: Weight::ONE,
 //!     queueing: Duration::ZERO,
-//!     ahead: None,
 //! };
 //! let at = |micros: u64| Instant::from_nanos(micros * 1000);
+//! port.on_request(&mut flow, 0);
+//! assert!(port.is_new(&flow, &allocation));
 //! port.allocate(&mut flow, &mut allocation, at(0), Bytes::ZERO, true);
 //! assert_eq!((allocation.allocation, port.outstanding()), (Bytes::new(12_500), Bytes::new(12_500)));
 //! // Another port reduces it to 10,000 B, which come back with the first data.
@@ -92,7 +96,7 @@ impl CreditPort {
     /// credits.
     pub fn new(settings: &CreditPortSettings) -> Self {
         let longest = u64::from(3 + abi::CREDIT_WAIT_PERIODS) * settings.most.duration().nanos();
-        // A grant may expire at the begin of any slot but the present one, and lifetimes are rounded up.
+        // A grant may expire at the start of any slot but the present one, and lifetimes are rounded up.
         let slot = longest / u64::from(abi::CREDIT_SLOTS - 1) + 1;
         let rules = abi::CreditRules {
             rate: bits(settings.rate),
@@ -136,6 +140,18 @@ impl CreditPort {
         Duration::from_nanos(u64::from(abi::CREDIT_SLOTS) << self.rules.slot_bits)
     }
 
+    /// A sender requests credits; `clock` is that of the newest allocation that it has had, or 0. Without a request, a
+    /// flow that the port has not seen counts as one from another path.
+    pub fn on_request(&self, flow: &mut CreditFlow, clock: u32) {
+        abi::credit_request(&mut flow.raw, clock);
+    }
+
+    /// Whether an allocation is later than the flow's newest, and the flow is not over. Others get no credits, and are
+    /// not to change the shares.
+    pub fn is_new(&self, flow: &CreditFlow, allocation: &Allocation) -> bool {
+        abi::credit_is_new(&flow.raw, &to_raw(allocation)) != 0
+    }
+
     /// An allocation of a flow arrives, and is reduced to the flow's share and to what the port can hold beside its
     /// grants and `queued` bytes of data. If the flow's data leaves by another port (not `direct`), it gets no credits.
     /// Lengths of time are rounded up to microseconds.
@@ -176,13 +192,13 @@ impl CreditPort {
         abi::credit_data(&mut self.raw, &self.rules, &mut flow.raw, narrow(bytes), now.nanos()) != 0
     }
 
-    /// A packet of data arrives of a flow without state. Returns whether it is dropped.
+    /// A packet of data arrives of a flow for which the driver keeps no state. Returns whether it is dropped.
     pub fn on_unknown_data(&mut self, bytes: Bytes, now: Instant) -> bool {
         self.advance(now);
         abi::credit_unknown(&mut self.raw, &self.rules, narrow(bytes), now.nanos()) != 0
     }
 
-    /// A flow is over: its grants are released.
+    /// A flow is over: its grants are released. Allocations get nothing before [`CreditPort::on_request`].
     pub fn terminate(&mut self, flow: &mut CreditFlow, now: Instant) {
         self.advance(now);
         abi::credit_terminate(&mut self.raw, &mut flow.raw);
@@ -198,7 +214,7 @@ impl CreditPort {
         Bytes::new(self.raw.outstanding)
     }
 
-    /// The counters since the port's begin.
+    /// The counters since the port's start.
     pub fn counters(&self) -> &abi::CreditCounters {
         &self.raw.counters
     }

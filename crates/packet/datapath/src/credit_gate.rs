@@ -22,7 +22,6 @@
 //!     allocation: bytes,
 //!     weight: Weight::ONE,
 //!     queueing: Duration::ZERO,
-//!     ahead: None,
 //! };
 //! let mut gate = CreditGate::new(Instant::ZERO, Bytes::new(1_514));
 //! assert!(gate.on_allocation(Instant::ZERO, &allocation, Bytes::new(6_056)));

@@ -32,6 +32,13 @@ fn port(per_weight: u64) -> CreditPort {
     port
 }
 
+/// A flow whose request has passed.
+fn flow() -> CreditFlow {
+    let mut flow = CreditFlow::default();
+    port(ALL).on_request(&mut flow, 0);
+    flow
+}
+
 fn allocation(clock: u32, bytes: u64) -> Allocation {
     let bytes = Bytes::new(bytes);
     Allocation {
@@ -43,7 +50,6 @@ fn allocation(clock: u32, bytes: u64) -> Allocation {
         allocation: bytes,
         weight: Weight::ONE,
         queueing: Duration::ZERO,
-        ahead: None,
     }
 }
 
@@ -68,7 +74,7 @@ fn left(port: &CreditPort, flows: &[CreditFlow]) -> u64 {
 /// The worked example of the header.
 #[test]
 fn grants_shrink_by_data_and_by_cuts_of_later_ports() {
-    let (mut port, mut flow) = (port(ALL / 2), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL / 2), flow());
     let granted = allocate(&mut port, &mut flow, allocation(1, 25_000), 0);
     assert_eq!((granted.allocation.get(), granted.demand.get(), port.outstanding().get()), (12_500, 12_500, 12_500));
     // 2 · C_0 at 1 Gb/s.
@@ -84,7 +90,7 @@ fn grants_shrink_by_data_and_by_cuts_of_later_ports() {
 
 #[test]
 fn grants_and_queue_stay_within_the_budget() {
-    let (mut port, mut flows) = (port(ALL), [(); 3].map(|()| CreditFlow::default()));
+    let (mut port, mut flows) = (port(ALL), [(); 3].map(|()| flow()));
     let mut granted = Vec::new();
     for flow in &mut flows {
         let mut of = allocation(1, 25_000);
@@ -101,7 +107,7 @@ fn grants_and_queue_stay_within_the_budget() {
 /// The longest period of the port's flows counts, not the port's own.
 #[test]
 fn the_budget_has_the_longest_period() {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL), flow());
     port.publish(&published(ALL, 200, 400));
     let of = Allocation { period: period(400), ..allocation(1, 90_000) };
     assert_eq!(allocate(&mut port, &mut flow, of, 0).allocation.get(), 50_000);
@@ -111,7 +117,7 @@ fn the_budget_has_the_longest_period() {
 
 #[test]
 fn a_longer_period_scales_demands_and_not_credits() {
-    let (mut port, mut flow) = (port(ALL / 4), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL / 4), flow());
     port.publish(&Published { rest: 1 << 30, ..published(ALL / 4, 500, 500) });
     let of = allocate(&mut port, &mut flow, allocation(1, 25_000), 0);
     let bytes = [of.allocation, of.demand, of.potential].map(Bytes::get);
@@ -120,7 +126,7 @@ fn a_longer_period_scales_demands_and_not_credits() {
 
 #[test]
 fn repeated_and_old_allocations_get_nothing_new() {
-    let (mut port, mut flow) = (port(ALL / 2), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL / 2), flow());
     assert_eq!(allocate(&mut port, &mut flow, allocation(7, 10_000), 0).allocation.get(), 10_000);
     assert_eq!(allocate(&mut port, &mut flow, allocation(7, 90_000), 1).allocation.get(), 10_000);
     assert_eq!(allocate(&mut port, &mut flow, allocation(6, 10_000), 1).allocation.get(), 0);
@@ -134,17 +140,17 @@ fn repeated_and_old_allocations_get_nothing_new() {
 
 #[test]
 fn astray_allocations_go_on_without_credits() {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL), flow());
     let mut of = allocation(1, 10_000);
     port.allocate(&mut flow, &mut of, micros(0), Bytes::ZERO, false);
     assert_eq!(of, Allocation { allocation: Bytes::ZERO, ..allocation(1, 10_000) });
-    assert_eq!((port.counters().astray, flow), (1, CreditFlow::default()));
+    assert_eq!((port.counters().astray, flow), (1, self::flow()));
 }
 
 /// But for the one before, whose data the return may have overtaken.
 #[test]
 fn returns_release_earlier_grants() {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL), flow());
     for clock in 1..=3 {
         let granted = allocate(&mut port, &mut flow, allocation(clock, 10_000), 0);
         port.on_return(&mut flow, &returned(&granted, 0), micros(0));
@@ -160,7 +166,7 @@ fn returns_release_earlier_grants() {
 #[test]
 fn returns_correct_the_lifetime_of_a_grant() {
     for (longer, late) in [(1_540, false), (200, true)] {
-        let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+        let (mut port, mut flow) = (port(ALL), flow());
         let first = allocate(&mut port, &mut flow, allocation(1, 10_000), 0);
         port.on_return(&mut flow, &returned(&first, 0), micros(100));
         port.on_data(&mut flow, Bytes::new(10_000), micros(100));
@@ -175,7 +181,7 @@ fn returns_correct_the_lifetime_of_a_grant() {
 #[test]
 fn the_first_return_ends_the_assumed_wait() {
     let last = |ahead: Option<u64>| {
-        let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+        let (mut port, mut flow) = (port(ALL), flow());
         let first = allocate(&mut port, &mut flow, allocation(1, 10_000), 0);
         if let Some(ahead) = ahead {
             port.on_return(&mut flow, &returned(&first, ahead), micros(100));
@@ -189,7 +195,7 @@ fn the_first_return_ends_the_assumed_wait() {
 #[test]
 fn a_restarted_port_is_closed_for_a_lifetime() {
     let mut port = port(ALL);
-    let (mut flow, until) = (CreditFlow::default(), micros(1_000) + port.longest_lifetime());
+    let (mut flow, until) = (flow(), micros(1_000) + port.longest_lifetime());
     port.close_until(until);
     let last = until.nanos() / 1000 - 1;
     assert_eq!(allocate(&mut port, &mut flow, allocation(1, 9_000), last).allocation.get(), 0);
@@ -202,13 +208,46 @@ fn a_restarted_port_is_closed_for_a_lifetime() {
 
 #[test]
 fn a_flow_that_is_over_leaves_no_grants() {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL), flow());
     for clock in 1..=5 {
         allocate(&mut port, &mut flow, allocation(clock, 9_000), u64::from(clock) * 10);
     }
+    let granted = Allocation { allocation: Bytes::new(9_000), ..allocation(5, 9_000) };
+    port.on_return(&mut flow, &returned(&granted, 0), micros(55));
     port.terminate(&mut flow, micros(60));
     assert_eq!((port.outstanding(), port.counters().released), (Bytes::ZERO, 45_000));
-    assert_eq!(allocate(&mut port, &mut flow, allocation(4, 9_000), 70).allocation, Bytes::ZERO);
+    // One more was on its way. A request of before, which was late, changes nothing.
+    for clock in [None, Some(0)] {
+        clock.into_iter().for_each(|clock| port.on_request(&mut flow, clock));
+        for clock in 4..=6 {
+            assert!(!port.is_new(&flow, &allocation(clock, 9_000)));
+            assert_eq!(allocate(&mut port, &mut flow, allocation(clock, 9_000), 70).allocation, Bytes::ZERO);
+        }
+    }
+    assert_eq!((port.counters().ended, port.counters().allocations), (6, 11));
+    port.on_request(&mut flow, 5);
+    assert!(port.is_new(&flow, &allocation(6, 9_000)));
+    assert_eq!(allocate(&mut port, &mut flow, allocation(6, 9_000), 80).allocation, Bytes::new(9_000));
+}
+
+/// The port has seen no request of the flow: its data was granted on another path for up to a lifetime.
+#[test]
+fn a_flow_of_another_path_is_late_after_a_lifetime() {
+    let until = port(ALL).longest_lifetime().nanos() / 1000;
+    for first_is_data in [true, false] {
+        let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+        if first_is_data {
+            assert!(!port.on_data(&mut flow, Bytes::new(1_500), micros(0)));
+        } else {
+            assert_eq!(allocate(&mut port, &mut flow, allocation(7, 1_500), 0).allocation.get(), 1_500);
+            // Data of before uses the first grant.
+            assert!(!port.on_data(&mut flow, Bytes::new(3_000), micros(10)));
+        }
+        port.on_request(&mut flow, 9);
+        assert!(!port.on_data(&mut flow, Bytes::new(1_500), micros(until)));
+        assert!(port.on_data(&mut flow, Bytes::new(1_500), micros(until + 1)));
+        assert_eq!((port.counters().rerouted, port.counters().late), (3_000, 1_500));
+    }
 }
 
 /// The C code multiplies in 64 bits.
@@ -227,7 +266,7 @@ fn the_largest_values_do_not_overflow() {
     };
     for (per_weight, rest) in [(1 << 48, u32::MAX), ((1 << 48) / 1_000_000_000 + 1, 0)] {
         port.publish(&Published { rest, ..published(per_weight, 1 << 20, 1 << 20) });
-        let mut flow = CreditFlow::default();
+        let mut flow = flow();
         let of = allocate(&mut port, &mut flow, of, 0);
         assert_eq!([of.demand, of.potential, of.allocation], [whole; 3]);
         assert!(!port.on_data(&mut flow, whole, micros(1_000_000)));
@@ -238,12 +277,12 @@ fn the_largest_values_do_not_overflow() {
     let mut port = CreditPort::new(&CreditPortSettings { rate, most: period(8_000_000), lossless: true });
     port.publish(&published(1 << 48, 8_000_000, 8_000_000));
     let of = Allocation { period: period(8_000_000), ..of };
-    assert_eq!(allocate(&mut port, &mut CreditFlow::default(), of, 0).demand.get(), 1_000_000);
+    assert_eq!(allocate(&mut port, &mut flow(), of, 0).demand.get(), 1_000_000);
 }
 
 /// A sender of whole frames at its first port: allocations arrive up to a quarter of a period early or late.
 fn whole_frames(carries: bool, allocations: &[(u64, u64)]) -> u64 {
-    let (mut port, mut flow) = (port(ALL), CreditFlow::default());
+    let (mut port, mut flow) = (port(ALL), flow());
     if carries {
         port = port.with_whole_frames(FRAME);
     }
@@ -294,6 +333,8 @@ enum Event {
     Data(usize, u64),
     Unknown(u64),
     Terminate(usize),
+    /// A flow, and the clock of its sender relative to the newest.
+    Request(usize, i64),
     /// The port loses the state of a flow.
     Forget(usize),
     Publish(Published),
@@ -322,6 +363,7 @@ fn events() -> impl Strategy<Value = Event> {
             .prop_map(|(flow, bytes)| Event::Data(flow, bytes)),
         1 => bytes().prop_map(Event::Unknown),
         1 => (0..FLOWS).prop_map(Event::Terminate),
+        1 => (0..FLOWS, clock()).prop_map(|(flow, clock)| Event::Request(flow, clock)),
         1 => (0..FLOWS).prop_map(Event::Forget),
         2 => (share, rest, micros(), micros()).prop_map(|(per_weight, rest, own, longest)| {
             Event::Publish(Published { per_weight, rest, period: period(own), longest: period(longest) })
@@ -406,6 +448,11 @@ impl Pair {
             Event::Terminate(flow) => {
                 self.port.terminate(&mut self.flows[flow], at);
                 self.model.terminate(self.numbers[flow], now.into());
+            }
+            Event::Request(flow, later) => {
+                let clock = self.clocks[flow].wrapping_add(later as u32);
+                self.port.on_request(&mut self.flows[flow], clock);
+                self.model.on_request(self.numbers[flow], clock);
             }
             Event::Forget(flow) => {
                 self.flows.push(CreditFlow::default());

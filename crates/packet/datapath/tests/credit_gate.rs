@@ -18,7 +18,6 @@ fn allocation(clock: u32, bytes: u64, period: u32) -> Allocation {
         allocation: bytes,
         weight: Weight::ONE,
         queueing: Duration::from_micros(400),
-        ahead: None,
     }
 }
 

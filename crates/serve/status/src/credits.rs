@@ -44,7 +44,7 @@ pub struct PortCredits {
     pub late_packets: u64,
     /// Bytes of data without credits while the port was closed.
     pub unaccounted_bytes: u64,
-    /// Of the late bytes, those of flows that had newly moved to the port, which are not dropped.
+    /// Bytes of data without credits of flows that had newly come from another path, which are not dropped.
     pub rerouted_bytes: u64,
     /// Allocations that arrived.
     pub allocations: u64,

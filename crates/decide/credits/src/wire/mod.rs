@@ -145,7 +145,7 @@ fn numbers(message: &Message) -> (u8, Numbers) {
     // Rounded up: it is a bound.
     let micros = |time: Duration| u32::try_from(time.nanos().div_ceil(1_000)).unwrap_or(u32::MAX);
     match message {
-        Message::Request(request) => (KIND_REQUEST, [0, 0, 0, 0, 0, 0, request.weight.thousandths(), 0]),
+        Message::Request(of) => (KIND_REQUEST, [of.clock, 0, 0, 0, 0, 0, of.weight.thousandths(), 0]),
         Message::Allocation(of) => (
             KIND_ALLOCATION,
             [
@@ -191,9 +191,9 @@ fn message(kind: u8, numbers: &Numbers) -> Result<Message, DecodeError> {
     let (period, longest) = (Period::from_micros(period), Period::from_micros(longest));
     match kind {
         KIND_REQUEST => {
-            zeros(&numbers[..6])?;
+            zeros(&numbers[1..6])?;
             zeros(&numbers[7..])?;
-            Ok(Message::Request(Request { weight: weight_of()? }))
+            Ok(Message::Request(Request { weight: weight_of()?, clock }))
         }
         KIND_ALLOCATION => {
             has_values()?;
@@ -206,7 +206,6 @@ fn message(kind: u8, numbers: &Numbers) -> Result<Message, DecodeError> {
                 allocation: bytes(allocation),
                 weight: weight_of()?,
                 queueing: Duration::from_micros(queueing.into()),
-                ahead: None,
             }))
         }
         KIND_RETURN => {

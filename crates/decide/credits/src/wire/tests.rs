@@ -14,7 +14,7 @@ fn messages() -> [Message; 4] {
     let (potential, allocation) = (Bytes::new(192_500), Bytes::new(3_008));
     let queueing = Duration::from_micros(6_160);
     [
-        Message::Request(Request { weight: Weight::MAX }),
+        Message::Request(Request { weight: Weight::MAX, clock: 7 }),
         Message::Allocation(Allocation {
             clock: u32::MAX,
             period,
@@ -24,7 +24,6 @@ fn messages() -> [Message; 4] {
             allocation,
             weight: Weight::ONE,
             queueing,
-            ahead: None,
         }),
         Message::Return(Return { clock: 1, period, longest, potential, allocation, queueing }),
         Message::Terminate,

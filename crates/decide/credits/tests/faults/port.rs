@@ -13,6 +13,15 @@ pub(crate) struct Arrival {
     pub(crate) is_dropped: bool,
     /// Bytes without a live grant.
     pub(crate) late: u64,
+    /// The same of a flow that has come from another path.
+    pub(crate) rerouted: u64,
+}
+
+/// A flow at a port, and the time until which its state is kept.
+#[derive(Debug, Default)]
+struct State {
+    credit: CreditFlow,
+    kept_until: Nanos,
 }
 
 /// A port in the direction of data, and the reverse direction of its link.
@@ -26,10 +35,11 @@ pub(crate) struct Port {
     /// The demands again, for the variant that needs their sum.
     demands: MaxMinTree,
     credit: CreditPort,
-    pub(crate) flows: BTreeMap<u32, CreditFlow>,
-    /// The ends of transmissions and the bytes of data, and the sum of these.
-    queue: VecDeque<(Nanos, u64)>,
+    flows: BTreeMap<u32, State>,
+    /// The ends of transmissions, the bytes of data, and those that were granted on another path; and their sums.
+    queue: VecDeque<(Nanos, u64, u64)>,
     queued: u64,
+    rerouted: u64,
     free: Nanos,
     reverse_free: Nanos,
     closed_until: Nanos,
@@ -62,6 +72,7 @@ impl Port {
             flows: BTreeMap::new(),
             queue: VecDeque::new(),
             queued: 0,
+            rerouted: 0,
             free: 0,
             reverse_free: 0,
             closed_until: 0,
@@ -123,13 +134,15 @@ impl Port {
         // A flow's grants outlive its record: data may be on its way.
         self.forwarder.expire(instant(now));
         self.drain(now);
-        if direct {
+        self.forget(now);
+        if direct && self.credit.is_new(&self.flows.entry(flow).or_default().credit, allocation) {
+            self.touch(now, flow);
             self.forwarder.record(instant(now), flow, allocation);
             let capacity = allocation.period.capacity(self.settings.rule.rate).get();
             self.demands.set(flow, 1, allocation.demand.get() * WHOLE / capacity);
         }
         let published = self.publish(now);
-        let state = self.flows.entry(flow).or_default();
+        let state = &mut self.flows.entry(flow).or_default().credit;
         self.credit.allocate(state, allocation, instant(now), Bytes::new(self.queued), direct);
         let budget = self.forwarder.budget(&published).get();
         if allocation.allocation > Bytes::ZERO && direct {
@@ -139,40 +152,57 @@ impl Port {
         self.fullest = self.fullest.max(used * 1_000 / budget.max(1));
     }
 
+    /// The sender requests credits.
+    pub(crate) fn on_request(&mut self, now: Nanos, flow: u32, clock: u32) {
+        self.touch(now, flow);
+        let state = &mut self.flows.entry(flow).or_default().credit;
+        self.credit.on_request(state, clock);
+    }
+
+    /// The state of a flow is kept for another lifetime.
+    fn touch(&mut self, now: Nanos, flow: u32) {
+        self.flows.entry(flow).or_default().kept_until = now + self.longest_lifetime().nanos();
+    }
+
+    /// Drops the states of flows that have been over or silent for a lifetime.
+    fn forget(&mut self, now: Nanos) {
+        self.flows.retain(|_, state| state.kept_until > now);
+    }
+
     /// Values come back with data or alone.
     pub(crate) fn on_return(&mut self, now: Nanos, flow: u32, returned: &Return) {
         self.drain(now);
         if let Some(state) = self.flows.get_mut(&flow) {
-            self.credit.on_return(state, returned, instant(now));
+            self.credit.on_return(&mut state.credit, returned, instant(now));
         }
     }
 
     /// A packet of data arrives.
     pub(crate) fn on_data(&mut self, now: Nanos, flow: u32, bytes: u64) -> Arrival {
         self.drain(now);
-        let before = self.credit.counters().late;
-        let (now, bytes) = (instant(now), Bytes::new(bytes));
-        let is_dropped = match self.flows.get_mut(&flow) {
-            Some(state) => self.credit.on_data(state, bytes, now),
-            None => self.credit.on_unknown_data(bytes, now),
-        };
-        Arrival { is_dropped, late: self.credit.counters().late - before }
+        self.touch(now, flow);
+        let before = *self.credit.counters();
+        let state = &mut self.flows.entry(flow).or_default().credit;
+        let is_dropped = self.credit.on_data(state, Bytes::new(bytes), instant(now));
+        let after = self.credit.counters();
+        Arrival { is_dropped, late: after.late - before.late, rerouted: after.rerouted - before.rerouted }
     }
 
     /// A flow is over.
     pub(crate) fn terminate(&mut self, now: Nanos, flow: u32) {
         self.forwarder.remove(flow);
-        if let Some(mut state) = self.flows.remove(&flow) {
-            self.credit.terminate(&mut state, instant(now));
-        }
+        self.touch(now, flow);
+        let state = &mut self.flows.entry(flow).or_default().credit;
+        self.credit.terminate(state, instant(now));
     }
 
-    /// Appends a packet to the queue; returns the end of its transmission.
-    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, is_data: bool) -> Nanos {
+    /// Appends a packet to the queue; returns the end of its transmission. `rerouted` of the bytes have no grant here.
+    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, rerouted: u64, is_data: bool) -> Nanos {
         self.free = self.free.max(now) + self.time(bytes);
         if is_data {
-            self.queue.push_back((self.free, bytes));
+            self.queue.push_back((self.free, bytes, rerouted));
             self.queued += bytes;
+            self.rerouted += rerouted;
             self.longest_queue = self.longest_queue.max(self.queued);
         }
         self.free
@@ -189,11 +219,12 @@ impl Port {
     }
 
     fn drain(&mut self, now: Nanos) {
-        while let Some(&(end, bytes)) = self.queue.front()
+        while let Some(&(end, bytes, rerouted)) = self.queue.front()
             && end <= now
         {
             self.queue.pop_front();
             self.queued -= bytes;
+            self.rerouted -= rerouted;
         }
     }
 
@@ -209,7 +240,7 @@ impl Port {
         let used = outstanding + self.queued;
         if now >= self.closed_until
             && let Some(bound) = self.bound
-            && used > bound + frames
+            && used > bound + frames + self.rerouted
         {
             let queued = self.queued;
             return Err(format!("A + Q = {outstanding} + {queued} B, above {bound} B and {frames} B of frames"));

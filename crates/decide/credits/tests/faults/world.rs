@@ -6,16 +6,16 @@ use crate::port::Port;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use weir_credits::{Allocation, Coding, Receiver, ReceiverSettings, Return};
+use weir_credits::{Allocation, Coding, Receiver, ReceiverSettings, Request, Return};
 use weir_units::{Duration, Instant, Weight};
 
-/// Nanoseconds since the begin.
+/// Nanoseconds since the start.
 pub(crate) type Nanos = u64;
 
 /// The kind of a message that goes with the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Request,
+    Request(Request),
     Data,
     Return,
     Terminate,
@@ -34,9 +34,9 @@ struct Packet {
 enum Event {
     Start(u32),
     Timer(u32, Timer),
-    /// A packet arrives at the begin of a hop.
+    /// A packet arrives at the start of a hop.
     Forward(Packet, usize),
-    /// An allocation arrives at the begin of a hop, over the link of a port.
+    /// An allocation arrives at the start of a hop, over the link of a port.
     Back(u32, Allocation, usize, usize),
     Happening(Happening),
 }
@@ -54,6 +54,8 @@ pub(crate) struct Counts {
     pub(crate) late: u64,
     pub(crate) restarts: u64,
     pub(crate) reroutes: u64,
+    /// Bytes that ports counted as such.
+    pub(crate) rerouted: u64,
     pub(crate) rogues: u64,
 }
 
@@ -68,6 +70,7 @@ impl Counts {
         self.late += other.late;
         self.restarts += other.restarts;
         self.reroutes += other.reroutes;
+        self.rerouted += other.rerouted;
         self.rogues += other.rogues;
     }
 }
@@ -236,8 +239,8 @@ impl World {
             }
             _ if state.over => {}
             Timer::Request => {
-                if state.sender.request(now).is_some() {
-                    self.control(flow, Kind::Request, None);
+                if let Some(request) = state.sender.request(now) {
+                    self.control(flow, Kind::Request(request), None);
                 }
                 self.arm_request(flow);
             }
@@ -325,6 +328,7 @@ impl World {
         }
         let index = self.port(flow, hop);
         let ignores = self.flows[flow as usize].rogue_until > now;
+        let mut rerouted = 0;
         if hop > 0 || !(self.plan.variant.first_port_open || ignores) {
             if let Some(returned) = &packet.returned {
                 self.ports[index].on_return(now, flow, returned);
@@ -332,6 +336,11 @@ impl World {
             match packet.kind {
                 Kind::Data => {
                     let arrival = self.ports[index].on_data(now, flow, packet.bytes);
+                    rerouted = arrival.rerouted;
+                    self.counts.rerouted += rerouted;
+                    if rerouted > 0 && self.flows[flow as usize].excluded_until <= now {
+                        self.failure = Some(format!("{rerouted} B of flow {flow} are rerouted at port {index}"));
+                    }
                     if arrival.late > 0 {
                         self.late(index, flow, arrival.late);
                     }
@@ -341,11 +350,12 @@ impl World {
                     }
                 }
                 Kind::Terminate => self.ports[index].terminate(now, flow),
-                Kind::Request | Kind::Return => {}
+                Kind::Request(request) => self.ports[index].on_request(now, flow, request.clock),
+                Kind::Return => {}
             }
         }
         let is_data = packet.kind == Kind::Data;
-        let end = self.ports[index].transmit(now, packet.bytes, is_data);
+        let end = self.ports[index].transmit(now, packet.bytes, rerouted, is_data);
         // The queue of a host that ignores its credits is no grant's.
         if hop > 0 || self.flows[flow as usize].excluded_until <= now {
             self.check(index);
@@ -365,14 +375,13 @@ impl World {
         let now = Instant::from_nanos(self.now);
         let least = self.plan.rule.least;
         let state = &mut self.flows[packet.flow as usize];
-        let weight = state.plan.weight;
         if let (Some(receiver), Some(returned)) = (state.receiver.as_mut(), &packet.returned) {
             receiver.on_return(now, returned);
         }
         match packet.kind {
             Kind::Data => state.delivered += packet.bytes,
-            Kind::Request if !state.over => match state.receiver.as_mut() {
-                Some(receiver) => receiver.on_request(now, weight),
+            Kind::Request(request) if !state.over => match state.receiver.as_mut() {
+                Some(receiver) => receiver.on_request(now, &request),
                 None => {
                     let settings = ReceiverSettings {
                         rate: self.plan.rule.rate,
@@ -381,11 +390,11 @@ impl World {
                         weight: Weight::ONE,
                         coding: Coding::Wide,
                     };
-                    state.receiver = Some(Receiver::new(now, settings, weight));
+                    state.receiver = Some(Receiver::new(now, settings, &request));
                 }
             },
             Kind::Terminate => state.receiver = None,
-            Kind::Request | Kind::Return => {}
+            Kind::Request(_) | Kind::Return => {}
         }
         self.arm_receiver(packet.flow);
     }
@@ -397,7 +406,7 @@ impl World {
         self.deliver(end + self.plan.delay, Event::Back(flow, allocation, hop - 1, over));
     }
 
-    /// An allocation arrives at the begin of a hop, where its port is, over the link of a port.
+    /// An allocation arrives at the start of a hop, where its port is, over the link of a port.
     fn back(&mut self, flow: u32, mut allocation: Allocation, hop: usize, over: usize) {
         if hop > 0 || !self.plan.variant.first_port_open {
             let direct = self.port(flow, hop) == over;

@@ -12,7 +12,7 @@ use bytemuck::Zeroable;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
-use weir_datapath::abi::{Allocation, ForwarderFlow, ForwarderKey};
+use weir_datapath::abi::{Allocation, CREDIT_OVER, ForwarderFlow, ForwarderKey};
 use weir_units::Instant;
 
 /// Flows of one system call.
@@ -71,7 +71,7 @@ pub struct FlowReading {
     pub key: FlowKey,
     /// When its last packet or message left by the port.
     pub left_at: Instant,
-    /// When its last allocation arrived; `None` before the first.
+    /// When its last new allocation arrived; `None` before the first.
     pub arrived_at: Option<Instant>,
     /// That allocation as it arrived.
     pub arrived: Allocation,
@@ -86,7 +86,7 @@ impl FlowReading {
             left_at: Instant::from_nanos(flow.left_at),
             arrived_at: (flow.arrived_at != 0).then(|| Instant::from_nanos(flow.arrived_at)),
             arrived: flow.arrived,
-            ended: flow.ended != 0,
+            ended: flow.credit.stage == CREDIT_OVER,
         }
     }
 }

@@ -93,8 +93,6 @@ pub struct PortReading {
     pub outstanding: Bytes,
     /// Q by the model: bytes of credited data in the queue.
     pub queued: Bytes,
-    /// Bytes of late data of flows that had newly moved to the port.
-    pub rerouted: Bytes,
     /// The counters of grants.
     pub credits: CreditCounters,
     /// The counters of messages.
@@ -285,7 +283,6 @@ impl ForwarderPort {
         Ok(PortReading {
             outstanding: Bytes::new(state.port.outstanding),
             queued: Bytes::new(u64::try_from(queued).unwrap_or(u64::MAX)),
-            rerouted: Bytes::new(state.rerouted),
             credits: state.port.counters,
             counts: self.counts.sum(0)?,
         })

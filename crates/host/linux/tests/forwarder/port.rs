@@ -101,7 +101,12 @@ impl Port {
     }
 
     pub(crate) fn request(&mut self) {
-        assert!(self.send(Message::Request(Request { weight: Weight::ONE })).is_some());
+        self.request_after(0);
+    }
+
+    /// A request of a sender that has had the allocation with this clock.
+    pub(crate) fn request_after(&mut self, clock: u32) {
+        assert!(self.send(Message::Request(Request { weight: Weight::ONE, clock })).is_some());
     }
 
     /// Ends the flow and starts it again.
@@ -162,7 +167,6 @@ pub(crate) fn allocation(clock: u32) -> Allocation {
         allocation: bytes,
         weight: Weight::ONE,
         queueing: Duration::ZERO,
-        ahead: None,
     }
 }
 

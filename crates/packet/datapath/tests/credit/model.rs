@@ -23,12 +23,14 @@ struct Grant {
     end: u128,
     granted: u128,
     left: u128,
-    behind: u128,
+    passed: u128,
 }
 
-/// The clocks of a flow.
+/// The clocks of a flow, whether it is over, and the end of its data from another path once it has been seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
+    is_over: bool,
+    rerouted_until: Option<u128>,
     newest: u32,
     current: u32,
     ahead: u128,
@@ -123,9 +125,13 @@ impl Model {
         allocation.queueing = Duration::from_micros(queueing.min(MAX) as u64);
         self.reduce(allocation);
         let clock = allocation.clock;
-        let newest = self.flows.entry(flow).or_default().newest;
+        self.meet(flow, now);
+        let Flow { newest, is_over, .. } = self.flows[&flow];
         let recorded = self.record(flow, clock).filter(|grant| grant.clock == clock).cloned();
-        if clock == 0 || (recorded.is_none() && newest != 0 && !is_later(clock, newest)) {
+        if is_over {
+            self.counters.ended += 1;
+            allocation.allocation = Bytes::ZERO;
+        } else if clock == 0 || (recorded.is_none() && newest != 0 && !is_later(clock, newest)) {
             self.counters.stale += 1;
             allocation.allocation = Bytes::ZERO;
         } else if let Some(grant) = recorded {
@@ -139,6 +145,20 @@ impl Model {
             self.grant(flow, allocation, now);
         }
         self.lengthen(allocation);
+    }
+
+    /// A flow that is seen for the first time without a request has had another path.
+    fn meet(&mut self, flow: usize, now: u128) {
+        let until = now + SLOTS * self.slot;
+        self.flows.entry(flow).or_default().rerouted_until.get_or_insert(until);
+    }
+
+    pub(super) fn on_request(&mut self, flow: usize, clock: u32) {
+        let flow = self.flows.entry(flow).or_default();
+        if flow.current == 0 || !is_later(flow.current, clock) {
+            flow.is_over = false;
+            flow.rerouted_until.get_or_insert(0);
+        }
     }
 
     /// Lists the allocated bytes as a grant, unless another one is in its place or it lives too long.
@@ -162,8 +182,8 @@ impl Model {
         let granted = u128::from(allocation.allocation.get());
         self.counters.granted += granted as u64;
         self.grants.retain(|grant| grant.flow != flow || grant.clock % RECORDS != allocation.clock % RECORDS);
-        let behind = u128::from(allocation.queueing.nanos() / 1000);
-        self.grants.push(Grant { flow, clock: allocation.clock, made: now, end, granted, left: granted, behind });
+        let passed = u128::from(allocation.queueing.nanos() / 1000);
+        self.grants.push(Grant { flow, clock: allocation.clock, made: now, end, granted, left: granted, passed });
     }
 
     fn reduce(&self, allocation: &mut Allocation) {
@@ -200,7 +220,7 @@ impl Model {
         let period = returned.period.micros().into();
         let clock = returned.clock;
         let Some(grant) = self.record(flow, clock).filter(|grant| clock != 0 && grant.clock == clock) else { return };
-        let (made, ahead, is_live) = (grant.made, queueing.saturating_sub(grant.behind), grant.end > at);
+        let (made, ahead, is_live) = (grant.made, queueing.saturating_sub(grant.passed), grant.end > at);
         let allocation = u128::from(returned.allocation.get());
         let mut cut = grant.granted.saturating_sub(allocation);
         grant.granted -= cut;
@@ -243,6 +263,7 @@ impl Model {
         }
         let mut left = bytes;
         if let Some(flow) = flow {
+            self.meet(flow, now);
             let (at, Flow { current, newest, .. }) = (self.at, *self.flows.entry(flow).or_default());
             // Newer grants than that of the newest return are of lost returns, and are used in their order.
             let newer = (1..RECORDS - 1).map(|ahead| current.wrapping_add(ahead));
@@ -266,6 +287,10 @@ impl Model {
             self.counters.unaccounted += left as u64;
             return false;
         }
+        if flow.and_then(|flow| self.flows[&flow].rerouted_until).is_some_and(|until| now < until) {
+            self.counters.rerouted += left as u64;
+            return false;
+        }
         self.counters.late += left as u64;
         self.counters.late_packets += 1;
         self.lossless
@@ -276,5 +301,8 @@ impl Model {
         for grant in self.grants.iter_mut().filter(|grant| grant.flow == flow) {
             self.counters.released += std::mem::take(&mut grant.left) as u64;
         }
+        let flow = self.flows.entry(flow).or_default();
+        flow.is_over = true;
+        flow.rerouted_until.get_or_insert(0);
     }
 }

@@ -154,7 +154,7 @@ pub(super) const CREDITS: &[Metric] = &[
         "weir_credit_port_rerouted",
         BYTES,
         PORT,
-        "Late bytes of flows that had newly moved to a port, not dropped",
+        "Bytes of data without credits of flows that had newly come from another path",
         Of::Switch(|status, give| of_each(status, give, |credits| credits.rerouted_bytes)),
     ),
     counter(

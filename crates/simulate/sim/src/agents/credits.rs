@@ -43,8 +43,10 @@ pub(crate) struct CreditAgent {
     keys: Vec<FlowKey>,
     states: Vec<CreditFlow>,
     free: Vec<u32>,
-    /// Flows whose allocations have stopped, and until when their data may still arrive.
+    /// Flows without allocations, and until when their states are kept: data may still arrive, and allocations after a
+    /// termination. An entry of another time than the flow's is void.
     silent: VecDeque<(Instant, u32)>,
+    silent_until: Vec<Instant>,
     receivers: Option<Receivers>,
     bound: CreditBound,
 }
@@ -97,6 +99,7 @@ impl CreditAgent {
             states: Vec::new(),
             free: Vec::new(),
             silent: VecDeque::new(),
+            silent_until: Vec::new(),
             receivers,
         }
     }
@@ -113,6 +116,7 @@ impl CreditAgent {
         let number = self.free.pop().unwrap_or_else(|| {
             self.states.push(CreditFlow::default());
             self.keys.push(flow);
+            self.silent_until.push(Instant::ZERO);
             (self.states.len() - 1) as u32
         });
         self.keys[number as usize] = flow;
@@ -127,16 +131,23 @@ impl CreditAgent {
         self.free.push(number);
     }
 
+    /// Keeps the state of a flow for another lifetime.
+    fn keep(&mut self, now: Instant, number: u32) {
+        let until = now + self.port.longest_lifetime();
+        self.silent.push_back((until, number));
+        self.silent_until[number as usize] = until;
+    }
+
     /// Ends flows whose allocations have stopped: at once in the shares, and when their last grant has expired in full.
     fn expire(&mut self, now: Instant) {
-        let until = now + self.port.longest_lifetime();
-        self.silent.extend(self.forwarder.expire(now).into_iter().map(|number| (until, number)));
+        for number in self.forwarder.expire(now) {
+            self.keep(now, number);
+        }
         while let Some(&(until, number)) = self.silent.front()
             && until <= now
         {
             self.silent.pop_front();
-            let key = self.keys[number as usize];
-            if !self.forwarder.has(number) && self.numbers.get(&key) == Some(&number) {
+            if !self.forwarder.has(number) && self.silent_until[number as usize] == until {
                 self.forget(number);
             }
         }
@@ -153,7 +164,7 @@ impl CreditAgent {
     ) -> Allocation {
         self.expire(now);
         let number = self.number(flow);
-        if direct {
+        if direct && self.port.is_new(&self.states[number as usize], allocation) {
             self.forwarder.record(now, number, allocation);
         }
         let published = self.forwarder.publish(now);
@@ -167,14 +178,20 @@ impl CreditAgent {
     }
 
     /// A sender's message passes with its data, or alone.
-    fn on_message(&mut self, now: Instant, number: u32, message: &Message) {
+    fn on_message(&mut self, now: Instant, flow: FlowKey, message: &Message) {
+        if let Message::Request(request) = message {
+            let number = self.number(flow);
+            self.port.on_request(&mut self.states[number as usize], request.clock);
+            self.keep(now, number);
+        }
+        let Some(&number) = self.numbers.get(&flow) else { return };
         let state = &mut self.states[number as usize];
         match message {
             Message::Return(returned) => self.port.on_return(state, returned, now),
             Message::Terminate => {
                 self.port.terminate(state, now);
                 self.forwarder.remove(number);
-                self.forget(number);
+                self.keep(now, number);
             }
             Message::Request(_) | Message::Allocation(_) => {}
         }
@@ -187,8 +204,8 @@ impl Receivers {
         match message {
             Message::Request(request) => {
                 self.unschedule(flow);
-                let new = || Receiver::new(now, self.settings, request.weight);
-                self.flows.entry(flow).or_insert_with(new).on_request(now, request.weight);
+                let new = || Receiver::new(now, self.settings, request);
+                self.flows.entry(flow).or_insert_with(new).on_request(now, request);
                 self.schedule(flow);
             }
             Message::Return(returned) => self.on_return(now, flow, returned),
@@ -248,10 +265,10 @@ impl Agent for CreditAgent {
             self.bound.on_exempt(now, size);
             return Verdict::Pass;
         };
-        let number = self.numbers.get(&flow).copied();
-        if let (Some(number), Some(message)) = (number, packet.control::<Box<Message>>()) {
-            self.on_message(now, number, message);
+        if let Some(message) = packet.control::<Box<Message>>() {
+            self.on_message(now, flow, message);
         }
+        let number = self.numbers.get(&flow).copied();
         if size <= self.headers {
             self.bound.on_exempt(now, size);
             return Verdict::Pass;
@@ -310,6 +327,7 @@ impl Agent for CreditAgent {
         self.port.set_rate(rate);
         if let Some(receivers) = &mut self.receivers {
             receivers.settings.rate = rate;
+            receivers.flows.values_mut().for_each(|receiver| receiver.set_rate(rate));
         }
     }
 }
