@@ -20,8 +20,8 @@
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
- * Worked example: two flows with a half of a port of 1 Gb/s each. An allocation of 25,000 B in 200 us arrives and leaves
- * with 12,500 B; 8 packets of 1,514 B leave by the port, 388 B of the grant are left.
+ * Worked example: two flows with a half of a port of 1 Gb/s each. An allocation of 25,000 B in 200 us arrives, and goes
+ * on with 12,500 B; 8 packets of 1,514 B leave by the port, 388 B of the grant are left.
  *
  * Source: PACE (Carvalho et al. 2013) section III.E; docs/design/credits.md.
  */

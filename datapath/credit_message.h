@@ -19,8 +19,8 @@
  *   4, 4    weight in thousandths, sum of queueing in us
  *   8       tag over both addresses (16 bytes each; IPv4 is ::ffff:a.b.c.d) and all fields above but the balance
  *
- * A request has the weight, and the clock of the newest allocation that its sender has had, or 0; a termination has none
- * of these fields, a return neither d nor weight. Fields that a kind does not have are 0.
+ * A request has the weight, and the clock of the newest allocation that its sender has had, or 0. A termination has
+ * none of these fields, a return neither d nor weight. Fields that a kind does not have are 0.
  *
  *   tag       SipHash under a key that hosts and forwarders have. A forwarder verifies an allocation and tags the one
  *             that it sends on.

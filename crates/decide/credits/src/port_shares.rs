@@ -1,9 +1,9 @@
 //! [`PortShares`]: the offline part of a forwarder whose online part runs in a kernel.
 //!
-//! Problem: the kernel notes each flow's last allocation, and a daemon reads them a period later, all at once. Approach:
-//! each round takes the flows as read, records allocations that are new since the last round, drops flows that are over
-//! or silent from the shares ([`Forwarder`]), and names those whose state the kernel may forget: a flow's clocks must
-//! outlive its grants, so it is kept for a lifetime after its last message.
+//! Problem: the kernel notes each flow's last allocation, and a daemon reads them a period later, all at once.
+//! Approach: each round takes the flows as read, records allocations that are new since the last round, and drops flows
+//! that are over or silent from the shares ([`Forwarder`]). It names those whose state the kernel may forget: a flow's
+//! clocks must outlive its grants, so it is kept for a lifetime after its last message.
 //!
 //! A flow here is a service's data between two hosts. The weight of a service at a port is divided by the number of its
 //! pairs of hosts that have data there, so that a service does not gain by more pairs. Divided weights are in

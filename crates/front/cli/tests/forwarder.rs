@@ -236,8 +236,8 @@ fn allocation(clock: u32) -> Message {
 }
 
 #[test]
-fn ports_of_a_bridge_grant_what_they_carry() {
-    if skipped("ports_of_a_bridge_grant_what_they_carry") {
+fn shares_of_a_bridge_port_over_both_families() {
+    if skipped("shares_of_a_bridge_port_over_both_families") {
         return;
     }
     let _alone = one_at_a_time();
@@ -307,8 +307,8 @@ fn ports_of_a_bridge_grant_what_they_carry() {
 }
 
 #[test]
-fn data_passes_with_credits_also_beyond_the_end_of_the_daemon() {
-    if skipped("data_passes_with_credits_also_beyond_the_end_of_the_daemon") {
+fn credits_hold_beyond_the_end_of_the_daemon() {
+    if skipped("credits_hold_beyond_the_end_of_the_daemon") {
         return;
     }
     let _alone = one_at_a_time();

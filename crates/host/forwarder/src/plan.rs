@@ -42,7 +42,7 @@ pub enum PlanError {
         filter: String,
         /// Its service.
         service: String,
-        /// What it needs.
+        /// The fact about the host.
         what: &'static str,
         /// Why that is in the way.
         why: String,
@@ -59,7 +59,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// What to write instead.
+    /// The remedy.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoCredits => Some("write `credits: {}` for a service"),
@@ -157,7 +157,7 @@ fn described(obstacle: Obstacle) -> &'static str {
     }
 }
 
-/// What a filter needs of the host.
+/// The fact about the host that a filter needs.
 fn host_fact(filter: &Match) -> Option<&'static str> {
     match filter {
         Match { cgroup: Some(_), .. } => Some("the control group of its socket"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_without_what_a_forwarder_needs_are_refused() {
+    fn incomplete_policies_are_refused() {
         let refused = |network: &str, services: &str| plan(network, services).expect_err("refused").to_string();
         assert!(refused(FORWARDERS, "a: { match: [ { port: 1 } ] }").contains("no service"));
         assert!(refused("", CREDITS).contains("does not state that switches grant"));

@@ -18,7 +18,7 @@
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
-//! | [`forwarder`] | ports of a Linux switch that grant credits |
+//! | [`forwarder`] | ports of a Linux switch that give credits (PACE) |
 //! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
