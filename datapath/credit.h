@@ -7,7 +7,7 @@
  *
  *   demand      min(d, C(p) * w * a_w)              the flow's max-min share
  *   potential   min(d_p, C(p) * (w * a_w + r))      what it could use in the next period
- *   allocation  max(0, min(a, demand, 2 * C_0 - A - Q))
+ *   allocation  max(0, min(a, demand, 2 * C_0 - A - Q, (C(p) - max(0, Q - C_0 / 4) / 4) * w * a_w))
  *
  * with C(p) = p * R bytes in the period of the message, C_0 = R * the longest period of the port and its flows, A the
  * bytes granted and not yet arrived, Q the bytes queued. User space computes a_w, r and the periods
@@ -17,6 +17,9 @@
  *             second return after that releases what the sender has not used, or it expires: 2 * p and the time for
  *             which its data may wait in the ports between the sender and this one after it was made. Data without a
  *             live grant is late.
+ *   drain     Grants of a period are all that the port sends in it, so a queue that a new flow has left would stay, and
+ *             with it a round trip that is longer than the period. A quarter of the queue beyond C_0 / 4 is taken from
+ *             the grants of each period. Up to C_0 / 4 wait when frames of different flows meet by chance.
  *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; the
  *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
  *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
@@ -83,6 +86,9 @@
 #define WEIR_CREDIT_WHOLE (1ULL << 48)
 #define WEIR_CREDIT_SHARE_SHIFT 16
 #define WEIR_CREDIT_COARSE_SHIFT 18
+/* Shifts: the queue of chance, C_0 / 4, as a part of 2 * C_0; the part of what is beyond it that a period drains. */
+#define WEIR_CREDIT_CHANCE_SHIFT 3
+#define WEIR_CREDIT_DRAIN_SHIFT 2
 /* Bits of a period (us) times a rate (bit/s) in a byte. */
 #define WEIR_CREDIT_BITS 8000000ULL
 
@@ -334,6 +340,22 @@ WEIR_INLINE u64 weir_credit_expiry(const struct weir_credit_rules *rules, u64 ma
 	return ((made + (periods * period + wait) * 1000) >> rules->slot_bits) + 1;
 }
 
+/* The most bytes that a new allocation gets, whose demand is reduced already; `queued` wait in the port. */
+WEIR_INLINE u32 weir_credit_room(const struct weir_credit_port *port, const struct weir_credit_rules *rules,
+				 const struct weir_allocation *allocation, u64 budget, u32 queued)
+{
+	u64 used = port->outstanding + queued, chance = budget >> WEIR_CREDIT_CHANCE_SHIFT, room, capacity, drained, part;
+
+	room = used < budget ? budget - used : 0;
+	if (queued <= chance)
+		return (u32)room;
+	capacity = weir_credit_capacity(rules, allocation->period);
+	drained = (queued - chance) >> WEIR_CREDIT_DRAIN_SHIFT;
+	capacity = drained < capacity ? capacity - drained : 0;
+	part = weir_credit_part(capacity, weir_credit_share(rules, allocation->weight));
+	return (u32)(part < room ? part : room);
+}
+
 /* Grants up to `granted` bytes to a new allocation: records the grant and counts it in A. The port is advanced. */
 WEIR_INLINE void weir_credit_grant(struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				   struct weir_credit_flow *flow, struct weir_allocation *allocation, u64 now,
@@ -431,7 +453,9 @@ WEIR_INLINE void weir_credit_allocate(struct weir_credit_port *port, const struc
 			allocation->allocation = most;
 	} else {
 		flow->newest = allocation->clock;
-		most = used < budget && now >= rules->closed_until ? (u32)(budget - used) : 0;
+		most = weir_credit_room(port, rules, allocation, budget, queued);
+		if (now < rules->closed_until)
+			most = 0;
 		weir_credit_grant(port, rules, flow, allocation, now, most);
 	}
 	weir_credit_lengthen(rules, allocation);

@@ -9,9 +9,10 @@
  * 72 % of it. All other credits end with the next allocation, so at most one period's and a frame less one byte are
  * held. Frames up to WEIR_CREDIT_EXEMPT bytes need no credits.
  *
- * The values of an allocation are returned once. The returned potential is at most what waits and what the sender
- * expects to be offered in a period, and at least one frame; otherwise a flow that its application limits would leave
- * its share unused. Requests and their timeouts are user space's (crates/decide/credits/src/sender.rs).
+ * The values of an allocation are returned once. The returned potential is at most what the sender will have to send in
+ * the next period: what the allocation leaves, but for a frame, of what waits and is offered in this one, and what is
+ * offered in the next one; and at least one frame. Otherwise a flow that its application limits would leave its share
+ * unused. Requests and their timeouts are user space's (crates/decide/credits/src/sender.rs).
  *
  * Order of calls: init once; allocate for each allocation that arrives; offer for each frame that is added to what
  * waits; departure for each frame when it is at the head of what waits; take_return after an allocation.
@@ -20,7 +21,9 @@
  * waits. The next allocation of 5,000 B has 458 B more: 5,458 B, frames leave after 0, 55.48 and 110.96 us.
  *
  * Bounds: a departure is at most 1 us early for allocations up to 1 GiB, since the pace is rounded down to 2^-20 ns
- * per byte, and never late. A clock may be behind that of another CPU; departures then still keep the order of calls.
+ * per byte, and late only behind an earlier frame: departures keep the order of calls, also if a clock is behind that of
+ * another CPU, or if an allocation arrives before the last frames of the one before have left. Frames that need no
+ * credits leave at once.
  *
  * Source: PACE (Carvalho et al. 2013) section III.D, and the corrections of docs/design/credits.md.
  */
@@ -39,6 +42,7 @@
 struct weir_credit_gate {
 	u64 began;    /* ns: when the newest allocation arrived, or the flow began */
 	u64 pace;     /* ns per byte in 2^-20 */
+	u64 last;     /* ns: the latest departure */
 	u32 clock;    /* of the newest allocation; 0: none */
 	u32 frame;    /* bytes of the largest frame */
 	u32 period;   /* us: p */
@@ -93,7 +97,7 @@ WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const s
 					  u32 backlog, u64 now)
 {
 	u32 carried = weir_credit_gate_left(gate);
-	u64 useful, allotted;
+	u64 useful, allotted, sent;
 
 	if (!allocation->clock || (gate->clock && !weir_credit_is_later(allocation->clock, gate->clock)))
 		return 0;
@@ -111,6 +115,8 @@ WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const s
 	gate->began = now;
 	gate->pace = gate->allotted ? ((u64)gate->period * 1000 << WEIR_CREDIT_PACE_SHIFT) / gate->allotted : 0;
 	useful = (u64)backlog + gate->expected;
+	sent = (u64)gate->allotted + gate->frame;
+	useful = (useful > sent ? useful - sent : 0) + gate->expected;
 	if (useful < gate->frame)
 		useful = gate->frame;
 	gate->returned.clock = allocation->clock;
@@ -137,9 +143,12 @@ WEIR_INLINE u64 weir_credit_gate_departure(struct weir_credit_gate *gate, u32 by
 	departure = gate->began + (gate->spent * gate->pace >> WEIR_CREDIT_PACE_SHIFT);
 	if (departure < now)
 		departure = now;
+	if (departure < gate->last)
+		departure = gate->last;
 	if (bytes > weir_credit_gate_left(gate) || departure > gate->began + (u64)gate->period * 1000)
 		return WEIR_CREDIT_WAIT;
 	gate->spent += bytes;
+	gate->last = departure;
 	return departure;
 }
 

@@ -19,7 +19,8 @@
  *   4, 4    weight in thousandths, sum of queueing in us
  *   8       tag over both addresses (16 bytes each; IPv4 is ::ffff:a.b.c.d) and all fields above but the balance
  *
- * A request has clock and weight only, a termination none of these fields, a return neither d nor weight; those are 0.
+ * A request has the weight, and the clock of the newest allocation that its sender has had, or 0. A termination has
+ * none of these fields, a return neither d nor weight. Fields that a kind does not have are 0.
  *
  *   tag       SipHash under a key that hosts and forwarders have. A forwarder verifies an allocation and tags the one
  *             that it sends on.
@@ -197,8 +198,8 @@ WEIR_INLINE int weir_credit_message_valid(const struct weir_credit_message *mess
 {
 	const struct weir_allocation *fields = &message->fields;
 	u32 has_values = fields->clock && fields->period;
-	u32 none = fields->period | fields->longest | fields->potential | fields->demand |
-		   fields->allocation | fields->queueing;
+	u32 others = fields->period | fields->longest | fields->potential | fields->demand | fields->allocation |
+		     fields->queueing;
 	u32 weighs = fields->weight && fields->weight <= WEIR_CREDIT_WEIGHT_MAX;
 
 	if (message->kind == WEIR_CREDIT_ALLOCATION)
@@ -206,8 +207,8 @@ WEIR_INLINE int weir_credit_message_valid(const struct weir_credit_message *mess
 	if (message->kind == WEIR_CREDIT_RETURN)
 		return has_values && !fields->demand && !fields->weight;
 	if (message->kind == WEIR_CREDIT_REQUEST)
-		return !none && weighs;
-	return !none && !fields->clock && !fields->weight;
+		return !others && weighs;
+	return !others && !fields->clock && !fields->weight;
 }
 
 #endif

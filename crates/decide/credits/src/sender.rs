@@ -7,10 +7,14 @@
 //! that share a link by whole frames use 72 % of it.
 //!
 //! The first data after an allocation returns its values, or an empty message if nothing can be sent. The returned d_p
-//! is at most the sender's backlog and what it expects to add in a period, and at least one frame; otherwise a flow
-//! that its application limits would leave its share unused.
+//! is for the next allocation. It is at most what the sender will have to send then, and at least one frame; otherwise
+//! a flow that its application limits would leave its share unused. That is what this allocation leaves of the backlog
+//! and of what is added in its period, and what is added in the next period; the backlog as it is now would count the
+//! bytes that this allocation sends again. A frame may be left over, since applications add whole frames: with it,
+//! demands would be above the rate of a limited flow in each second period.
 //!
-//! A flow that has data and no allocation requests one: at its start, and again after a timeout, which doubles.
+//! A flow that has data and no credits requests an allocation: at its start, and again after a timeout, which doubles.
+//! Allocations of 0 do not end the requests: a port that has seen a delayed termination grants nothing before the next.
 //!
 //! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
 //! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
@@ -26,8 +30,7 @@ use crate::period::Period;
 use weir_units::{Bytes, Duration, Instant, Weight};
 
 /// The weight of a period in the expected bytes is one of these. Beside a flow of 100 Mb/s of 1 Gb/s, another one has
-/// 842 Mb/s with 1, 877 with 4 and 884 with 16, which follows an application slower
-/// (`a_limited_flow_leaves_its_share`).
+/// 895 Mb/s with 4, and 898 with 8, which follows an application slower (`a_limited_flow_leaves_its_share`).
 const AVERAGED: u64 = 4;
 
 /// The constants of a sender.
@@ -112,7 +115,9 @@ impl Sender {
         self.clock = allocation.clock;
         self.allotted = allocation.allocation.get() + carried;
         (self.period, self.began, self.spent) = (allocation.period, now, 0);
-        let useful = backlog.get().saturating_add(self.expected).max(self.settings.frame.get());
+        let sent = self.allotted + self.settings.frame.get();
+        let left = backlog.get().saturating_add(self.expected).saturating_sub(sent);
+        let useful = left.saturating_add(self.expected).max(self.settings.frame.get());
         self.returns = Some(Return {
             clock: allocation.clock,
             period: allocation.period,
@@ -121,9 +126,13 @@ impl Sender {
             allocation: allocation.allocation,
             queueing: allocation.queueing,
         });
-        // Without an allocation for so long, the receiver has given the flow up.
-        self.timeout = self.settings.timeout[0].max(self.period.duration() * 2);
-        self.request_at = (backlog > Bytes::ZERO).then(|| now + self.timeout);
+        // Without credits for so long, the receiver or a port has given the flow up.
+        let after = self.settings.timeout[0].max(self.period.duration() * 2);
+        if backlog == Bytes::ZERO {
+            self.request_at = None;
+        } else if allocation.allocation > Bytes::ZERO || self.request_at.is_none() {
+            (self.timeout, self.request_at) = (after, Some(now + after));
+        }
         true
     }
 
@@ -281,8 +290,12 @@ mod tests {
             sender.on_allocation(micros(400), &allocation(2, 9_000), Bytes::new(backlog));
             sender.take_return().map(|returned| returned.potential.get())
         };
-        // 16,000 B in two periods are 8,000 B in one, of which a quarter is expected after a period without any.
-        assert_eq!([potential(0, 0), potential(3_000, 16_000), potential(90_000, 0)], [1_514, 5_000, 25_000].map(Some));
+        // 16,000 B in two periods are 8,000 B in one, of which a quarter is expected after a period without any. Of
+        // 9,500 B and these 2,000 B, 9,000 B leave in the period of this allocation, and a frame may wait.
+        assert_eq!(
+            [potential(0, 0), potential(3_000, 16_000), potential(9_500, 16_000), potential(90_000, 0)],
+            [1_514, 2_000, 2_986, 25_000].map(Some)
+        );
     }
 
     #[test]
@@ -292,6 +305,9 @@ mod tests {
         assert!(sender.request(micros(10_000)).is_some());
         assert_eq!(sender.timer(), Some(micros(30_000)));
         sender.on_allocation(micros(12_000), &allocation(1, 1_000), LONG);
+        assert_eq!(sender.timer(), Some(micros(22_000)));
+        // Without credits, the time of the next request stays.
+        sender.on_allocation(micros(12_200), &allocation(2, 0), LONG);
         assert_eq!(sender.timer(), Some(micros(22_000)));
         sender.on_empty();
         assert_eq!(sender.timer(), None);

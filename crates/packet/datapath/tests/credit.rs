@@ -97,11 +97,24 @@ fn grants_and_queue_stay_within_the_budget() {
         port.allocate(flow, &mut of, micros(0), Bytes::new(10_000), true);
         granted.push(of.allocation.get());
     }
-    assert_eq!((granted, port.outstanding().get()), (vec![25_000, 15_000, 0], 40_000));
+    // The drain of the queue takes 937 B of the first.
+    assert_eq!((granted, port.outstanding().get()), (vec![24_063, 15_937, 0], 40_000));
     // Bytes above the budget wait longer than 2 · C_0 / R: 60,000 B are 480 µs.
     let mut of = allocation(2, 25_000);
     port.allocate(&mut flows[0], &mut of, micros(0), Bytes::new(20_000), true);
     assert_eq!((of.allocation.get(), of.queueing), (0, Duration::from_micros(480)));
+}
+
+/// 2 · C_0 is 50,000 B, so 6,250 B wait by chance. Of 10,250 B a quarter of the rest, 1,000 B, is taken from all grants.
+#[test]
+fn a_long_queue_is_drained_by_a_quarter_in_a_period() {
+    for (queued, granted) in [(0, 12_500), (6_253, 12_500), (10_250, 12_000), (30_250, 9_500)] {
+        let (mut port, mut flow) = (port(ALL / 2), flow());
+        let mut of = allocation(1, 25_000);
+        port.allocate(&mut flow, &mut of, micros(0), Bytes::new(queued), true);
+        // The demand is the share: other ports are to plan with it.
+        assert_eq!((of.allocation.get(), of.demand.get()), (granted, 12_500), "{queued} B");
+    }
 }
 
 /// The longest period of the port's flows counts, not the port's own.

@@ -63,6 +63,16 @@ fn credits_end_with_their_period() {
     assert_eq!([at(150_000), at(200_000), at(200_001)], [Some(150_000), Some(200_000), None]);
 }
 
+/// Three frames are to leave within 121.12 µs when another allocation arrives, and a clock is behind.
+#[test]
+fn departures_keep_the_order_of_calls() {
+    let mut gate = gate();
+    gate.on_allocation(Instant::ZERO, &allocation(1, 5_000, 200), Bytes::ZERO);
+    assert_eq!(departures(&mut gate, 0), [0, 60_560, 121_120]);
+    gate.on_allocation(Instant::from_nanos(50_000), &allocation(2, 5_000, 200), Bytes::ZERO);
+    assert_eq!(departures(&mut gate, 20_000), [121_120, 121_120, 160_956]);
+}
+
 #[test]
 fn acknowledgements_need_no_credits() {
     let mut gate = gate();
@@ -110,7 +120,7 @@ proptest! {
             timeout: [Duration::from_millis(10), Duration::from_secs(1)],
         };
         let (mut gate, mut sender) = (gate(), Sender::new(Instant::ZERO, settings));
-        let (mut now, mut clock, mut began) = (0u64, 0u32, 0u64);
+        let (mut now, mut clock, mut began, mut last) = (0u64, 0u32, 0u64, 0u64);
         for event in events {
             match event {
                 Event::Allocate(after, later, bytes, period, backlog) => {
@@ -131,13 +141,16 @@ proptest! {
                 Event::Depart(gap, bytes) => {
                     now += gap;
                     let departure = gate.departure(Instant::from_nanos(now), Bytes::new(bytes));
-                    let exact = sender.departure().nanos().max(now);
-                    let covered = Bytes::new(bytes) <= sender.credit(Instant::from_nanos(now));
+                    // Frames of the allocation before may still have to leave.
+                    let exact = sender.departure().nanos().max(now).max(last);
+                    let covered = Bytes::new(bytes) <= sender.credit(Instant::from_nanos(last.max(now)));
                     if bytes <= 128 {
                         prop_assert_eq!(departure, Some(Instant::from_nanos(now)));
                     } else if covered {
                         let departure = departure.expect("credits").nanos();
                         prop_assert!((now..=exact).contains(&departure) && exact - departure <= 1_000);
+                        prop_assert!(departure >= last);
+                        last = departure;
                         prop_assert!(sender.spend(Bytes::new(bytes)));
                     } else {
                         prop_assert_eq!(departure, None);

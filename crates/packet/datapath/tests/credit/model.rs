@@ -139,7 +139,7 @@ impl Model {
             let left = if grant.end > at { grant.left.min(grant.granted) } else { 0 };
             allocation.allocation = allocation.allocation.min(Bytes::new(left as u64));
         } else {
-            let free = if now < self.closed_until { 0 } else { budget.saturating_sub(used) };
+            let free = if now < self.closed_until { 0 } else { self.room(allocation, used, queued) };
             let most = allocation.allocation.min(allocation.demand).min(Bytes::new(free as u64));
             allocation.allocation = most;
             self.grant(flow, allocation, now);
@@ -186,10 +186,27 @@ impl Model {
         self.grants.push(Grant { flow, clock: allocation.clock, made: now, end, granted, left: granted, passed });
     }
 
+    fn share(&self, allocation: &Allocation) -> u128 {
+        let weight = u128::from(allocation.weight.thousandths());
+        (u128::from(self.published.per_weight) * weight).div_ceil(1 << 16).min(MAX)
+    }
+
+    /// What the budget leaves, and the flow's share of a period that drains a quarter of a long queue.
+    fn room(&self, allocation: &Allocation, used: u128, queued: u128) -> u128 {
+        let (budget, capacity) = (self.budget(), self.capacity(allocation.period.micros().into()));
+        let room = budget.saturating_sub(used);
+        match queued.checked_sub(budget / 8) {
+            None | Some(0) => room,
+            Some(excess) => {
+                let capacity = capacity.saturating_sub(excess / 4);
+                room.min((capacity * self.share(allocation)).div_ceil(1 << 32))
+            }
+        }
+    }
+
     fn reduce(&self, allocation: &mut Allocation) {
         let capacity = self.capacity(allocation.period.micros().into());
-        let weight = u128::from(allocation.weight.thousandths());
-        let share = (u128::from(self.published.per_weight) * weight).div_ceil(1 << 16).min(MAX);
+        let share = self.share(allocation);
         let part = |share: u128| Bytes::new((capacity * share.min(MAX)).div_ceil(1 << 32) as u64);
         allocation.demand = allocation.demand.min(part(share));
         allocation.potential = allocation.potential.min(part(share + u128::from(self.published.rest)));
