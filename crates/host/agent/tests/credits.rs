@@ -10,16 +10,20 @@ use weir_agent::CreditReading;
 use weir_agent::host::{Host, HostContext};
 use weir_control::LimitRule;
 use weir_control::wire::{Key, Keys};
+use weir_forwarder::{Plan, Port};
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
 use weir_linux::settings::{self, ControlSettings};
 use weir_policy::Policy;
-use weir_units::MachineId;
+use weir_status::PortCredits;
+use weir_units::{Bandwidth, MachineId};
 
-const POLICY: &str = "weir: 1\nnetwork: { nic: 50Mb/s, racks: { r: { uplink: 50Mb/s, machines: [m1, m2, m3] } } }\n\
-                      services:\n  a: { match: [ { port: 5001 } ], credits: {} }\n  \
-                      b: { match: [ { port: 5002 } ], credits: { weight: 2 } }\n";
+const SERVICES: &str = "services:\n  a: { match: [ { port: 5001 }, { port: 5003 } ], credits: {} }\n  \
+                        b: { match: [ { port: 5002 } ], credits: { weight: 2 } }\n";
+const PLAIN: &str = "";
+/// 2 · 50 Mb/s · 40 ms are 500 kB.
+const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 600kB }";
 /// Mb/s of the interfaces.
 const NIC: f64 = 50.0;
 /// The period of hosts that share two processors with their traffic.
@@ -41,12 +45,18 @@ fn is_skipped() -> bool {
 /// Hosts m1, m2, m3 at `10.80.0.1` and on, and in `fd00::/64`, on a switch.
 struct Rack {
     hosts: Vec<Netns>,
-    _switch: Netns,
+    switch: Netns,
     prefix: Prefix,
+    policy: Policy,
 }
 
 impl Rack {
-    fn new(prefix: &str) -> Self {
+    /// `switches` is that part of the policy's network.
+    fn new(prefix: &str, switches: &str) -> Self {
+        let racks = "racks: { r: { uplink: 50Mb/s, machines: [m1, m2, m3] } }";
+        let text = format!("weir: 1\nnetwork: {{ nic: 50Mb/s, {racks}{switches} }}\n");
+        let text = format!("{text}credits: {{ period-max: 40ms }}\n{SERVICES}");
+        let policy = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
         let prefix = Prefix::new(prefix).expect("a prefix");
         prefix.cleanup().expect("leftovers of an earlier run go");
         let switch = prefix.create("sw").expect("made");
@@ -61,13 +71,12 @@ impl Rack {
             host
         };
         let hosts: Vec<Netns> = (1..=3).map(host).collect();
-        Self { hosts, _switch: switch, prefix }
+        Self { hosts, switch, prefix, policy }
     }
 
     /// An agent's host on a machine, without the daemon's loop.
     fn install(&self, machine: usize, key: u8) -> Host {
-        let policy = Arc::new(Policy::parse("policy.yaml", POLICY).unwrap_or_else(|errors| panic!("{errors}")).0);
-        let keys = Keys::new(vec![Key::new([key; 32]).expect("a key")]).expect("keys");
+        let (policy, keys) = (Arc::new(self.policy.clone()), keys(key));
         let install = || {
             let socket = UdpSocket::bind(format!("10.80.0.{}:0", machine + 1)).expect("bound");
             let control = ControlSettings {
@@ -92,6 +101,41 @@ impl Rack {
             Host::install("eth0", &context, false).expect("installed")
         };
         self.hosts[machine].run(install).expect("inside")
+    }
+
+    /// Runs forwarders at the ports p1 to p3 during `work`; returns its result and the ports' states at the end.
+    fn forward<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<PortCredits>) {
+        let (ends, open) = (&AtomicBool::new(false), &AtomicBool::new(false));
+        let run = || {
+            let plan = Plan::of(self.policy.clone(), PERIOD).expect("a plan");
+            let link = Bandwidth::from_mbps(NIC as u64);
+            let start = |number: u8| Port::start(&plan, &keys(7), &format!("p{number}"), link).expect("a port");
+            let mut ports: Vec<Port> = (1..=3).map(start).collect();
+            while !ends.load(Ordering::Relaxed) {
+                for port in &mut ports {
+                    port.round().expect("a round");
+                }
+                if !open.load(Ordering::Relaxed) {
+                    let closed = ports.iter().any(|port| port.status().expect("a status").closed);
+                    open.store(!closed, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let states = ports.iter().map(|port| port.status().expect("a status")).collect();
+            ports.into_iter().for_each(|port| port.remove().expect("removed"));
+            states
+        };
+        std::thread::scope(|scope| {
+            let forwarders = scope.spawn(|| self.switch.run(run).expect("inside"));
+            let end = EndOnDrop(ends);
+            // Ports grant nothing for the longest lifetime after their start.
+            let is_open = || open.load(Ordering::Relaxed);
+            assert!((0..3_000).any(|_| is_open() || forwarders.is_finished() || pause()), "the ports open");
+            assert!(is_open(), "the forwarders run");
+            let result = work();
+            drop(end);
+            (result, forwarders.join().expect("no panic"))
+        })
     }
 
     /// Bytes that arrive of each flow (source, destination, family, port) in the time after a warm-up, in Mb/s with
@@ -129,6 +173,25 @@ impl Drop for Rack {
     fn drop(&mut self) {
         let _ = self.prefix.cleanup();
     }
+}
+
+/// Returns false after 10 ms.
+fn pause() -> bool {
+    std::thread::sleep(Duration::from_millis(10));
+    false
+}
+
+/// Ends threads, also after a panic.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn keys(key: u8) -> Keys {
+    Keys::new(vec![Key::new([key; 32]).expect("a key")]).expect("keys")
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -218,7 +281,7 @@ fn weights_share_the_first_port() {
     if is_skipped() {
         return;
     }
-    let rack = Rack::new("wca");
+    let rack = Rack::new("wca", PLAIN);
     let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
     let both = [udp(0, 1, 5001), udp(0, 1, 5002)];
     let rates = rack.rates(&both, warm(), Duration::from_secs(2));
@@ -238,11 +301,35 @@ fn weights_share_the_first_port() {
 }
 
 #[test]
+fn forwarders_share_an_incast_and_lose_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcd", FORWARDERS);
+    let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
+    // The port to m3 is the bottleneck: service a has two pairs there.
+    let flows = [udp(0, 2, 5001), udp(1, 2, 5003), udp(0, 2, 5002)];
+    let (rates, ports) = rack.forward(|| rack.rates(&flows, Duration::from_secs(1), Duration::from_secs(3)));
+    println!("{rates:.2?} Mb/s, {:?}\n{ports:#?}", hosts.iter().map(reading).collect::<Vec<_>>());
+    let sum: f64 = rates.iter().sum();
+    assert!((0.85 * NIC..=1.02 * NIC).contains(&sum), "{sum} Mb/s of {NIC}");
+    for (rate, part) in rates.iter().zip([1.0 / 6.0, 1.0 / 6.0, 2.0 / 3.0]) {
+        assert!(is_part(*rate, part), "{rates:?}");
+    }
+    for port in &ports {
+        let lost = (port.late_packets, port.dropped_packets, port.messages_forged, port.rewrites_failed);
+        assert_eq!((port.lossless, lost), (true, (0, 0, 0, 0)), "{port:?}");
+        assert!(port.outstanding_bytes + port.queued_bytes <= 500_000, "{port:?}");
+    }
+    hosts.into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
 fn tcp_uses_its_credits_in_both_families() {
     if is_skipped() {
         return;
     }
-    let rack = Rack::new("wcb");
+    let rack = Rack::new("wcb", PLAIN);
     let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
     for is_v6 in [false, true] {
         let flows = [Traffic { is_v6, ..tcp(0, 1, 5001) }];
@@ -263,7 +350,7 @@ fn nothing_leaves_without_credits() {
     if is_skipped() {
         return;
     }
-    let rack = Rack::new("wcc");
+    let rack = Rack::new("wcc", PLAIN);
     // The key of the receiver is another one: its allocations do not verify, nor do the requests.
     let hosts = [rack.install(0, 7), rack.install(1, 8)];
     let flows = [udp(0, 1, 5001), udp(0, 2, 5002)];
