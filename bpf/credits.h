@@ -19,15 +19,7 @@
 #ifndef WEIR_CREDITS_H
 #define WEIR_CREDITS_H
 
-#include "map_access.h"
-
-/* Whether a packet is a credit message of this host's agent: only a privileged program sets that priority. */
-static __always_inline int is_credit_message(const struct weir_config *config, const struct weir_packet *packet)
-{
-	return config->credit_port && packet->protocol == WEIR_PROTOCOL_UDP && (packet->has & WEIR_HAS_PORTS) &&
-	       packet->source_port == config->credit_port && (packet->has & WEIR_HAS_PRIORITY) &&
-	       packet->priority == WEIR_PRIORITY_CONTROL;
-}
+#include "transmit.h"
 
 /* Returns the gate of a new pair, or WEIR_CREDIT_GATES_MAX if none is free. */
 static __always_inline u32 add_credit_pair(const struct weir_credit_pair *pair)
@@ -92,6 +84,18 @@ static __noinline u32 credit_class(struct __sk_buff *skb, const struct weir_pack
 		return WEIR_CREDIT_DROP;
 	}
 	return config->class_credit + gate;
+}
+
+/* Sets the class of a packet of a service with credits (htb). Returns NEXT, or DROP if no gate is free. */
+static __always_inline int wait_for_credits(struct __sk_buff *skb, const struct weir_config *config,
+					    const struct weir_packet *packet, u32 service)
+{
+	u32 class = credit_class(skb, packet, service);
+
+	if (class == WEIR_CREDIT_DROP)
+		return DROP;
+	choose_class(skb, config, service, class);
+	return NEXT;
 }
 
 #endif

@@ -42,7 +42,7 @@ int weir_egress(struct __sk_buff *skb)
 	struct weir_config *config;
 	struct weir_reply *reply = reply_state();
 	struct destination destination = { .slot = WEIR_NO_DESTINATION };
-	u32 service, segments, marks, class = 0;
+	u32 service, segments, marks;
 	u32 key = 0;
 	int origin = WEIR_ORIGIN_TENANT;
 
@@ -75,8 +75,6 @@ int weir_egress(struct __sk_buff *skb)
 		origin = origin_of(skb, config, &packet);
 	if (origin == WEIR_ORIGIN_SPOOFED)
 		return DROP;
-	if (is_credit_message(config, &packet))
-		origin = WEIR_ORIGIN_AGENT;
 	segments = weir_segments(skb->len, packet.header_bytes, skb->gso_size, skb->gso_segs);
 	/* The agent's datagrams pass no limiter of a service, whatever filter matches them. */
 	meter_packet(origin == WEIR_ORIGIN_AGENT ? WEIR_UNCLASSIFIED : service, WEIR_TX, skb->wire_len, segments);
@@ -92,13 +90,8 @@ int weir_egress(struct __sk_buff *skb)
 				     service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	if (mark_beside_levels(skb, config, &packet, marks, segments) == DROP)
 		return DROP;
-	if ((marks & WEIR_CREDITS) && !paces(config) && (packet.has & WEIR_HAS_IP)) {
-		class = credit_class(skb, &packet, service);
-		if (class == WEIR_CREDIT_DROP)
-			return DROP;
-		choose_class(skb, config, service, class);
-		return NEXT;
-	}
+	if ((marks & WEIR_CREDITS) && !paces(config) && (packet.has & WEIR_HAS_IP))
+		return wait_for_credits(skb, config, &packet, service);
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {

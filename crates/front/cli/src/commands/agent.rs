@@ -110,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
     /// The shortest period of credits: at least a round trip, and the lateness of a thread of this host
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = credit_period)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::forwarder::period)]
     credit_period: Duration,
     /// Replace a queueing discipline of another program on the interface
     #[arg(long)]

@@ -48,8 +48,8 @@ pub enum HostError {
     NoBackend(#[from] NoBackend),
     /// A service waits for credits, and departure times do not hold its packets back.
     #[error(
-        "service `{service}` has credits, whose gates are classes of htb, and this agent runs with edt; restart it, and \
-         it selects htb"
+        "service `{service}` has credits, whose gates are classes of htb, and this agent runs with edt; restart it, \
+         and it selects htb"
     )]
     Credits {
         /// The path of the first such service.

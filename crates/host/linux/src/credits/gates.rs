@@ -5,17 +5,17 @@
 //! and at a rate near zero the debt of that frame lasts for seconds. Approach: each pair has a class with a TBF as its
 //! queue. The kernel fills a TBF's bucket whenever it is changed, so one netlink message per allocation is the gate:
 //!
-//! - open: the bucket has the allocation's bytes and refills with 1 B/s; the peak rate is a / p, with a bucket of one
+//! - open: the bucket has the allocation's bytes and refills with 1 B/s; the peak rate is a / p, with a bucket of a
 //!   frame. The first frame leaves at once, each later one when the peak rate allows it, none beyond the bytes.
-//! - closed: each packet counts as at least 65,535 B, and the bucket is smaller. Also for an allocation below one frame,
+//! - closed: each packet counts as at least 65,535 B, and the bucket is smaller. Also for an allocation below a frame,
 //!   which the sender carries over.
 //!
 //! A change wakes no queue. The agent sends the return of each allocation after it, and the kernel then serves the
 //! whole tree; after that the TBF's own timer does.
 //!
-//! The class has the rate of all credits as its guarantee and its limit: what the gate lets through is granted. HTB
-//! looks into each gate in which packets wait whenever it serves the tree, some tens of nanoseconds each, and the kernel
-//! logs once for each gate that HTB has found it unwilling ("is non-work-conserving").
+//! The class has the rate of all credits as its guarantee and its limit: what the gate lets through has credits. HTB
+//! looks into each gate in which packets wait whenever it serves the tree, and the kernel logs once for each gate that
+//! it "is non-work-conserving".
 //!
 //! Worked example: 5,000 B in 20 ms: bucket 5,000 B, peak rate 250,000 B/s; frames of 1,514 B leave after 0, 6.06 and
 //! 12.11 ms, and 458 B are left.
