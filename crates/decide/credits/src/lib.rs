@@ -14,6 +14,7 @@
 //! | `tree` | [`MaxMinTree`]: weighted max-min shares of many flows, in one descent |
 //! | [`host`] | [`host::Host`]: all aggregate flows of a host, as sender, receiver and first port |
 //! | `forwarder` | [`Forwarder`]: demands and periods of a port's flows, and the shares that the port publishes |
+//! | [`port_shares`] | the same for a port whose online part runs in a kernel |
 //! | [`wire`] | the datagrams of the messages on Linux, with their tags |
 //!
 //! The part of a forwarder that runs per packet, which reduces allocations and counts data against grants, is
@@ -30,6 +31,7 @@ mod forwarder;
 pub mod host;
 mod message;
 mod period;
+pub mod port_shares;
 mod receiver;
 mod sender;
 mod tree;

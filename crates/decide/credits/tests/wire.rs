@@ -21,9 +21,10 @@ fn address(of: IpAddr) -> Address {
 fn raw(datagram: &Datagram, key: &CreditKey) -> CreditMessage {
     let number = |bytes: Bytes| bytes.get() as u32;
     let (kind, fields) = match datagram.message {
-        Message::Request(of) => {
-            (abi::CREDIT_REQUEST, abi::Allocation { weight: of.weight.thousandths(), ..Default::default() })
-        }
+        Message::Request(of) => (
+            abi::CREDIT_REQUEST,
+            abi::Allocation { clock: of.clock, weight: of.weight.thousandths(), ..Default::default() },
+        ),
         Message::Allocation(of) => (
             abi::CREDIT_ALLOCATION,
             abi::Allocation {
@@ -77,9 +78,9 @@ prop_compose! {
         let [potential, demand, allocation] = [potential, demand, allocation].map(|of| Bytes::new(of.into()));
         let queueing = Duration::from_micros(queueing.into());
         match kind {
-            0 => Message::Request(Request { weight }),
+            0 => Message::Request(Request { weight, clock }),
             1 => Message::Allocation(Allocation {
-                clock, period, longest, potential, demand, allocation, weight, queueing, ahead: None,
+                clock, period, longest, potential, demand, allocation, weight, queueing
             }),
             2 => Message::Return(Return { clock, period, longest, potential, allocation, queueing }),
             _ => Message::Terminate,
@@ -133,7 +134,7 @@ proptest! {
         let whole = Bytes::new(u32::MAX.into());
         let allocation = Allocation {
             clock: 9, period, longest: period, potential: whole, demand: whole, allocation: whole,
-            weight: Weight::ONE, queueing: Duration::ZERO, ahead: None,
+            weight: Weight::ONE, queueing: Duration::ZERO
         };
         let datagram = Datagram { service: 5, epoch: 1, sequence: 2, message: Message::Allocation(allocation) };
         let body = wire::encode(&datagram, source, destination, &keys[0]);

@@ -16,7 +16,7 @@ pub struct Aggregate<A> {
     pub destination: A,
 }
 
-/// What a driver reads of a flow that the host sends. Headers count, frames that need no credits do not.
+/// Counters of a flow that the host sends, which a driver reads. Headers count, frames that need no credits do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
     /// Bytes that have left through the gate since some time before the flow began; never falls.
@@ -25,7 +25,7 @@ pub struct Reading {
     pub waiting: Bytes,
 }
 
-/// What may leave of a flow. A gate replaces the one before, with what that had left.
+/// The bytes of a flow that may leave. A gate replaces the one before, with what that had left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// Bytes that may leave, evenly in the period: after b bytes the next frame leaves at b · p / a at the earliest.
@@ -39,7 +39,7 @@ impl Gate {
     pub const CLOSED: Self = Self { bytes: Bytes::ZERO, period: Period::from_micros(0) };
 }
 
-/// What a driver carries out.
+/// An action of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output<A> {
     /// Send a message: an allocation to the flow's source, others to its destination.

@@ -2,7 +2,7 @@
 //!
 //! Problem: the offline part of a port ([`Forwarder`]) numbers flows, the online part keeps a state for each, and both
 //! must agree on when a flow begins and ends. Approach: one machine that has both. The online part is C
-//! (`datapath/credit.h`), which this crate does not call: it is behind [`OnlinePort`], which `weir_datapath` implements.
+//! (`datapath/credit.h`), which this crate does not call: [`OnlinePort`] hides it, which `weir_datapath` implements.
 //!
 //! - A flow that ends keeps its state for the longest lifetime of a grant. An allocation that crosses its termination
 //!   gets no credits and does not count among the port's demands, until a request renews the flow.

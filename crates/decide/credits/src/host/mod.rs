@@ -2,7 +2,7 @@
 //!
 //! Problem: on Linux, and by choice in the simulator, a flow with credits is the aggregate of a service's data from one
 //! host to another. A host is the sender of some and the receiver of others, and its own interface is the first port of
-//! all that it sends: without that, one sender to four receivers sends four times its link's rate. Approach: one machine
+//! all that it sends: without that, one sender to four receivers sends four times its link's rate. Approach: a machine
 //! for a host, with a [`Sender`] or a [`Receiver`] for each flow and one [`FirstPort`]. It has no clock, no socket and
 //! no queue: the driver passes times, messages and readings, and carries out the outputs.
 //!
@@ -18,7 +18,7 @@
 //!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
 //! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
-//! - A reading tells apart what has left through the gate and what waits. Bytes beyond the credits, which a driver
+//! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
 //!   whose gate is coarse may let pass, are taken from the next allocation.
 //! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
 //!   kept for [`HostSettings::memory`], without credits, and another request has its clock.

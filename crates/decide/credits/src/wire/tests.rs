@@ -14,7 +14,7 @@ fn messages() -> [Message; 4] {
     let (potential, allocation) = (Bytes::new(192_500), Bytes::new(3_008));
     let queueing = Duration::from_micros(6_160);
     [
-        Message::Request(Request { weight: Weight::MAX, clock: 9 }),
+        Message::Request(Request { weight: Weight::MAX, clock: 7 }),
         Message::Allocation(Allocation {
             clock: u32::MAX,
             period,
