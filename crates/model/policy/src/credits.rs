@@ -151,6 +151,13 @@ impl Policy {
         Some(CreditPlan { ports, period_max, frame: Bytes::new(graph.packets.frame()), obstacles })
     }
 
+    /// R of a port whose link has this rate: what levels leave of it, times the share of the queue of credits. `None`
+    /// if no service has credits.
+    pub fn credit_rate(&self, link: Bandwidth) -> Option<Bandwidth> {
+        let reserved = self.levels().and_then(|levels| levels.reserved());
+        Some(self.credits()?.rate(beside_levels(link, reserved)))
+    }
+
     fn credit_ports(&self, credits: &Credits, graph: &Graph) -> Vec<CreditPort> {
         let reserved = self.levels().and_then(|levels| levels.reserved());
         let stated = matches!(self.wiring(), Wiring::Racks(_)).then(|| self.network().port_buffers());

@@ -27,6 +27,7 @@ pub struct Scenario {
     pub(crate) events: Vec<NetworkEvent>,
     pub(crate) measurement: Measurement,
     pub(crate) without_forwarder: Vec<usize>,
+    pub(crate) aggregates: Option<weir_transport::pace::Parameters>,
     pub(crate) governed: Option<Governed>,
     /// The reason why the lab cannot run it.
     pub(crate) simulator_only: Option<String>,
@@ -95,6 +96,10 @@ impl Scenario {
     /// The switches whose ports have no forwarder of credits, ascending: indices of the graph's switches.
     pub fn without_forwarder(&self) -> &[usize] {
         &self.without_forwarder
+    }
+    /// The credits of aggregates, if all data waits for those of its aggregate; `None` where flows send as they do.
+    pub fn aggregates(&self) -> Option<&weir_transport::pace::Parameters> {
+        self.aggregates.as_ref()
     }
     /// The part that depends on a policy; `None` for a network of its own.
     pub fn governed(&self) -> Option<&Governed> {

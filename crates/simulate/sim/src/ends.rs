@@ -221,6 +221,7 @@ impl<O: Observer> World<O> {
             }
             Kind::Feedback => self.on_feedback(host, packet.feedback()),
             Kind::Report => self.on_report(host, packet.report()),
+            Kind::Credits => self.on_credits(host, &packet),
             Kind::Handshake => self.on_handshake(&packet),
         }
     }

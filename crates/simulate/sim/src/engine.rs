@@ -64,6 +64,8 @@ impl<O: Observer> World<O> {
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
                 Event::Agent(agent) => self.agent_due(agent),
                 Event::Pair(slot) => self.pair_due(slot),
+                Event::Aggregate(slot) => self.aggregate_due(slot),
+                Event::Credits(host) => self.aggregate_host_due(host),
             }
             if let Some(stop) = self.pending_stop() {
                 return stop;

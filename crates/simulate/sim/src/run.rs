@@ -172,6 +172,9 @@ impl<'a, O: Observer> Run<'a, O> {
         let without: Vec<SwitchId> =
             scenario.without_forwarder().iter().map(|&switch| SwitchId(switch as u32)).collect();
         world.set_switches_without_forwarders(&without);
+        if let Some(parameters) = scenario.aggregates() {
+            world.set_aggregates(parameters);
+        }
         let source = |traffic: &Traffic| source(traffic, indices.as_ref());
         let shaped = scenario.enforcement().shapes();
         let sources = Sources::new(scenario.flow_groups().iter().map(source).collect(), rng.random(), headers);
@@ -411,7 +414,18 @@ fn counters<O: Observer>(
         ("packets_consumed", counters.consumed),
     ];
     named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
-    let credits = world.credit_counters().into_iter().chain(credit_readings(world, scenario));
+    let aggregates = scenario.aggregates().map(|_| world.aggregate_counters());
+    let aggregates = aggregates.into_iter().flat_map(|counters| {
+        let named = [
+            ("allocations", counters.allocations),
+            ("stale", counters.stale),
+            ("unwanted", counters.unwanted),
+            ("astray", counters.astray),
+            ("overspent", counters.overspent),
+        ];
+        named.map(|(name, value)| (format!("credits_host_{name}"), value))
+    });
+    let credits = world.credit_counters().into_iter().chain(credit_readings(world, scenario)).chain(aggregates);
     let levels: Vec<(String, u64)> = (1..).zip(world.level_readings()).flat_map(level_counters).collect();
     let queues = world.level_queues().into_iter().flat_map(|reading| level_queue_counters(graph, &reading));
     if brokers != Exchange::default() {

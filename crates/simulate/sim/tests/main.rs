@@ -1,6 +1,7 @@
 //! Tests of the simulator by whole networks, in one program: each program of its own would compile
 //! the engine anew.
 
+mod aggregates;
 mod changes;
 mod connections;
 mod crowds;

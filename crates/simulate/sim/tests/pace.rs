@@ -47,8 +47,8 @@ pub(crate) fn search(routing: &str, transport: &str, more: &str) -> String {
         "scenario: 1\nname: search\nseed: 1\nduration: 1s\nnetwork: {{ topology: leaf-spine, racks: 4, hosts: 4, \
          spines: 2, routing: {routing}, host-link: {{ rate: 1Gb/s, delay: 2us, queue: {{ discipline: drop-tail, \
          buffer: 2MB }} }}, fabric-link: {{ rate: 2Gb/s, delay: 2us, queue: {{ discipline: drop-tail, buffer: 4MB \
-         }} }} }}\ntransport: {transport}\ntraffic:\n  - {{ kind: random, from: all, to: all, sizes: websearch, load: 60%, \
-         flows: 300 }}\n{more}"
+         }} }} }}\ntransport: {transport}\ntraffic:\n  - {{ kind: random, from: all, to: all, sizes: websearch, load: \
+         60%, flows: 300 }}\n{more}"
     )
 }
 

@@ -230,6 +230,13 @@ pub static WITH_NETWORK: Record = Record {
         ),
         hosts::HOSTS_KEY,
         WITHOUT_FORWARDER_KEY,
+        Key::optional(
+            "aggregates",
+            Shape::Record(&weir_transport::pace::PARAMETERS),
+            "The data of all flows from one host to another is one flow with credits, which waits in its host for \
+             them; the keys of `pace` but `dup-thresh`. Flows send as they do where not written.",
+            "aggregates: { period: 200us }",
+        ),
         TRANSPORT_KEY,
         Key::required(
             "traffic",

@@ -6,6 +6,7 @@
 //!   hold if p is at least the round trip (`docs/design/credits.md`). Here that of the idle network is compared: an
 //!   allocation to the sender, and a full frame back. With queues it is longer, which a run counts
 //!   (`credits_slow_returns`).
+//! - `aggregates` makes the data of all flows between two hosts one flow with credits; its flows must have one path.
 //! - `without-forwarder` names switches whose ports have no forwarder; then credits make no claim to be lossless.
 //!
 //! Worked example: two hosts at a switch, links of 1 Gb/s and 10 µs. An allocation of 84 B takes 0.672 µs on a link, a
@@ -14,12 +15,12 @@
 use super::traffic::Read;
 use super::{Files, Reader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_document::{Node, quote};
+use weir_document::{Node, Span, quote};
 use weir_network::graph::{Graph, LinkSpec, Routing};
 use weir_network::layers::has_one_path;
 use weir_network::names::NameRange;
 use weir_transport::Parameters;
-use weir_transport::pace::ALLOCATION;
+use weir_transport::pace::{self, ALLOCATION};
 use weir_units::{Duration, MachineId};
 
 impl<F: Files> Reader<'_, F> {
@@ -64,29 +65,68 @@ impl<F: Files> Reader<'_, F> {
                     "write `routing: symmetric` in `network`",
                 );
             }
-            let (period, ends) = (pace.period.duration(), read.traffic.spec.ends());
-            let (trip, [from, to]) = trips.longest(&ends.0, &ends.1);
-            if trip > period {
-                let at = transport.get("period").map_or(transport.span, |node| node.span);
-                let names = [from, to].map(|host| graph.hosts[host.index()].name.as_str());
-                self.error(
-                    at,
-                    format!(
-                        "a round trip between `{}` and `{}` takes {trip} on the idle network, longer than pace's \
-                         period of {period}",
-                        names[0], names[1]
-                    ),
-                    format!("write at least `period: {}us`", trip.nanos().div_ceil(1_000).next_multiple_of(20)),
-                );
-            }
+            let at = transport.get("period").map_or(transport.span, |node| node.span);
+            self.longer_than_trips(at, pace.period.duration(), read, &mut trips);
         }
         if let Some(node) = root.get("without-forwarder") {
-            let is_used = traffic.iter().any(|read| matches!(read.traffic.transport, Parameters::Pace(_)));
+            let is_used = root.get("aggregates").is_some()
+                || traffic.iter().any(|read| matches!(read.traffic.transport, Parameters::Pace(_)));
             let cause = match is_used {
                 true => "some ports have no forwarder: credits make no claim to be lossless",
                 false => "no flow group has credits, so `without-forwarder` has no effect",
             };
             self.problems.note(node.span, cause, "remove `without-forwarder`, and all ports have forwarders");
+        }
+    }
+}
+
+impl<F: Files> Reader<'_, F> {
+    /// The credits of aggregates; `None` without, or if something was reported.
+    pub(super) fn aggregates(
+        &mut self,
+        root: &Node,
+        items: &[Node],
+        traffic: &[Read],
+        graph: &Graph,
+    ) -> Option<pace::Parameters> {
+        let node = root.get("aggregates")?;
+        let parameters = pace::read(node, self.problems)?;
+        if let Some(node) = node.get("dup-thresh") {
+            self.error(node.span, "aggregates repair nothing: transports do", "remove `dup-thresh`");
+        }
+        if !has_one_path(graph) {
+            let cause = "the flows of an aggregate must have one path, but these hosts have several";
+            self.error(node.span, cause, "choose a network with one path between any two hosts");
+        }
+        let mut trips = RoundTrips::new(graph);
+        let at = node.get("period").unwrap_or(node).span;
+        for (item, read) in items.iter().zip(traffic) {
+            if matches!(read.traffic.transport, Parameters::Pace(_)) {
+                let at = item.get("transport").or(root.get("transport")).unwrap_or(item).span;
+                let cause =
+                    format!("{} has credits of its own flows, and aggregates have some for it", read.traffic.name);
+                self.error(at, cause, "choose another transport, or remove `aggregates`");
+            }
+            self.longer_than_trips(at, parameters.period.duration(), read, &mut trips);
+        }
+        Some(parameters)
+    }
+
+    /// Refuses a period that is shorter than a round trip of a flow group.
+    fn longer_than_trips(&mut self, at: Span, period: Duration, read: &Read, trips: &mut RoundTrips<'_>) {
+        let (senders, receivers) = read.traffic.spec.ends();
+        let (trip, ends) = trips.longest(&senders, &receivers);
+
+        if trip > period {
+            let [from, to] = ends.map(|host| trips.graph.hosts[host.index()].name.as_str());
+            self.error(
+                at,
+                format!(
+                    "a round trip between `{from}` and `{to}` takes {trip} on the idle network, longer than the period \
+                     of {period}"
+                ),
+                format!("write at least `period: {}us`", trip.nanos().div_ceil(1_000).next_multiple_of(20)),
+            );
         }
     }
 }

@@ -163,6 +163,7 @@ impl<F: Files> Reader<'_, F> {
             overload::remark(items, &traffic, &graph, self.problems);
             self.credits_can_be(root, items, &traffic, &graph);
         }
+        let aggregates = self.aggregates(root, items, &traffic, &graph);
         let without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
         let events = self.events(root.get("events"), &names, duration);
         let (measurement, governed) = match base {
@@ -191,6 +192,7 @@ impl<F: Files> Reader<'_, F> {
             events,
             measurement: measurement?,
             without_forwarder: without_forwarder?,
+            aggregates,
             governed,
             simulator_only,
             lab_only,

@@ -19,6 +19,7 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use credits::EXEMPT;
 use credits::{CreditAgent, CreditLosses, PortOf};
 
 use crate::events::Event;
@@ -145,10 +146,12 @@ impl<O: Observer> World<O> {
         PortOf {
             rate: self.rate(port),
             ingress: self.rate(record.opposite),
-            is_host: matches!(record.at.node(), Node::Host(_)),
+            // The receivers of aggregates are those of their hosts.
+            is_host: matches!(record.at.node(), Node::Host(_)) && !self.aggregates.is_on(),
+            whole_frames: self.aggregates.is_on(),
             scheduled: record.usual == Service::Scheduled,
             frame: self.sizes.payload + self.sizes.headers,
-            headers: self.sizes.headers,
+            headers: if self.aggregates.is_on() { EXEMPT } else { self.sizes.headers },
             claims: !self.agents.losses.without.contains(&true),
             // Odd multiples of one number: the draws of ports begin at different states.
             seed: self.agents.seed ^ (2 * u64::from(port.0) + 1).wrapping_mul(0xD129_0E55_3F5A_2C35),
@@ -257,7 +260,8 @@ impl<O: Observer> World<O> {
     fn is_credit_data(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
-        is_data && !self.agents.installed.is_empty() && self.flows[packet.flow.index()].sender.needs_credits()
+        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
+        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
     }
 
     /// A port's link goes down.
@@ -282,18 +286,19 @@ impl<O: Observer> World<O> {
 
     /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
     pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
-        let mut state = None;
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
-            let wanted = match moment {
-                Moment::Enters => true,
-                Moment::Leaves => watch.leaving,
-                Moment::Returns => watch.returning,
+            let is_credits = matches!(installed.agent, AnyAgent::Credits(_));
+            // Forwarders read only messages of the packets that return.
+            let (wanted, all) = match moment {
+                Moment::Enters => (true, watch.all),
+                Moment::Leaves => (watch.leaving, watch.all),
+                Moment::Returns => (watch.returning, watch.all && !is_credits),
             };
             // Selective acknowledgements and datagrams have extensions too.
-            if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
-                let state = *state.get_or_insert_with(|| self.port_state(port));
+            if wanted && (all || self.packets.get(id).extension != Extensions::NONE) {
+                let state = self.port_state(port, !is_credits);
                 match self.show_to(agent, id, moment, state) {
                     Verdict::Pass => {}
                     Verdict::PassWithout => self.remove_control(id),
@@ -320,13 +325,18 @@ impl<O: Observer> World<O> {
     fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
         let packet = self.packets.get(id);
         let (kind, size) = (packet.kind(), packet.size);
-        let credits = kind == Kind::Segment && self.flows[packet.flow.index()].sender.needs_credits();
+        let aggregate = if self.aggregates.is_on() { self.aggregate_of(packet) } else { None };
+        let credits = match kind {
+            Kind::Segment => aggregate.is_some() || self.flows[packet.flow.index()].sender.needs_credits(),
+            kind => kind == Kind::Credits,
+        };
         // Only messages to senders are compared with the way of their data.
         let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
         });
+        let flow = if self.aggregates.is_on() { aggregate } else { flow };
         let control = self.extensions.control_mut(packet.extension);
         let installed = &mut self.agents.installed[agent.index()];
         if control.is_none() && !installed.watch.all {
@@ -337,6 +347,10 @@ impl<O: Observer> World<O> {
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
             Kind::Handshake => PacketKind::Handshake,
+            Kind::Credits => match control.as_deref().and_then(ControlField::get::<Box<weir_credits::Message>>) {
+                Some(message) if matches!(**message, weir_credits::Message::Allocation(_)) => PacketKind::Message,
+                _ => PacketKind::Data,
+            },
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, credits, direct, port, control };
@@ -358,9 +372,9 @@ impl<O: Observer> World<O> {
         self.extensions.remove(extension);
     }
 
-    /// The state of a port for its agents.
-    fn port_state(&self, port: PortId) -> PortState {
-        let taken = self.counts(port).taken.iter().map(|count| count.bytes).sum();
+    /// The state of a port for its agents; forwarders need no `counted` bytes that it has taken.
+    fn port_state(&self, port: PortId, counted: bool) -> PortState {
+        let taken = if counted { self.counts(port).taken.iter().map(|count| count.bytes).sum() } else { 0 };
         PortState { taken, held: self.held(port) }
     }
 
@@ -396,7 +410,7 @@ impl<O: Observer> World<O> {
             Fired::Due => {}
         }
         let port = self.agents.installed[id.index()].port;
-        let state = self.port_state(port);
+        let state = self.port_state(port, true);
         each!(&mut self.agents.installed[id.index()].agent, agent => agent.on_timer(self.now, state));
         while let Some(message) = each!(&mut self.agents.installed[id.index()].agent, agent => agent.poll()) {
             self.originate(port, message);

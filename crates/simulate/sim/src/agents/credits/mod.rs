@@ -37,6 +37,8 @@ use weir_transport::agents::{
 use weir_transport::pace::{ALLOCATION, Parameters};
 use weir_units::{Bandwidth, Bytes, Instant, SimTime, Weight};
 
+/// Bytes: frames up to this size need no credits where senders keep the sizes of frames (`datapath/credit.h`).
+pub(crate) const EXEMPT: u32 = 128;
 /// Periods without an allocation that end a flow at a port: three allocations in a row may be lost.
 const MEMORY: u64 = 4;
 
@@ -50,6 +52,8 @@ pub(crate) struct PortOf {
     pub(crate) is_host: bool,
     /// It chooses among frames.
     pub(crate) scheduled: bool,
+    /// Senders keep the sizes of frames.
+    pub(crate) whole_frames: bool,
     /// The largest frame, and one without data.
     pub(crate) frame: u32,
     pub(crate) headers: u32,
@@ -112,9 +116,10 @@ impl CreditAgent {
             })
         });
         let lossless = parameters.lossless && of.claims;
+        let port = CreditPort::new(&CreditPortSettings { rate, most, lossless });
         Self {
             forwarder: Forwarder::new(Instant::ZERO, ForwarderSettings { rule, memory: MEMORY }),
-            port: CreditPort::new(&CreditPortSettings { rate, most, lossless }),
+            port: if of.whole_frames { port.with_whole_frames(Bytes::new(of.frame.into())) } else { port },
             parameters: parameters.clone(),
             headers: of.headers,
             scheduled: of.scheduled,
@@ -168,6 +173,8 @@ impl CreditAgent {
     /// A sender's message passes with its data, or alone.
     fn on_message(&mut self, now: Instant, flow: FlowKey, message: &Message) {
         if let Message::Request(request) = message {
+            // A flow of before, whose time is over, has clocks that may be later than the request's.
+            self.expire(now);
             let number = self.flows.number_or_new(flow);
             self.port.on_request(self.flows.state(number), request.clock);
             self.flows.forget_at(number, now + self.port.longest_lifetime());

@@ -19,6 +19,7 @@ fn agent() -> CreditAgent {
         ingress: GBPS,
         is_host: false,
         scheduled: false,
+        whole_frames: false,
         frame: 1_514,
         headers: 66,
         claims: true,
