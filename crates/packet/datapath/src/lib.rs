@@ -21,6 +21,7 @@
 //! | [`PortQueues`] | a switch port's packets → lengths of its queues | `port_queues.h` |
 //! | [`CreditPort`] | PACE: allocations → credits for which a port has room; data → late or not | `credit.h` |
 //! | [`CreditGate`] | PACE: frames → departures within the sender's credits | `credit_gate.h` |
+//! | [`credit_message`] | PACE: datagrams of hosts, which forwarders rewrite | `credit_message.h`, `siphash.h` |
 //! | [`Feedback`] | a rate, advertised to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | ECN encapsulation of packets that are Not-ECT | `ecn.h` |
 //!
@@ -34,6 +35,8 @@ pub mod abi;
 mod classifier;
 mod credit;
 mod credit_gate;
+pub mod credit_message;
+mod credit_online;
 mod departure;
 mod destination;
 pub mod ecn;

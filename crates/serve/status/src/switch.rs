@@ -1,5 +1,6 @@
 //! The status of a switch's ports, and the bounds that depend on them.
 
+use crate::credits::PortCredits;
 use crate::model::{AgentStatus, Status, VERSION};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,9 @@ pub struct SwitchPortStatus {
     /// Why counters of its queues could not be read; absent if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues_unread: Option<String>,
+    /// Its credits, in the status of `weir forwarder`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits: Option<PortCredits>,
 }
 
 /// The counters of a queue of a port; `None` where the switch has none.

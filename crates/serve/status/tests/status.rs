@@ -404,6 +404,7 @@ fn switch() -> SwitchStatus {
         differs,
         queues: vec![queue(0), queue(1)],
         queues_unread: (port == "m2").then(|| "the socket is closed".to_owned()),
+        credits: None,
     };
     let ports = vec![port("m1", Vec::new()), port("m2", vec!["rate: 20 Mb/s -> line rate".into()])];
     SwitchStatus { ports, changes_found: 1, ..SwitchStatus::outline("r1".into(), "0123456789abcdef".into(), 10_000) }
