@@ -26,6 +26,7 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::process::Command;
+use weir_credits::Period;
 use weir_document::Source as Text;
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_policy::{Policy, Sharing};
@@ -397,9 +398,11 @@ fn leaf_spine_of<O: Observer + Finish>(observer: O, flows: usize, transport: Opt
     Ok(done)
 }
 
-/// The leaf-spine of forwarders: PACE's ports and senders.
+/// The leaf-spine of forwarders: PACE's ports and senders, with the periods that the buffers hold.
 fn pace(flows: usize) -> Result<Done> {
-    leaf_spine_of(Silent, flows, Some(Parameters::Pace(Default::default())))
+    let max_period = Period::from_micros(1_200);
+    let parameters = weir_transport::pace::Parameters { max_period, ..Default::default() };
+    leaf_spine_of(Silent, flows, Some(Parameters::Pace(parameters)))
 }
 
 /// The same under DCTCP, with the same routes.
