@@ -12,6 +12,7 @@
 //! | `receiver` | [`Receiver`]: the allocations of a flow |
 //! | `sender` | [`Sender`]: credits of a flow, its pace, and what it returns |
 //! | `tree` | [`MaxMinTree`]: weighted max-min shares of many flows, in one descent |
+//! | [`host`] | [`host::Host`]: all aggregate flows of a host, as sender, receiver and first port |
 //! | `forwarder` | [`Forwarder`]: demands and periods of a port's flows, and the shares that the port publishes |
 //! | [`port_shares`] | the same for a port whose online part runs in a kernel |
 //! | [`wire`] | the datagrams of the messages on Linux, with their tags |
@@ -27,6 +28,7 @@
 //! Source: Carvalho, Kim, Neves, "PACE Your Network", 2013, with the corrections of `docs/design/credits.md`.
 
 mod forwarder;
+pub mod host;
 mod message;
 mod period;
 pub mod port_shares;

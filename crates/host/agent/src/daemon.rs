@@ -64,7 +64,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
         let tenants = Tenants::start(&config)?;
         let host_context =
-            host_context(&config.runtime_config, config.backend, cookie, config.epoch, &config.broker, &tenants);
+            host_context(&config.runtime_config, config.means(), cookie, config.epoch, &config.broker, &tenants);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;
         if config.keep {
             host.keep();
@@ -116,7 +116,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    backend: Option<Backend>,
+    (backend, credit_period): (Option<Backend>, Duration),
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -133,6 +133,7 @@ fn host_context<'a>(
         rule: broker.rule,
         control,
         backend,
+        credit_period,
     }
 }
 

@@ -257,6 +257,7 @@ fn events(counts: &Counts) -> EventCounters {
         long_buffers,
         cgroups_unknown,
         tags_claimed,
+        credit_gates_full,
     } = counts;
     EventCounters {
         feedback_failed,
@@ -276,6 +277,7 @@ fn events(counts: &Counts) -> EventCounters {
         long_buffers,
         cgroups_unknown,
         tags_claimed,
+        credit_gates_full,
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`dropped`] | drops of classes that are created and deleted |
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
+//! | [`credits`] | pairs of hosts of services with credits, and their gates in the tree |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
 //! | [`forwarder`] | ports of a Linux switch that give credits (PACE) |
 //! | [`tags`] | DSCP values of tenants |
@@ -38,6 +39,7 @@ pub mod attachment;
 mod backlogged;
 pub mod cgroups;
 pub mod class;
+pub mod credits;
 pub mod destinations;
 pub mod dropped;
 mod edt_probe;

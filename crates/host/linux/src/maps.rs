@@ -11,9 +11,9 @@ use bytemuck::{Pod, TransparentWrapper};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
-    Address, Cgroup, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, ForwarderCounts, Guest,
-    GuestAddress, GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS, Meter, Pacing, Peer,
-    Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
+    Address, Cgroup, Config, Counting, Counts, CpuBatch, CreditPair, CreditQueue, DestinationEntry, DestinationKey,
+    ForwarderCounts, Guest, GuestAddress, GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS,
+    Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
 };
 
 /// The map of the configuration. Agents of other versions find it by this name.
@@ -227,6 +227,12 @@ maps! {
         mailboxes: MapData = "weir_rate_mailboxes",
         free: Queue<MapData, u32> = "weir_free_slots",
         events: MapData = "weir_events",
+    }
+    /// Pairs of hosts of services with credits, which a thread of their own reads and writes.
+    CreditMaps {
+        pairs: Entries<CreditPair, CreditQueue> = "weir_credit_pairs",
+        gates: Queue<MapData, u32> = "weir_credit_gates",
+        events: MapData = "weir_credit_events",
     }
 }
 

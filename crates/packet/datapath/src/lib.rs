@@ -36,6 +36,7 @@ mod classifier;
 mod credit;
 mod credit_gate;
 pub mod credit_message;
+mod credit_online;
 mod departure;
 mod destination;
 pub mod ecn;

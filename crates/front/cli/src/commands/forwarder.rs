@@ -107,7 +107,7 @@ impl FromStr for Link {
 }
 
 /// Parses p-min: 20 us to a second.
-fn period(text: &str) -> Result<Duration, String> {
+pub(super) fn period(text: &str) -> Result<Duration, String> {
     let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
     let range = Duration::from_micros(20)..=Duration::from_secs(1);
     match range.contains(&period) {

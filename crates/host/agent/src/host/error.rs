@@ -46,15 +46,21 @@ pub enum HostError {
     /// No backend can enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
-    /// A service waits for credits, and agents let traffic leave without them.
+    /// A service waits for credits, and departure times do not hold its packets back.
     #[error(
-        "service `{service}` has credits, and this agent does not enforce them; remove `credits` from the policy that \
-         agents read"
+        "service `{service}` has credits, whose gates are classes of htb, and this agent runs with edt; restart it, \
+         and it selects htb"
     )]
     Credits {
         /// The path of the first such service.
         service: String,
     },
+    /// The socket of credits.
+    #[error("the socket of credits: {0}")]
+    CreditSocket(#[source] io::Error),
+    /// A fault of the agent.
+    #[error("the thread of credits panicked")]
+    CreditThread,
     /// The kernel lacks a qdisc that levels need with this backend.
     #[error("{backend}: {obstacle}; --backend selects another, or load the kernel's module")]
     Levels {
@@ -89,25 +95,5 @@ impl HostError {
                 | Self::Levels { .. }
                 | Self::Loader(LoaderError::TooManyServices)
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::host;
-    use weir_policy::Policy;
-
-    #[test]
-    fn credits_are_refused() {
-        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
-                    services: { a: { match: [ { port: 1 } ], credits: {} }, b: { match: [ { port: 2 } ] } }\n";
-        let (policy, _) = Policy::parse("policy.yaml", text).unwrap_or_else(|errors| panic!("{errors}"));
-        let refused = host::check(&policy, "eth0").expect_err("an agent enforces no credits");
-        assert!(refused.is_refusal(), "nothing is changed for it");
-        assert_eq!(
-            refused.to_string(),
-            "service `a` has credits, and this agent does not enforce them; remove `credits` from the policy that \
-             agents read"
-        );
     }
 }
