@@ -126,8 +126,8 @@ static __always_inline int is_message(const struct weir_packet *packet)
 	       packet->destination_port == WEIR_CREDIT_MESSAGE_PORT;
 }
 
-/* Whether a key verifies the tag of the body. */
-static __always_inline int verifies(const struct work *work, const struct weir_packet *packet)
+/* The index of the key with the number of the message, or WEIR_KEYS. */
+static __always_inline u32 key_of(const struct work *work)
 {
 	u32 i, index;
 
@@ -137,10 +137,22 @@ static __always_inline int verifies(const struct work *work, const struct weir_p
 		index = i;
 		key = bpf_map_lookup_elem(&weir_fwd_keys, &index);
 		if (key && key->known && key->id == work->message.key)
-			return weir_credit_message_tag(work->body, packet->source, packet->destination,
-						       &key->sip) == work->body[8];
+			break;
 	}
-	return 0;
+	return i;
+}
+
+/* Whether the key of the message verifies the tag of the body. The verifier follows the tag once, not for each key. */
+static __always_inline int verifies(const struct work *work, const struct weir_packet *packet)
+{
+	u32 index = key_of(work);
+	struct weir_key *key;
+
+	WEIR_OPAQUE(index);
+	key = bpf_map_lookup_elem(&weir_fwd_keys, &index);
+	if (!key)
+		return 0;
+	return weir_credit_message_tag(work->body, packet->source, packet->destination, &key->sip) == work->body[8];
 }
 
 /* Counts a datagram to the port of credits whose kind is none of this version. */

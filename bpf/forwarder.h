@@ -78,7 +78,7 @@ struct weir_forwarder_flow {
 struct weir_forwarder_counts {
 	u64 messages;      /* Authentic messages of credits that crossed the port. */
 	u64 forged;        /* Messages of credits whose tag no key verifies, dropped. */
-	u64 replayed;      /* Messages of credits not newer than the last: replayed, duplicated or reordered; dropped. */
+	u64 replayed;      /* Messages of credits not newer than the last of their flow, dropped. */
 	u64 other_version; /* Messages of credits of another version of the protocol, dropped. */
 	u64 foreign;       /* Datagrams to the port of credits that are not of the protocol, dropped. */
 	u64 malformed;     /* Messages of credits with impossible values, dropped. */

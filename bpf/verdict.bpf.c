@@ -212,7 +212,7 @@ int weir_credit_step(struct __sk_buff *skb)
 		return 0;
 	port = &state->port;
 	bpf_spin_lock(&state->lock);
-	if (step.kind != WEIR_CREDIT_STEP_ASTRAY)
+	if (step.kind != WEIR_CREDIT_STEP_ASTRAY && step.kind != WEIR_CREDIT_STEP_REQUEST)
 		weir_credit_advance(port, rules, now);
 	if (step.kind == WEIR_CREDIT_STEP_ALLOCATE || step.kind == WEIR_CREDIT_STEP_ROUND)
 		weir_credit_allocate(port, rules, flow, &step.allocation, now, step.queued);

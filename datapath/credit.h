@@ -2,54 +2,44 @@
 /*
  * Credit port: the online part of a PACE forwarder, which reduces allocations and counts data against grants.
  *
- * An allocation authorises a sender to send `allocation` bytes in the period that follows. It travels against the
- * data and passes each port of the data's path, which reduces it to
+ * An allocation authorises a sender to send `allocation` bytes in the period that follows. Each port of the data's path
+ * reduces it, on its way against the data, to
  *
  *   demand      min(d, C(p) * w * a_w)              the flow's max-min share
  *   potential   min(d_p, C(p) * (w * a_w + r))      what it could use in the next period
  *   allocation  max(0, min(a, demand, 2 * C_0 - A - Q, (C(p) - max(0, Q - C_0 / 4) / 4) * w * a_w))
  *
- * with C(p) = p * R bytes in the period of the message, C_0 = R * the longest period of the port and its flows, A the
- * bytes granted and not yet arrived, Q the bytes queued. User space computes a_w, r and the periods
- * (crates/decide/credits). Shares round up.
+ * with C(p) = p * R bytes, C_0 = R * the longest period of the port and its flows, A the bytes granted that have not
+ * arrived, Q those queued. crates/decide/credits computes a_w, r and periods. Shares round up.
  *
- *   grants    A grant counts in A until its data arrives, its return releases what later ports cut from it, the
- *             second return after that releases what the sender has not used, or it expires: 2 * p and the time for
- *             which its data may wait in the ports between the sender and this one after it was made. Data without a
- *             live grant is late.
- *   drain     Grants of a period are all that the port sends in it, so a queue that a new flow has left would stay, and
- *             with it a round trip that is longer than the period. A quarter of the queue beyond C_0 / 4 is taken from
- *             the grants of each period. Up to C_0 / 4 wait when frames of different flows meet by chance.
- *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; the
- *             sender returns the sum over its path, so a return has the wait ahead of a port and the p by which the
- *             sender paces. They correct the lifetime of the grant, and are assumed for the next one.
+ *   grants    A grant counts in A until its data arrives, its return releases what later ports cut, the second return
+ *             after that what the sender has not used, or it expires: 2 * p and the wait of its data in nearer ports
+ *             after it was made. Data without a live grant is late.
+ *   drain     Grants of a period are all that the port sends in it, so the queue of a new flow would stay. A quarter of
+ *             what exceeds C_0 / 4, where frames meet by chance, is taken from the grants of each period.
+ *   queueing  Data waits in a port for at most max(2 * C_0, A + Q) / R. `queueing` of an allocation sums that up; a
+ *             return has the sum of the path, and p of the sender. They correct the lifetime of the grant, and are
+ *             assumed for the next one.
  *   expiry    A wheel of slots of 2^slot_bits ns has the bytes that expire at the start of each slot. A lifetime is
  *             rounded up to a slot. weir_credit_advance takes the slots that have begun from A, before all else.
- *   carry     Senders of whole frames keep a remainder below one frame for an allocation that arrives within 2 * p.
- *             Grants live one more p for that, and with the next return up to `carry` bytes of all earlier ones move to
- *             its grant.
- *   repeats   A duplicate of an allocation gets at most the bytes that its grant still has; one that is older than
- *             the newest and has no record gets none.
- *   restart   A port that has lost its state cannot compute A. It grants nothing until `closed_until`, by when all
- *             earlier grants have expired; data that arrives before is not late.
- *   re-route  A flow starts with a request, which passes all ports of its path. The first allocation or data of a flow
- *             without one has had another path: its credits were granted there. For the longest lifetime of a grant
- *             its data is `rerouted` in place of late.
+ *   carry     Senders of whole frames keep a remainder below one frame for an allocation within 2 * p. Grants live one
+ *             more p for that, and the next return moves up to `carry` bytes of earlier ones to its grant.
+ *   repeats   A duplicate of an allocation gets at most what its grant still has; an older one without a record none.
+ *   restart   A port without its state grants nothing until all earlier grants have expired; data is not late.
+ *   re-route  A request passes all ports of a path. A flow whose first allocation or data comes without one was granted
+ *             credits on another path: for the longest lifetime of a grant its data is `rerouted` in place of late.
  *   end       A termination releases the grants of a flow, and allocations that are on their way then get nothing
  *             until the next request. The flow's state is to be kept for a lifetime.
  *
- * Worked example: 1 Gb/s, p = 200 us, two flows of weight 1 with a_w a half: C(p) is 25,000 B and 2 * C_0 is
- * 50,000 B. An allocation of 25,000 B leaves with 12,500 B, A = 12,500. 1,500 B of data arrive: A = 11,000. A return
- * of 10,000 B releases 2,500 B: A = 8,500.
+ * Worked example: 1 Gb/s, p = 200 us, two flows of weight 1 with a_w a half: C(p) is 25,000 B, 2 * C_0 50,000 B. An
+ * allocation of 25,000 B leaves with 12,500 B, A = 12,500. 1,500 B arrive: A = 11,000. A return of 10,000 B: A = 8,500.
  *
- * Order of calls: weir_credit_advance once for a packet; weir_credit_is_new for an allocation, to record its demand and
- * publish the shares; then weir_credit_allocate. weir_credit_return for values that come back, before weir_credit_data
- * for the packet that has them. weir_credit_request and weir_credit_terminate at the start and the end of a flow.
+ * Order of calls: advance once for a packet; is_new for an allocation, whose demand is recorded before the shares are
+ * published; then allocate. return before data of the packet that has both.
  *
- * Bounds: rates from 1 to 2^44 bit/s; a_w up to the whole port; A and Q below 2^32 bytes. A never exceeds 2 * C_0 less
- * Q at a grant, and is the sum of what live grants have left. Lifetimes beyond the wheel grant nothing. Calls for a
- * port exclude each other, and a flow is one port's. A clock may be up to a period behind that of another CPU. A return
- * may overtake data of the allocation before its own, and none before that.
+ * Bounds: rates from 1 to 2^44 bit/s; A and Q below 2^32 bytes. A is what live grants have left, and at most 2 * C_0 less
+ * Q at a grant. Lifetimes beyond the wheel grant nothing. Calls for a port exclude each other. A clock may be a period
+ * behind another CPU's. A return may overtake data of one allocation before its own.
  *
  * Source: PACE (Carvalho et al. 2013) section III.E, equations 5 to 7, corrected as docs/design/credits.md derives.
  */
@@ -344,9 +334,9 @@ WEIR_INLINE u64 weir_credit_expiry(const struct weir_credit_rules *rules, u64 ma
 WEIR_INLINE u32 weir_credit_room(const struct weir_credit_port *port, const struct weir_credit_rules *rules,
 				 const struct weir_allocation *allocation, u64 budget, u32 queued)
 {
-	u64 used = port->outstanding + queued, chance = budget >> WEIR_CREDIT_CHANCE_SHIFT, room, capacity, drained, part;
+	u64 used = port->outstanding + queued, room = used < budget ? budget - used : 0;
+	u64 chance = budget >> WEIR_CREDIT_CHANCE_SHIFT, capacity, drained, part;
 
-	room = used < budget ? budget - used : 0;
 	if (queued <= chance)
 		return (u32)room;
 	capacity = weir_credit_capacity(rules, allocation->period);

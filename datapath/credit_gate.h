@@ -21,8 +21,8 @@
  * waits. The next allocation of 5,000 B has 458 B more: 5,458 B, frames leave after 0, 55.48 and 110.96 us.
  *
  * Bounds: a departure is at most 1 us early for allocations up to 1 GiB, since the pace is rounded down to 2^-20 ns
- * per byte, and late only behind an earlier frame: departures keep the order of calls, also if a clock is behind that of
- * another CPU, or if an allocation arrives before the last frames of the one before have left. Frames that need no
+ * per byte, and late only behind an earlier frame: departures keep the order of calls, also if a clock is behind that
+ * of another CPU, or if an allocation arrives before the last frames of the one before have left. Frames that need no
  * credits leave at once.
  *
  * Source: PACE (Carvalho et al. 2013) section III.D, and the corrections of docs/design/credits.md.

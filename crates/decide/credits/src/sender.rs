@@ -16,9 +16,14 @@
 //! A flow that has data and no credits requests an allocation: at its start, and again after a timeout, which doubles.
 //! Allocations of 0 do not end the requests: a port that has seen a delayed termination grants nothing before the next.
 //!
+//! A termination releases grants at ports, also those of allocations that are still on their way. The sender therefore
+//! takes only allocations of a later request then: its clock advances beyond all that its receiver may issue before the
+//! termination arrives, or if it is lost, and the request has that clock.
+//!
 //! Order of calls: [`Sender::request`] whenever [`Sender::timer`] is due; [`Sender::on_allocation`], then
 //! [`Sender::take_return`] with the first packet or alone; [`Sender::spend`] for each packet, not before
-//! [`Sender::departure`] and within [`Sender::credit`] at that time.
+//! [`Sender::departure`] and within [`Sender::credit`] at that time; [`Sender::terminate`] when all is sent, after
+//! which [`Sender::on_write`] starts the flow again.
 //!
 //! Worked example: a = 5,000 B in 200 µs and frames of 1,514 B leave after 0, 60.56, 121.12 and 181.68 µs, the last one
 //! cut to 458 B.
@@ -32,6 +37,10 @@ use weir_units::{Bytes, Duration, Instant, Weight};
 /// The weight of a period in the expected bytes is one of these. Beside a flow of 100 Mb/s of 1 Gb/s, another one has
 /// 895 Mb/s with 4, and 898 with 8, which follows an application slower (`a_limited_flow_leaves_its_share`).
 const AVERAGED: u64 = 4;
+
+/// Clocks that a termination skips: more than the allocations of a receiver in its timeout, which is of some dozens of
+/// periods, and few of the 2³¹ that compare as later.
+const TERMINATION: u32 = 1 << 16;
 
 /// The constants of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +165,14 @@ impl Sender {
     /// All data is sent: no requests until more is written.
     pub fn on_empty(&mut self) {
         self.request_at = None;
+    }
+
+    /// The flow is over, as a termination reports. Credits that are left are void.
+    pub fn terminate(&mut self) {
+        self.clock = self.clock.wrapping_add(TERMINATION).max(1);
+        (self.allotted, self.spent, self.period) = (0, 0, Period::default());
+        (self.returns, self.request_at) = (None, None);
+        self.timeout = self.settings.timeout[0];
     }
 
     /// The values to return, once for each allocation.
@@ -313,6 +330,20 @@ mod tests {
         assert_eq!(sender.timer(), None);
         sender.on_write(micros(50_000), Bytes::new(10));
         assert!(sender.request(micros(50_000)).is_some());
+    }
+
+    #[test]
+    fn allocations_of_before_a_termination_are_void() {
+        let mut sender = Sender::new(micros(0), SETTINGS);
+        sender.on_allocation(micros(0), &allocation(1, 9_000), LONG);
+        sender.terminate();
+        assert!(!sender.owes_return() && sender.timer().is_none());
+        sender.on_write(micros(50), LONG);
+        assert!(!sender.on_allocation(micros(60), &allocation(2, 9_000), LONG));
+        assert_eq!(sender.credit(micros(60)), Bytes::ZERO);
+        let request = sender.request(micros(60)).expect("at once");
+        assert_eq!(request.clock, 1 + TERMINATION);
+        assert!(sender.on_allocation(micros(200), &allocation(request.clock + 1, 9_000), LONG));
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         let start = Instant::now();
         let mut port = Port::open(&cable.a, ipv6);
         println!("load and attach: {:?}", start.elapsed());
+        println!("instructions verified: {:?}", port.port.verified().expect("known"));
         let family = if ipv6 { "IPv6" } else { "IPv4" };
         let other = port.data_frame(OTHER, FRAME as usize);
         let plain = least(|| port.port.cost(true, &other, REPEAT).expect("a run"));

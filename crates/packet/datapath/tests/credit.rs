@@ -105,7 +105,7 @@ fn grants_and_queue_stay_within_the_budget() {
     assert_eq!((of.allocation.get(), of.queueing), (0, Duration::from_micros(480)));
 }
 
-/// 2 · C_0 is 50,000 B, so 6,250 B wait by chance. Of 10,250 B a quarter of the rest, 1,000 B, is taken from all grants.
+/// 2 · C_0 is 50,000 B, so 6,250 B wait by chance. Of 10,250 B a quarter of the rest, 1,000 B, is taken from grants.
 #[test]
 fn a_long_queue_is_drained_by_a_quarter_in_a_period() {
     for (queued, granted) in [(0, 12_500), (6_253, 12_500), (10_250, 12_000), (30_250, 9_500)] {

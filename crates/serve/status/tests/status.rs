@@ -8,8 +8,8 @@ use weir_control::{
 use weir_policy::Policy;
 use weir_status::{
     AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
-    Mode, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchQueueStatus, SwitchStatus,
-    TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill, metrics,
+    Mode, PortCredits, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchQueueStatus,
+    SwitchStatus, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill, metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -404,7 +404,7 @@ fn switch() -> SwitchStatus {
         differs,
         queues: vec![queue(0), queue(1)],
         queues_unread: (port == "m2").then(|| "the socket is closed".to_owned()),
-        credits: None,
+        credits: (port == "m1").then(|| PortCredits { rate_bps: 20_000_000, flows: 3, ..PortCredits::default() }),
     };
     let ports = vec![port("m1", Vec::new()), port("m2", vec!["rate: 20 Mb/s -> line rate".into()])];
     SwitchStatus { ports, changes_found: 1, ..SwitchStatus::outline("r1".into(), "0123456789abcdef".into(), 10_000) }

@@ -230,6 +230,7 @@ impl Machine for Sender {
             let over = self.paced.requested && !self.paced.terminated;
             self.paced.terminated |= over;
             if over {
+                self.paced.credits.terminate();
                 return self.bare(Message::Terminate);
             }
         } else if let Some(request) = self.paced.credits.request(now.instant()) {

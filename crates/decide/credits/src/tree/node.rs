@@ -89,7 +89,7 @@ impl Value for Below {
     }
 }
 
-/// Keys in order, with their values, from the begin of a cache line on.
+/// Keys in order, with their values, from the start of a cache line on.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Node<V, const N: usize> {

@@ -22,6 +22,7 @@ pub(crate) enum Case {
     Restart,
     Reroute,
     Rogue,
+    Outage,
 }
 
 /// A plan, its case, and the time at which the last fault and exclusion is over.
@@ -61,6 +62,12 @@ fn flows(random: &mut StdRng, plan: &mut Plan) {
         let flow = plan.flow(from, to, start, application);
         let weight = [1_000, 1_000, 1_000, 500, 2_000, 4_000][random.random_range(0..6)];
         plan.flows[flow as usize].weight = Weight::from_thousandths(weight).unwrap_or_default();
+        if matches!(application, Application::Size(_)) {
+            for _ in 0..random.random_range(0..3) {
+                let bytes = random.random_range(1_000..100_000);
+                plan.happenings.push((random.random_range(start..FAULTS + 1), Happening::Write { flow, bytes }));
+            }
+        }
         if application == Application::Backlog && random.random_bool(0.2) {
             let stop = random.random_range(start..FAULTS + 1);
             plan.happenings.push((stop, Happening::Stop(flow)));
@@ -83,6 +90,10 @@ fn exclusions(random: &mut StdRng, plan: &mut Plan, case: Case, lifetime: Nanos)
                 let until = at + random.random_range(MS..5 * MS);
                 (Happening::Rogue { flow: rogue(plan, flow, at), until }, until)
             }
+            Case::Outage => {
+                let until = at + random.random_range(MS..50 * MS);
+                (Happening::Outage { flow, until }, until)
+            }
         };
         plan.happenings.push((at, happening));
         over = over.max(until + lifetime);
@@ -103,7 +114,7 @@ fn rogue(plan: &mut Plan, flow: u32, at: Nanos) -> u32 {
 impl Drawn {
     pub(crate) fn new(seed: u64, lifetime: impl Fn(&Plan) -> Nanos) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let case = [Case::Messages, Case::Messages, Case::Restart, Case::Reroute, Case::Rogue];
+        let case = [Case::Messages, Case::Messages, Case::Restart, Case::Reroute, Case::Rogue, Case::Outage];
         let case = case[random.random_range(0..case.len())];
         let mut plan = network(&mut random, case);
         flows(&mut random, &mut plan);
@@ -111,6 +122,7 @@ impl Drawn {
             until: FAULTS,
             lost_control: random.random_range(0..50),
             repeated: random.random_range(0..50),
+            replayed: random.random_range(0..50),
             delayed: random.random_range(0..50),
             delay: plan.rule.least.duration().nanos() / 2,
             lost_data: random.random_range(0..10),

@@ -2,6 +2,7 @@
 
 use crate::plan::{Application, FRAME, FlowPlan, Variant};
 use crate::world::Nanos;
+use std::collections::BTreeMap;
 use weir_credits::{Allocation, Receiver, Return, Sender, SenderSettings};
 use weir_units::{Bytes, Duration, Instant};
 
@@ -34,8 +35,11 @@ pub(crate) struct Flow {
     pub(crate) started: bool,
     pub(crate) over: bool,
     pub(crate) rogue_until: Nanos,
-    /// Until then, data may be late: the flow has another path, or the sender ignores its credits.
+    /// Until then, data may be late: the flow has another path.
     pub(crate) excluded_until: Nanos,
+    pub(crate) outage_until: Nanos,
+    /// Bytes of grants at each port that data beyond the credits has used: as much of the other data may be late.
+    pub(crate) debts: BTreeMap<usize, u64>,
     /// Bytes that may be late after that: a remainder of a whole frame has no grant on the new path, and is carried
     /// over together with later ones that have.
     pub(crate) remainder: u64,
@@ -71,6 +75,8 @@ impl Flow {
             over: false,
             rogue_until: 0,
             excluded_until: 0,
+            outage_until: 0,
+            debts: BTreeMap::new(),
             remainder: 0,
             paths: vec![0; trunks],
             due: [None; 5],
@@ -124,13 +130,21 @@ impl Flow {
         if departure > now { Step::Wait(departure) } else { Step::Send(size) }
     }
 
-    /// A packet leaves, within the credits or not.
-    pub(crate) fn send(&mut self, bytes: u64) {
-        self.sender.spend(Bytes::new(bytes));
+    /// A packet leaves; returns whether it is within the credits.
+    pub(crate) fn send(&mut self, bytes: u64) -> bool {
+        let covered = self.sender.spend(Bytes::new(bytes));
         self.backlog = self.backlog.saturating_sub(bytes);
         if self.backlog == 0 {
             self.sender.on_empty();
         }
+        covered
+    }
+
+    /// More data, also after the end.
+    pub(crate) fn extend(&mut self, now: Nanos, bytes: u64) {
+        self.over = false;
+        self.backlog += bytes;
+        self.sender.on_write(Instant::from_nanos(now), Bytes::new(bytes));
     }
 
     /// The values to return.

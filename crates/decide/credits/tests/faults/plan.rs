@@ -25,6 +25,8 @@ pub(crate) struct Variant {
     pub(crate) unlimited_shares: bool,
     /// Grants live for 2p, without the queueing bound.
     pub(crate) plain_lifetime: bool,
+    /// Q is 0 for grants: the observers are to find that A + Q exceeds 2 · C_0.
+    pub(crate) queue_ignored: bool,
 }
 
 /// The source of a flow's data.
@@ -62,6 +64,10 @@ pub(crate) enum Happening {
     Restart(usize),
     /// A sender ignores its credits until then.
     Rogue { flow: u32, until: Nanos },
+    /// A flow has more to send, after its end or before.
+    Write { flow: u32, bytes: u64 },
+    /// The link of a flow's first hop loses all its messages and data until then.
+    Outage { flow: u32, until: Nanos },
 }
 
 /// Faults of links, in thousandths of messages, until a time.
@@ -70,6 +76,8 @@ pub(crate) struct Faults {
     pub(crate) until: Nanos,
     pub(crate) lost_control: u32,
     pub(crate) repeated: u32,
+    /// Requests, allocations and returns that arrive again at any later time of the faults.
+    pub(crate) replayed: u32,
     pub(crate) delayed: u32,
     /// The most by which a message is delayed.
     pub(crate) delay: Nanos,
@@ -151,11 +159,6 @@ impl Plan {
     }
     pub(crate) fn trunk(&self, trunk: usize, path: usize) -> usize {
         self.senders.len() + self.receivers.len() + trunk * self.paths + path
-    }
-
-    /// Whether any data may be late: it needs more than lost, repeated and delayed messages.
-    pub(crate) fn excludes(&self) -> bool {
-        self.happenings.iter().any(|(_, happening)| !matches!(happening, Happening::Stop(_)))
     }
 }
 

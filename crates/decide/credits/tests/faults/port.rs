@@ -36,10 +36,10 @@ pub(crate) struct Port {
     demands: MaxMinTree,
     credit: CreditPort,
     flows: BTreeMap<u32, State>,
-    /// The ends of transmissions, the bytes of data, and those that were granted on another path; and their sums.
+    /// The ends of transmissions, the bytes of data, and those of no grant of this port; and their sums.
     queue: VecDeque<(Nanos, u64, u64)>,
     queued: u64,
-    rerouted: u64,
+    ungranted: u64,
     free: Nanos,
     reverse_free: Nanos,
     closed_until: Nanos,
@@ -68,11 +68,11 @@ impl Port {
             published: None,
             forwarder: Forwarder::new(Instant::ZERO, settings),
             demands: MaxMinTree::new(WHOLE),
-            credit: Self::online(&settings, whole_frames),
+            credit: Self::online(&settings, whole_frames, plan.variant),
             flows: BTreeMap::new(),
             queue: VecDeque::new(),
             queued: 0,
-            rerouted: 0,
+            ungranted: 0,
             free: 0,
             reverse_free: 0,
             closed_until: 0,
@@ -84,9 +84,11 @@ impl Port {
         }
     }
 
-    fn online(settings: &ForwarderSettings, whole_frames: bool) -> CreditPort {
+    fn online(settings: &ForwarderSettings, whole_frames: bool, variant: Variant) -> CreditPort {
         let rule = &settings.rule;
-        let port = CreditPort::new(&CreditPortSettings { rate: rule.rate, most: rule.most, lossless: true });
+        // What the short lifetimes have made late is to be counted, not dropped.
+        let lossless = !variant.plain_lifetime;
+        let port = CreditPort::new(&CreditPortSettings { rate: rule.rate, most: rule.most, lossless });
         if whole_frames { port.with_whole_frames(rule.frame) } else { port }
     }
 
@@ -94,7 +96,7 @@ impl Port {
     pub(crate) fn restart(&mut self, now: Nanos) -> Nanos {
         self.account();
         self.forwarder = Forwarder::new(instant(now), self.settings);
-        self.credit = Self::online(&self.settings, self.whole_frames);
+        self.credit = Self::online(&self.settings, self.whole_frames, self.variant);
         self.closed_until = now + self.longest_lifetime().nanos();
         self.credit.close_until(instant(self.closed_until));
         self.flows.clear();
@@ -143,7 +145,8 @@ impl Port {
         }
         let published = self.publish(now);
         let state = &mut self.flows.entry(flow).or_default().credit;
-        self.credit.allocate(state, allocation, instant(now), Bytes::new(self.queued), direct);
+        let queued = if self.variant.queue_ignored { 0 } else { self.queued };
+        self.credit.allocate(state, allocation, instant(now), Bytes::new(queued), direct);
         let budget = self.forwarder.budget(&published).get();
         if allocation.allocation > Bytes::ZERO && direct {
             self.bound = Some(budget);
@@ -188,6 +191,11 @@ impl Port {
         Arrival { is_dropped, late: after.late - before.late, rerouted: after.rerouted - before.rerouted }
     }
 
+    /// The number of flows that have shares.
+    pub(crate) fn recorded(&self) -> usize {
+        self.forwarder.flows()
+    }
+
     /// A flow is over.
     pub(crate) fn terminate(&mut self, now: Nanos, flow: u32) {
         self.forwarder.remove(flow);
@@ -196,13 +204,13 @@ impl Port {
         self.credit.terminate(state, instant(now));
     }
 
-    /// Appends a packet to the queue; returns the end of its transmission. `rerouted` of the bytes have no grant here.
-    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, rerouted: u64, is_data: bool) -> Nanos {
+    /// Appends a packet to the queue; returns the end of its transmission. `ungranted` of the bytes have no grant.
+    pub(crate) fn transmit(&mut self, now: Nanos, bytes: u64, ungranted: u64, is_data: bool) -> Nanos {
         self.free = self.free.max(now) + self.time(bytes);
         if is_data {
-            self.queue.push_back((self.free, bytes, rerouted));
+            self.queue.push_back((self.free, bytes, ungranted));
             self.queued += bytes;
-            self.rerouted += rerouted;
+            self.ungranted += ungranted;
             self.longest_queue = self.longest_queue.max(self.queued);
         }
         self.free
@@ -219,12 +227,12 @@ impl Port {
     }
 
     fn drain(&mut self, now: Nanos) {
-        while let Some(&(end, bytes, rerouted)) = self.queue.front()
+        while let Some(&(end, bytes, ungranted)) = self.queue.front()
             && end <= now
         {
             self.queue.pop_front();
             self.queued -= bytes;
-            self.rerouted -= rerouted;
+            self.ungranted -= ungranted;
         }
     }
 
@@ -240,7 +248,7 @@ impl Port {
         let used = outstanding + self.queued;
         if now >= self.closed_until
             && let Some(bound) = self.bound
-            && used > bound + frames + self.rerouted
+            && used > bound + frames + self.ungranted
         {
             let queued = self.queued;
             return Err(format!("A + Q = {outstanding} + {queued} B, above {bound} B and {frames} B of frames"));

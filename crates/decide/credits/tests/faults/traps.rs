@@ -33,16 +33,17 @@ fn incast(flows: usize) -> Plan {
 
 #[test]
 fn whole_frames_need_the_remainder_of_the_period_before() {
-    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 %. (Ports release what is left
-    // with the second return; if it counted in A until it expired, they would have 48.5 and 72.6 %.)
+    // 4,166 and 3,571 B of credits have room for two frames of 1,514 B: 72.7 and 84.8 % (72 and 84 % with 1,500 B).
+    // (Ports release what is left with the second return; if it counted in A until it expired, they would have 48.5 and
+    // 72.6 %.)
     for (flows, expected) in [(6, 727.0), (7, 848.0)] {
         let cut = incast(flows);
         let carried = Plan { whole_frames: true, ..cut.clone() };
         let lost = with(&carried, Variant { no_carry: true, ..Variant::default() });
         let [cut, carried, lost] = [cut, carried, lost].map(|plan| rates(&plan).iter().sum::<f64>());
         println!("{flows} flows: {cut:.0} cut, {carried:.0} carried over, {lost:.0} Mb/s without");
-        assert_near(lost, expected, 10.0);
-        assert!(cut > 970.0 && carried > 970.0);
+        assert_near(lost, expected, 3.0);
+        assert!(cut > 990.0 && carried > 990.0);
     }
 }
 
@@ -54,9 +55,8 @@ fn a_limited_flow_leaves_its_share() {
     let full = with(&plan, Variant { full_potential: true, ..Variant::default() });
     let [corrected, full] = [plan, full].map(|plan| rates(&plan));
     println!("{corrected:.0?}, with all of d_p returned {full:.0?} Mb/s");
-    assert_near(full[0], 500.0, 20.0);
-    // It expects as much as it has added, beside its backlog, so its demand is up to twice its rate.
-    assert_near(corrected[0], 860.0, 40.0);
+    assert_near(full[0], 500.0, 5.0);
+    assert_near(corrected[0], 900.0, 10.0);
     assert_near(corrected[1], 100.0, 2.0);
     assert_near(full[1], 100.0, 2.0);
 }
@@ -87,8 +87,8 @@ fn a_flow_of_a_longer_period_has_its_share() {
     let own = with(&plan, Variant { own_period_only: true, ..Variant::default() });
     let [corrected, own] = [plan, own].map(|plan| rates(&plan));
     println!("{corrected:.0?}, with the port's own period alone {own:.0?} Mb/s");
-    assert_near(corrected[1], 500.0, 25.0);
-    assert!(own[1] < 350.0);
+    assert_near(corrected[1], 500.0, 10.0);
+    assert_near(own[1], 260.0, 30.0);
 }
 
 #[test]
@@ -110,11 +110,13 @@ fn satisfied_flows_do_not_hide_the_level() {
     };
     let [corrected, unlimited] = [false, true].map(largest_demand);
     println!("demands up to {corrected:?} B, with an infinite level {unlimited:?} B");
-    assert!(corrected.is_some_and(|demand| (14_500..15_500).contains(&demand)));
-    assert!(unlimited > Some(24_000));
+    // The rates of the two are the same: other flows' demands are recorded before S2 can send what it demands. A
+    // simulation whose ports granted by demands of the period before had 330 in place of 600 Mb/s.
+    assert!(corrected.is_some_and(|demand| (14_900..15_100).contains(&demand)));
+    assert_eq!(unlimited, Some(25_000));
     let rates = rates(&plan);
-    assert_near(rates[4], 600.0, 30.0);
-    rates[..4].iter().chain(&rates[5..]).for_each(|&rate| assert_near(rate, 100.0, 5.0));
+    assert_near(rates[4], 600.0, 6.0);
+    rates[..4].iter().chain(&rates[5..]).for_each(|&rate| assert_near(rate, 100.0, 1.0));
 }
 
 /// Forty flows through two ports, the second of which all of them share with others.
@@ -136,30 +138,30 @@ fn grants_live_as_long_as_data_waits() {
     let [corrected, plain] = [false, true].map(late);
     println!("{corrected} B late, with lifetimes of 2p {plain} B");
     assert_eq!(corrected, 0);
-    assert!(plain > 10_000);
+    assert!(plain > 25_000);
 }
 
 #[test]
 fn a_shorter_period_does_not_take_back_grants() {
-    // Sixteen flows and one of weight 0.1 need 3,900 µs; without that one, 400 µs. With the port's own period C_0
-    // falls at once; with the longest one of its flows it falls when they have spent their grants.
-    let mut plan = incast(17);
-    (0..16).for_each(|flow| plan.flows[flow].start = flow as Nanos * 244_000);
-    plan.flows[16].weight = Weight::from_thousandths(100).expect("in range");
-    plan.happenings = vec![(30 * MS, Happening::Stop(16))];
+    // Eight flows and one of weight 0.068 need 2,880 µs; without that one, 200 µs. With the port's own period C_0 falls
+    // at once; with the longest one of its flows it falls when they have spent their grants.
+    let mut plan = incast(9);
+    (0..8).for_each(|flow| plan.flows[flow].start = flow as Nanos * 244_000);
+    plan.flows[8].weight = Weight::from_thousandths(68).expect("in range");
+    plan.happenings = vec![(30 * MS, Happening::Stop(8))];
     let fullest = |own_period_only| {
         let mut world = World::new(with(&plan, Variant { own_period_only, ..Variant::default() }), 0);
         let periods = [29 * MS, 60 * MS].map(|at| {
             world.run(at).unwrap_or_else(|failure| panic!("{failure}"));
             world.flows[0].sender.period().micros()
         });
-        assert_eq!(periods, [3_920, 400]);
+        assert_eq!(periods, [2_880, 200]);
         world.ports[plan.last(0)].fullest
     };
     let [corrected, at_once] = [false, true].map(fullest);
     println!(
         "A + Q reached {corrected} thousandths of the present 2 · C_0, and {at_once} with a C_0 that falls at once"
     );
-    assert!(at_once > 2_000);
+    assert!((2_700..3_200).contains(&at_once));
     assert!(corrected <= 1_000);
 }

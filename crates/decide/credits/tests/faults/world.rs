@@ -28,6 +28,8 @@ struct Packet {
     kind: Kind,
     bytes: u64,
     returned: Option<Return>,
+    /// Whether it is data within the credits.
+    covered: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,10 @@ pub(crate) struct Counts {
     pub(crate) repeated: u64,
     pub(crate) delayed: u64,
     pub(crate) lost_data: u64,
+    pub(crate) replayed: u64,
+    /// Packets that an outage lost.
+    pub(crate) cut_off: u64,
+    pub(crate) writes: u64,
     /// Packets of data that ports dropped, and late bytes of the excluded cases.
     pub(crate) dropped: u64,
     pub(crate) late: u64,
@@ -66,6 +72,9 @@ impl Counts {
         self.repeated += other.repeated;
         self.delayed += other.delayed;
         self.lost_data += other.lost_data;
+        self.replayed += other.replayed;
+        self.cut_off += other.cut_off;
+        self.writes += other.writes;
         self.dropped += other.dropped;
         self.late += other.late;
         self.restarts += other.restarts;
@@ -184,6 +193,14 @@ impl World {
         }
         let mut drawn = |thousandths: u32| self.random.random_range(0..1_000) < thousandths;
         let (lost, repeated, delayed) = (drawn(faults.lost_control), drawn(faults.repeated), drawn(faults.delayed));
+        // Terminations have no clock: drivers discard those that later messages have overtaken by their numbers.
+        let is_termination = matches!(event, Event::Forward(Packet { kind: Kind::Terminate, .. }, _));
+        let (repeated, delayed) = (repeated && !is_termination, delayed && !is_termination);
+        if drawn(faults.replayed) && !is_termination {
+            self.counts.replayed += 1;
+            let at = self.random.random_range(at..=at.max(faults.until));
+            self.at(at, event);
+        }
         if repeated {
             self.counts.repeated += 1;
             let after = self.random.random_range(0..=faults.delay);
@@ -232,6 +249,8 @@ impl World {
         match timer {
             Timer::Receiver => {
                 let allocation = state.receiver.as_mut().and_then(|receiver| receiver.poll(now));
+                // A host keeps no state of idle flows.
+                state.receiver = state.receiver.take().filter(|receiver| !receiver.is_idle());
                 self.arm_receiver(flow);
                 if let Some(allocation) = allocation {
                     self.send_back(flow, allocation, self.hops(flow));
@@ -275,8 +294,8 @@ impl World {
             match state.step(self.now) {
                 Step::Send(bytes) => {
                     let returned = state.take_return();
-                    state.send(bytes);
-                    self.forward(Packet { flow, kind: Kind::Data, bytes, returned }, 0);
+                    let covered = state.send(bytes);
+                    self.forward(Packet { flow, kind: Kind::Data, bytes, returned, covered }, 0);
                 }
                 Step::Wait(until) => {
                     self.arm(flow, Timer::Departure, Some(until));
@@ -304,20 +323,23 @@ impl World {
             return self.pump(flow);
         }
         let returned = state.take_return();
-        state.send(FRAME);
-        self.forward(Packet { flow, kind: Kind::Data, bytes: FRAME, returned }, 0);
+        let covered = state.send(FRAME);
+        self.forward(Packet { flow, kind: Kind::Data, bytes: FRAME, returned, covered }, 0);
         let next = self.now + FRAME * 8_000_000_000 / self.plan.rule.rate.bps();
         self.arm(flow, Timer::Rogue, Some(next));
     }
 
     fn end(&mut self, flow: u32) {
-        if !std::mem::replace(&mut self.flows[flow as usize].over, true) {
+        let state = &mut self.flows[flow as usize];
+        if !std::mem::replace(&mut state.over, true) {
+            state.sender.terminate();
+            self.arm_request(flow);
             self.control(flow, Kind::Terminate, None);
         }
     }
 
     fn control(&mut self, flow: u32, kind: Kind, returned: Option<Return>) {
-        self.forward(Packet { flow, kind, bytes: CONTROL, returned }, 0);
+        self.forward(Packet { flow, kind, bytes: CONTROL, returned, covered: true }, 0);
     }
 
     /// A packet arrives at the port of a hop, or at the receiver.
@@ -328,37 +350,26 @@ impl World {
         }
         let index = self.port(flow, hop);
         let ignores = self.flows[flow as usize].rogue_until > now;
-        let mut rerouted = 0;
+        let mut ungranted = packet.bytes;
         if hop > 0 || !(self.plan.variant.first_port_open || ignores) {
             if let Some(returned) = &packet.returned {
                 self.ports[index].on_return(now, flow, returned);
             }
             match packet.kind {
-                Kind::Data => {
-                    let arrival = self.ports[index].on_data(now, flow, packet.bytes);
-                    rerouted = arrival.rerouted;
-                    self.counts.rerouted += rerouted;
-                    if rerouted > 0 && self.flows[flow as usize].excluded_until <= now {
-                        self.failure = Some(format!("{rerouted} B of flow {flow} are rerouted at port {index}"));
-                    }
-                    if arrival.late > 0 {
-                        self.late(index, flow, arrival.late);
-                    }
-                    if arrival.is_dropped {
-                        self.counts.dropped += 1;
-                        return;
-                    }
-                }
+                Kind::Data => match self.arrive(index, &packet) {
+                    Some(rerouted) => ungranted = rerouted,
+                    None => return,
+                },
                 Kind::Terminate => self.ports[index].terminate(now, flow),
                 Kind::Request(request) => self.ports[index].on_request(now, flow, request.clock),
                 Kind::Return => {}
             }
         }
         let is_data = packet.kind == Kind::Data;
-        let end = self.ports[index].transmit(now, packet.bytes, rerouted, is_data);
-        // The queue of a host that ignores its credits is no grant's.
-        if hop > 0 || self.flows[flow as usize].excluded_until <= now {
-            self.check(index);
+        let end = self.ports[index].transmit(now, packet.bytes, ungranted, is_data);
+        self.check(index);
+        if self.is_cut_off(flow, hop) {
+            return;
         }
         let (at, next) = (end + self.plan.delay, Event::Forward(packet, hop + 1));
         let faults = self.plan.faults;
@@ -371,6 +382,30 @@ impl World {
         }
     }
 
+    /// Data arrives at a port; returns its bytes of another path's grants, unless it is dropped.
+    fn arrive(&mut self, index: usize, packet: &Packet) -> Option<u64> {
+        let Packet { flow, bytes, .. } = *packet;
+        let arrival = self.ports[index].on_data(self.now, flow, bytes);
+        self.counts.rerouted += arrival.rerouted;
+        let state = &mut self.flows[flow as usize];
+        let without_grant = arrival.late + arrival.rerouted;
+        self.counts.late += arrival.late;
+        if !packet.covered {
+            *state.debts.entry(index).or_default() += bytes - without_grant;
+        } else if without_grant > 0 {
+            self.without_grant(index, flow, without_grant);
+        }
+        self.counts.dropped += u64::from(arrival.is_dropped);
+        (!arrival.is_dropped).then_some(arrival.rerouted)
+    }
+
+    /// Whether an outage of the link after a hop loses what is on it.
+    fn is_cut_off(&mut self, flow: u32, hop: usize) -> bool {
+        let is_cut_off = hop == 0 && self.flows[flow as usize].outage_until > self.now;
+        self.counts.cut_off += u64::from(is_cut_off);
+        is_cut_off
+    }
+
     fn receive(&mut self, packet: Packet) {
         let now = Instant::from_nanos(self.now);
         let least = self.plan.rule.least;
@@ -380,7 +415,7 @@ impl World {
         }
         match packet.kind {
             Kind::Data => state.delivered += packet.bytes,
-            Kind::Request(request) if !state.over => match state.receiver.as_mut() {
+            Kind::Request(request) => match state.receiver.as_mut() {
                 Some(receiver) => receiver.on_request(now, &request),
                 None => {
                     let settings = ReceiverSettings {
@@ -394,7 +429,7 @@ impl World {
                 }
             },
             Kind::Terminate => state.receiver = None,
-            Kind::Request(_) | Kind::Return => {}
+            Kind::Return => {}
         }
         self.arm_receiver(packet.flow);
     }
@@ -403,6 +438,9 @@ impl World {
     fn send_back(&mut self, flow: u32, allocation: Allocation, hop: usize) {
         let over = self.port(flow, hop - 1);
         let end = self.ports[over].transmit_back(self.now, CONTROL);
+        if self.is_cut_off(flow, hop - 1) {
+            return;
+        }
         self.deliver(end + self.plan.delay, Event::Back(flow, allocation, hop - 1, over));
     }
 
@@ -411,9 +449,7 @@ impl World {
         if hop > 0 || !self.plan.variant.first_port_open {
             let direct = self.port(flow, hop) == over;
             self.ports[over].allocate(self.now, flow, &mut allocation, direct);
-            if hop > 0 || self.flows[flow as usize].excluded_until <= self.now {
-                self.check(over);
-            }
+            self.check(over);
         }
         if hop > 0 {
             return self.send_back(flow, allocation, hop);
@@ -441,25 +477,33 @@ impl World {
             }
             Happening::Rogue { flow, until } => {
                 self.counts.rogues += 1;
-                // Data beyond the grants has used later ones, and data of these uses still later ones ever after.
-                let state = &mut self.flows[flow as usize];
-                (state.rogue_until, state.excluded_until) = (until, Nanos::MAX);
+                self.flows[flow as usize].rogue_until = until;
                 self.arm(flow, Timer::Rogue, Some(self.now));
             }
+            Happening::Write { flow, bytes } => {
+                self.counts.writes += 1;
+                self.flows[flow as usize].extend(self.now, bytes);
+                self.arm_request(flow);
+                self.pump(flow);
+            }
+            Happening::Outage { flow, until } => self.flows[flow as usize].outage_until = until,
         }
     }
 
-    /// Late data is a violation, unless the flow is an excluded case.
-    fn late(&mut self, port: usize, flow: u32, bytes: u64) {
-        self.counts.late += bytes;
+    /// Data within the credits and without a grant is a violation, unless the flow is an excluded case.
+    fn without_grant(&mut self, port: usize, flow: u32, bytes: u64) {
         let state = &mut self.flows[flow as usize];
         if state.excluded_until > self.now {
             return;
         }
+        // Data beyond the credits has used the grants of other data.
+        let debt = state.debts.get_mut(&port).filter(|debt| **debt >= bytes);
         if bytes <= state.remainder {
             state.remainder -= bytes;
+        } else if let Some(debt) = debt {
+            *debt -= bytes;
         } else {
-            self.failure = Some(format!("{bytes} B of flow {flow} are late at port {port}"));
+            self.failure = Some(format!("{bytes} B of flow {flow} have no grant at port {port}"));
         }
     }
 

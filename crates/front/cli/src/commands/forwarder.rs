@@ -35,19 +35,19 @@ Examples:
   weir forwarder policy.yaml --interface swp1 --interface swp2 --key key --metrics 10.0.0.30:30566
   weir forwarder --remove --interface swp1 --interface swp2
 
-Run it on a Linux switch, as root, for all ports of the paths of services with credits. A packet of
-such a service leaves by a port only with credits that the port has granted. BPF programs reduce the
-receivers' allocations as they pass, and count the data; the daemon computes each port's shares once
-a period. The rate of a port is that which `weir switch apply` has set, unless it is given.
+Run it on a Linux switch, as root, for all ports of the paths of services with credits. A packet
+of such a service leaves by a port only with credits that the port has granted. BPF programs reduce
+receivers' allocations as they pass, and count the data; the daemon computes each port's shares
+once a period. The rate of a port is that which `weir switch apply` has set, unless it is given.
 
-A filter that a switch cannot decide (control group, socket priority, interface) is refused. SIGTERM
-or Ctrl-C removes everything, with --keep nothing: ports then grant by their last shares, and the
-next daemon continues with their grants. Without such a state a port grants nothing for the longest
-lifetime of a grant.
+A filter that a switch cannot decide (control group, socket priority, interface) is refused.
+SIGTERM or Ctrl-C removes everything, with --keep nothing: ports then grant by their last shares,
+and the next daemon continues with their grants. Without such a state a port grants nothing for the
+longest lifetime of a grant.
 
-With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\": [{\"interface\",
-\"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\", \"granted_bytes\",
-\"outstanding_bytes\", \"expired_bytes\", \"queued_bytes\", \"late_bytes\", ...}}]}.
+With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\":
+[{\"interface\", \"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\",
+\"granted_bytes\", \"outstanding_bytes\", \"expired_bytes\", \"queued_bytes\", ...}}]}.
 
 The environment sets the level of the log: RUST_LOG=debug.")]
 pub(crate) struct Args {

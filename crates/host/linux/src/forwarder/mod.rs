@@ -324,6 +324,16 @@ impl ForwarderPort {
         Ok((result != DROP).then_some(out))
     }
 
+    /// The instructions that the verifier followed for the programs of leaving and of arriving packets. For benches.
+    #[doc(hidden)]
+    pub fn verified(&mut self) -> Result<[Option<u32>; 2], LoaderError> {
+        let mut counts = [None; 2];
+        for (count, (name, _)) in counts.iter_mut().zip(PROGRAMS) {
+            *count = program(&mut self.object, name)?.info()?.verified_instruction_count();
+        }
+        Ok(counts)
+    }
+
     /// The mean time of a program on `repeat` runs with a frame. For benches.
     #[doc(hidden)]
     pub fn cost(&mut self, leaving: bool, frame: &[u8], repeat: u32) -> Result<std::time::Duration, LoaderError> {

@@ -1,6 +1,6 @@
 //! The metrics of switches' ports that grant credits.
 
-use super::list::{BYTES, counter, gauge};
+use super::list::{BYTES, RATE, SECONDS, counter, gauge};
 use super::table::{Give, Metric, Of, Value};
 use crate::credits::PortCredits;
 use crate::switch::SwitchStatus;
@@ -8,9 +8,13 @@ use crate::switch::SwitchStatus;
 const PORT: &[&str] = &["port", "interface"];
 
 fn of_each(status: &SwitchStatus, give: &mut Give<'_>, of: fn(&PortCredits) -> u64) {
+    values(status, give, |credits| Value::Count(of(credits)));
+}
+
+fn values(status: &SwitchStatus, give: &mut Give<'_>, of: impl Fn(&PortCredits) -> Value) {
     for port in &status.ports {
         if let Some(credits) = &port.credits {
-            give(vec![port.port.clone(), port.interface.clone()], Value::Count(of(credits)));
+            give(vec![port.port.clone(), port.interface.clone()], of(credits));
         }
     }
 }
@@ -18,11 +22,11 @@ fn of_each(status: &SwitchStatus, give: &mut Give<'_>, of: fn(&PortCredits) -> u
 /// The metrics of ports that grant credits.
 pub(super) const CREDITS: &[Metric] = &[
     gauge(
-        "weir_credit_port_rate_bps",
-        None,
+        "weir_credit_port_rate",
+        RATE,
         PORT,
-        "Bits per second that a port grants credits of",
-        Of::Switch(|status, give| of_each(status, give, |credits| credits.rate_bps)),
+        "The rate of which a port grants credits",
+        Of::Switch(|status, give| values(status, give, |credits| Value::Number(credits.rate_bps as f64 / 8.0))),
     ),
     gauge(
         "weir_credit_port_lossless",
@@ -53,32 +57,32 @@ pub(super) const CREDITS: &[Metric] = &[
         Of::Switch(|status, give| of_each(status, give, |credits| credits.flows_expired)),
     ),
     gauge(
-        "weir_credit_port_period_us",
-        None,
+        "weir_credit_port_period",
+        SECONDS,
         PORT,
-        "The period of a port, in microseconds",
-        Of::Switch(|status, give| of_each(status, give, |credits| credits.period_us)),
+        "The period of a port",
+        Of::Switch(|status, give| values(status, give, |credits| Value::Number(credits.period_us as f64 / 1e6))),
     ),
     gauge(
-        "weir_credit_port_longest_us",
-        None,
+        "weir_credit_port_longest_period",
+        SECONDS,
         PORT,
-        "The longest period of a port and its flows, in microseconds",
-        Of::Switch(|status, give| of_each(status, give, |credits| credits.longest_us)),
+        "The longest period of a port and its flows",
+        Of::Switch(|status, give| values(status, give, |credits| Value::Number(credits.longest_us as f64 / 1e6))),
     ),
     gauge(
-        "weir_credit_port_level_billionths",
+        "weir_credit_port_level",
         None,
         PORT,
-        "The part of a port for a service of weight 1, all of its pairs together, in billionths",
-        Of::Switch(|status, give| of_each(status, give, |credits| credits.level_billionths)),
+        "The part of a port for a service of weight 1, all of its pairs together",
+        Of::Switch(|status, give| values(status, give, |credits| Value::Number(credits.level_billionths as f64 / 1e9))),
     ),
     gauge(
-        "weir_credit_port_rest_billionths",
+        "weir_credit_port_rest",
         None,
         PORT,
-        "The part of a port that no flow demands, in billionths",
-        Of::Switch(|status, give| of_each(status, give, |credits| credits.rest_billionths)),
+        "The part of a port that no flow demands",
+        Of::Switch(|status, give| values(status, give, |credits| Value::Number(credits.rest_billionths as f64 / 1e9))),
     ),
     gauge(
         "weir_credit_port_budget",
