@@ -162,7 +162,7 @@ impl World {
                 self.hosts[to as usize].on_message(at(self.now), flow, &message);
                 self.outputs(to as usize);
             }
-            if self.now % 1_000_000 == 0 {
+            if self.now.is_multiple_of(1_000_000) {
                 let flows: Vec<Flow> = self.queues.keys().copied().collect();
                 flows.into_iter().for_each(|flow| self.read(flow));
             }

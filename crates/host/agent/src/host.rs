@@ -156,6 +156,25 @@ fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<Servi
     Ok((classifier, leaves))
 }
 
+/// The backend for a policy, and the preferred ones that cannot be used.
+fn choose(host_context: &HostContext<'_>) -> Result<(Backend, Vec<Possible>), HostError> {
+    let mut possible = shaper::probe();
+    if host_context.policy.levels().is_some() {
+        for possible in possible.iter_mut().filter(|possible| possible.obstacle.is_none()) {
+            possible.obstacle = shaper::obstacle_to_levels(possible.backend);
+        }
+    }
+    if host_context.policy.credits().is_some() {
+        for possible in possible.iter_mut().filter(|possible| possible.backend == Backend::Edt) {
+            possible.obstacle.get_or_insert_with(|| "services with credits wait in classes of htb".to_owned());
+        }
+    }
+    let backend = shaper::choose(&possible, host_context.backend)?;
+    let first = possible.iter().take_while(|possible| possible.backend != backend);
+    let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
+    Ok((backend, obstacles))
+}
+
 /// The first service with credits.
 fn with_credits(policy: &Policy) -> Option<(ServiceId, &Service)> {
     policy.services().leaves().find(|(_, service)| service.credits().is_some())
@@ -227,21 +246,8 @@ impl Host {
         let lock = lock(Path::new(LOCKS), &interface)?;
         // A policy that the interface cannot carry is refused first.
         classes_of(host_context.policy, interface.name())?;
-        let mut possible = shaper::probe();
-        if host_context.policy.levels().is_some() {
-            for possible in possible.iter_mut().filter(|possible| possible.obstacle.is_none()) {
-                possible.obstacle = shaper::obstacle_to_levels(possible.backend);
-            }
-        }
-        if host_context.policy.credits().is_some() {
-            for possible in possible.iter_mut().filter(|possible| possible.backend == Backend::Edt) {
-                possible.obstacle.get_or_insert_with(|| "services with credits wait in classes of htb".to_owned());
-            }
-        }
-        let backend = shaper::choose(&possible, host_context.backend)?;
+        let (backend, obstacles) = choose(host_context)?;
         let plan = Plan::new(host_context, &interface, backend)?;
-        let first = possible.iter().take_while(|possible| possible.backend != backend);
-        let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface of another agent, even one whose lock
         // is not visible here because its /run is another.
         let mut datapath = match backend {

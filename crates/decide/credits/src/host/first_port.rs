@@ -108,15 +108,25 @@ struct Flow<F> {
     until: Option<Instant>,
 }
 
-/// A data queue that drains at R.
+/// A data queue that drains at R. What a reading adds has arrived since the reading before.
 #[derive(Debug, Clone, Copy)]
 struct DrainedQueue {
     rate: Bandwidth,
     bytes: u64,
+    /// Until when it has drained, and the time of the last reading.
     at: Instant,
+    read: Instant,
 }
 
 impl DrainedQueue {
+    fn add(&mut self, now: Instant, bytes: Bytes) {
+        if now > self.read {
+            self.bytes(self.read.max(self.at));
+            self.read = now;
+        }
+        self.bytes += bytes.get();
+    }
+
     fn bytes(&mut self, now: Instant) -> Bytes {
         let drained = self.rate.bytes_in(now.saturating_since(self.at)).get();
         if drained >= self.bytes {
@@ -156,7 +166,7 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
             next: 0,
             ending: BTreeSet::new(),
             pairs: PairWeights::default(),
-            queue: DrainedQueue { rate: settings.rule.rate, bytes: 0, at: now },
+            queue: DrainedQueue { rate: settings.rule.rate, bytes: 0, at: now, read: now },
         }
     }
 
@@ -223,8 +233,7 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
 
     /// Data has passed the gate of its flow. It has left already, so it is never dropped here.
     pub fn on_data(&mut self, now: Instant, key: K, bytes: Bytes) {
-        self.queue.bytes(now);
-        self.queue.bytes += bytes.get();
+        self.queue.add(now, bytes);
         if let Some(flow) = self.flows.get_mut(&key) {
             self.online.on_data(&mut flow.state, bytes, now);
         }
@@ -293,5 +302,25 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
     pub fn budget(&mut self, now: Instant) -> Bytes {
         let published = self.forwarder.publish(now);
         self.forwarder.budget(&published)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_drains_from_the_reading_before() {
+        let at = |micros: u64| Instant::from_nanos(micros * 1_000);
+        let mut queue = DrainedQueue { rate: Bandwidth::from_mbps(8), bytes: 0, at: at(0), read: at(0) };
+        // 1 B in 1 µs. A period's bytes have left evenly, those of two flows together.
+        queue.add(at(1_000), Bytes::new(600));
+        queue.add(at(1_000), Bytes::new(700));
+        assert_eq!(queue.bytes(at(1_000)).get(), 300);
+        assert_eq!([at(1_100), at(1_400)].map(|now| queue.bytes(now).get()), [200, 0]);
+        // A burst after an idle time does not use that time.
+        queue.add(at(90_000), Bytes::ZERO);
+        queue.add(at(90_500), Bytes::new(2_000));
+        assert_eq!(queue.bytes(at(90_500)).get(), 1_500);
     }
 }

@@ -58,7 +58,7 @@ impl Outgoing {
     /// The flow is over.
     pub(super) fn end(&mut self, now: Instant) {
         (self.ended, self.closes_at) = (Some(now), None);
-        self.sender.on_empty();
+        self.sender.terminate();
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -138,8 +138,12 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!((b.timer(), b.receiving().count()), (None, 0));
     a.on_reading(millis(60), FLOW, reading(5_000, 3_000));
     a.on_timer(millis(60));
-    // With the clock that the sender has had.
-    assert_eq!((outputs(&mut a), a.sending().count()), (vec![request(5)], 1));
+    // With a clock after all of before the termination.
+    let requested = outputs(&mut a);
+    let [Output::Send { message: Message::Request(again), .. }] = requested[..] else { panic!("{requested:?}") };
+    assert!(again.clock > 1_000, "{again:?}");
+    a.on_message(millis(60), FLOW, &allocation(7, 9_000));
+    assert_eq!((outputs(&mut a), a.sending().count(), a.counters().stale), (vec![], 1, 1));
     a.on_reading(millis(61), FLOW, reading(8_000, 0));
     a.on_timer(millis(111));
     assert_eq!(outputs(&mut a), end);
