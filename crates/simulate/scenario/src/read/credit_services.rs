@@ -2,7 +2,7 @@
 //!
 //! Rule: under an enforcement, traffic of a service with credits is sent by `pace`, whose ports grant it credits. Any
 //! other transport would send without them, and results would not be those of the policy. The lab refuses these
-//! policies, since its agents do.
+//! policies, since it builds no forwarders.
 //!
 //! Worked example: `services: { x: { credits: {} } }` in the policy and `{ service: x, transport: dctcp }` in the
 //! scenario is refused at the flow group.
@@ -38,7 +38,7 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// The first service of a policy with credits, which agents do not enforce.
+/// The first service of a policy with credits, for which the lab builds no forwarders.
 pub(super) fn first(policy: &Policy) -> Option<&str> {
     policy.services().leaves().find(|(_, service)| service.credits().is_some()).map(|(_, service)| service.path())
 }

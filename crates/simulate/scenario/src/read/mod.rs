@@ -292,7 +292,7 @@ fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
         _ => None,
     };
     let service = credit_services::first(policy);
-    let credits = service.map(|service| format!("service `{service}` has credits, and agents do not enforce them"));
+    let credits = service.map(|service| format!("service `{service}` has credits, and the lab builds no forwarders"));
     system.map(str::to_owned).or(credits)
 }
 
