@@ -119,7 +119,7 @@ fn bytes_beyond_the_credits_are_paid_by_later_allocations() {
 }
 
 #[test]
-fn a_hidden_backlog_demands_what_the_path_allows() {
+fn demand_of_a_hidden_backlog() {
     // Two frames wait, as of a TCP connection; in the second row the gate of 9,000 B is not used.
     for (hides, sent, is_all) in [(true, 9_000, true), (true, 3_000, false), (false, 9_000, false)] {
         let mut a = if hides { host().with_hidden_backlog() } else { host() };
