@@ -101,6 +101,7 @@ pub struct Host<A, O: OnlinePort> {
     settings: HostSettings,
     weights: BTreeMap<ServiceId, Weight>,
     first: Option<FirstPort<Aggregate<A>, O>>,
+    hides_backlog: bool,
     outgoing: BTreeMap<Aggregate<A>, Outgoing>,
     incoming: BTreeMap<Aggregate<A>, Receiver>,
     sends: Deadlines<Aggregate<A>>,
@@ -117,6 +118,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             settings,
             weights: BTreeMap::new(),
             first,
+            hides_backlog: false,
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             sends: Deadlines::new(),
@@ -124,6 +126,15 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             outputs: VecDeque::new(),
             counters: HostCounters::default(),
         }
+    }
+
+    /// The same host with applications that keep data back while some waits, as TCP does on Linux
+    /// (tcp_small_queue_check): of a flow without limit two frames wait at any time. A flow of which data waits and
+    /// which has used its gate then demands as much as the path allows.
+    #[must_use]
+    pub fn with_hidden_backlog(mut self) -> Self {
+        self.hides_backlog = true;
+        self
     }
 
     /// The services with credits and their weights. Flows of other services end; a new weight holds for requests from
@@ -221,7 +232,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         if let Some(first) = &mut self.first {
             allocation = self.settings.coding.allocation(&first.allocate(now, flow, &allocation));
         }
-        match sending.on_allocation(now, &allocation) {
+        match sending.on_allocation(now, &allocation, self.hides_backlog) {
             Some((gate, returned)) => {
                 self.counters.allocations += 1;
                 if let Some(first) = &mut self.first {

@@ -14,9 +14,13 @@ pub(super) struct Progress {
     pub(super) overspent: Bytes,
 }
 
+/// The backlog of a flow whose application waits for the gate: more than any allocation.
+const THROTTLED: Bytes = Bytes::new(u32::MAX as u64);
+
 #[derive(Debug)]
 pub(super) struct Outgoing {
     sender: Sender,
+    frame: u64,
     reading: Reading,
     /// Bytes that have left since the gate was set, and those beyond the credits, which later allocations pay.
     spent: u64,
@@ -35,6 +39,7 @@ impl Outgoing {
     pub(super) fn new(now: Instant, settings: SenderSettings, sent: u64) -> Self {
         Self {
             sender: Sender::new(now, settings),
+            frame: settings.frame.get(),
             reading: Reading { sent, waiting: Bytes::ZERO },
             spent: 0,
             allotted: 0,
@@ -94,9 +99,22 @@ impl Outgoing {
         Progress { sent: Bytes::new(sent), overspent: Bytes::new(overspent) }
     }
 
+    /// Whether data waits and the gate has let through nine tenths of its bytes, or all but a part of a frame.
+    fn is_throttled(&self) -> bool {
+        let is_used = self.spent + self.frame > self.allotted || self.spent * 10 >= self.allotted * 9;
+        is_used && self.reading.waiting > Bytes::ZERO
+    }
+
     /// The gate that the allocation opens and the values to return; `None` if it is not later than the newest.
-    pub(super) fn on_allocation(&mut self, now: Instant, allocation: &Allocation) -> Option<(Gate, Return)> {
-        if !self.sender.on_allocation(now, allocation, self.reading.waiting) {
+    /// `hides`: applications keep data back while some waits.
+    pub(super) fn on_allocation(
+        &mut self,
+        now: Instant,
+        allocation: &Allocation,
+        hides: bool,
+    ) -> Option<(Gate, Return)> {
+        let backlog = if hides && self.is_throttled() { THROTTLED } else { self.reading.waiting };
+        if !self.sender.on_allocation(now, allocation, backlog) {
             return None;
         }
         let returned = self.sender.take_return()?;

@@ -119,6 +119,27 @@ fn bytes_beyond_the_credits_are_paid_by_later_allocations() {
 }
 
 #[test]
+fn demand_of_a_hidden_backlog() {
+    // Two frames wait, as of a TCP connection; in the second row the gate of 9,000 B is not used.
+    for (hides, sent, is_all) in [(true, 9_000, true), (true, 3_000, false), (false, 9_000, false)] {
+        let mut a = if hides { host().with_hidden_backlog() } else { host() };
+        a.on_reading(millis(0), FLOW, reading(0, 3_028));
+        a.on_message(millis(1), FLOW, &allocation(1, 9_000));
+        a.on_reading(millis(2), FLOW, reading(sent, 3_028));
+        a.on_message(millis(2), FLOW, &allocation(2, 9_000));
+        let returned: Vec<u64> = outputs(&mut a)
+            .iter()
+            .filter_map(|output| match output {
+                Output::Send { message: Message::Return(returned), .. } => Some(returned.potential.get()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(returned[1] == 125_000, is_all, "{returned:?}");
+        assert!(is_all || returned[1] <= 9_000, "{returned:?}");
+    }
+}
+
+#[test]
 fn a_flow_ends_when_it_is_idle_and_begins_again() {
     let (mut a, mut b) = (host(), host());
     a.on_reading(millis(0), FLOW, reading(0, 5_000));

@@ -150,7 +150,7 @@ fn driver(
     let rule = PeriodRule { rate: leaving, least, most, frame: sending.frame };
     let settings = ForwarderSettings { rule, memory: MEMORY };
     let first = FirstPort::new(Instant::ZERO, settings, online.with_whole_frames(sending.frame));
-    let mut host = Host::new(host_settings(receiving, least, sending), Some(first));
+    let mut host = Host::new(host_settings(receiving, least, sending), Some(first)).with_hidden_backlog();
     host.set_services(Instant::ZERO, own.iter().map(|&(service, _, weight)| (service, weight)).collect());
     let numbers: Vec<(ServiceId, u32)> = own.iter().map(|&(service, number, _)| (service, number)).collect();
     let slot = |&(service, ..): &(ServiceId, u32, Weight)| Ok((datapath.slot(service)?, service));
