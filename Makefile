@@ -130,7 +130,7 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, dashboard
+pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, credits, dashboard
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
@@ -138,6 +138,7 @@ pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, plann
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
 	./tools/level-pictures.sh
+	./tools/credit-pictures.sh
 	./tools/dashboard-picture.sh
 
 bench:         ## Water-filling, the fabric broker's period, credits, levels, simulator, Linux (docs/performance.md)

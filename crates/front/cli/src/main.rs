@@ -20,6 +20,7 @@ mod inherited;
 mod input;
 mod interrupt;
 mod levels;
+mod mechanisms;
 mod output;
 mod plan;
 mod progress;

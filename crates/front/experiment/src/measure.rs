@@ -7,7 +7,7 @@
 //! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten
 //! samples that end at 11 to 20 s.
 
-use crate::model::{Counted, LevelQuantity, Measure, Run, Setting, SlowdownOf, Window};
+use crate::model::{Counted, FairnessIndex, LevelQuantity, Measure, Run, Setting, SlowdownOf, Window};
 use weir_results::record::rate;
 use weir_results::summary::percentile_of;
 use weir_results::{MeterSample, Results, jain};
@@ -63,14 +63,15 @@ impl RunData<'_> {
                 let window = self.reached(*window.get(setting))?;
                 Some(Reading::exact(self.meter_rate(*service, *machine, window)? * scale))
             }
-            Measure::Fairness { of, window, each_sample: true, .. } => {
+            Measure::Fairness { of, window, index, .. } => {
                 let window = self.reached(*window.get(setting))?;
-                self.fairness_of_samples(of, window).map(Reading::exact)
-            }
-            Measure::Fairness { of, window, .. } => {
-                let window = self.reached(*window.get(setting))?;
-                let means: Vec<f64> = of.iter().map(|of| self.mean(of, window)).collect::<Option<_>>()?;
-                jain(&means).map(Reading::exact)
+                let means = || of.iter().map(|of| self.mean(of, window)).collect::<Option<Vec<f64>>>();
+                let value = match index {
+                    FairnessIndex::Jain => jain(&means()?),
+                    FairnessIndex::Samples => self.fairness_of_samples(of, window),
+                    FairnessIndex::Deviation => deviation(&means()?),
+                };
+                value.map(Reading::exact)
             }
             Measure::Settling { of, limit, window, .. } => {
                 let window = self.reached(*window.get(setting))?;
@@ -336,4 +337,23 @@ pub fn at_scale(value: f64, run: &Run) -> f64 {
 /// A bandwidth as a number in bit/s.
 pub(crate) fn bps(bandwidth: Bandwidth) -> f64 {
     bandwidth.bps() as f64
+}
+/// The largest distance of a value from the mean, as a part of the mean; `None` without values, or of zeros.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let largest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+    (mean > 0.0).then(|| largest / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deviation;
+
+    #[test]
+    fn the_largest_distance_from_the_mean() {
+        assert_eq!(deviation(&[100.0, 100.0]), Some(0.0));
+        // Of a mean of 100.
+        assert_eq!(deviation(&[95.0, 98.0, 107.0]), Some(0.07));
+        assert_eq!((deviation(&[0.0, 0.0]), deviation(&[])), (None, None));
+    }
 }

@@ -49,6 +49,8 @@ pub const IDS: &[&str] = &[
     "pace-table1",
     "pace-fig7",
     "pace-fig8",
+    "pace-lossless",
+    "pace-cost",
     "receive-flows",
     "redis-tail",
 ];
@@ -59,9 +61,11 @@ macro_rules! files {
 
 /// Every file that experiments need, by its path from the root of the tree.
 const FILES: &[(&str, &str)] = files![
+    "papers/pace-cost.yaml",
     "papers/pace-fig6.yaml",
     "papers/pace-fig7.yaml",
     "papers/pace-fig8.yaml",
+    "papers/pace-lossless.yaml",
     "papers/pace-table1.yaml",
     "papers/parley-fig1.yaml",
     "papers/parley-fig12.yaml",
@@ -99,7 +103,10 @@ const FILES: &[(&str, &str)] = files![
     "scenarios/pace-fig5a.scenario.yaml",
     "scenarios/pace-fig7.scenario.yaml",
     "scenarios/pace-fig8.scenario.yaml",
+    "scenarios/pace-incast.scenario.yaml",
+    "scenarios/pace-link-failure.scenario.yaml",
     "scenarios/pace-table1.scenario.yaml",
+    "scenarios/pace-websearch.scenario.yaml",
     "scenarios/parley-fig1-m2-idle.demands.csv",
     "scenarios/parley-fig1-vms-idle.demands.csv",
     "scenarios/parley-fig1.demands.csv",

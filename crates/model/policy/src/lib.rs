@@ -58,6 +58,7 @@ pub mod glob;
 pub mod language;
 mod levels;
 mod machine_set;
+mod mechanism;
 mod membership;
 mod model;
 mod overlap;
@@ -73,6 +74,7 @@ pub use credits::{CreditPlan, CreditPort, Credits, Obstacle};
 pub use demands::Demands;
 pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Levels, WorstLatency};
 pub use machine_set::MachineSet;
+pub use mechanism::{Mechanism, Need};
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
 };

@@ -198,6 +198,8 @@ fn credits_of_services() {
     let (none, notes) = with(", switches: { forwarders: true }", "");
     assert_eq!((weight(&none), none.credits(), none.credit_plan()), (None, None, None));
     assert_eq!(notes[0].cause(), "switches grant credits, and no service has any");
+    let (_, notes) = with("", ", credits: {}");
+    assert!(notes[0].cause().starts_with("service `x` has credits, and no switch grants any"), "{:?}", notes[0]);
     assert!(with(", switches: { forwarders: false }", "").1.is_empty());
 }
 

@@ -8,6 +8,7 @@
 //! nothing.
 
 use crate::agents::Agents;
+use crate::aggregates::Aggregates;
 use crate::events::EventQueue;
 use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{HostId, Node, PortId, SwitchId};
@@ -65,6 +66,7 @@ impl<O: Observer> World<O> {
             tags: Tags::default(),
             pairs: Pairs::default(),
             quotas: Quotas::default(),
+            aggregates: Aggregates::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
             inspects: false,
@@ -289,6 +291,7 @@ impl<O: Observer> World<O> {
         let neighbours = neighbours(false);
         self.events.forget_hints();
         self.routes = Routes::build(&leaves, down, &neighbours, layers.as_ref());
+        self.reroute_agents();
     }
 
     /// Sizes the event queue for the network, once.

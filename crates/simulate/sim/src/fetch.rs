@@ -94,7 +94,7 @@ impl<O: Observer> World<O> {
                     fetch(&self.services, host.index() * self.service_count + service.index())
                 }
                 Event::Destination(slot) => fetch(&self.shaping.slots, slot.index()),
-                Event::Arrive(_) | Event::Agent(_) | Event::Pair(_) => {}
+                Event::Arrive(_) | Event::Agent(_) | Event::Pair(_) | Event::Aggregate(_) | Event::Credits(_) => {}
             }
         }
         self.fetch_ends();

@@ -29,6 +29,7 @@
 //! ```
 
 use crate::agents::Agents;
+use crate::aggregates::Aggregates;
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
@@ -122,6 +123,7 @@ pub struct World<O> {
     pub(crate) tags: Tags,
     pub(crate) pairs: Pairs,
     pub(crate) quotas: Quotas,
+    pub(crate) aggregates: Aggregates,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per service.

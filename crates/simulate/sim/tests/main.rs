@@ -1,6 +1,7 @@
 //! Tests of the simulator by whole networks, in one program: each program of its own would compile
 //! the engine anew.
 
+mod aggregates;
 mod changes;
 mod connections;
 mod crowds;
@@ -11,6 +12,8 @@ mod expresspass;
 mod hosts;
 mod levels;
 mod pace;
+mod pace_lossless;
+mod pace_networks;
 mod pairs;
 mod policer;
 mod queueing;

@@ -27,6 +27,10 @@ use weir_document::shape::{Key, Record, Shape};
 use weir_document::{Node, Problems};
 use weir_units::{Bytes, SimTime, Weight};
 
+/// Bytes of an allocation's frame: the smallest frame on the wire, with its check, preamble and gap (IEEE 802.3), of
+/// which messages of the paper's widths fill a part.
+pub const ALLOCATION: u32 = 84;
+
 /// Parameters of PACE. All but `weight`, `min_rto` and `dup_thresh` are those of ports and receivers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
@@ -42,6 +46,10 @@ pub struct Parameters {
     pub coding: Coding,
     /// Whether ports drop data beyond their grants: yes.
     pub lossless: bool,
+    /// The part of control messages that each link loses, 0 to 1: 0.
+    pub control_loss: f64,
+    /// The priority class of control messages, 0 the most urgent; `None`: that of the flow's data.
+    pub control_priority: Option<u8>,
     /// The shortest retransmission timeout, and the timeout of requests: 10 ms, usual in data-center studies.
     pub min_rto: SimTime,
     /// How many segments above a gap mean that it is lost: 3 (RFC 5681 §3.2).
@@ -57,6 +65,8 @@ impl Default for Parameters {
             share: 1.0,
             coding: Coding::Wide,
             lossless: true,
+            control_loss: 0.0,
+            control_priority: None,
             min_rto: SimTime::from_millis(10),
             dup_thresh: tcp::DUP_THRESH,
         }
@@ -64,6 +74,8 @@ impl Default for Parameters {
 }
 
 const CODINGS: &[&str] = &["wide", "paper"];
+/// The class of the data, and those of their own.
+const PRIORITIES: &[&str] = &["data", "0", "1", "2", "3", "4", "5", "6", "7"];
 
 /// PACE in a scenario.
 pub static PARAMETERS: Record = Record {
@@ -92,6 +104,20 @@ pub static PARAMETERS: Record = Record {
             "coding: wide",
         ),
         Key::optional("lossless", SWITCH, "Whether ports drop data beyond their grants; on.", "lossless: on"),
+        Key::optional(
+            "control-loss",
+            Shape::Scalar(&Scalar::Decimal { what: "a part", min: 0, max: 1_000_000 }),
+            "The part of the control messages (requests, allocations, returns without data, terminations) that each \
+             link loses, at random; 0.",
+            "control-loss: 0",
+        ),
+        Key::optional(
+            "control-priority",
+            Shape::Scalar(&Scalar::Words { what: "a priority class, or `data`", words: PRIORITIES }),
+            "The priority class of control messages at ports that distinguish classes, 0 to 7; `data` for that of \
+             the flow.",
+            "control-priority: data",
+        ),
         Key::optional("min-rto", TIME, "The shortest retransmission timeout; 10ms.", "min-rto: 10ms"),
         tcp::DUP_THRESH_KEY,
     ],
@@ -110,11 +136,26 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     reader.decimal("share", &mut read.share);
     reader.word("coding", &mut read.coding, |word| if word == 0 { Coding::Wide } else { Coding::Paper });
     reader.switch("lossless", &mut read.lossless);
+    reader.decimal("control-loss", &mut read.control_loss);
+    reader.word("control-priority", &mut read.control_priority, |word| u8::try_from(word).ok()?.checked_sub(1));
     reader.time("min-rto", &mut read.min_rto);
     reader.number("dup-thresh", &mut read.dup_thresh);
     if read.max_period < read.period {
         let span = reader.span(if reader.has("max-period") { "max-period" } else { "period" });
         reader.error(span, "the max-period is shorter than the period", "write a longer `max-period`");
+    }
+    if read.coding == Coding::Paper {
+        for (key, period) in [("period", read.period), ("max-period", read.max_period)] {
+            if period.micros() % 20 != 0 || period > Coding::Paper.longest() {
+                let longest = Coding::Paper.longest().duration();
+                let span = reader.span(if reader.has(key) { key } else { "coding" });
+                let cause = format!(
+                    "the paper's field has multiples of 20 us up to {longest}, and the {key} is {}",
+                    period.duration()
+                );
+                reader.error(span, cause, format!("write such a `{key}`, or `coding: wide`"));
+            }
+        }
     }
     reader.finish(read)
 }
@@ -202,6 +243,8 @@ impl Machine for Sender {
             ("share", parameters.share.to_string()),
             ("coding", coding.to_owned()),
             ("lossless", if parameters.lossless { "on" } else { "off" }.to_owned()),
+            ("control-loss", parameters.control_loss.to_string()),
+            ("control-priority", parameters.control_priority.map_or("that of data".to_owned(), |own| own.to_string())),
         ]
     }
 
@@ -348,4 +391,5 @@ impl Congestion for NoWindow {
     fn on_ack(&mut self, _: &Progress) {}
     fn on_loss(&mut self, _: SimTime, _: u64, _: u64) {}
     fn on_timeout(&mut self, _: SimTime, _: u64, _: bool) {}
+    fn on_resume(&mut self, _: SimTime, _: u32, _: u64) {}
 }

@@ -1,9 +1,10 @@
 //! Parameters in a scenario: accepted, omitted and refused values.
 
+use weir_credits::{Coding, Period};
 use weir_document::shape::Shape;
 use weir_document::{Problems, Source, check, tree};
-use weir_transport::{Parameters, cubic, d3, dctcp, expresspass, newreno, pfabric, read, udp, variants};
-use weir_units::{Bandwidth, SimTime};
+use weir_transport::{Parameters, cubic, d3, dctcp, expresspass, newreno, pace, pfabric, read, udp, variants};
+use weir_units::{Bandwidth, SimTime, Weight};
 
 /// Checks and reads a mapping as a protocol's parameters; the diagnostics as text if something is
 /// wrong.
@@ -113,6 +114,25 @@ fn every_key_is_read() {
     };
     let text = "{ rate: 1Gb/s, packet: 1000B, burst: 8, on: 5s, off: 2s }";
     assert_eq!(parse("udp", text), Ok(Parameters::Udp(expected)));
+}
+
+#[test]
+fn every_key_of_pace_is_read() {
+    let expected = pace::Parameters {
+        weight: Weight::from_thousandths(2_500).expect("in range"),
+        period: Period::from_micros(400),
+        max_period: Period::from_micros(4_000),
+        share: 0.5,
+        coding: Coding::Paper,
+        lossless: false,
+        control_loss: 0.01,
+        control_priority: Some(0),
+        min_rto: SimTime::from_millis(1),
+        dup_thresh: 9,
+    };
+    let text = "{ weight: 2.5, period: 400us, max-period: 4ms, share: 0.5, coding: paper, lossless: off, \
+                control-loss: 0.01, control-priority: 0, min-rto: 1ms, dup-thresh: 9 }";
+    assert_eq!(parse("pace", text), Ok(Parameters::Pace(expected)));
 }
 
 /// A data center's short timeout with Linux's long delay is allowed, with a remark.

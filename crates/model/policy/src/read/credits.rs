@@ -30,13 +30,13 @@ pub(super) fn read(
 ) -> Option<Credits> {
     let written = root.get("credits");
     let forwarders = root.get("network").and_then(|node| node.get("switches")).and_then(|node| node.get("forwarders"));
-    let mut found = false;
+    let mut first = None;
     for read in services {
         let Some(span) = read.credits_span else { continue };
-        found = true;
+        first = first.or(Some((span, read.service.path())));
         beside(read, span, services, problems);
     }
-    if !found {
+    let Some((span, path)) = first else {
         let unused = written.map(|node| (node.span, "no service has credits"));
         let forwarders = forwarders.filter(|_| network.network.forwarders());
         let granting = forwarders.map(|node| (node.span, "switches grant credits, and no service has any"));
@@ -44,6 +44,14 @@ pub(super) fn read(
             problems.note(span, cause, "write `credits: {}` on a service whose traffic should wait for credits");
         }
         return None;
+    };
+    if network.complete && !network.network.forwarders() {
+        let cause = format!(
+            "service `{path}` has credits, and no switch grants any: they are end to end, and switches may drop its \
+             packets"
+        );
+        let hint = "where every switch grants credits, write `switches: { forwarders: true }` under `network`";
+        problems.note(span, cause, hint);
     }
     let too_much = "other traffic needs a part of every port";
     let share = written.map_or(Field::Absent, |node| {

@@ -86,8 +86,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);
     tenants::note_queues(root, network.network.offer(), problems);
     tenants::check_paths(root, &tenant_queues, &network, problems);
-    admission::check(&network, &services, &read_caps, reserved, problems);
     let credits = credits::read(root, &network, &services, problems);
+    admission::check(&network, &services, &read_caps, (reserved, credits.as_ref()), problems);
 
     let mut caps = Caps::default();
     for point in ContentionPoint::ALL {

@@ -74,7 +74,7 @@ levels:
   dscp: [40, 32, 24]
   processing: 2us
   segments: 8
-credits: { share: 80%, period-max: 100us }
+credits: { share: 60%, period-max: 100us }
 tenants:
   red: { vms: 10, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] }
   blue: { vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, db: 1Gb/s } }

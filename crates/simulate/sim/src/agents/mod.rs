@@ -13,18 +13,18 @@
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
-mod credit_bound;
 mod credits;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
 
-use credits::CreditAgent;
+pub(crate) use credits::EXEMPT;
+use credits::{CreditAgent, CreditLosses, PortOf};
 
 use crate::events::Event;
 use crate::flow::Life;
-use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId};
+use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Extension, Extensions, Kind, Packet};
 use crate::port::{NONE, Service};
@@ -34,7 +34,7 @@ use crate::world::World;
 use weir_network::graph::Discipline;
 use weir_transport::Parameters;
 use weir_transport::agents::{
-    Agent, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
+    Agent, ControlField, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
 };
 use weir_units::Bandwidth;
 
@@ -77,6 +77,12 @@ pub(crate) struct Agents {
     installed: Vec<Installed>,
     /// The transports whose agents are at all ports.
     protocols: Vec<&'static str>,
+    /// Losses of data with credits, and switches without forwarders.
+    losses: CreditLosses,
+    /// The priority class of control messages of credits, if they have one of their own.
+    control_priority: Option<u8>,
+    /// The seed of what agents draw.
+    seed: u64,
 }
 
 /// How a packet passes an agent's port.
@@ -96,21 +102,17 @@ impl<O: Observer> World<O> {
         self.install(port, AnyAgent::Protocol(agent));
     }
 
-    /// The sum of the counters of all ports of forwarders: name, meaning and value; none without any.
-    pub fn credit_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();
-        for installed in &self.agents.installed {
-            let AnyAgent::Credits(agent) = &installed.agent else { continue };
-            let (counters, exceeded) = agent.counters();
-            let meaning = "events at which a port had granted and queued more than its bound";
-            let all = counters.each().into_iter().chain([("overfull", meaning, exceeded)]);
-            if sums.is_empty() {
-                sums.extend(all);
-            } else {
-                sums.iter_mut().zip(all).for_each(|(sum, one)| sum.2 += one.2);
-            }
+    /// The seed of random losses of control messages. Before the first flow.
+    pub fn set_agent_seed(&mut self, seed: u64) {
+        self.agents.seed = seed;
+    }
+
+    /// Leaves the ports of some switches without forwarders of credits. Before the first flow.
+    pub fn set_switches_without_forwarders(&mut self, switches: &[SwitchId]) {
+        self.agents.losses.without = vec![false; self.switches.len()];
+        for switch in switches {
+            self.agents.losses.without[switch.index()] = true;
         }
-        sums
     }
 
     /// Installs the agents of a transport at all ports, once.
@@ -124,13 +126,35 @@ impl<O: Observer> World<O> {
             let rate = self.rate(port);
             let agent = match parameters {
                 Parameters::Pace(pace) => {
-                    let is_host = matches!(self.records[port.index()].at.node(), Node::Host(_));
-                    let (frame, headers) = (self.sizes.payload + self.sizes.headers, self.sizes.headers);
-                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, rate, is_host, frame, headers)))
+                    self.agents.control_priority = pace.control_priority;
+                    if let Some(switch) = self.records[port.index()].at.node().switch()
+                        && self.agents.losses.without.get(switch.index()) == Some(&true)
+                    {
+                        continue;
+                    }
+                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, self.credit_port(port))))
                 }
                 parameters => AnyAgent::Protocol(parameters.agent(port.0, rate)),
             };
             self.install(port, agent);
+        }
+    }
+
+    /// The properties of a port that its forwarder needs.
+    fn credit_port(&self, port: PortId) -> PortOf {
+        let record = &self.records[port.index()];
+        PortOf {
+            rate: self.rate(port),
+            ingress: self.rate(record.opposite),
+            // The receivers of aggregates are those of their hosts.
+            is_host: matches!(record.at.node(), Node::Host(_)) && !self.aggregates.is_on(),
+            whole_frames: self.aggregates.is_on(),
+            scheduled: record.usual == Service::Scheduled,
+            frame: self.sizes.payload + self.sizes.headers,
+            headers: if self.aggregates.is_on() { EXEMPT } else { self.sizes.headers },
+            claims: !self.agents.losses.without.contains(&true),
+            // Odd multiples of one number: the draws of ports begin at different states.
+            seed: self.agents.seed ^ (2 * u64::from(port.0) + 1).wrapping_mul(0xD129_0E55_3F5A_2C35),
         }
     }
 
@@ -185,26 +209,96 @@ impl<O: Observer> World<O> {
         let mut id = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get_mut(id.index()) {
             let next = installed.next;
-            each!(&mut installed.agent, agent => agent.set_rate(rate));
+            match &mut installed.agent {
+                AnyAgent::Credits(agent) => agent.on_rate(self.now, rate),
+                agent => each!(agent, agent => agent.set_rate(rate)),
+            }
             self.set_agent_timer(id);
             id = AgentId(next);
         }
+        let opposite = self.records[port.index()].opposite;
+        self.for_credits(opposite, |agent| agent.on_ingress_rate(rate));
+    }
+
+    /// Calls the forwarder of a port, if it has one.
+    fn for_credits(&mut self, port: PortId, call: impl FnOnce(&mut CreditAgent)) {
+        let mut at = self.records[port.index()].agent;
+        while let Some(installed) = self.agents.installed.get_mut(at as usize) {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                return call(agent);
+            }
+            at = installed.next;
+        }
+    }
+
+    /// A port drops a packet: one that waited there (`held`) or not.
+    pub(crate) fn count_dropped_credits(&mut self, port: PortId, id: PacketId, held: bool) {
+        if !self.is_credit_data(id) {
+            return;
+        }
+        let (size, now) = (self.packets.get(id).size, self.now.instant());
+        let mut excluded = self.ports[port.index()].service == Service::Down;
+        self.for_credits(port, |agent| {
+            excluded |= agent.is_excluded(now);
+            if held {
+                agent.on_given_up(size);
+            }
+        });
+        self.agents.losses.dropped += 1;
+        self.agents.losses.excluded += u64::from(excluded);
+    }
+
+    /// A switch has no route for a packet: all links to its host have failed.
+    pub(crate) fn count_unroutable_credits(&mut self, id: PacketId) {
+        if self.is_credit_data(id) {
+            self.agents.losses.dropped += 1;
+            self.agents.losses.excluded += 1;
+        }
+    }
+
+    /// Whether a packet has data of a flow with credits.
+    fn is_credit_data(&self, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
+        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
+        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
+    }
+
+    /// A port's link goes down.
+    pub(crate) fn take_agents_down(&mut self, port: PortId) {
+        self.for_credits(port, CreditAgent::on_down);
+    }
+
+    /// The network has other routes.
+    pub(crate) fn reroute_agents(&mut self) {
+        let now = self.now.instant();
+        for installed in &mut self.agents.installed {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                agent.on_routes(now);
+            }
+        }
+    }
+
+    /// The priority class of a message of credits: that of `data`, or its own.
+    pub(crate) fn control_priority(&self, data: u8) -> u8 {
+        self.agents.control_priority.unwrap_or(data)
     }
 
     /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
     pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
-        let mut state = None;
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
-            let wanted = match moment {
-                Moment::Enters => true,
-                Moment::Leaves => watch.leaving,
-                Moment::Returns => watch.returning,
+            let is_credits = matches!(installed.agent, AnyAgent::Credits(_));
+            // Forwarders read only messages of the packets that return.
+            let (wanted, all) = match moment {
+                Moment::Enters => (true, watch.all),
+                Moment::Leaves => (watch.leaving, watch.all),
+                Moment::Returns => (watch.returning, watch.all && !is_credits),
             };
             // Selective acknowledgements and datagrams have extensions too.
-            if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
-                let state = *state.get_or_insert_with(|| self.port_state(port));
+            if wanted && (all || self.packets.get(id).extension != Extensions::NONE) {
+                let state = self.port_state(port, !is_credits);
                 match self.show_to(agent, id, moment, state) {
                     Verdict::Pass => {}
                     Verdict::PassWithout => self.remove_control(id),
@@ -231,13 +325,18 @@ impl<O: Observer> World<O> {
     fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
         let packet = self.packets.get(id);
         let (kind, size) = (packet.kind(), packet.size);
-        let credits = kind == Kind::Segment && self.flows[packet.flow.index()].sender.needs_credits();
+        let aggregate = if self.aggregates.is_on() { self.aggregate_of(packet) } else { None };
+        let credits = match kind {
+            Kind::Segment => aggregate.is_some() || self.flows[packet.flow.index()].sender.needs_credits(),
+            kind => kind == Kind::Credits,
+        };
         // Only messages to senders are compared with the way of their data.
         let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
         });
+        let flow = if self.aggregates.is_on() { aggregate } else { flow };
         let control = self.extensions.control_mut(packet.extension);
         let installed = &mut self.agents.installed[agent.index()];
         if control.is_none() && !installed.watch.all {
@@ -248,6 +347,10 @@ impl<O: Observer> World<O> {
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
             Kind::Handshake => PacketKind::Handshake,
+            Kind::Credits => match control.as_deref().and_then(ControlField::get::<Box<weir_credits::Message>>) {
+                Some(message) if matches!(**message, weir_credits::Message::Allocation(_)) => PacketKind::Message,
+                _ => PacketKind::Data,
+            },
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, credits, direct, port, control };
@@ -269,9 +372,9 @@ impl<O: Observer> World<O> {
         self.extensions.remove(extension);
     }
 
-    /// The state of a port for its agents.
-    fn port_state(&self, port: PortId) -> PortState {
-        let taken = self.counts(port).taken.iter().map(|count| count.bytes).sum();
+    /// The state of a port for its agents; forwarders need no `counted` bytes that it has taken.
+    fn port_state(&self, port: PortId, counted: bool) -> PortState {
+        let taken = if counted { self.counts(port).taken.iter().map(|count| count.bytes).sum() } else { 0 };
         PortState { taken, held: self.held(port) }
     }
 
@@ -307,7 +410,7 @@ impl<O: Observer> World<O> {
             Fired::Due => {}
         }
         let port = self.agents.installed[id.index()].port;
-        let state = self.port_state(port);
+        let state = self.port_state(port, true);
         each!(&mut self.agents.installed[id.index()].agent, agent => agent.on_timer(self.now, state));
         while let Some(message) = each!(&mut self.agents.installed[id.index()].agent, agent => agent.poll()) {
             self.originate(port, message);
@@ -349,7 +452,10 @@ impl<O: Observer> World<O> {
         packet.flow = FlowId(slot);
         packet.hash = hash;
         packet.leaf = self.hosts[host.index()].leaf;
-        packet.priority = address.priority;
+        packet.priority = match message.control {
+            ControlField::Credits(_) => self.control_priority(address.priority),
+            _ => address.priority,
+        };
         packet.stamp = self.now;
         packet.extension = self.extensions.insert(Extension::Control(message.control));
         Some((host, packet))
