@@ -65,14 +65,14 @@ pub(crate) fn fetch_first<T>(table: &[T], index: usize) {
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn fetch_line(address: *const i8) {
+pub(crate) fn fetch_line(address: *const i8) {
     // SAFETY: a prefetch has no visible effect and cannot fault, for any address.
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn fetch_line(_address: *const i8) {}
+pub(crate) fn fetch_line(_address: *const i8) {}
 
 impl<O: Observer> World<O> {
     /// Prefetches the memory that the events of the current bucket use.
@@ -99,6 +99,9 @@ impl<O: Observer> World<O> {
         }
         self.fetch_ends();
         self.fetch_senders();
+        if self.has_forwarders() {
+            self.fetch_credits();
+        }
         self.events.fetch_next();
     }
 
