@@ -8,7 +8,8 @@
 //! that become free their queues, the packets at the heads and the flows that may send more. A
 //! packet's next port is kept as a hint beside its event, so that it is looked up once. The fetches
 //! of a pass overlap. They are hints and change nothing; a network that fits into the cache runs
-//! without them ([`World::is_large`]).
+//! without them ([`World::is_large`]), unless it has forwarders: the state of a flow at each of its
+//! ports does not fit.
 //!
 //! Example: a bucket with the arrivals of 100 packets fetches 100 packets at once, then 100 ports,
 //! instead of waiting 100 times for each (`benches/common_work.rs`, case `scale`, measures the cost
