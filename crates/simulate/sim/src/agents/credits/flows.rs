@@ -7,8 +7,9 @@
 //! the entry of an earlier end.
 //!
 //! Every packet of data needs the state of its flow at every port, and the states of all flows are larger than the near
-//! cache. So a flow begins with a cache line of its key and of all of its state but the grants, its number is in a small
-//! table, and [`Flows::fetch`] prefetches both before a packet arrives.
+//! cache. So a flow begins with a cache line of its key and of all of its state but the grants, and its number is in a
+//! small table. [`Flows::fetch_number`], [`Flows::fetch_state`] and [`Flows::fetch_grants`] are called before a packet
+//! arrives, in this order.
 
 use crate::fetch::fetch_line;
 use crate::slot_table::SlotTable;
