@@ -220,7 +220,7 @@ mod tests {
         Plan::of(policy, Duration::from_millis(1))
     }
 
-    const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 2MB }";
+    const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 4MB }";
     const CREDITS: &str = "a: { match: [ { protocol: tcp, port: 7000 } ], credits: {} }";
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(plan.numbers, [service_number("a")]);
         assert_eq!((plan.obstacles(), plan.rate(Bandwidth::from_gbps(1))), (&[][..], Bandwidth::from_gbps(1)));
         // 2 MB at 10 Gb/s: 0.8 ms would be the longest of the uplinks.
-        let error = self::plan(", switches: { forwarders: true, buffer: 1MB }", CREDITS).expect_err("too short");
+        let error = self::plan(", switches: { forwarders: true, buffer: 2MB }", CREDITS).expect_err("too short");
         assert!(matches!(error, PlanError::Periods { .. }), "{error}");
     }
 
