@@ -154,13 +154,13 @@ pub struct CreditFlow {
     pub destination: String,
     /// Its weight in thousandths: the product of the receiver's and the sender's.
     pub weight_thousandths: u64,
-    /// What it may send: the newest allocation over its period, as it left the port of the status.
+    /// The rate that it may send: the newest allocation over its period, as it left the port of the status.
     pub share_bps: u64,
-    /// What it could use, as its newest allocation arrived at this port: the ports between the receiver and this one
-    /// have reduced it.
+    /// The rate that it could use, as its newest allocation arrived at this port: the ports between the receiver and
+    /// this one have reduced it.
     pub demand_bps: u64,
-    /// What holds it. At a host: `demand`, `first port`, `network`, `receiver` or `no allocation`. At a switch:
-    /// `this port` or `elsewhere`. Empty before the first allocation.
+    /// The constraint that holds it. At a host: `demand`, `first port`, `network`, `receiver` or `no allocation`. At a
+    /// switch: `this port` or `elsewhere`. Empty before the first allocation.
     pub held_by: String,
 }
 

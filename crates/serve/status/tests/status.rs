@@ -379,7 +379,7 @@ fn a_status_holds_the_flows_with_the_largest_shares() {
 }
 
 #[test]
-fn metrics_of_flows_name_what_holds_them() {
+fn metrics_of_flows_with_credits() {
     let text = metrics::text(&Status::Switch(switch()));
     let of = |name: &str, value: &str| {
         format!(

@@ -11,7 +11,7 @@ use crate::message::{Allocation, Return};
 use crate::period::Period;
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
-/// What holds the rate of a flow.
+/// The constraint that holds the rate of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// The data that the sender has.
@@ -53,7 +53,7 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// What holds the flow at `now`.
+    /// The constraint that holds the flow at `now`.
     pub fn held(&self, now: Instant) -> Held {
         let Self { arrived, left, returned, .. } = self;
         if self.is_over(now) {

@@ -1,7 +1,8 @@
 //! A screen of a view.
 //!
 //! Six parts: machines (at most a third of the screen, lost ones first), services, latency levels, flows with credits
-//! and tenants (at most a fifth each, if there are any), keys. Colours repeat texts and glyphs, so the screen reads the same without them.
+//! and tenants (at most a fifth each, if there are any), keys. Colours repeat texts and glyphs, so the screen reads the
+//! same without them.
 
 use super::bar::{Piece, bar};
 use super::credit_rows::{CreditPort, credit_flows, credit_ports};

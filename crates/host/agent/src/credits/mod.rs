@@ -106,11 +106,11 @@ pub struct SendingFlow {
     pub flow: Aggregate<IpAddr>,
     /// The product of both weights; `None` before the first allocation.
     pub weight: Option<Weight>,
-    /// What it may send.
+    /// The rate that it may send.
     pub share: Bandwidth,
-    /// What it could use, as its allocation arrived.
+    /// The rate that it could use, as its allocation arrived.
     pub demand: Bandwidth,
-    /// What holds it; `None` before the first allocation.
+    /// The constraint that holds it; `None` before the first allocation.
     pub held: Option<Held>,
 }
 
