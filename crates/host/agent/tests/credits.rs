@@ -10,6 +10,7 @@ use weir_agent::CreditReading;
 use weir_agent::host::{Host, HostContext};
 use weir_control::LimitRule;
 use weir_control::wire::{Key, Keys};
+use weir_credits::host::Held;
 use weir_forwarder::{Plan, Port};
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
@@ -17,7 +18,7 @@ use weir_linux::requirements::{Purpose, check};
 use weir_linux::settings::{self, ControlSettings};
 use weir_policy::Policy;
 use weir_status::PortCredits;
-use weir_units::{Bandwidth, MachineId};
+use weir_units::{Bandwidth, MachineId, Weight};
 
 const SERVICES: &str = "services:\n  a: { match: [ { port: 5001 }, { port: 5003 } ], credits: {} }\n  \
                         b: { match: [ { port: 5002 } ], credits: { weight: 2 } }\n";
@@ -287,9 +288,21 @@ fn weights_share_the_first_port() {
     let rack = Rack::new("wca", PLAIN);
     let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
     let both = [udp(0, 1, 5001), udp(0, 1, 5002)];
-    let rates = rack.rates(&both, warm(), Duration::from_secs(2));
+    let (rates, middle) = std::thread::scope(|scope| {
+        let rates = scope.spawn(|| rack.rates(&both, warm(), Duration::from_secs(2)));
+        std::thread::sleep(Duration::from_millis(1_500));
+        let middle = reading(&hosts[0]);
+        (rates.join().expect("measured"), middle)
+    });
     println!("{rates:.2?} Mb/s, {:?}", reading(&hosts[0]));
     assert!(are_parts(&rates, &[1.0 / 3.0, 2.0 / 3.0]), "{rates:?}");
+    assert_eq!(middle.flows[0], middle.sending.len(), "{middle:?}");
+    // Threads that are late for a period leave the flow without an allocation for a moment.
+    let is_held = |held: Option<Held>| matches!(held, Some(Held::FirstPort | Held::NoAllocation));
+    assert!(middle.sending.len() == 2 && middle.sending.iter().all(|flow| is_held(flow.held)), "{middle:?}");
+    let weights: Vec<_> = middle.sending.iter().filter_map(|flow| flow.weight).map(Weight::thousandths).collect();
+    assert_eq!(weights, [1_000, 2_000]);
+    assert!(middle.first.budget > 0 && middle.first.per_weight > 0, "{middle:?}");
     // Two pairs of service a have the weight of one.
     let pairs = [udp(0, 1, 5001), udp(0, 2, 5001), udp(0, 2, 5002)];
     let rates = rack.rates(&pairs, warm(), Duration::from_secs(2));
