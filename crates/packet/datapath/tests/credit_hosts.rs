@@ -33,13 +33,14 @@ struct Path {
     hosts: [Host<u8, NoPort>; 2],
     port: CreditPort,
     flow: CreditFlow,
+    sent: u64,
 }
 
 impl Path {
     /// The sender's data waits without end; returns the bytes that the port has granted in a millisecond at `now`.
     fn step(&mut self, now: Instant) -> u64 {
         let before = self.port.counters().granted;
-        self.hosts[0].on_reading(now, FLOW, Reading { sent: 0, waiting: Bytes::new(1_000_000) });
+        self.hosts[0].on_reading(now, FLOW, Reading { sent: self.sent, waiting: Bytes::new(1_000_000) });
         for end in [0, 1, 0] {
             if self.hosts[end].timer().is_some_and(|due| due <= now) {
                 self.hosts[end].on_timer(now);
@@ -57,7 +58,10 @@ impl Path {
                 self.hosts[1 - end].on_message(now, FLOW, &message);
             }
         }
-        self.port.counters().granted - before
+        let granted = self.port.counters().granted - before;
+        self.port.on_data(&mut self.flow, Bytes::new(granted), now);
+        self.sent += granted;
+        granted
     }
 }
 
@@ -65,7 +69,7 @@ impl Path {
 fn hosts_without_their_clocks_get_credits_again() {
     let mut port = CreditPort::new(&CreditPortSettings { rate: RATE, most: PERIOD, lossless: true });
     port.publish(&Published { per_weight: (WHOLE << 16) / 1000 + 1, rest: 0, period: PERIOD, longest: PERIOD });
-    let mut path = Path { hosts: [host(), host()], port, flow: CreditFlow::default() };
+    let mut path = Path { hosts: [host(), host()], port, flow: CreditFlow::default(), sent: 0 };
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     let granted: Vec<u64> = (0..500).map(|millis| path.step(at(millis))).collect();
     assert!(granted[10..].iter().all(|bytes| *bytes > 0), "{granted:?}");
@@ -74,7 +78,7 @@ fn hosts_without_their_clocks_get_credits_again() {
     // The grants of before have expired meanwhile.
     let first = granted.iter().position(|bytes| *bytes > 0).expect("credits");
     assert!(first <= 40 && granted[first + 1..].iter().all(|bytes| *bytes > 0), "{granted:?}");
-    // Without a pause they live on for some periods, and the request is repeated after 10 and 20 ms.
+    // Without a pause they live on for some periods, and the request is repeated after 10 ms and 30 ms.
     path.hosts = [host(), host()];
     let granted: Vec<u64> = (700..800).map(|millis| path.step(at(millis))).collect();
     let first = granted.iter().skip(5).position(|bytes| *bytes > 0).expect("credits") + 5;
