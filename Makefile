@@ -33,19 +33,20 @@ build: setup   ## Build the program: target/release/weir
 install:       ## Install the program, its systemd units and settings: PREFIX=/usr/local, DESTDIR= (docs/operations.md)
 	@[ -x target/release/weir ] || { echo "there is no target/release/weir: make build" >&2; exit 1; }
 	install -D -m 755 target/release/weir $(DESTDIR)$(PREFIX)/bin/weir
-	@for unit in weir-agent weir-fabric; do \
+	@for unit in weir-agent weir-fabric weir-forwarder; do \
 	    install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
 	    sed 's#/usr/local/bin/weir#$(PREFIX)/bin/weir#' packaging/$$unit.service \
 	        > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; done
 	install -D -m 644 packaging/weir.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf
 	install -d -m 755 $(DESTDIR)/etc/weir
-	@for file in agent.conf fabric.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
+	@for file in agent.conf fabric.conf forwarder.conf; do [ -e $(DESTDIR)/etc/weir/$$file ] || \
 	    install -m 644 packaging/$$file $(DESTDIR)/etc/weir/$$file; done
 
 uninstall:     ## Remove the program and its units; /etc/weir and /var/lib/weir stay
 	rm -f $(DESTDIR)$(PREFIX)/bin/weir $(DESTDIR)$(PREFIX)/lib/sysusers.d/weir.conf \
 	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-agent.service \
-	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-fabric.service \
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/weir-forwarder.service
 
 demo: build    ## Reproduce Parley's figure 14 on Linux and in the simulator, side by side
 	@mkdir -p $(OUT)
@@ -111,9 +112,11 @@ crosscheck:    ## The simulator beside ns-3, the same flows: completion times by
 	@./tools/setup.sh crosscheck
 	@CARGO="$(CARGO)" ./tools/crosscheck/run $(FLOWS)
 
-faults:        ## Brokers under faults: SEED=n replays a rack's world, FABRIC_SEED=n a fabric's, SEEDS=n runs more
-	$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \
-	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+faults:        ## Brokers, credits under faults: SEED, FABRIC_SEED, CREDIT_SEED=n replays a world, SEEDS=n runs more
+	$(if $(CREDIT_SEED),,$(CARGO) test --locked -p weir-control --test faults -- $(if $(SEED),--seed $(SEED)) \
+	    $(if $(FABRIC_SEED),--fabric-seed $(FABRIC_SEED)) $(if $(SEEDS),--seeds $(SEEDS)))
+	$(if $(SEED)$(FABRIC_SEED),,$(if $(CREDIT_SEED),WEIR_CREDITS_SEEDS=$(CREDIT_SEED)..$$(($(CREDIT_SEED) + 1)), \
+	    $(if $(SEEDS),WEIR_CREDITS_SEEDS=$(SEEDS))) $(CARGO) test --locked -p weir-credits --test faults)
 
 fuzz-corpus:   ## Replay the committed fuzz seeds (stable Rust)
 	$(CARGO) test --workspace --locked --test corpora
@@ -127,7 +130,7 @@ fuzz:          ## Fuzz a parser: TARGET=policy or another directory of fuzz/corp
 	$(CARGO) +nightly fuzz run $(TARGET) target/fuzz-found/$(TARGET) fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(FUZZ_TIME) -timeout=10
 
-pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, dashboard
+pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, planner, levels, credits, dashboard
 	@mkdir -p docs/pictures
 	cp $(OUT)/parley-fig14/small-lab.svg docs/pictures/parley-fig14-lab.svg
 	cp $(OUT)/parley-fig14/small-sim.svg docs/pictures/parley-fig14-sim.svg
@@ -135,11 +138,13 @@ pictures: demo ## Redraw the documents' pictures: demo, Parley, simulator, plann
 	./tools/sim-pictures.sh
 	./tools/plan-pictures.sh
 	./tools/level-pictures.sh
+	./tools/credit-pictures.sh
 	./tools/dashboard-picture.sh
 
-bench:         ## Water-filling, the fabric broker's period, levels, simulator, packets on Linux (docs/performance.md)
+bench:         ## Water-filling, the fabric broker's period, credits, levels, simulator, Linux (docs/performance.md)
 	$(CARGO) bench --locked -p weir-alloc --bench water_filling
 	$(CARGO) bench --locked -p weir-control --bench fabric_broker
+	$(CARGO) bench --locked -p weir-credits --bench tree
 	$(CARGO) bench --locked -p weir-latency --bench levels
 	$(CARGO) bench --locked -p weir-sim --bench engine
 	$(CARGO) bench --locked -p weir-linux --bench cost

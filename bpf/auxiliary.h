@@ -7,6 +7,8 @@
 #ifndef WEIR_AUXILIARY_H
 #define WEIR_AUXILIARY_H
 
+#include "credit.h"
+#include "credit_gate.h"
 #include "level.h"
 #include "limiter.h"
 #include "packet.h"
@@ -61,6 +63,65 @@ struct weir_level_step {
 	u32 bytes;
 	u32 no_type; /* 0: a test run refuses a cut header of IP, which other words here could claim */
 	u64 frames;
+};
+
+/* A port and its lock, which CPUs hold for an event at the port and its flow. */
+struct weir_credit_port_state {
+	struct bpf_spin_lock lock;
+	u32 reserved;
+	struct weir_credit_port port;
+};
+
+/* Flows of weir_credit_step (verdict.bpf.c). */
+#define WEIR_CREDIT_STEP_FLOWS 8
+/* Its kinds of events. */
+#define WEIR_CREDIT_STEP_NONE 0
+#define WEIR_CREDIT_STEP_ALLOCATE 1
+#define WEIR_CREDIT_STEP_ASTRAY 2
+#define WEIR_CREDIT_STEP_RETURN 3
+#define WEIR_CREDIT_STEP_DATA 4
+#define WEIR_CREDIT_STEP_UNKNOWN 5
+#define WEIR_CREDIT_STEP_TERMINATE 6
+#define WEIR_CREDIT_STEP_REQUEST 7
+/* An allocation and its return. */
+#define WEIR_CREDIT_STEP_ROUND 8
+
+/* One event of weir_credit_step (verdict.bpf.c) at its port, as the test writes it into the frame. */
+struct weir_credit_step {
+	u64 now; /* ns */
+	u32 kind;
+	u32 no_type; /* 0, as in struct weir_level_step */
+	u32 flow;    /* below WEIR_CREDIT_STEP_FLOWS */
+	u32 bytes;   /* of data */
+	u32 queued;  /* bytes */
+	u32 reserved;
+	u64 gap;     /* ns by which a repetition of the frame is later, with the next clock; 0: neither */
+	struct weir_allocation allocation;
+	struct weir_returned returned;
+};
+
+/* The result of weir_credit_step (verdict.bpf.c), and how often it ran. */
+struct weir_credit_outcome {
+	u64 runs;
+	struct weir_allocation allocation; /* as it leaves the port */
+	u32 dropped;                       /* 1: the packet of data is dropped */
+	u32 reserved;
+};
+
+/* Kinds of events of weir_credit_gate_step (verdict.bpf.c). */
+#define WEIR_CREDIT_GATE_STEP_ALLOCATE 1
+#define WEIR_CREDIT_GATE_STEP_OFFER 2
+#define WEIR_CREDIT_GATE_STEP_DEPART 3
+#define WEIR_CREDIT_GATE_STEP_RETURN 4
+
+/* One event of weir_credit_gate_step (verdict.bpf.c) at its gate, as the test writes it into the frame. */
+struct weir_credit_gate_step {
+	u64 now; /* ns */
+	u32 kind;
+	u32 no_type; /* 0, as in struct weir_level_step */
+	u32 bytes;   /* of a frame, or what waits */
+	u32 reserved;
+	struct weir_allocation allocation;
 };
 
 #endif

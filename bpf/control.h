@@ -35,12 +35,22 @@ static __always_inline int is_control(const struct weir_config *config, u16 port
 #define WEIR_ORIGIN_AGENT 1   /* control traffic of the agent's socket */
 #define WEIR_ORIGIN_SPOOFED 2 /* control traffic of another socket: dropped */
 
+/* Whether a packet is a credit message of this host's agent: only a privileged program sets that priority. */
+static __always_inline int is_credit_message(const struct weir_config *config, const struct weir_packet *packet)
+{
+	return config->credit_port && packet->protocol == WEIR_PROTOCOL_UDP && (packet->has & WEIR_HAS_PORTS) &&
+	       packet->source_port == config->credit_port && (packet->has & WEIR_HAS_PRIORITY) &&
+	       packet->priority == WEIR_PRIORITY_CONTROL;
+}
+
 /* Returns the origin of a packet at egress (WEIR_ORIGIN_*). */
 static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config,
 				     const struct weir_packet *packet)
 {
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
 		return WEIR_ORIGIN_TENANT;
+	if (is_credit_message(config, packet))
+		return WEIR_ORIGIN_AGENT;
 	if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))
 		return WEIR_ORIGIN_TENANT;
 	if (config->agent_cookie && bpf_get_socket_cookie(skb) == config->agent_cookie)

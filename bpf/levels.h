@@ -33,13 +33,13 @@ static __always_inline u64 claimable(const struct weir_config *config)
 	return config->level_dscps | config->tenant_dscps;
 }
 
-/* Returns the levels of a service, WEIR_LEVEL_SENT and WEIR_LEVEL_RECEIVED, or its tag (WEIR_TAGGED). */
+/* Returns the levels of a service (WEIR_LEVEL_SENT, WEIR_LEVEL_RECEIVED), or its tag (WEIR_TAGGED), or WEIR_CREDITS. */
 static __always_inline u32 marks_of(const struct weir_config *config, u32 service)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	u32 *marks;
 
-	if (!claimable(config))
+	if (!claimable(config) && !config->class_credit)
 		return 0;
 	marks = bpf_map_lookup_elem(&weir_service_marks, &slot);
 	return marks ? *marks : 0;

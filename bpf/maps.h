@@ -41,7 +41,7 @@ WEIR_ARRAY(weir_interfaces, struct weir_interface, WEIR_SIDES);
 WEIR_ARRAY(weir_sendings, struct weir_sending, WEIR_SERVICES_MAX + 1);
 WEIR_ARRAY(weir_pacings, struct weir_pacing, 1);
 WEIR_ARRAY(weir_heartbeat, u64, 1); /* ns: last heartbeat of the agent */
-WEIR_ARRAY(weir_service_marks, u32, WEIR_SERVICES_MAX + 1); /* WEIR_LEVEL_*, WEIR_TAGGED; 0: none */
+WEIR_ARRAY(weir_service_marks, u32, WEIR_SERVICES_MAX + 1); /* WEIR_LEVEL_*, WEIR_TAGGED, WEIR_CREDITS */
 WEIR_ARRAY(weir_level_rules, struct weir_level_rules, WEIR_LEVELS_MAX);
 
 /* written by each CPU */
@@ -93,6 +93,23 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, WEIR_DESTINATIONS_MAX * 16);
 } weir_events SEC(".maps");
+
+/* credits: pairs by their hosts and service; closed gates that no pair has; new pairs and those that are not idle */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_CREDIT_GATES_MAX);
+	__type(key, struct weir_credit_pair);
+	__type(value, struct weir_credit_queue);
+} weir_credit_pairs SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, WEIR_CREDIT_GATES_MAX);
+	__type(value, u32);
+} weir_credit_gates SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 131072);
+} weir_credit_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

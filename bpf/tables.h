@@ -17,6 +17,9 @@
 
 #include "feedback_sampler.h"
 #include "classify.h"
+#include "credit.h"
+#include "credit_gate.h"
+#include "credit_message.h"
 #include "departure.h"
 #include "destination.h"
 #include "ecn.h"
@@ -107,6 +110,8 @@ struct weir_config {
 	u32 class_level;      /* the class of level 1, with its qdisc's handle; those of other levels follow. 0: none */
 	u32 gso_segments;     /* the interface's gso_max_segs before the agent lowered it; 0: not lowered */
 	u32 level_segments;   /* most segments of a buffer of no level, by the policy; 0: no limit */
+	u32 class_credit;     /* minor number of the first gate of credits; 0: no service has credits */
+	u32 credit_port;      /* port of the agent's credit messages; 0: none */
 };
 
 struct weir_table {
@@ -299,6 +304,35 @@ struct weir_service_egress {
 #define WEIR_TAGGED 0x200
 #define WEIR_TAG_SHIFT 16
 
+/* Its packets wait for credits (credits.h). */
+#define WEIR_CREDITS 0x400
+
+/* Pairs of a service with credits and another host, each with a gate: what is left of HTB's class numbers. */
+#define WEIR_CREDIT_GATES_MAX 1792
+/* The class of a packet for which no gate is free. */
+#define WEIR_CREDIT_DROP WEIR_U32_MAX
+
+/* The data of a service from one of this host's addresses to another host. */
+struct weir_credit_pair {
+	u64 source[2];
+	u64 destination[2];
+	u32 service;
+	u32 reserved;
+};
+
+/* The gate of a pair. */
+struct weir_credit_queue {
+	u32 gate; /* kernel */
+	u32 idle; /* agent: 1, so that the next packet posts an event; kernel: 0 then */
+};
+
+/* A pair that is new or no longer idle. */
+struct weir_credit_event {
+	struct weir_credit_pair pair;
+	u32 gate;
+	u32 reserved;
+};
+
 /* A latency level of this host (levels.h). */
 struct weir_level_state {
 	struct weir_level level;   /* only packets write it */
@@ -410,6 +444,7 @@ struct weir_counts {
 	u64 long_buffers;
 	u64 cgroups_unknown;       /* Packets without a known socket on this host, while filters name control groups. */
 	u64 tags_claimed;          /* Buffers that carried the DSCP value of another tenant, re-marked. */
+	u64 credit_gates_full;     /* Packets of services with credits that were dropped because no gate was free. */
 };
 
 #endif

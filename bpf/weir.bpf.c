@@ -29,6 +29,7 @@
  * Source: EyeQ section 4 (classify and meter at the host); net/sched/sch_htb.c (skb->priority
  * selects the class).
  */
+#include "credits.h"
 #include "levels.h"
 #include "transmit.h"
 #include "receive.h"
@@ -89,6 +90,8 @@ int weir_egress(struct __sk_buff *skb)
 				     service < WEIR_SERVICES_MAX ? service : WEIR_REST, segments);
 	if (mark_beside_levels(skb, config, &packet, marks, segments) == DROP)
 		return DROP;
+	if ((marks & WEIR_CREDITS) && !paces(config) && (packet.has & WEIR_HAS_IP))
+		return wait_for_credits(skb, config, &packet, service);
 	if (config->enforces && service < WEIR_SERVICES_MAX && (packet.has & WEIR_HAS_IP))
 		destination = transmit(skb, config, &packet, service, segments);
 	if (paces(config)) {

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use weir_document::Source;
 use weir_experiment::language::{MAX_FILE, MAX_SEEDS};
 use weir_experiment::{
-    Counted, Expected, Experiment, FigureKind, Measure, PerSetting, Published, Setting, Value, Window, compute,
-    outcomes,
+    Counted, Expected, Experiment, FairnessIndex, FigureKind, Measure, PerSetting, Published, Setting, Value, Window,
+    compute, outcomes,
 };
 use weir_scenario::Scenario;
 
@@ -161,7 +161,9 @@ fn measure(experiment: &Experiment, measure: &Measure) {
             counted(experiment, *run, &Counted::Received(*service, Some(*machine)));
             within(experiment, *run, window);
         }
-        Measure::Fairness { run, of, window } => {
+        Measure::Fairness { run, of, index, window } => {
+            let samples = *index == FairnessIndex::Samples;
+            assert!(!samples || of.iter().all(|of| matches!(of, Counted::FlowGroup(_))), "samples have flows");
             of.iter().for_each(|of| counted(experiment, *run, of));
             within(experiment, *run, window);
         }

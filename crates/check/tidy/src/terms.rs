@@ -109,7 +109,21 @@ const RULES: &[Rule] = &[
         ],
         "advertises, has sent",
     ),
-    in_datapath(&["grant", "grants", "granted"], "credit lease"),
+    Rule {
+        phrases: &["grant", "grants", "granted"],
+        instead: "credit lease",
+        within: DATAPATH,
+        // PACE's term for the bytes that a port lets a sender send.
+        except: &[
+            "datapath/credit",
+            "bpf/forwarder",
+            "crates/packet/datapath/src/credit",
+            "crates/packet/datapath/tests/credit",
+            "crates/host/linux/src/forwarder",
+            "crates/host/linux/tests/forwarder",
+            "crates/host/linux/benches/forwarder",
+        ],
+    },
     in_datapath(&["spare"], "excess (RFC 2698)"),
     in_datapath(&["mail", "mails", "news"], "rate mailbox, ring-buffer event"),
 ];

@@ -1,9 +1,10 @@
 //! The bandwidth and the slots that a policy leaves to tenants.
 //!
-//! Problem: tenants reserve bandwidth of cables, and services have guarantees at machines and racks. Approach: services
-//! come first. A machine's minima are of its own cable; a rack's minima are spread over its uplinks by their rates, and
-//! above them over all cables that lead upward from the switches with the same machines below; bounded latency levels
-//! have their part of every port. Tenants can reserve the rest, of each cable as much as its narrower direction has.
+//! Problem: tenants reserve bandwidth of cables, and services have guarantees at machines and racks. Approach:
+//! services come first. A machine's minima are of its own cable; a rack's minima are spread over its uplinks by their
+//! rates, and above them over all cables that lead upward from the switches with the same machines below; bounded
+//! latency levels and services with credits have their part of every port. Tenants can reserve the rest, of each cable
+//! as much as its narrower direction has.
 //!
 //! Example: a rack `min` of 10 Gb/s over four uplinks of 40 Gb/s leaves 37.5 Gb/s of each to tenants.
 //!
@@ -13,7 +14,7 @@ use crate::fabric::{CableId, Fabric, Node, Root, SwitchId};
 use crate::ledger::Ledger;
 use weir_network::graph::Graph;
 use weir_policy::{Place, Policy, beside_levels};
-use weir_units::{Bandwidth, ContentionPoint, Direction, Load, MachineId, RackId};
+use weir_units::{Bandwidth, ContentionPoint, Direction, MachineId, RackId};
 
 impl Ledger {
     /// The bandwidth and slots that a policy leaves to tenants; `graph` is that of the policy.
@@ -24,13 +25,15 @@ impl Ledger {
     }
 }
 
-/// The division of a cable among levels, services and tenants, in the direction that leaves tenants less.
+/// The division of a cable among levels, credits, services and tenants, in the direction that leaves tenants less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CableRoom {
     /// The smaller rate of its directions.
     pub rate: Bandwidth,
     /// The part that bounded latency levels may fill.
     pub levels: Bandwidth,
+    /// The part of services with credits.
+    pub credits: Bandwidth,
     /// The guarantees of services.
     pub services: Bandwidth,
     /// The part that nothing may use: caps, and interfaces and uplinks that the policy states as slower than the cable.
@@ -46,11 +49,13 @@ pub fn rooms(policy: &Policy, graph: &Graph, fabric: &Fabric) -> Vec<CableRoom> 
     let guarantees = room.racks();
     room.above_racks(&guarantees);
     let of_cable = |((rate, tenants), services): ((Bandwidth, u64), u64)| {
-        let rest = beside_levels(rate, room.reserved);
+        let beside = beside_levels(rate, policy.levels().and_then(|levels| levels.reserved()));
+        let rest = policy.beside_levels_and_credits(rate);
+        let (levels, credits) = (rate.saturating_sub(beside), beside.saturating_sub(rest));
         let tenants = Bandwidth::from_bps(tenants);
         let services = Bandwidth::from_bps(services).min(rest.saturating_sub(tenants));
-        let levels = rate.saturating_sub(rest);
-        CableRoom { rate, levels, services, capped: rest.saturating_sub(services).saturating_sub(tenants), tenants }
+        let capped = rest.saturating_sub(services).saturating_sub(tenants);
+        CableRoom { rate, levels, credits, services, capped, tenants }
     };
     fabric
         .rates(graph)
@@ -72,7 +77,6 @@ struct Room<'a> {
     policy: &'a Policy,
     graph: &'a Graph,
     fabric: &'a Fabric,
-    reserved: Option<Load>,
     /// By cable, bit/s: the bandwidth that tenants can reserve, and the guarantees of services in the direction where
     /// that is least.
     free: Vec<u64>,
@@ -81,10 +85,9 @@ struct Room<'a> {
 
 impl<'a> Room<'a> {
     fn new(policy: &'a Policy, graph: &'a Graph, fabric: &'a Fabric) -> Self {
-        let reserved = policy.levels().and_then(|levels| levels.reserved());
         let rates = fabric.rates(graph);
-        let free: Vec<u64> = rates.into_iter().map(|rate| beside_levels(rate, reserved).bps()).collect();
-        Self { policy, graph, fabric, reserved, services: vec![0; free.len()], free }
+        let free: Vec<u64> = rates.into_iter().map(|rate| policy.beside_levels_and_credits(rate).bps()).collect();
+        Self { policy, graph, fabric, services: vec![0; free.len()], free }
     }
 
     /// The sum of the services' minima at a place; tenants have none.
@@ -106,7 +109,7 @@ impl<'a> Room<'a> {
         for machine in (0..self.fabric.machines() as u32).map(MachineId) {
             for direction in Direction::ALL {
                 let speed = self.policy.network().machine(machine).nic()[direction].min(caps[direction]);
-                let rest = beside_levels(speed, self.reserved).bps();
+                let rest = self.policy.beside_levels_and_credits(speed).bps();
                 let minima = self.minima(Place::Machine(machine), direction);
                 self.at_most(CableId(machine.0), rest.saturating_sub(minima), minima);
             }
@@ -123,7 +126,7 @@ impl<'a> Room<'a> {
 
     fn rack(&mut self, rack: RackId, direction: Direction) -> u64 {
         let minima = self.minima(Place::Rack(rack), direction);
-        let capacity = beside_levels(self.policy.rack_capacity(rack, direction), self.reserved).bps();
+        let capacity = self.policy.beside_levels_and_credits(self.policy.rack_capacity(rack, direction)).bps();
         let links = self.graph.rack_uplinks(rack, direction);
         let all: u128 = links.iter().map(|link| u128::from(self.graph.link(*link).rate.bps())).sum();
         for link in links {

@@ -27,7 +27,7 @@ pub(crate) struct Cli {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Policies", &["check", "allocate", "explain", "plan", "place", "schema"]),
     ("Experiments", &["sim", "report", "lab", "reproduce"]),
-    ("Running", &["agent", "exec", "fabric", "switch", "key", "certificate", "top", "dashboard"]),
+    ("Running", &["agent", "exec", "fabric", "switch", "forwarder", "key", "certificate", "top", "dashboard"]),
 ];
 
 const AFTER_HELP: &str = "\

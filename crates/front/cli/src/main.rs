@@ -14,11 +14,13 @@
 
 mod cli;
 mod commands;
+mod credits;
 mod error;
 mod inherited;
 mod input;
 mod interrupt;
 mod levels;
+mod mechanisms;
 mod output;
 mod plan;
 mod progress;

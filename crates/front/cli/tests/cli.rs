@@ -56,6 +56,20 @@ fn the_papers_policies() {
 }
 
 #[test]
+fn one_policy_with_all_mechanisms() {
+    const POLICY: &str = "scenarios/four-systems.policy.yaml";
+    insta::assert_snapshot!("check_four_systems", shown(&["check", POLICY]));
+    let checked: Value = serde_json::from_slice(&run(&["check", "--json", POLICY]).stdout).expect("JSON");
+    let rows = checked["mechanisms"].as_array().expect("mechanisms").iter();
+    let mut kinds: Vec<_> = rows.map(|row| (row["mechanism"].as_str(), row["offered"].as_bool())).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let all = ["credits", "level", "shares", "tenant-queues"].map(|kind| (Some(kind), Some(true)));
+    assert_eq!(kinds, all);
+    assert_eq!(checked["credits"]["lossless"], true);
+}
+
+#[test]
 fn the_fabric_and_many_machines() {
     let directory = directory();
     let policy = "weir: 1\nnetwork:\n  nic: 10Gb/s\n  racks:\n    r1: { uplink: 40Gb/s, machines: [\"m[1-20]\"] }\n    \

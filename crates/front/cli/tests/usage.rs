@@ -9,7 +9,7 @@ mod agent_pair;
 mod common;
 
 use agent_pair::{Pair, backend, end};
-use common::{SHARED_MOST, at_least, one_at_a_time, quick, signal, skipped, wait_for};
+use common::{at_least, one_at_a_time, quick, signal, skipped, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -113,12 +113,13 @@ fn statuses(pair: &Pair, periods: usize) -> Vec<Value> {
     all
 }
 
-/// Asserts that usage is at most 1.05 of a rate in Mb/s; on shared processors, and in the emulated
-/// machine of `edt`, where a reading may be late and count in the period before, that the mean is.
+/// Asserts that usage is at most 1.05 of a rate in Mb/s. On shared processors, and in the emulated machine of `edt`, a
+/// reading may be late by up to a period, whose bytes then count in the next one: there the mean is, and no period has
+/// the bytes of more than two.
 fn assert_at_most(all: &[Value], rate: f64) {
     let usages: Vec<f64> = all.iter().map(|status| sent(status, "usage_bps").expect("a usage") as f64 / 1e6).collect();
     let mean = usages.iter().sum::<f64>() / usages.len() as f64;
-    let most = if quick() || backend().0 == "edt" { SHARED_MOST } else { 1.05 };
+    let most = if quick() || backend().0 == "edt" { 2.0 * 1.05 } else { 1.05 };
     assert!(mean <= 1.05 * rate && usages.iter().all(|usage| *usage <= most * rate), "{usages:.1?} of {rate} Mb/s");
 }
 

@@ -63,8 +63,8 @@ pub use datacenter::Datacenter;
 pub use figure::{Figure, FigureKind};
 pub use measure::{Reading, RunData};
 pub use model::{
-    Counted, Expected, Experiment, Measure, PerSetting, Published, Run, Setting, Share, SlowdownOf, Value, Which,
-    Window,
+    Counted, Expected, Experiment, FairnessIndex, Measure, PerSetting, Published, Run, Setting, Share, SlowdownOf,
+    Value, Which, Window,
 };
 pub use outcome::{Outcome, Verdict, outcomes};
 pub use unit::{Dimension, Unit};

@@ -7,7 +7,7 @@
 //! Worked example: with samples each second, the window from 10 to 20 s is the mean of the ten
 //! samples that end at 11 to 20 s.
 
-use crate::model::{Counted, LevelQuantity, Measure, Run, Setting, SlowdownOf, Window};
+use crate::model::{Counted, FairnessIndex, LevelQuantity, Measure, Run, Setting, SlowdownOf, Window};
 use weir_results::record::rate;
 use weir_results::summary::percentile_of;
 use weir_results::{MeterSample, Results, jain};
@@ -63,10 +63,15 @@ impl RunData<'_> {
                 let window = self.reached(*window.get(setting))?;
                 Some(Reading::exact(self.meter_rate(*service, *machine, window)? * scale))
             }
-            Measure::Fairness { of, window, .. } => {
+            Measure::Fairness { of, window, index, .. } => {
                 let window = self.reached(*window.get(setting))?;
-                let means: Vec<f64> = of.iter().map(|of| self.mean(of, window)).collect::<Option<_>>()?;
-                jain(&means).map(Reading::exact)
+                let means = || of.iter().map(|of| self.mean(of, window)).collect::<Option<Vec<f64>>>();
+                let value = match index {
+                    FairnessIndex::Jain => jain(&means()?),
+                    FairnessIndex::Samples => self.fairness_of_samples(of, window),
+                    FairnessIndex::Deviation => deviation(&means()?),
+                };
+                value.map(Reading::exact)
             }
             Measure::Settling { of, limit, window, .. } => {
                 let window = self.reached(*window.get(setting))?;
@@ -129,6 +134,28 @@ impl RunData<'_> {
         let is_lower_bound = percentile.index(all)? >= known.len();
         known.extend(ages);
         percentile_of(&known, 0, percentile).map(|value| Reading { value, is_lower_bound })
+    }
+
+    /// The mean over a window's samples of Jain's index over the flows of these groups; samples with fewer than two
+    /// active flows are left out.
+    fn fairness_of_samples(&self, of: &[Counted], window: Window) -> Option<f64> {
+        let results = self.results?;
+        let is_counted = |sample: &&weir_results::GroupSample| {
+            let name = results.groups.get(sample.group as usize).map(|group| &group.name);
+            of.iter().any(|of| matches!(of, Counted::FlowGroup(group) if Some(group) == name))
+        };
+        let index = |samples: &[weir_results::GroupSample]| {
+            let at = samples.first()?.at.duration();
+            let mut sum = weir_results::GroupSample::default();
+            for sample in samples.iter().filter(is_counted) {
+                sum.delivered = sum.delivered.saturating_add(sample.delivered);
+                sum.flows = sum.flows.saturating_add(sample.flows);
+                sum.squares = sum.squares.saturating_add(sample.squares);
+            }
+            (sum.flows > 1 && at > window.from && at <= window.to).then(|| sum.jain()).flatten()
+        };
+        let indices: Vec<f64> = results.group_samples.chunk_by(|a, b| a.at == b.at).filter_map(index).collect();
+        (!indices.is_empty()).then(|| indices.iter().sum::<f64>() / indices.len() as f64)
     }
 
     /// A quantity of a latency level, from the run's counters.
@@ -310,4 +337,23 @@ pub fn at_scale(value: f64, run: &Run) -> f64 {
 /// A bandwidth as a number in bit/s.
 pub(crate) fn bps(bandwidth: Bandwidth) -> f64 {
     bandwidth.bps() as f64
+}
+/// The largest distance of a value from the mean, as a part of the mean; `None` without values, or of zeros.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let largest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+    (mean > 0.0).then(|| largest / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deviation;
+
+    #[test]
+    fn the_largest_distance_from_the_mean() {
+        assert_eq!(deviation(&[100.0, 100.0]), Some(0.0));
+        // Of a mean of 100.
+        assert_eq!(deviation(&[95.0, 98.0, 107.0]), Some(0.07));
+        assert_eq!((deviation(&[0.0, 0.0]), deviation(&[])), (None, None));
+    }
 }

@@ -232,12 +232,14 @@ pub enum Measure {
         /// The part of the run.
         window: PerSetting<Window>,
     },
-    /// Jain's index of mean bandwidths over a window.
+    /// The fairness of mean bandwidths over a window.
     Fairness {
         /// The run.
         run: usize,
         /// The subjects.
         of: Vec<Counted>,
+        /// The number.
+        index: FairnessIndex,
         /// The part of the run.
         window: PerSetting<Window>,
     },
@@ -485,6 +487,17 @@ pub struct SlowdownOf {
     pub up_to: Bytes,
     /// The time that is added to completion times and to ideal times; zero for none.
     pub acknowledgement: Duration,
+}
+
+/// A number for the fairness of bandwidths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FairnessIndex {
+    /// Jain's index of the subjects' means.
+    Jain,
+    /// The mean of Jain's indices of the samples, over the flows of all groups that are active in a sample.
+    Samples,
+    /// The largest distance of a mean from the mean of all, as a part of the latter.
+    Deviation,
 }
 
 /// A quantity of a latency level in a run.

@@ -22,6 +22,7 @@ mod tenants;
 pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
 
+use crate::credits::report;
 use crate::fabric_session::FabricSession;
 use crate::host::{self, Host, HostContext};
 use crate::notify;
@@ -64,7 +65,7 @@ pub fn run(config: AgentConfig) -> Result<(), AgentError> {
         let cookie = settings::cookie(&socket).map_err(io_error("read the socket's cookie"))?;
         let tenants = Tenants::start(&config)?;
         let host_context =
-            host_context(&config.runtime_config, config.backend, cookie, config.epoch, &config.broker, &tenants);
+            host_context(&config.runtime_config, config.means(), cookie, config.epoch, &config.broker, &tenants);
         let mut host = Host::install(&config.interface, &host_context, config.force)?;
         if config.keep {
             host.keep();
@@ -116,7 +117,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, AgentError> {
 /// The host context of a runtime configuration.
 fn host_context<'a>(
     runtime_config: &'a RuntimeConfig,
-    backend: Option<Backend>,
+    (backend, credit_period): (Option<Backend>, Duration),
     cookie: u64,
     epoch: u64,
     broker: &RackBrokerConfig,
@@ -133,6 +134,7 @@ fn host_context<'a>(
         rule: broker.rule,
         control,
         backend,
+        credit_period,
     }
 }
 
@@ -452,8 +454,10 @@ impl Daemon {
             None => {}
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
+        let credits = self.host.as_ref().and_then(Host::credits);
         self.reporter.report(&Period {
             left,
+            credits: credits.map(|reading| report::status(&reading, &self.config.runtime_config.policy)),
             kernel: kernel.and_then(Result::ok).as_ref(),
             idle: self.host.is_none(),
             interface_absent: self.host.is_none() && self.not_enforced.is_none(),

@@ -181,7 +181,7 @@ fn changes(destinations: &mut Destinations) -> Result<Vec<DestinationRate>, Host
 }
 
 /// Makes the calling thread a real-time one with exact wake-ups; returns whether that is permitted.
-fn be_prompt() -> bool {
+pub(crate) fn be_prompt() -> bool {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: plain system calls on the calling thread.
     unsafe {

@@ -17,6 +17,7 @@ mod error;
 pub(crate) mod levels;
 mod lock;
 mod readings;
+mod shaping;
 
 pub use context::HostContext;
 pub(crate) use context::shaper_config;
@@ -26,6 +27,7 @@ pub use readings::{KernelReadings, Traffic};
 use levels::LevelCheck;
 use lock::{LOCKS, Lock, lock};
 use readings::Counted;
+use shaping::{limits_in_force, rates, send_limit, shaper_of};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,10 +37,9 @@ use weir_linux::SERVICES_MAX;
 use weir_linux::attachment::Attachment;
 use weir_linux::cgroups;
 use weir_linux::class::{QUEUE_TIME, Sending};
+use weir_linux::credits::CreditPairs;
 use weir_linux::destinations::Destinations;
-use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::{DEFAULT_SHARE, HtbTree, MAJOR};
-use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::interface::Interface;
 use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::{InterfaceDatapath, LoaderError};
@@ -46,13 +47,14 @@ use weir_linux::netlink::Socket;
 use weir_linux::pins::sweep;
 use weir_linux::sent::Sent;
 use weir_linux::settings::{Classes, FeedbackKey};
-use weir_linux::shaper::{self, Backend, DestinationRate, Possible, ServiceRate, Shaper, ShaperError};
+use weir_linux::shaper::{self, Backend, Possible, ServiceRate, ShaperError};
 use weir_linux::tags::HostTags;
 use weir_linux::tc::{self, ForeignQdisc, Found};
-use weir_policy::{Levels, Policy, Sharing};
-use weir_shaping::{LeafPlan, LevelLimits, MachinePlan};
+use weir_policy::{Levels, Policy, Service, Sharing};
+use weir_shaping::{LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
+use crate::credits::{CreditReading, CreditThread};
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
 
@@ -139,7 +141,7 @@ pub(crate) fn tag_values(policy: &Policy) -> u64 {
     policy.tenant_dscps().into_iter().fold(0, |bits, dscp| bits | 1 << dscp)
 }
 
-/// The classifier and leaf services of an interface, or why this host cannot classify; the
+/// The classifier and leaf services of an interface, or why this host cannot classify or enforce; the
 /// interface need not exist.
 fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<ServiceId>), HostError> {
     let services = policy.services();
@@ -152,6 +154,30 @@ fn classes_of(policy: &Policy, interface: &str) -> Result<(Classifier, Vec<Servi
         cgroups::check()?;
     }
     Ok((classifier, leaves))
+}
+
+/// The backend for a policy, and the preferred ones that cannot be used.
+fn choose(host_context: &HostContext<'_>) -> Result<(Backend, Vec<Possible>), HostError> {
+    let mut possible = shaper::probe();
+    if host_context.policy.levels().is_some() {
+        for possible in possible.iter_mut().filter(|possible| possible.obstacle.is_none()) {
+            possible.obstacle = shaper::obstacle_to_levels(possible.backend);
+        }
+    }
+    if host_context.policy.credits().is_some() {
+        for possible in possible.iter_mut().filter(|possible| possible.backend == Backend::Edt) {
+            possible.obstacle.get_or_insert_with(|| "services with credits wait in classes of htb".to_owned());
+        }
+    }
+    let backend = shaper::choose(&possible, host_context.backend)?;
+    let first = possible.iter().take_while(|possible| possible.backend != backend);
+    let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
+    Ok((backend, obstacles))
+}
+
+/// The first service with credits.
+fn with_credits(policy: &Policy) -> Option<(ServiceId, &Service)> {
+    policy.services().leaves().find(|(_, service)| service.credits().is_some())
 }
 
 /// Whether a policy can be put in force on an interface of this name, as far as that is known
@@ -179,6 +205,8 @@ pub fn check_interface(interface: &str, force: bool) -> Result<(), HostError> {
 pub struct Host {
     interface: Interface,
     datapath: InterfaceDatapath,
+    /// The credits of services, if any has them. Dropped before the shaper.
+    credits: Option<CreditThread>,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
     /// Dropped before the shaper.
@@ -218,16 +246,8 @@ impl Host {
         let lock = lock(Path::new(LOCKS), &interface)?;
         // A policy that the interface cannot carry is refused first.
         classes_of(host_context.policy, interface.name())?;
-        let mut possible = shaper::probe();
-        if host_context.policy.levels().is_some() {
-            for possible in possible.iter_mut().filter(|possible| possible.obstacle.is_none()) {
-                possible.obstacle = shaper::obstacle_to_levels(possible.backend);
-            }
-        }
-        let backend = shaper::choose(&possible, host_context.backend)?;
+        let (backend, obstacles) = choose(host_context)?;
         let plan = Plan::new(host_context, &interface, backend)?;
-        let first = possible.iter().take_while(|possible| possible.backend != backend);
-        let obstacles = first.filter(|possible| possible.obstacle.is_some()).cloned().collect();
         // The programs come first: they refuse an interface of another agent, even one whose lock
         // is not visible here because its /run is another.
         let mut datapath = match backend {
@@ -249,6 +269,8 @@ impl Host {
         let limits = limits_in_force(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let limited = destinations.classed()?;
+        // Packets of their pairs are dropped until there are gates.
+        drop(CreditPairs::open(&datapath)?);
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
@@ -258,6 +280,7 @@ impl Host {
         datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
+        let credits = CreditThread::start(host_context, &interface, &mut datapath)?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
         let counted = Counted::read(&datapath, &plan.leaves)?;
@@ -271,6 +294,7 @@ impl Host {
         let mut host = Self {
             interface,
             datapath,
+            credits,
             destinations,
             thread,
             shaper,
@@ -303,6 +327,9 @@ impl Host {
         if let (Some(_), Some(obstacle)) = (host_context.policy.levels(), shaper::obstacle_to_levels(self.backend)) {
             return Err(HostError::Levels { backend: self.backend, obstacle });
         }
+        if let (Backend::Edt, Some((_, own))) = (self.backend, with_credits(host_context.policy)) {
+            return Err(HostError::Credits { service: own.path().to_owned() });
+        }
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
         // Fails for reasons that no check of the policy finds, such as the number of groups.
         self.datapath.prepare_cgroups(&plan.classifier)?;
@@ -317,6 +344,8 @@ impl Host {
                 *before = self.before.get(slot).copied().unwrap_or(*before);
             }
         }
+        // Its gates go with the tree's classes that no service has.
+        self.credits = None;
         match self.reshape(&plan, &rates, false) {
             // Another program has replaced the root: the policy is taken without it, and the qdisc
             // is restored by the new one.
@@ -328,6 +357,7 @@ impl Host {
         self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
+        self.start_credits(host_context)?;
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         self.longest_queue = longest_queue(plan.sending);
@@ -382,6 +412,7 @@ impl Host {
     pub fn restore(&mut self, host_context: &HostContext<'_>, force: bool) -> Result<(), HostError> {
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
+        self.credits = None;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
             // The thread ended when it found its classes gone.
@@ -391,6 +422,12 @@ impl Host {
         }
         reshaped?;
         self.rates = rates;
+        self.start_credits(host_context)
+    }
+
+    /// Starts the credits of services again, after the shaper.
+    fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
+        self.credits = CreditThread::start(host_context, &self.interface, &mut self.datapath)?;
         Ok(())
     }
 
@@ -401,6 +438,11 @@ impl Host {
             Ok(now) => now.index() == self.interface.index(),
             Err(error) => !error.is_absent(),
         }
+    }
+
+    /// Events of services with credits; `None` if no service has them.
+    pub fn credits(&self) -> Option<CreditReading> {
+        self.credits.as_ref().map(CreditThread::reading)
     }
 
     /// The backend that enforces rates.
@@ -512,8 +554,8 @@ impl Host {
 
     /// Restores the interface to its original state.
     pub fn remove(self) -> Result<(), HostError> {
-        let Self { interface, datapath, destinations, thread, shaper, _lock, .. } = self;
-        drop((destinations, thread));
+        let Self { interface, datapath, credits, destinations, thread, shaper, _lock, .. } = self;
+        drop((credits, destinations, thread));
         // The programs go first, so that no packet is sent to deleted classes. Both are tried,
         // whatever the first result is.
         let programs = datapath.remove().map_err(HostError::from);
@@ -616,76 +658,4 @@ fn trust(datapath: &mut InterfaceDatapath, host_context: &HostContext<'_>) -> Re
     datapath.set_keys(&keys)?;
     datapath.set_control(&host_context.control)?;
     Ok(datapath.heartbeat()?)
-}
-
-/// The send rates of services: by the policy, and the brokers' limits in force.
-fn rates(
-    datapath: &InterfaceDatapath,
-    host_context: &HostContext<'_>,
-    plan: &Plan,
-) -> Result<Vec<ServiceRate>, HostError> {
-    let in_force = datapath.limits()?;
-    let backend = plan.backend;
-    let rate = |((leaf, limits), of): ((ServiceId, PerDirection<Bandwidth>), &LeafPlan)| {
-        let share = of.shares.tx.share;
-        let machine_max = share.max.min(plan.nic);
-        let static_limit = limits.tx.min(machine_max);
-        let slot = datapath.slot(leaf)?;
-        let in_force = in_force.iter().find(|(service, _)| *service == leaf);
-        let limit = in_force.map_or(Bandwidth::UNLIMITED, |(_, limits)| limits.tx);
-        Ok(ServiceRate {
-            service: leaf,
-            slot,
-            min: backend.guarantee(&of.shares.tx).min(machine_max),
-            max: send_limit(limit, machine_max, static_limit),
-            machine_max,
-            static_limit,
-            weight: share.weight,
-        })
-    };
-    host_context.static_limits().zip(&plan.machine_plan.leaves).map(rate).collect()
-}
-
-/// The send limit of a service under a runtime limit: without one, that of the static policy.
-fn send_limit(limit: Bandwidth, machine_max: Bandwidth, static_limit: Bandwidth) -> Bandwidth {
-    if limit.is_unlimited() { static_limit } else { limit.min(machine_max) }
-}
-
-/// By leaf: the runtime limits in force.
-fn limits_in_force(
-    datapath: &InterfaceDatapath,
-    leaves: &[ServiceId],
-) -> Result<Vec<PerDirection<Bandwidth>>, HostError> {
-    let in_force = datapath.limits()?;
-    let unlimited = PerDirection { tx: Bandwidth::UNLIMITED, rx: Bandwidth::UNLIMITED };
-    let limit = |leaf: &ServiceId| {
-        let limit = in_force.iter().find(|(service, _)| service == leaf);
-        limit.map_or(unlimited, |(_, limits)| *limits)
-    };
-    Ok(leaves.iter().map(limit).collect())
-}
-
-fn shaper_of(
-    backend: Backend,
-    interface: &Interface,
-    datapath: &InterfaceDatapath,
-    plan: &Plan,
-    rates: &[ServiceRate],
-    limited: &[DestinationRate],
-    force: bool,
-) -> Result<Box<dyn Shaper>, HostError> {
-    let &Plan { nic, shared, sharing, sending, .. } = plan;
-    let levels = &plan.levels.limits();
-    Ok(match backend {
-        Backend::Htb => {
-            let htb = HtbShaper::install(interface, nic, rates, limited, levels, sending, force);
-            Box::new(htb.map_err(ShaperError::from)?)
-        }
-        Backend::Edt => {
-            let levelled = plan.machine_plan.leaves.iter().filter(|leaf| leaf.level.is_some());
-            let levelled = levelled.map(|leaf| datapath.slot(leaf.service)).collect::<Result<Vec<u32>, _>>()?;
-            let egress = Egress { nic, shared, sharing, levels, levelled: &levelled };
-            Box::new(EdtShaper::install(interface, datapath, &egress, rates, sending, force)?)
-        }
-    })
 }

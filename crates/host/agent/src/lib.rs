@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`host`] | the interface under policy: classifier, meters, rates |
 //! | `destination_limits` | the thread that sets destinations to the rates of their receivers |
+//! | `credits` | the thread of services with credits: allocations, gates, datagrams |
 //! | `shaper_thread` | the thread that sets rates, reads the qdisc and checks that it is there |
 //! | `fabric_session` | the session with the fabric broker, if there is one |
 //! | [`daemon`] | the loop: socket, timer, signals; reloads; interfaces that come and go |
@@ -24,6 +25,7 @@
 //! force, and after the timeout the kernel puts the static policy in force; the next agent adopts
 //! them and [`host::remove`] deletes them.
 
+mod credits;
 pub mod daemon;
 mod destination_limits;
 mod fabric_session;
@@ -34,6 +36,7 @@ pub mod runtime_config;
 mod shaper_thread;
 mod status;
 
+pub use credits::{CreditReading, FirstPortReading, MessageCounters, PERIOD as CREDIT_PERIOD, SendingFlow};
 pub use daemon::{AgentConfig, AgentError, run};
 pub use runtime_config::{RuntimeConfig, Source};
 

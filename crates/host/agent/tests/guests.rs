@@ -110,6 +110,7 @@ fn limits_of_guests_hold_in_both_directions() {
         };
         let (rule, machine) = (LimitRule::Ceilings, MachineId(0));
         let context = HostContext {
+            credit_period: weir_agent::CREDIT_PERIOD,
             policy: &policy,
             machine,
             keys: &keys,

@@ -73,6 +73,7 @@ fn run(fault: Fault, keep: bool) -> Option<Result<(), AgentError>> {
         epoch: 1,
         broker: RackBrokerConfig::default(),
         backend: None,
+        credit_period: weir_agent::CREDIT_PERIOD,
         force: false,
         status: None,
         metrics: None,
@@ -207,7 +208,18 @@ fn limit_equal_to_the_static_policys_stays_for_the_next_agent() {
             };
             let (rule, machine, backend) = (LimitRule::Ceilings, MachineId(0), None);
             let (tags, reserved) = (None, &[][..]);
-            let context = HostContext { policy: &policy, machine, keys: &keys, rule, control, backend, tags, reserved };
+            let credit_period = weir_agent::CREDIT_PERIOD;
+            let context = HostContext {
+                policy: &policy,
+                machine,
+                keys: &keys,
+                rule,
+                control,
+                backend,
+                credit_period,
+                tags,
+                reserved,
+            };
             let mut host = Host::install("eth0", &context, false).expect("installed");
             host.keep();
             work(&mut host);

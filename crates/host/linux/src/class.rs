@@ -82,7 +82,7 @@ const TCA_TBF_BURST: u16 = 6;
 /// 17 kB down to 0 ns, so that its bucket is never empty.
 const TBF_RATE: u64 = 1 << 44;
 /// Two VLAN tags (IEEE 802.1Q), by which a frame may exceed the interface's largest.
-const VLAN_TAGS: u32 = 8;
+pub(crate) const VLAN_TAGS: u32 = 8;
 /// tc_ratespec.linklayer: sizes are taken as they are, so that no table has to be sent along.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
@@ -320,7 +320,7 @@ pub(crate) fn is_level_there(
 
 /// struct tc_ratespec of a rate in bytes per second.
 /// A packet counts with `overhead`, and with at least `smallest` bytes.
-fn rate_spec(rate: u64, overhead: u16, smallest: u16) -> [u8; 12] {
+pub(crate) fn rate_spec(rate: u64, overhead: u16, smallest: u16) -> [u8; 12] {
     let [low, high] = overhead.to_ne_bytes();
     let [least_low, least_high] = smallest.to_ne_bytes();
     let [a, b, c, d] = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
@@ -351,7 +351,7 @@ fn ticks(bytes: Bytes, rate: Bandwidth) -> u32 {
 }
 
 /// The handle of the queue below a class. Its major is the class's minor: unique, since all classes are ours.
-fn queue_handle(class: u32) -> u32 {
+pub(crate) fn queue_handle(class: u32) -> u32 {
     (class & 0xffff) << 16
 }
 

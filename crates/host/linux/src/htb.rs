@@ -43,7 +43,7 @@ use weir_units::{Bandwidth, Bytes, Weight};
 /// The major number of our qdisc: `we` in ASCII, unlikely to be chosen by accident.
 pub const MAJOR: u16 = 0x7765;
 /// The minor number of the class that all others share.
-const ROOT_MINOR: u16 = 1;
+pub(crate) const ROOT_MINOR: u16 = 1;
 /// The minor number of the class of unclassified traffic.
 pub const DEFAULT_MINOR: u16 = 2;
 /// The minor number of the class of control traffic: feedback and rack datagrams.

@@ -17,7 +17,9 @@
 //! | [`dropped`] | drops of classes that are created and deleted |
 //! | [`sent`] | what has left the interface of what services offered to it |
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
+//! | [`credits`] | pairs of hosts of services with credits, and their gates in the tree |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
+//! | [`forwarder`] | ports of a Linux switch that give credits (PACE) |
 //! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |
@@ -37,10 +39,12 @@ pub mod attachment;
 mod backlogged;
 pub mod cgroups;
 pub mod class;
+pub mod credits;
 pub mod destinations;
 pub mod dropped;
 mod edt_probe;
 pub mod edt_shaper;
+pub mod forwarder;
 pub mod fq;
 pub mod guests;
 pub mod htb;
@@ -65,6 +69,7 @@ pub mod tags;
 pub mod tc;
 mod wait;
 
+pub use slots::service_number;
 pub use weir_datapath::abi::{DESTINATIONS_MAX, SERVICES_MAX};
 
 /// Keys of an interface at a time.

@@ -11,9 +11,9 @@ use bytemuck::{Pod, TransparentWrapper};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{
-    Address, Cgroup, Config, Counting, Counts, CpuBatch, DestinationEntry, DestinationKey, Guest, GuestAddress,
-    GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS, Meter, Pacing, Peer, Receiver, Sending,
-    Service, ServiceEgress, State, Table, VERSION,
+    Address, Cgroup, Config, Counting, Counts, CpuBatch, CreditPair, CreditQueue, DestinationEntry, DestinationKey,
+    ForwarderCounts, Guest, GuestAddress, GuestPaths, Interface, InterfaceEgress, Key, LevelRules, LevelState, MAPS,
+    Meter, Pacing, Peer, Receiver, Sending, Service, ServiceEgress, State, Table, VERSION,
 };
 
 /// The map of the configuration. Agents of other versions find it by this name.
@@ -32,6 +32,11 @@ unsafe impl<T: Pod> aya::Pod for Value<T> {}
 pub(crate) struct Values<T: Pod>(Array<MapData, Value<T>>);
 
 impl<T: Pod> Values<T> {
+    /// The pinned map of this name.
+    pub(crate) fn of(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Self::open(pins, name)
+    }
+
     pub(crate) fn get(&self, index: u32) -> Result<T, MapError> {
         Ok(self.0.get(&index, 0)?.0)
     }
@@ -54,8 +59,14 @@ pub(crate) trait Counters: Pod {}
 
 impl Counters for Meter {}
 impl Counters for Counts {}
+impl Counters for ForwarderCounts {}
 
 impl<T: Pod> CpuValues<T> {
+    /// The pinned map of this name.
+    pub(crate) fn of(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Self::open(pins, name)
+    }
+
     /// The value of each CPU.
     pub(crate) fn get(&self, index: u32) -> Result<Vec<T>, MapError> {
         Ok(self.0.get(&index, 0)?.iter().map(|value| value.0).collect())
@@ -86,6 +97,11 @@ impl<T: Pod> CpuValues<T> {
 pub(crate) struct Entries<K: Pod, T: Pod>(HashMap<MapData, Value<K>, Value<T>>);
 
 impl<K: Pod, T: Pod> Entries<K, T> {
+    /// The pinned map of this name.
+    pub(crate) fn of(pins: &Pins, name: &str) -> Result<Self, MapError> {
+        Self::open(pins, name)
+    }
+
     pub(crate) fn keys(&self) -> Result<Vec<K>, MapError> {
         self.0.keys().map(|key| Ok(key?.0)).collect()
     }
@@ -211,6 +227,12 @@ maps! {
         mailboxes: MapData = "weir_rate_mailboxes",
         free: Queue<MapData, u32> = "weir_free_slots",
         events: MapData = "weir_events",
+    }
+    /// Pairs of hosts of services with credits, which a thread of their own reads and writes.
+    CreditMaps {
+        pairs: Entries<CreditPair, CreditQueue> = "weir_credit_pairs",
+        gates: Queue<MapData, u32> = "weir_credit_gates",
+        events: MapData = "weir_credit_events",
     }
 }
 

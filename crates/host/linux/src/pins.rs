@@ -73,6 +73,14 @@ impl Pins {
         Ok(Self { directory: Path::new(ROOT).join(format!("v{VERSION:016x}-{inode}-{}", interface.index())) })
     }
 
+    /// The pins of a forwarder's port. The name keeps them apart from those of agents of any version.
+    pub(crate) fn of_forwarder(interface: &Interface) -> Result<Self, PinError> {
+        let Self { directory } = Self::of(interface)?;
+        let own = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let (_, which) = own.split_once('-').unwrap_or_default();
+        Ok(Self { directory: Path::new(ROOT).join(format!("credits-forwarder-{which}")) })
+    }
+
     /// Whether there are any pins.
     pub(crate) fn exist(&self) -> bool {
         fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.next().is_some())

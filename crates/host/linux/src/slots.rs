@@ -24,6 +24,11 @@ pub(crate) fn name(path: &str) -> Name {
     [word(0), word(1), word(2), word(3)]
 }
 
+/// The number of a service in feedback and in PACE's messages: the first four bytes of SHA-256 over its path.
+pub fn service_number(path: &str) -> u32 {
+    name(path)[0]
+}
+
 /// The slots of an interface.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {

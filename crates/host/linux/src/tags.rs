@@ -29,6 +29,8 @@ pub(crate) struct Marks {
     pub(crate) levels: Vec<u32>,
     /// Tags of services.
     pub(crate) tags: Vec<u32>,
+    /// Whether services wait for credits.
+    pub(crate) credits: Vec<u32>,
 }
 
 impl Marks {
@@ -36,7 +38,7 @@ impl Marks {
     pub(crate) fn of_kernel(maps: &Maps) -> Result<Self, LoaderError> {
         let tag = |slot| Ok(Some(maps.service_marks.get(slot)?).filter(|mark| mark & TAGGED != 0).unwrap_or(0));
         let tags = (0..REST).map(tag).collect::<Result<_, LoaderError>>()?;
-        Ok(Self { levels: Vec::new(), tags })
+        Ok(Self { levels: Vec::new(), tags, credits: Vec::new() })
     }
 }
 
@@ -69,7 +71,7 @@ impl InterfaceDatapath {
         for slot in 0..REST {
             let of = |marks: &[u32]| marks.get(slot as usize).copied().unwrap_or(0);
             let mark = match of(&self.marks.levels) {
-                0 => of(&self.marks.tags),
+                0 => of(&self.marks.tags) | of(&self.marks.credits),
                 level => level,
             };
             if self.maps.service_marks.get(slot)? != mark {

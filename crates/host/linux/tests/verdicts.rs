@@ -9,13 +9,19 @@ use aya::maps::Array;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use bytemuck::TransparentWrapper;
 use frames::{Random, SETS, filters, frame, frame_of};
-use weir_datapath::abi::{self, Found, HAS_GUEST, LevelStep, PoliceStep, Step, Table, UNCLASSIFIED};
-use weir_datapath::{Classifier, LevelRegulator, Limiter, PoliceVerdict, Policer, level_rules, parse};
+use weir_credits::{Allocation, Period, Published, Return};
+use weir_datapath::abi::{
+    self, CreditGateStep, CreditOutcome, CreditStep, Found, HAS_GUEST, LevelStep, PoliceStep, Step, Table, UNCLASSIFIED,
+};
+use weir_datapath::{
+    Classifier, CreditFlow, CreditGate, CreditPort, CreditPortSettings, LevelRegulator, Limiter, PoliceVerdict,
+    Policer, level_rules, parse,
+};
 use weir_linux::loader::VERDICT_OBJECT;
 use weir_linux::maps::Value;
 use weir_policy::Match;
 use weir_shaping::LevelLimits;
-use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
 
 fn load(name: &str) -> Ebpf {
     let mut object = Ebpf::load(VERDICT_OBJECT).expect("the kernel takes the object");
@@ -305,4 +311,245 @@ fn kernel_and_native_regulators_agree() {
         println!("{dropped} dropped, {waited} waited, {} of excess size", kernel.oversize);
         assert!(dropped > 100 && waited > 1_000 && kernel.oversize > 100);
     }
+}
+
+/// The only or the `index`th value of a map of the test programs.
+fn value<T: bytemuck::Pod>(object: &Ebpf, name: &str, index: u32) -> T {
+    let Value(value): Value<T> =
+        Array::try_from(object.map(name).expect(name)).expect("the sizes agree").get(&index, 0).expect("a value");
+    value
+}
+
+fn set_value<T: bytemuck::Pod>(object: &mut Ebpf, name: &str, value: &T) {
+    let map = object.map_mut(name).expect(name);
+    let mut values = Array::<_, Value<T>>::try_from(map).expect("the sizes agree");
+    values.set(0, Value::wrap_ref(value), 0).expect("a value");
+}
+
+/// The numbers of steps through kernel and native code.
+fn steps(all: u32) -> u32 {
+    if common::quick() { all / 10 } else { all }
+}
+
+/// Sums of queueing end at 2³² - 1 us.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.nanos() / 1000).unwrap_or(u32::MAX)
+}
+
+/// The fields of an allocation in the C code.
+fn raw(of: &Allocation) -> abi::Allocation {
+    abi::Allocation {
+        clock: of.clock,
+        period: of.period.micros(),
+        longest: of.longest.micros(),
+        potential: of.potential.get() as u32,
+        demand: of.demand.get() as u32,
+        allocation: of.allocation.get() as u32,
+        weight: of.weight.thousandths(),
+        queueing: micros(of.queueing),
+    }
+}
+
+fn raw_return(of: &Return) -> abi::Returned {
+    abi::Returned {
+        clock: of.clock,
+        period: of.period.micros(),
+        longest: of.longest.micros(),
+        potential: of.potential.get() as u32,
+        allocation: of.allocation.get() as u32,
+        queueing: micros(of.queueing),
+    }
+}
+
+/// An allocation with a clock that is the next one, an earlier one, or far from these.
+fn random_allocation(random: &mut Random, newest: u32) -> Allocation {
+    let back = if random.one_in(8) { random.below(20) as u32 } else { 0 };
+    let clock = if random.one_in(200) { random.next() as u32 } else { newest.wrapping_add(1).wrapping_sub(back) };
+    let mut bytes = || {
+        let most = random.pick(&[20_000, 60_000, 1 << 32]);
+        Bytes::new(random.below(most))
+    };
+    let (potential, demand, allocation) = (bytes(), bytes(), bytes());
+    let most = random.pick(&[300, 2_000, 20_000]);
+    Allocation {
+        clock,
+        period: Period::from_micros(random.below(most) as u32),
+        longest: Period::from_micros(random.below(most) as u32),
+        potential,
+        demand,
+        allocation,
+        weight: Weight::from_thousandths(1 + random.below(4_000) as u32).expect("in range"),
+        queueing: Duration::from_micros(random.below(2_000)),
+    }
+}
+
+/// The values that come back: mostly of the last allocation as it left the port, reduced by later ports.
+fn random_return(random: &mut Random, last: &Allocation) -> Return {
+    let back = if random.one_in(8) { random.below(20) as u32 } else { 0 };
+    let cut = if random.one_in(2) { 0 } else { random.below(last.allocation.get() + 1) };
+    let longer = if random.one_in(8) { random.below(5_000) as u32 } else { 0 };
+    Return {
+        clock: last.clock.wrapping_sub(back),
+        period: Period::from_micros(last.period.micros() + longer),
+        longest: last.longest,
+        potential: last.potential,
+        allocation: Bytes::new(last.allocation.get() - cut),
+        queueing: last.queueing + Duration::from_micros(random.below(1_000)),
+    }
+}
+
+/// Publishes other values, or none; rarely the port restarts or its rate changes.
+fn publish(random: &mut Random, port: &mut CreditPort, now: u64) {
+    let micros = random.pick(&[300, 2_000, 10_000]);
+    port.publish(&Published {
+        per_weight: random.next() >> random.pick(&[16, 18, 27, 30]),
+        rest: if random.one_in(2) { 0 } else { random.next() as u32 },
+        period: Period::from_micros(random.below(micros) as u32),
+        longest: Period::from_micros(random.below(micros) as u32),
+    });
+    if random.one_in(20) {
+        port.set_rate(Bandwidth::from_bps(random.pick(&[999_983, 1_000_000_007, 100_000_000_000, 1 << 44])));
+    }
+    if random.one_in(20) {
+        port.close_until(Instant::from_nanos(now + random.below(2_000_000)));
+    }
+}
+
+/// One event at a credit port.
+struct CreditEvent {
+    kind: u32,
+    now: u64,
+    allocation: Allocation,
+    returned: Return,
+    queued: u32,
+    bytes: u32,
+}
+
+impl CreditEvent {
+    fn new(random: &mut Random, now: u64, newest: u32, last: Option<Allocation>) -> Self {
+        let kind = random.pick(&[0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 6, 7, 7]);
+        let allocation = random_allocation(random, newest);
+        let returned = random_return(random, &last.unwrap_or(allocation));
+        let (queued, bytes) = (random.below(60_000) as u32, random.pick(&[66, 128, 1_514, 9_000, 65_536]));
+        Self { kind, now, allocation, returned, queued, bytes }
+    }
+
+    /// The event as the kernel's program reads it.
+    fn step(&self, flow: usize) -> CreditStep {
+        let &Self { kind, now, ref allocation, ref returned, queued, bytes } = self;
+        let (allocation, returned) = (raw(allocation), raw_return(returned));
+        CreditStep { now, kind, flow: flow as u32, bytes, queued, allocation, returned, ..CreditStep::default() }
+    }
+
+    /// Passes the event at a port. Returns whether data is dropped.
+    fn apply(&mut self, port: &mut CreditPort, flow: &mut CreditFlow) -> bool {
+        let (now, bytes) = (Instant::from_nanos(self.now), Bytes::new(self.bytes.into()));
+        match self.kind {
+            abi::CREDIT_STEP_ALLOCATE | abi::CREDIT_STEP_ASTRAY => {
+                let direct = self.kind == abi::CREDIT_STEP_ALLOCATE;
+                port.allocate(flow, &mut self.allocation, now, Bytes::new(self.queued.into()), direct);
+            }
+            abi::CREDIT_STEP_RETURN => port.on_return(flow, &self.returned, now),
+            abi::CREDIT_STEP_DATA => return port.on_data(flow, bytes, now),
+            abi::CREDIT_STEP_UNKNOWN => return port.on_unknown_data(bytes, now),
+            abi::CREDIT_STEP_TERMINATE => port.terminate(flow, now),
+            abi::CREDIT_STEP_REQUEST => port.on_request(flow, self.allocation.clock),
+            _ => {}
+        }
+        false
+    }
+}
+
+/// One sequence of allocations, returns, data, terminations and requests through the kernel's port and the simulator's.
+#[test]
+fn kernel_and_native_credit_ports_agree() {
+    if common::skipped() {
+        return;
+    }
+    const FLOWS: usize = abi::CREDIT_STEP_FLOWS as usize;
+    let seed = 0x5eed_0006;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_credit_step");
+    let most = Period::from_micros(5_100);
+    let settings = CreditPortSettings { rate: Bandwidth::from_gbps(10), most, lossless: true };
+    let mut port = CreditPort::new(&settings).with_whole_frames(Bytes::new(1_514));
+    let mut flows = vec![CreditFlow::default(); FLOWS];
+    // Half of the flows begin near the end of clocks.
+    let mut newest: [u32; FLOWS] = std::array::from_fn(|flow| if flow < FLOWS / 2 { 0 } else { u32::MAX - 100 });
+    let mut last = [None; FLOWS];
+    let (mut now, mut kinds) = (0u64, [0u32; 8]);
+    for at in 0..steps(100_000) {
+        // Mean distances from 2 us to 0.5 ms, and sometimes more than the wheel; a clock that is behind.
+        now += random.next() >> random.pick(&[46, 46, 48, 48, 54]);
+        now += if random.one_in(2_000) { random.below(300_000_000) } else { 0 };
+        let now = if random.one_in(20) { now - random.below(now.min(100_000) + 1) } else { now };
+        if at == 0 || random.one_in(50) {
+            publish(&mut random, &mut port, now);
+            set_value(&mut object, "weir_credit_port_rules", port.rules());
+        }
+        let flow = random.below(FLOWS as u64) as usize;
+        let mut event = CreditEvent::new(&mut random, now, newest[flow], last[flow]);
+        let (kind, step, state) = (event.kind, event.step(flow), &mut flows[flow]);
+        let dropped = event.apply(&mut port, state);
+        if [abi::CREDIT_STEP_ALLOCATE, abi::CREDIT_STEP_ASTRAY].contains(&kind) {
+            last[flow] = Some(event.allocation);
+        }
+        if kind == abi::CREDIT_STEP_ALLOCATE {
+            newest[flow] = state.raw().newest;
+        }
+        run(&mut object, "weir_credit_step", bytemuck::bytes_of(&step));
+        let outcome: CreditOutcome = value(&object, "weir_credit_outcomes", 0);
+        assert_eq!((outcome.allocation, outcome.dropped), (raw(&event.allocation), dropped.into()), "{at}: {step:?}");
+        let kernel: abi::CreditFlow = value(&object, "weir_credit_flows", flow as u32);
+        assert_eq!(&kernel, state.raw(), "{at}: {step:?}");
+        let kernel = value::<abi::CreditPortState>(&object, "weir_credit_ports", 0).port;
+        assert!(&kernel == port.raw(), "{at}: {step:?}: {:?} and {:?}", kernel.counters, port.counters());
+        kinds[kind as usize] += 1;
+    }
+    println!("{kinds:?} events of each kind, {:?}", port.counters());
+    let counted = port.counters().each();
+    assert!(counted.iter().all(|(_, _, count)| *count > 0), "{counted:?}");
+}
+
+/// One sequence of allocations, frames and returns through the kernel's gate and the native one.
+#[test]
+fn kernel_and_native_credit_gates_agree() {
+    if common::skipped() {
+        return;
+    }
+    let seed = 0x5eed_0007;
+    println!("seed {seed:#x}");
+    let mut random = Random(seed);
+    let mut object = load("weir_credit_gate_step");
+    let mut gate = CreditGate::new(Instant::from_nanos(5), Bytes::new(1_514));
+    set_value(&mut object, "weir_credit_gates", gate.raw());
+    let (mut now, mut left, mut waited, mut returned) = (5u64, 0, 0, 0);
+    for at in 0..steps(100_000) {
+        now += random.next() >> random.pick(&[46, 50, 54]);
+        let kind = 1 + random.pick(&[0, 1, 1, 2, 2, 2, 2, 2, 2, 3]);
+        let allocation = random_allocation(&mut random, gate.raw().clock);
+        let bytes = random.pick(&[66, 700, 1_514, 40_000]);
+        let (time, of) = (Instant::from_nanos(now), Bytes::new(bytes.into()));
+        let expected = match kind {
+            abi::CREDIT_GATE_STEP_ALLOCATE => u64::from(gate.on_allocation(time, &allocation, of)),
+            abi::CREDIT_GATE_STEP_OFFER => {
+                gate.offer(of);
+                0
+            }
+            abi::CREDIT_GATE_STEP_DEPART => gate.departure(time, of).map_or(u64::MAX, Instant::nanos),
+            _ => u64::from(gate.take_return().is_some()),
+        };
+        let step = CreditGateStep { now, kind, no_type: 0, bytes, reserved: 0, allocation: raw(&allocation) };
+        run(&mut object, "weir_credit_gate_step", bytemuck::bytes_of(&step));
+        let result: u64 = value(&object, "weir_departed", 0);
+        assert_eq!(result, expected, "{at}: {step:?}");
+        let kernel: abi::CreditGate = value(&object, "weir_credit_gates", 0);
+        assert_eq!(&kernel, gate.raw(), "{at}: {step:?}");
+        left += u32::from(kind == abi::CREDIT_GATE_STEP_DEPART && result != u64::MAX);
+        waited += u32::from(kind == abi::CREDIT_GATE_STEP_DEPART && result == u64::MAX);
+        returned += u32::from(kind == abi::CREDIT_GATE_STEP_RETURN && result != 0);
+    }
+    println!("{left} frames left, {waited} waited, {returned} returns");
+    assert!(left > 500 && waited > 500 && returned > 100);
 }

@@ -127,6 +127,8 @@ pub enum Routing {
     Ecmp,
     /// For every packet anew.
     Spray,
+    /// By a hash of the flow, so that both of its directions take the same links.
+    Symmetric,
 }
 
 /// Sizes of packets.

@@ -28,6 +28,7 @@ pub struct Network {
     port_buffers: PortBuffers,
     offer: Option<Offer>,
     map: Map,
+    forwarders: bool,
 }
 
 /// The bytes that each port of a switch can queue, by contention point; `None` where the file does
@@ -45,7 +46,8 @@ impl Network {
     pub fn new(racks: Vec<Rack>, machines: Vec<Machine>, port_buffers: PortBuffers) -> Self {
         let racks_by_name = index_by_name(racks.len(), |i| &racks[i as usize].name);
         let machines_by_name = index_by_name(machines.len(), |i| &machines[i as usize].name);
-        Self { racks, machines, racks_by_name, machines_by_name, port_buffers, offer: None, map: Map::default() }
+        let (offer, map, forwarders) = (None, Map::default(), false);
+        Self { racks, machines, racks_by_name, machines_by_name, port_buffers, offer, map, forwarders }
     }
     /// The same network with the addresses of its machines, one for each.
     pub(crate) fn with_addresses(mut self, addresses: Vec<Option<IpAddr>>) -> Self {
@@ -61,6 +63,14 @@ impl Network {
     pub(crate) fn with_offer(mut self, offer: Option<Offer>, map: Map) -> Self {
         (self.offer, self.map) = (offer, map);
         self
+    }
+    /// The same network, with switches that are forwarders of credits or not.
+    pub(crate) fn with_forwarders(self, forwarders: bool) -> Self {
+        Self { forwarders, ..self }
+    }
+    /// Whether every port of the switches grants credits.
+    pub fn forwarders(&self) -> bool {
+        self.forwarders
     }
     /// The queues of the switches' ports; `None` where the file does not state them.
     pub fn offer(&self) -> Option<Offer> {

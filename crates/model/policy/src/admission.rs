@@ -6,8 +6,8 @@
 //! 3. the minima of the top-level services fit each machine, each rack's uplink and the fabric,
 //!    where the capacity is the speed or the cap, whichever is lower. A machine must have room for
 //!    all services that run there (`machines:`; a service without it runs on every machine), a rack
-//!    for all that run on one of its machines. Bounded latency levels precede all of them, so the part of the capacity
-//!    that these may fill does not count.
+//!    for all that run on one of its machines. Bounded latency levels precede all of them, and services with credits
+//!    have a queue of their own, so these parts of the capacity do not count.
 //!
 //! Rule 2 makes top-level services sufficient in rule 3. Equal problems are reported once: both
 //! directions together, and all machines (or racks) of the same capacity together.
@@ -15,7 +15,9 @@
 //! Worked example: `dfs` with rack min 6 Gb/s and `web` with 5 Gb/s do not fit an uplink of 10
 //! Gb/s: the minima sum to 11 Gb/s, 1 Gb/s more than the capacity.
 
+use crate::credits::Credits;
 use crate::machine_set::ids_of;
+use crate::model::Policy;
 use crate::read::{ReadCaps, ReadService, direction_names, same_in_directions};
 use crate::sweep;
 use std::collections::BTreeMap;
@@ -32,7 +34,7 @@ pub(crate) fn check(
     network: &ReadNetwork,
     services: &[ReadService],
     caps: &ReadCaps,
-    reserved: Option<Load>,
+    (reserved, credits): (Option<Load>, Option<&Credits>),
     problems: &mut Problems,
 ) {
     let mut contradictory = vec![false; services.len()];
@@ -46,7 +48,7 @@ pub(crate) fn check(
         }
     }
     for point in ContentionPoint::ALL {
-        Fit { network, services, caps, point, reserved }.check(problems);
+        Fit { network, services, caps, point, reserved, credits }.check(problems);
     }
 }
 
@@ -232,6 +234,22 @@ pub fn beside_levels(capacity: Bandwidth, reserved: Option<Load>) -> Bandwidth {
     Bandwidth::from_bps(u64::try_from(rest).unwrap_or(u64::MAX))
 }
 
+/// The part that services with credits leave of what levels leave, rounded up. Where all services have credits they
+/// have no share, and nothing else is guaranteed.
+fn beside_credits(beside_levels: Bandwidth, credits: Option<&Credits>) -> Bandwidth {
+    let own = credits.filter(|credits| credits.share().is_some()).map(|credits| credits.rate(beside_levels));
+    beside_levels.saturating_sub(own.unwrap_or(Bandwidth::ZERO))
+}
+
+impl Policy {
+    /// The part of a capacity that bounded latency levels and services with credits leave: that of guarantees and of
+    /// tenants.
+    pub fn beside_levels_and_credits(&self, capacity: Bandwidth) -> Bandwidth {
+        let reserved = self.levels().and_then(|levels| levels.reserved());
+        beside_credits(beside_levels(capacity, reserved), self.credits())
+    }
+}
+
 /// The source of a capacity.
 type Capacity = (Bandwidth, Option<Span>);
 
@@ -252,6 +270,8 @@ struct Fit<'a> {
     point: ContentionPoint,
     /// The part of every port that bounded latency levels may fill.
     reserved: Option<Load>,
+    /// Services with credits, which have a part of the rest.
+    credits: Option<&'a Credits>,
 }
 
 impl Fit<'_> {
@@ -310,16 +330,22 @@ impl Fit<'_> {
             ContentionPoint::Rack => format!("racks {}", list_names(names.iter().copied())),
             ContentionPoint::Fabric => "the fabric".to_owned(),
         };
-        let beside = self.reserved.map(|load| format!(" beside latency levels, which may fill {load}"));
+        let levels = self.reserved.map(|load| format!(" beside latency levels, which may fill {load}"));
+        let share = self.credits.and_then(|credits| credits.share());
+        let credits = share.map(|share| format!(" beside services with credits (`share` {share})"));
+        let beside = [levels, credits].into_iter().flatten().collect::<Vec<_>>().join(", and");
         let cause = format!(
             "the minima do not fit {place} ({}): they sum to {}, the capacity{} is {capacity}, {shortfall} \
              are missing: {}",
             direction_names(directions),
             rate(minima.sum),
-            beside.as_deref().unwrap_or_default(),
+            beside,
             minima.list(self.services),
         );
         let mut hint = format!("lower {point} minima by {shortfall} in all, or raise the capacity");
+        if share.is_some() {
+            hint.push_str(", or write a smaller `credits: { share: … }`");
+        }
         let everywhere = minima.parts.iter().any(|(_, id)| self.services[*id].service.machines.is_none());
         if point != ContentionPoint::Fabric && minima.parts.len() > 1 && everywhere {
             hint.push_str("; if a service does not run on every machine, name its `machines`");
@@ -341,7 +367,7 @@ impl Fit<'_> {
                     Field::Value(cap, span) if cap < speed.0 => (cap, Some(span)),
                     _ => speed,
                 };
-                Some((beside_levels(rate, self.reserved), span))
+                Some((beside_credits(beside_levels(rate, self.reserved), self.credits), span))
             })
         };
         let written = |field: Field<Bandwidth>| field.value().map(|rate| (rate, field.span()));

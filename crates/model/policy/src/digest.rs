@@ -2,13 +2,14 @@
 //!
 //! Hosts compare fingerprints before they use each other's usage reports, so it must not depend on
 //! the platform, the compiler or the order of the file, and must cover names, capacities, services,
-//! filters, shares, machines, caps and the weights of senders, by which a receiver's share is divided:
-//! senders that disagree on those would divide it against the policy. It leaves out content that
-//! changes neither ids nor shares: comments, addresses, switches' buffers, the virtual machines of
-//! tenants, latency targets, levels, and the intervals and bursts of shapers. Those decide how soon
-//! and how smoothly a host reaches its shares, and no other host needs them, so they can be changed
-//! host by host while the rack continues sharing. It guards against mistakes, not against
-//! attackers (authentication keeps those out), so 64 bits of FNV-1a are enough.
+//! filters, shares, machines, caps and the weights of senders and of credits, by which a receiver's
+//! share or that of a port is divided: hosts that disagree on those would divide it against the
+//! policy. It leaves out content that changes neither ids nor shares: comments, addresses,
+//! switches' buffers, the virtual machines of tenants, latency targets, levels, and the intervals
+//! and bursts of shapers. Those decide how soon and how smoothly a host reaches its shares, and no
+//! other host needs them, so they can be changed host by host while the rack continues sharing. It
+//! guards against mistakes, not against attackers (authentication keeps those out), so 64 bits of
+//! FNV-1a are enough.
 //!
 //! Approach: a canonical text, one line for each fact, fed into the hash as it is written; names
 //! hold no blanks and no line ends, so no two policies have the same text.
@@ -74,6 +75,10 @@ fn write(out: &mut impl Write, sharing: Sharing, network: &Network, services: &S
         }
         for range in service.machines().into_iter().flat_map(MachineSet::ranges) {
             writeln!(out, "machines {} {}", range.start, range.end)?;
+        }
+        // Sender and receiver of a flow use the same weight.
+        if let Some(weight) = service.credits() {
+            writeln!(out, "credits {}", weight.thousandths())?;
         }
         for (machine, weight) in service.senders() {
             writeln!(out, "sender {} {}", network.machine(*machine).name(), weight.thousandths())?;

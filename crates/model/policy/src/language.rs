@@ -8,6 +8,7 @@ use crate::filter_syntax as syntax;
 use weir_document::scalar::{Refusal, Scalar};
 use weir_document::shape::{Key, List, Map, Record, Shape};
 use weir_network::language::NETWORK;
+pub(crate) use weir_network::language::YES_NO;
 use weir_network::names;
 use weir_units::{Bytes, Duration};
 
@@ -69,7 +70,6 @@ static LOAD: Scalar =
     Scalar::Percent { what: "the load of bounded levels", too_much: "all other traffic needs a part of every port" };
 static FACTOR: Scalar = Scalar::Integer { what: "a factor", min: 1, max: MAX_FACTOR as i128 };
 static SEGMENTS: Scalar = Scalar::Integer { what: "a number of segments", min: 1, max: MAX_SEGMENTS as i128 };
-pub(crate) const YES_NO: &[&str] = &["false", "true"];
 static BOOLEAN: Scalar = Scalar::Words { what: "a yes or no", words: YES_NO };
 static DSCP: Scalar = Scalar::Integer { what: "a DSCP value", min: 0, max: 63 };
 static ORDER: Scalar = Scalar::Integer { what: "an order", min: i32::MIN as i128, max: i32::MAX as i128 };
@@ -112,6 +112,12 @@ pub static POLICY: Record = Record {
             Shape::Record(&LEVELS),
             "The latency levels that services are on (QJump).",
             "levels: { factors: [1, 10] }",
+        ),
+        Key::optional(
+            "credits",
+            Shape::Record(&CREDITS),
+            "The part of ports that services with credits have, and the period of credits (PACE).",
+            "credits: { share: 80% }",
         ),
         Key::optional(
             "tenants",
@@ -193,6 +199,12 @@ static SERVICE: Record = Record {
             "Its latency level: a number, 1 the most urgent; `guaranteed`, which is 1; or `auto`, chosen by `weir \
              plan` for its `latency`.",
             "level: 1",
+        ),
+        Key::optional(
+            "credits",
+            Shape::Record(&CREDITS_OF_SERVICE),
+            "It sends only what ports on its path have granted; not beside a guarantee or a latency level.",
+            "credits: { weight: 2 }",
         ),
         Key::optional(
             "shaper",
@@ -540,6 +552,45 @@ pub const MIN_CONTROL_INTERVAL: Duration = Duration::from_millis(10);
 pub const MAX_CONTROL_INTERVAL: Duration = Duration::from_secs(3_600);
 static VM_GROUPS: Map = Map { what: "a mapping of numbers by group", name: &NAME, value: Shape::Scalar(&VMS), min: 1 };
 static GROUP_RATES: Map = Map { what: "a mapping of rates by group", name: &NAME, value: Shape::Scalar(&RATE), min: 1 };
+
+static CREDITS: Record = Record {
+    id: "credits",
+    what: "the credits",
+    doc: "The part of every port that services with credits have, and the longest period of their grants (PACE).",
+    keys: &[
+        Key::optional(
+            "share",
+            Shape::Scalar(&CREDIT_SHARE),
+            "The part of what latency levels leave of every port that the queue of these services has; all of it where \
+             all services have credits, else 50% where not written.",
+            "share: 80%",
+        ),
+        Key::optional(
+            "period-max",
+            Shape::Scalar(&TIME),
+            "The longest period for which a port grants credits, 20us to 10s: it queues up to twice what it sends in \
+             this time. The longest that fits all buffers where not written.",
+            "period-max: 5ms",
+        ),
+    ],
+};
+static CREDIT_SHARE: Scalar =
+    Scalar::Percent { what: "a share of credits", too_much: "other traffic needs a part of every port" };
+/// The shortest period of credits: the unit of the protocol's fields (PACE §III.B).
+pub const MIN_CREDIT_PERIOD: Duration = Duration::from_micros(20);
+/// The longest period of credits that a policy may state: a thousand times those of a slow network.
+pub const MAX_CREDIT_PERIOD: Duration = Duration::from_secs(10);
+static CREDITS_OF_SERVICE: Record = Record {
+    id: "service-credits",
+    what: "the credits of a service",
+    doc: "Its traffic waits for credits that every port of its path grants by weight (PACE).",
+    keys: &[Key::optional(
+        "weight",
+        Shape::Scalar(&WEIGHT),
+        "The weight of each of its flows at every port; 1 where not written.",
+        "weight: 2",
+    )],
+};
 
 /// Reads a size, zero included.
 pub(crate) fn size_or_zero(text: &str) -> Result<Bytes, Refusal> {

@@ -11,6 +11,7 @@
 //! | [`tenants`](Tenant) | virtual machines with the bandwidth of their hoses |
 //! | [`queue_budget`](QueueBudget) | the queues of a switch's port, by what they are for |
 //! | [`levels`](Levels) | the latency levels, their senders and rates |
+//! | [`credits`](CreditPlan) | the ports of services with credits, and whether they lose nothing |
 //! | [`language`] | the content of a file, as one description; the JSON Schema |
 //! | `read` | file → policy |
 //! | `overlap`, [`glob`], [`cgroup`](CgroupGlob) | packets that would belong to two services |
@@ -49,6 +50,7 @@
 mod admission;
 mod cgroup;
 mod change;
+mod credits;
 mod demands;
 mod digest;
 mod filter_syntax;
@@ -56,6 +58,7 @@ pub mod glob;
 pub mod language;
 mod levels;
 mod machine_set;
+mod mechanism;
 mod membership;
 mod model;
 mod overlap;
@@ -67,9 +70,11 @@ mod write;
 
 pub use admission::beside_levels;
 pub use cgroup::CgroupGlob;
+pub use credits::{CreditPlan, CreditPort, Credits, Obstacle};
 pub use demands::Demands;
 pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Levels, WorstLatency};
 pub use machine_set::MachineSet;
+pub use mechanism::{Mechanism, Need};
 pub use model::{
     Caps, LatencyTarget, Match, Place, Policy, Protocol, RECEIVE_PERCENT, Service, Services, Shaper, Share, Sharing,
 };

@@ -12,6 +12,7 @@
 //! Source: Parley §3.1 (services, contention points, min, max, weight, the star service as caps).
 
 use crate::change::Written;
+use crate::credits::Credits;
 use crate::levels::{Level, LevelChoice, Levels, WorstLatency};
 use crate::machine_set::{MachineSet, ids_of};
 use crate::sweep;
@@ -36,6 +37,7 @@ pub struct Policy {
     pub(crate) services: Services,
     pub(crate) caps: Caps,
     pub(crate) levels: Option<Levels>,
+    pub(crate) credits: Option<Credits>,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) tenant_queues: TenantQueues,
     pub(crate) digest: u64,
@@ -71,6 +73,10 @@ impl Policy {
     /// The latency levels, if the policy has any.
     pub fn levels(&self) -> Option<&Levels> {
         self.levels.as_ref()
+    }
+    /// `credits:` of the file; `None` if no service has credits.
+    pub fn credits(&self) -> Option<&Credits> {
+        self.credits.as_ref()
     }
     /// The level of a service's traffic; `None` for traffic of no level, and for a level that is still to be chosen.
     pub fn level_of(&self, service: ServiceId) -> Option<Level> {
@@ -321,6 +327,7 @@ pub struct Service {
     pub(crate) shares: PerPoint<PerDirection<Share>>,
     pub(crate) latency: Option<Latency>,
     pub(crate) level: Option<LevelChoice>,
+    pub(crate) credits: Option<Weight>,
     pub(crate) shaper: Shaper,
     pub(crate) senders: Vec<(MachineId, Weight)>,
     pub(crate) machines: Option<Arc<MachineSet>>,
@@ -378,6 +385,10 @@ impl Service {
     /// The requested latency level.
     pub fn level(&self) -> Option<LevelChoice> {
         self.level
+    }
+    /// The weight of its flows in the credits that ports grant; `None` for a service without credits.
+    pub fn credits(&self) -> Option<Weight> {
+        self.credits
     }
     /// The parameters of machine shapers for it, if the file gives any. None for a service with
     /// children.

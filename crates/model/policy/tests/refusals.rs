@@ -66,7 +66,45 @@ macro_rules! refusals {
     )* };
 }
 
+/// A policy of two racks with this in its network, and a service with credits.
+fn credits(network: &str, more: &str) -> String {
+    refused(&format!(
+        "weir: 1\nnetwork: {{ nic: 10Gb/s, racks: {{ r1: {{ uplink: 20Gb/s, machines: [m1, m2] }},\n           \
+         r2: {{ uplink: 20Gb/s, machines: [m3, m4] }} }}{network} }}\n{more}\n\
+         services: {{ x: {{ match: [ {{ port: 1 }} ], credits: {{}} }} }}\n"
+    ))
+}
+
 refusals! {
+    credits_beside_a_guarantee: services("  x: { match: [ { port: 1 } ], rack: { tx: { min: 1Gb/s } }, \
+                                         credits: {} }\n");
+    credits_inside_of_a_guarantee: services("  p:\n    machine: { min: 1Gb/s }\n    services:\n      x: { match: [ { \
+                                             port: 1 } ], credits: { weight: 2 } }\n");
+    credits_of_a_parent: services("  p: { credits: {}, services: { x: { match: [ { port: 1 } ] } } }\n");
+    credits_on_a_level: levels("levels: { factors: [1] }", "  x: { match: [ { port: 1 } ], level: 1, credits: {} }\n");
+    credits_beside_weights_of_senders: services("  x: { match: [ { port: 1 } ], senders: { m1: 2 }, credits: {} }\n");
+    credits_of_a_tenant: refused(
+        "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+         tenants: { red: { vms: 1, bandwidth: 1Mb/s, match: [ { vni: 1 } ], credits: {} } }\n"
+    );
+    credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000001 } }\n");
+    credits_of_a_negative_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: -1 } }\n");
+    credits_for_too_short: credits("", "credits: { period-max: 10us }");
+    credits_that_leave_too_little_for_guarantees: refused(
+        "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+         levels: { factors: [1], load: 20% }\n\
+         services:\n  l: { match: [ { port: 3 } ], level: 1 }\n  x: { match: [ { port: 1 } ], credits: {} }\n  \
+         web: { match: [ { port: 2 } ], machine: { min: 500Mb/s } }\n"
+    );
+    credits_of_no_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 0 } }\n");
+    credits_of_all_of_a_port: credits("", "credits: { share: 100% }");
+    credits_for_too_long: credits("", "credits: { period-max: 11s }");
+    credits_beyond_32_bits: credits("", "credits: { period-max: 2s }");
+    credits_over_several_paths: credits(", links: { spines: 2 }, switches: { forwarders: true }", "");
+    credits_over_several_paths_of_a_topology: refused(
+        "weir: 1\nnetwork: { topology: fat-tree, k: 4, host-link: { rate: 1Gb/s }, switches: { forwarders: true } }\n\
+         services: { x: { match: [ { port: 1 } ], credits: {} } }\n"
+    );
     machines_outside_of_the_parent: services("  p:\n    machines: [m1]\n    services:\n      \
                                              a: { match: [ { port: 1 } ], \
                                              machines: [m1, m2] }\n");

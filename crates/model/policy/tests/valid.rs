@@ -90,12 +90,16 @@ fn every_key_is_read() {
         }
         let (latency, worst) = (service.latency(), service.worst_latency());
         writeln!(out, "  latency {latency:?} worst {worst:?} level {:?}", service.level()).unwrap();
+        if let Some(weight) = service.credits() {
+            writeln!(out, "  credits weight {weight}").unwrap();
+        }
         if service.is_leaf() {
             writeln!(out, "  {:?} senders {:?}", service.shaper(), service.senders()).unwrap();
         }
     }
     writeln!(out, "caps {:?}", policy.caps()).unwrap();
     writeln!(out, "{:?} {:#?}", policy.network().offer(), policy.levels()).unwrap();
+    writeln!(out, "forwarders {} {:?}", policy.network().forwarders(), policy.credits()).unwrap();
     writeln!(out, "tenants {:?}", policy.tenants()).unwrap();
     for (id, filter) in policy.services().classification_order() {
         writeln!(out, "try {} for {}", filter.canonical_text(), policy.services().get(id).path()).unwrap();
@@ -171,6 +175,32 @@ fn senders_of_levels() {
     // Of 9.5 Gb/s that a machine's services may receive.
     read(&guaranteed("4.75Gb/s"));
     assert!(Policy::parse("policy.yaml", &guaranteed("5.1Gb/s")).is_err());
+}
+
+#[test]
+fn credits_of_services() {
+    let with = |network: &str, credits: &str| {
+        let text = format!(
+            "weir: 1\nnetwork: {{ nic: 1Gb/s, racks: {{ r: {{ uplink: 1Gb/s, machines: [m1, m2] }} }}{network} }}\n\
+             services: {{ x: {{ match: [ {{ port: 1 }} ]{credits} }} }}\n"
+        );
+        Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let forwarders = ", switches: { forwarders: true }";
+    let weight = |policy: &Policy| policy.services().all()[0].credits().map(weir_units::Weight::thousandths);
+    let (two, notes) = with(forwarders, ", credits: { weight: 2 }");
+    assert_eq!((weight(&two), notes.len(), two.network().forwarders()), (Some(2_000), 0, true));
+    let (one, _) = with(forwarders, ", credits: {}");
+    assert_eq!(weight(&one), Some(1_000));
+    // The ends of a flow use one weight; the switches' part is their own.
+    assert_ne!(one.digest(), two.digest());
+    assert_eq!(two.digest(), with("", ", credits: { weight: 2 }").0.digest());
+    let (none, notes) = with(", switches: { forwarders: true }", "");
+    assert_eq!((weight(&none), none.credits(), none.credit_plan()), (None, None, None));
+    assert_eq!(notes[0].cause(), "switches grant credits, and no service has any");
+    let (_, notes) = with("", ", credits: {}");
+    assert!(notes[0].cause().starts_with("service `x` has credits, and no switch grants any"), "{:?}", notes[0]);
+    assert!(with(", switches: { forwarders: false }", "").1.is_empty());
 }
 
 #[test]

@@ -12,8 +12,8 @@ use syn::{
 };
 
 /// The interface from bindgen's output, one item a line. The functions of `pointers` keep their
-/// pointers; `counters` is a structure whose fields are listed by name and comment.
-pub(crate) fn rewrite(bindings: &str, pointers: &[&str], counters: &str) -> syn::Result<String> {
+/// pointers; `counters` are structures whose fields are listed by name and comment.
+pub(crate) fn rewrite(bindings: &str, pointers: &[&str], counters: &[&str]) -> syn::Result<String> {
     let file = syn::parse_file(bindings)?;
     let is_type = |item: &Item| match item {
         Item::Struct(item) => Some(item.ident.to_string()),
@@ -29,7 +29,7 @@ pub(crate) fn rewrite(bindings: &str, pointers: &[&str], counters: &str) -> syn:
             Item::ForeignMod(block) => {
                 block.items.iter().map(|item| function(item, pointers)).collect::<syn::Result<_>>()?
             }
-            Item::Struct(item) if item.ident == counters => {
+            Item::Struct(item) if counters.iter().any(|name| item.ident == name) => {
                 let list = list(item)?;
                 quote!(#item #list)
             }

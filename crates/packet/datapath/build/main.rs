@@ -22,6 +22,27 @@ const SAFE: &[&str] = &[
     "weir_control_kind",
     "weir_cpu_batch_end",
     "weir_cpu_batch_pass",
+    "weir_credit_advance",
+    "weir_credit_allocate",
+    "weir_credit_astray",
+    "weir_credit_data",
+    "weir_credit_gate_allocate",
+    "weir_credit_gate_departure",
+    "weir_credit_gate_init",
+    "weir_credit_gate_left",
+    "weir_credit_gate_offer",
+    "weir_credit_gate_take_return",
+    "weir_credit_is_new",
+    "weir_credit_kind",
+    "weir_credit_message_read",
+    "weir_credit_message_rewrite",
+    "weir_credit_message_tag",
+    "weir_credit_message_valid",
+    "weir_credit_message_write",
+    "weir_credit_request",
+    "weir_credit_return",
+    "weir_credit_terminate",
+    "weir_credit_unknown",
     "weir_destination_feedback",
     "weir_destination_init",
     "weir_destination_requests",
@@ -84,8 +105,8 @@ const SAFE: &[&str] = &[
 /// Functions with pointers that may be null, alias, or name several objects.
 const UNSAFE: &[&str] = &["weir_depart", "weir_departure_tick_time", "weir_header_bytes", "weir_parse", "weir_siphash"];
 
-/// The structure of event counters, which status and metrics read by name.
-const COUNTERS: &str = "weir_counts";
+/// The structures of event counters, which status and metrics read by name.
+const COUNTERS: &[&str] = &["weir_counts", "weir_credit_counters", "weir_forwarder_counts"];
 
 const PACKAGES: &str = "on Debian: apt-get install libclang-dev";
 
@@ -121,7 +142,7 @@ impl ParseCallbacks for Callbacks {
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let (datapath, bpf) = (Path::new("../../../datapath"), Path::new("../../../bpf"));
-    let headers = [bpf.join("tables.h"), bpf.join("auxiliary.h")];
+    let headers = ["tables.h", "auxiliary.h", "forwarder.h"].map(|header| bpf.join(header));
     // The programs in bpf/ are not part of this crate.
     for watched in
         [datapath, &bpf.join("maps.h"), Path::new("build")].into_iter().chain(headers.iter().map(PathBuf::as_path))

@@ -19,6 +19,9 @@
 //! | [`Destination`] | feedback → the pace to one destination | `destination.h` |
 //! | [`Pacer`] | a service's packets → their departures from a shared interface | `departure.h`, `lease.h` |
 //! | [`PortQueues`] | a switch port's packets → lengths of its queues | `port_queues.h` |
+//! | [`CreditPort`] | PACE: allocations → credits for which a port has room; data → late or not | `credit.h` |
+//! | [`CreditGate`] | PACE: frames → departures within the sender's credits | `credit_gate.h` |
+//! | [`credit_message`] | PACE: datagrams of hosts, which forwarders rewrite | `credit_message.h`, `siphash.h` |
 //! | [`Feedback`] | a rate, advertised to the source of a packet | `feedback.h`, `siphash.h` |
 //! | [`ecn`] | ECN encapsulation of packets that are Not-ECT | `ecn.h` |
 //!
@@ -30,6 +33,10 @@
 
 pub mod abi;
 mod classifier;
+mod credit;
+mod credit_gate;
+pub mod credit_message;
+mod credit_online;
 mod departure;
 mod destination;
 pub mod ecn;
@@ -46,10 +53,12 @@ mod rate_law;
 mod receive_meter;
 mod rule_index;
 
-pub use abi::CONTROL_PORT;
+pub use abi::{CONTROL_PORT, CreditCounters};
 pub use classifier::{
     CGROUP_GLOBS_MAX, COMPARISONS_MAX, Classifier, ClassifierError, Fields, GUEST_GLOBS, RULES_MAX, parse,
 };
+pub use credit::{CreditFlow, CreditPort, CreditPortSettings};
+pub use credit_gate::CreditGate;
 pub use departure::{CpuBatch, Lease, Leaves, Pacer, PacingConfig, Towards};
 pub use destination::{Destination, Verdict};
 pub use feedback::{Address, FEEDBACK_BYTES, Feedback, SipKey};

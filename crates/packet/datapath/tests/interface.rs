@@ -6,7 +6,7 @@ mod generator;
 /// The interface of a function with this parameter, which Rust calls by reference or with pointers.
 fn function(parameter: &str, by_reference: bool) -> syn::Result<String> {
     let bindings = format!("unsafe extern \"C\" {{ pub fn weir_sum({parameter}) -> u64_; }}");
-    generator::rewrite(&bindings, if by_reference { &[] } else { &["weir_sum"] }, "weir_counts")
+    generator::rewrite(&bindings, if by_reference { &[] } else { &["weir_sum"] }, &["weir_counts"])
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn counter_without_a_comment_is_named() {
     let counts = |comment: &str| {
         let bindings =
             format!("pub struct weir_counts {{ #[doc = \" Lost.\"] pub lost: u64_, {comment} pub late: u64_ }}");
-        generator::rewrite(&bindings, &[], "weir_counts")
+        generator::rewrite(&bindings, &[], &["weir_counts"])
     };
     assert!(counts("#[doc = \" Late.\"]").is_ok());
     for comment in ["", "#[doc = \"\"]"] {

@@ -3,6 +3,8 @@
 mod bpf;
 mod classify;
 mod common;
+mod credit;
+mod credit_gate;
 mod departure;
 mod ecn;
 mod feedback;

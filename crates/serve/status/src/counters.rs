@@ -121,6 +121,8 @@ counters! {
         cgroups_unknown,
         /// Buffers that carried the DSCP value of another tenant, re-marked.
         tags_claimed,
+        /// Packets of services with credits that were dropped because no gate was free.
+        credit_gates_full,
     }
 }
 

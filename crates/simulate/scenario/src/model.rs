@@ -26,6 +26,8 @@ pub struct Scenario {
     pub(crate) flow_groups: Vec<Traffic>,
     pub(crate) events: Vec<NetworkEvent>,
     pub(crate) measurement: Measurement,
+    pub(crate) without_forwarder: Vec<usize>,
+    pub(crate) aggregates: Option<weir_transport::pace::Parameters>,
     pub(crate) governed: Option<Governed>,
     /// The reason why the lab cannot run it.
     pub(crate) simulator_only: Option<String>,
@@ -90,6 +92,14 @@ impl Scenario {
     /// The watched links, and the interval of samples.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
+    }
+    /// The switches whose ports have no forwarder of credits, ascending: indices of the graph's switches.
+    pub fn without_forwarder(&self) -> &[usize] {
+        &self.without_forwarder
+    }
+    /// The credits of aggregates, if all data waits for those of its aggregate; `None` where flows send as they do.
+    pub fn aggregates(&self) -> Option<&weir_transport::pace::Parameters> {
+        self.aggregates.as_ref()
     }
     /// The part that depends on a policy; `None` for a network of its own.
     pub fn governed(&self) -> Option<&Governed> {
@@ -291,6 +301,8 @@ pub struct Measurement {
     pub every: Duration,
     /// The links, each once.
     pub links: Vec<LinkRef>,
+    /// The scenario names them; they are not those of a default.
+    pub are_named: bool,
 }
 
 /// Long-lived transfers of one service, as the lab runs them.

@@ -13,10 +13,11 @@
 //! | `checked` | the dumbbell and the leaf-spine's first flows with every checker on, against off |
 //! | `shaped` | Parley's testbed: 1 MB flows into one rack, with and without shapers |
 //! | `levels` | web-search flows under a policy, with its latency level for short flows and without |
+//! | `pace` | the leaf-spine's flows under PACE and, over the same routes, under DCTCP |
 //! | `policy` | reading and starting a scenario under a policy on a fat-tree of 27,648 hosts |
 //! | `instructions` | instructions per packet-hop, counted by callgrind (Debian: `valgrind`) |
 //! | `once-leafspine`, `once-dumbbell`, `once-scale`, `once-shaped`, | one run without a table, |
-//! | `once-fifo`, `once-strict`, `once-levels` | for profilers |
+//! | `once-fifo`, `once-strict`, `once-levels`, `once-pace`, `once-beside` | for profilers |
 //!
 //! `leafspine` reads `data/flows/leafspine144-websearch-load60-20k.csv`: 9 racks of 16 hosts at
 //! 10 Gb/s, 4 spines at 40 Gb/s, links of 1 µs, marking at 65 and 260 packets. `shaped` has 9 racks
@@ -25,6 +26,7 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::process::Command;
+use weir_credits::Period;
 use weir_document::Source as Text;
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_policy::{Policy, Sharing};
@@ -97,6 +99,10 @@ fn main() -> Result<()> {
             table(&format!("leaf-spine under a policy, {}", queues.name()), runs, || levelled(queues))?;
         }
     }
+    if all || case == "pace" {
+        table("leaf-spine, PACE", runs, || pace(usize::MAX))?;
+        table("leaf-spine, DCTCP, symmetric routes", runs, || beside_pace(usize::MAX))?;
+    }
     if all || case == "policy" {
         under_a_policy(48)?;
     }
@@ -106,8 +112,15 @@ fn main() -> Result<()> {
         instructions("once-fifo")?;
         instructions("once-strict")?;
         instructions("once-levels")?;
+        instructions("once-pace")?;
+        instructions("once-beside")?;
     }
-    match case.as_str() {
+    once(&case)
+}
+
+/// One run without a table; refuses an unknown case.
+fn once(case: &str) -> Result<()> {
+    match case {
         "once-leafspine" => print_once(&leaf_spine(Silent, 500)?),
         "once-dumbbell" => print_once(&dumbbell(Silent)?),
         "once-scale" => print_once(&fat_tree(34)?),
@@ -115,10 +128,14 @@ fn main() -> Result<()> {
         "once-fifo" => print_once(&levelled(Queues::Fifo)?),
         "once-strict" => print_once(&levelled(Queues::Strict)?),
         "once-levels" => print_once(&levelled(Queues::Levels)?),
-        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "levels" | "policy" | "instructions" => {}
+        "once-pace" => print_once(&pace(500)?),
+        "once-beside" => print_once(&beside_pace(500)?),
+        "all" | "leafspine" | "dumbbell" | "scale" | "checked" | "shaped" | "levels" | "pace" | "policy"
+        | "instructions" => {}
         other => {
             return Err(format!(
-                "no case `{other}`: leafspine, dumbbell, scale, checked, shaped, levels, policy, instructions"
+                "no case `{other}`: leafspine, dumbbell, scale, checked, shaped, levels, pace, policy, \
+                 instructions"
             )
             .into());
         }
@@ -340,9 +357,20 @@ fn run<O: Observer>(world: &mut World<O>, mut sources: Sources, limit: SimTime, 
 }
 
 fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
+    leaf_spine_of(observer, flows, None)
+}
+
+/// The leaf-spine under another transport, with symmetric routing.
+fn leaf_spine_of<O: Observer + Finish>(observer: O, flows: usize, transport: Option<Parameters>) -> Result<Done> {
     let began = user_seconds()?;
     let mut world = World::new(0, SIZES, observer);
     let spines: Vec<SwitchId> = (0..4).map(|_| world.add_switch()).collect();
+    // Forwarders need 2 · R · p.
+    let link = |gbps, packets| {
+        let mut link = link(gbps, packets);
+        link.queue.buffer = Bytes::new(link.queue.buffer.get() * if transport.is_some() { 8 } else { 1 });
+        link
+    };
     for _ in 0..9 {
         let leaf = world.add_switch();
         for _ in 0..16 {
@@ -352,6 +380,9 @@ fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
             world.connect(leaf, spine, link(40, 260), link(40, 260));
         }
     }
+    if transport.is_some() {
+        world.set_symmetric_routing();
+    }
     world.compute_routes();
     let list = if flows == usize::MAX {
         FlowList::read(File::open(FLOWS)?, SIZES.payload, FlowList::numbered(144))?
@@ -360,9 +391,23 @@ fn leaf_spine<O: Observer + Finish>(observer: O, flows: usize) -> Result<Done> {
         let text: String = text.lines().take(flows + 1).flat_map(|line| [line, "\n"]).collect();
         FlowList::read(text.as_bytes(), SIZES.payload, FlowList::numbered(144))?
     };
-    let done = run(&mut world, Sources::new(vec![source(Spec::List(list))], 1, None), SimTime::NEVER, began)?;
+    let mut source = source(Spec::List(list));
+    source.transport = transport.unwrap_or(source.transport);
+    let done = run(&mut world, Sources::new(vec![source], 1, None), SimTime::NEVER, began)?;
     O::finish(&world);
     Ok(done)
+}
+
+/// The leaf-spine of forwarders: PACE's ports and senders, with the periods that the buffers hold.
+fn pace(flows: usize) -> Result<Done> {
+    let max_period = Period::from_micros(1_200);
+    let parameters = weir_transport::pace::Parameters { max_period, ..Default::default() };
+    leaf_spine_of(Silent, flows, Some(Parameters::Pace(parameters)))
+}
+
+/// The same under DCTCP, with the same routes.
+fn beside_pace(flows: usize) -> Result<Done> {
+    leaf_spine_of(Silent, flows, Some(transport()))
 }
 
 fn dumbbell<O: Observer + Finish>(observer: O) -> Result<Done> {

@@ -8,6 +8,7 @@
 //! nothing.
 
 use crate::agents::Agents;
+use crate::aggregates::Aggregates;
 use crate::events::EventQueue;
 use crate::host::{Host, Jitter, ServiceQueue};
 use crate::ids::{HostId, Node, PortId, SwitchId};
@@ -19,7 +20,7 @@ use crate::pairs::Pairs;
 use crate::port::{Port, PortRecord, Profile, Service};
 use crate::queue::{Order, Queue, RoundRobin, SharedBuffer};
 use crate::quotas::Quotas;
-use crate::routes::{NOT_A_LEAF, Neighbours, Routes};
+use crate::routes::{Layers, NOT_A_LEAF, Neighbours, Routes};
 use crate::shaper::Shaping;
 use crate::tenants::Tags;
 use crate::world::{Counters, World};
@@ -65,6 +66,7 @@ impl<O: Observer> World<O> {
             tags: Tags::default(),
             pairs: Pairs::default(),
             quotas: Quotas::default(),
+            aggregates: Aggregates::default(),
             over: VecDeque::new(),
             meters: Vec::new(),
             inspects: false,
@@ -73,6 +75,7 @@ impl<O: Observer> World<O> {
             observer,
             jitter: Jitter::default(),
             spray: None,
+            symmetric: false,
             sizes,
             flow_limit: None,
             service_count: services + 1,
@@ -104,10 +107,12 @@ impl<O: Observer> World<O> {
             let ports = world.connect(ends.0, ends.1, cable.a_to_b, cable.b_to_a);
             world.graph_cables.push(ports);
         }
-        world.compute_routes();
-        if graph.routing == Routing::Spray {
-            world.set_spraying(seed);
+        match graph.routing {
+            Routing::Ecmp => {}
+            Routing::Spray => world.set_spraying(seed),
+            Routing::Symmetric => world.set_symmetric_routing(),
         }
+        world.compute_routes();
         world
     }
 
@@ -150,6 +155,12 @@ impl<O: Observer> World<O> {
     pub fn set_spraying(&mut self, seed: u64) {
         self.events.forget_hints();
         self.spray = Some(Jitter::new(SimTime::NEVER, seed));
+    }
+
+    /// Makes both directions of a flow take the same links, in networks whose layers allow it (`docs/simulator.md`
+    /// lists them). Call it before [`World::compute_routes`].
+    pub fn set_symmetric_routing(&mut self) {
+        self.symmetric = true;
     }
 
     /// Adds a switch.
@@ -262,22 +273,25 @@ impl<O: Observer> World<O> {
             host.leaf = number[switch.index()];
         }
         let mut down = vec![PortId(u32::MAX); self.hosts.len()];
-        // neighbours[s]: the ports of s that lead to switches, and those switches. Links that are
-        // down lead nowhere.
-        let mut neighbours: Vec<Neighbours> = vec![Neighbours::new(); self.switches.len()];
-        for (at, switch) in self.switches.iter().enumerate() {
-            for &port in &switch.ports {
-                match self.ports[port.index()].to() {
-                    Node::Host(host) => down[host.index()] = port,
-                    Node::Switch(to) if self.ports[port.index()].is_up() => {
-                        neighbours[at].push((port, to));
-                    }
-                    Node::Switch(_) => {}
-                }
+        let ports = |of: &Switch| -> Vec<(PortId, Node)> {
+            of.ports.iter().map(|&port| (port, self.ports[port.index()].to())).collect()
+        };
+        for (port, to) in self.switches.iter().flat_map(ports) {
+            if let Node::Host(host) = to {
+                down[host.index()] = port;
             }
         }
+        // By switch, its ports that lead to switches, and those switches. Links that are down lead nowhere.
+        let neighbours = |also_down: bool| -> Vec<Neighbours> {
+            let counts = |port: PortId| also_down || self.ports[port.index()].is_up();
+            let neighbour = |(port, to): (PortId, Node)| to.switch().filter(|_| counts(port)).map(|to| (port, to));
+            self.switches.iter().map(|switch| ports(switch).into_iter().filter_map(neighbour).collect()).collect()
+        };
+        let layers = self.symmetric.then(|| Layers::new(&leaves, &neighbours(true)));
+        let neighbours = neighbours(false);
         self.events.forget_hints();
-        self.routes = Routes::build(&leaves, down, &neighbours);
+        self.routes = Routes::build(&leaves, down, &neighbours, layers.as_ref());
+        self.reroute_agents();
     }
 
     /// Sizes the event queue for the network, once.

@@ -119,6 +119,7 @@ impl<O: Observer> World<O> {
         let lost = in_order(&self.packets, self.events.take_arrivals(|id| self.packets.get(id).link() == port));
         let index = out.queue as usize;
         let owned = out.owner().is_some();
+        self.take_agents_down(port);
         for id in lost {
             let packet = self.packets.get(id);
             let (sent, priority, size) = (packet.arrival <= self.now + delay, packet.priority, packet.size);

@@ -38,10 +38,10 @@ impl<O: Observer> World<O> {
             self.send_segment(id, segment);
         }
         let flow = &mut self.flows[id.index()];
+        // A paced flow that is throttled by its host is late for its time; it continues when a packet has left the
+        // host. A timeout that passed meanwhile is due at once.
         let due = flow.sender.timer();
-        // A paced flow that is throttled by its host is late for its time; it continues when a
-        // packet has left the host.
-        debug_assert!(throttled || due > self.now, "a sender waits for {due}, which has passed");
+        let due = if throttled { due } else { due.max(self.now + SimTime::from_picos(1)) };
         if due > self.now
             && let Some(at) = flow.timer.set(due)
         {
@@ -150,7 +150,11 @@ impl<O: Observer> World<O> {
         packet.rank = segment.rank;
         packet.set(CAPABLE, segment.capable);
         if segment.control {
+            let bare_credits = segment.length == 0 && flow.sender.needs_credits();
             let field = flow.sender.control(self.now);
+            if bare_credits {
+                packet.priority = self.control_priority(priority);
+            }
             packet.extension = self.extensions.insert(Extension::Control(field));
         }
         self.send(from, packet);
@@ -217,6 +221,7 @@ impl<O: Observer> World<O> {
             }
             Kind::Feedback => self.on_feedback(host, packet.feedback()),
             Kind::Report => self.on_report(host, packet.report()),
+            Kind::Credits => self.on_credits(host, &packet),
             Kind::Handshake => self.on_handshake(&packet),
         }
     }

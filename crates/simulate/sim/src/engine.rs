@@ -40,13 +40,13 @@ impl<O: Observer> World<O> {
         if let Some(stop) = self.pending_stop() {
             return stop;
         }
-        let large = self.is_large();
+        let fetches = self.is_large() || self.has_forwarders();
         loop {
             if self.events.is_bucket_empty() {
                 if !self.events.advance(limit) {
                     break;
                 }
-                if large {
+                if fetches {
                     self.fetch_bucket();
                 }
             }
@@ -64,6 +64,8 @@ impl<O: Observer> World<O> {
                 Event::DelayedAck(flow) => self.delayed_ack(flow),
                 Event::Agent(agent) => self.agent_due(agent),
                 Event::Pair(slot) => self.pair_due(slot),
+                Event::Aggregate(slot) => self.aggregate_due(slot),
+                Event::Credits(host) => self.aggregate_host_due(host),
             }
             if let Some(stop) = self.pending_stop() {
                 return stop;
@@ -346,6 +348,7 @@ impl<O: Observer> World<O> {
         };
         self.records[port.index()].dropped[class_of(priority)].add(size);
         self.counters.dropped += 1;
+        self.count_dropped_credits(port, id, held);
         self.observer.dropped(self.now, port, id, size, held);
         if self.pairs.is_on() {
             self.count_lost(id);
@@ -366,6 +369,7 @@ impl<O: Observer> World<O> {
     fn unroutable(&mut self, port: PortId, id: PacketId) {
         self.counters.unroutable += 1;
         self.counters.dropped += 1;
+        self.count_unroutable_credits(id);
         self.observer.dropped(self.now, port, id, self.packets.get(id).size, false);
         self.lose(id);
     }

@@ -24,6 +24,7 @@ use crate::ids::{HostId, Node, PortId};
 use crate::observer::Observer;
 use crate::serial_clock::SerialClock;
 use crate::world::World;
+use weir_transport::agents::FlowKey;
 use weir_units::{Bandwidth, SimTime};
 
 /// The time of a flow of `bytes` over links of these rates and delays, in packets of at most
@@ -63,6 +64,26 @@ impl<O: Observer> World<O> {
                 Node::Switch(switch) => ports.push(self.routes.route(switch, leaf, to, hash)?),
             }
         }
+    }
+
+    /// The port by which a node sends the data of a flow over the routes of this time: a sending host's interface, or
+    /// what the switch chooses, also in a tenant's tree. `None` at other hosts, without a route, and where packets are
+    /// sprayed. An agent of another port of the switch, whose link carried a message back to the sender, thus
+    /// recognises that the flow's data does not pass its port.
+    pub fn data_port(&self, at: Node, flow: FlowKey) -> Option<PortId> {
+        let (from, to) = (HostId(flow.from), HostId(flow.to));
+        let switch = match at {
+            Node::Host(host) => return (host == from).then(|| self.interface(host)),
+            Node::Switch(switch) => switch,
+        };
+        let leaf = self.hosts.get(to.index())?.leaf;
+        if self.tags.has_trees()
+            && let Some(of) = self.flows.get(flow.slot as usize)
+            && let Some(next) = self.tags.next(of.address.service, switch, leaf)
+        {
+            return Some(next);
+        }
+        if self.spray.is_some() { None } else { self.routes.route(switch, leaf, to, flow.hash) }
     }
 
     /// The ideal completion time of a flow ([`ideal_time`]); zero if there is no way.

@@ -22,6 +22,7 @@
 //! | [`mod@run`], `samples` | a scenario from start to result |
 
 mod agents;
+mod aggregates;
 pub mod brokers;
 mod build;
 mod changes;

@@ -28,7 +28,7 @@ use crate::checkers::{self, Checkers};
 use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
-use crate::ids::{PortId, ServiceIndex};
+use crate::ids::{PortId, ServiceIndex, SwitchId};
 use crate::levels::{LevelQueueReading, LevelReading};
 use crate::observer::{Observer, Silent};
 use crate::samples::{LinkSampler, MeterSampler, UplinkSampler, link_records};
@@ -37,10 +37,12 @@ use crate::sources::{SizeClass, Source, Sources};
 use crate::world::{Counters, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use weir_binding::binder::BinderCounters;
 use weir_datapath::ClassifierError;
 use weir_network::Graph;
+use weir_network::graph::LinkRef;
 use weir_policy::Policy;
 use weir_results::{FlowRecord, Group, GroupSample, Results};
 use weir_scenario::{Change, NetworkEvent, RunResult, Scenario, Traffic};
@@ -165,6 +167,14 @@ impl<'a, O: Observer> Run<'a, O> {
             world.set_jitter(graph.jitter.into(), rng.random());
         }
         world.set_host_queues(scenario.hosts());
+        // Not drawn from `rng`: all other draws are those of a network without agents.
+        world.set_agent_seed(seed);
+        let without: Vec<SwitchId> =
+            scenario.without_forwarder().iter().map(|&switch| SwitchId(switch as u32)).collect();
+        world.set_switches_without_forwarders(&without);
+        if let Some(parameters) = scenario.aggregates() {
+            world.set_aggregates(parameters);
+        }
         let source = |traffic: &Traffic| source(traffic, indices.as_ref());
         let shaped = scenario.enforcement().shapes();
         let sources = Sources::new(scenario.flow_groups().iter().map(source).collect(), rng.random(), headers);
@@ -327,7 +337,7 @@ impl<'a, O: Observer> Run<'a, O> {
             seed: self.seed,
             complete: !interrupted,
             simulated: self.world.now(),
-            counters: counters(&self.world, graph, brokers, binding),
+            counters: counters(&self.world, self.scenario, brokers, binding),
             hosts: graph.hosts.iter().map(|host| host.name.clone()).collect(),
             groups: self.scenario.flow_groups().iter().zip(self.sources.flows_per_coflow()).map(group).collect(),
             flows,
@@ -379,11 +389,11 @@ fn frame_time<O: Observer>(world: &World<O>, frame: u32) -> SimTime {
 
 fn counters<O: Observer>(
     world: &World<O>,
-    graph: &Graph,
+    scenario: &Scenario,
     brokers: Exchange,
     binding: Option<BinderCounters>,
 ) -> std::collections::BTreeMap<String, u64> {
-    let counters = world.counters();
+    let (counters, graph) = (world.counters(), scenario.graph());
     let mut named = vec![
         ("events", counters.events),
         ("packet_hops", counters.packet_hops),
@@ -404,6 +414,18 @@ fn counters<O: Observer>(
         ("packets_consumed", counters.consumed),
     ];
     named.extend(rare.into_iter().filter(|(_, count)| *count > 0));
+    let aggregates = scenario.aggregates().map(|_| world.aggregate_counters());
+    let aggregates = aggregates.into_iter().flat_map(|counters| {
+        let named = [
+            ("allocations", counters.allocations),
+            ("stale", counters.stale),
+            ("unwanted", counters.unwanted),
+            ("astray", counters.astray),
+            ("overspent", counters.overspent),
+        ];
+        named.map(|(name, value)| (format!("credits_host_{name}"), value))
+    });
+    let credits = world.credit_counters().into_iter().chain(credit_readings(world, scenario)).chain(aggregates);
     let levels: Vec<(String, u64)> = (1..).zip(world.level_readings()).flat_map(level_counters).collect();
     let queues = world.level_queues().into_iter().flat_map(|reading| level_queue_counters(graph, &reading));
     if brokers != Exchange::default() {
@@ -423,7 +445,22 @@ fn counters<O: Observer>(
             ("tenants_without_dscp", binding.without_value),
         ]);
     }
-    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).collect()
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(levels).chain(queues).chain(credits).collect()
+}
+
+/// The readings of forwarders at the links that the scenario names, and the ports without forwarders.
+fn credit_readings<O: Observer>(world: &World<O>, scenario: &Scenario) -> Vec<(String, u64)> {
+    let (graph, measurement) = (scenario.graph(), scenario.measurement());
+    let watched = measurement.links.iter().filter(|_| measurement.are_named);
+    let at = |&link: &LinkRef| {
+        let name = graph.link_name(link);
+        let readings = world.credit_readings(world.port_of(link));
+        readings.into_iter().map(move |(of, value)| (format!("credits_{of}_at_{name}"), value))
+    };
+    let without: BTreeSet<PortId> = world.ports_without_forwarder().collect();
+    let without = graph.links().filter(|&link| without.contains(&world.port_of(link)));
+    let without = without.map(|link| (format!("credits_no_forwarder_at_{}", graph.link_name(link)), 1));
+    watched.flat_map(at).chain(without.filter(|_| !world.credit_counters().is_empty())).collect()
 }
 
 /// The largest queue of a level at ports of a class, which its first link names, and its bound.

@@ -63,6 +63,8 @@ impl<O: Observer> World<O> {
             // It is gone.
         } else if self.levels.is_on() {
             self.enter_level(host, id);
+        } else if self.aggregates.is_on() {
+            self.enter_aggregate(host, id);
         } else if self.pairs.is_on() {
             self.enter_pair(host, id);
         } else if self.shaping.on {

@@ -29,6 +29,7 @@
 //! ```
 
 use crate::agents::Agents;
+use crate::aggregates::Aggregates;
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
@@ -122,6 +123,7 @@ pub struct World<O> {
     pub(crate) tags: Tags,
     pub(crate) pairs: Pairs,
     pub(crate) quotas: Quotas,
+    pub(crate) aggregates: Aggregates,
     /// Flows that are over and have not been reported.
     pub(crate) over: VecDeque<FlowId>,
     /// Bytes per service.
@@ -134,6 +136,8 @@ pub struct World<O> {
     pub(crate) jitter: Jitter,
     /// Random numbers for packets under spraying.
     pub(crate) spray: Option<Jitter>,
+    /// Both directions of a flow take the same links.
+    pub(crate) symmetric: bool,
     pub(crate) sizes: Packets,
     /// The most bytes of a flow in its host; `None` for the transport's limit.
     pub(crate) flow_limit: Option<u64>,

@@ -29,7 +29,8 @@
 //! let header = RateHeader { desired: Bandwidth::from_mbps(100), ..RateHeader::EMPTY };
 //! let mut field = ControlField::from(Box::new(header));
 //! let port = PortState { taken: 0, held: 0 };
-//! let mut packet = Passing { kind: PacketKind::Data, size: 66, flow: None, port, control: Some(&mut field) };
+//! let (kind, size, control) = (PacketKind::Data, 66, Some(&mut field));
+//! let mut packet = Passing { kind, size, flow: None, credits: false, direct: true, port, control };
 //! assert_eq!(agent.on_enter(SimTime::ZERO, &mut packet), Verdict::Pass);
 //! let granted = field.get::<Box<RateHeader>>().expect("D3's field");
 //! assert_eq!(granted.rate, Bandwidth::from_gbps(1));
@@ -84,6 +85,10 @@ pub struct Passing<'a> {
     pub size: u32,
     /// Its flow, if it belongs to one.
     pub flow: Option<FlowKey>,
+    /// Whether it is a segment of a flow whose data needs credits.
+    pub credits: bool,
+    /// For [`Agent::on_return`]: whether the flow's data, if it goes the other way, leaves by the agent's port.
+    pub direct: bool,
     /// The agent's port, which for [`Agent::on_return`] is not the port that the packet came over.
     pub port: PortState,
     /// Its control field, if it carries one.
@@ -102,6 +107,8 @@ impl Passing<'_> {
 pub enum Verdict {
     /// The packet continues.
     Pass,
+    /// The packet continues without its control field.
+    PassWithout,
     /// The packet ends here. It counts as consumed, not as dropped, and its sender is not notified.
     Consume,
 }
@@ -141,6 +148,8 @@ pub struct Message {
 
 /// The decisions of a port agent. See the module's documentation for the order of calls.
 pub trait Agent {
+    /// The port is a host's interface; comes before all other calls.
+    fn at_host(&mut self) {}
     /// The calls that it needs; constant.
     fn watch(&self) -> Watch;
     /// The port takes a packet.
@@ -174,7 +183,10 @@ pub trait Layout: Into<ControlField> {
 }
 
 macro_rules! agents {
-    ($($(#[$doc:meta])* $variant:ident: $agent:ty, $layout:ty;)*) => {
+    (
+        agents { $($(#[$doc:meta])* $variant:ident: $agent:ty;)* }
+        fields { $($(#[$field_doc:meta])* $field:ident: $layout:ty;)* }
+    ) => {
         /// The agent of a port: one of the protocols'.
         #[derive(Debug, Clone)]
         pub enum PortAgent {
@@ -185,27 +197,26 @@ macro_rules! agents {
         /// Backends move it without reading it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum ControlField {
-            $($(#[$doc])* $variant($layout),)*
+            $($(#[$field_doc])* $field($layout),)*
         }
 
         $(
             impl From<$layout> for ControlField {
                 fn from(layout: $layout) -> Self {
-                    Self::$variant(layout)
+                    Self::$field(layout)
                 }
             }
 
-            #[allow(unreachable_patterns, reason = "the list may have a single protocol")]
             impl Layout for $layout {
                 fn of(field: &ControlField) -> Option<&Self> {
                     match field {
-                        ControlField::$variant(layout) => Some(layout),
+                        ControlField::$field(layout) => Some(layout),
                         _ => None,
                     }
                 }
                 fn of_mut(field: &mut ControlField) -> Option<&mut Self> {
                     match field {
-                        ControlField::$variant(layout) => Some(layout),
+                        ControlField::$field(layout) => Some(layout),
                         _ => None,
                     }
                 }
@@ -224,8 +235,20 @@ macro_rules! agents {
 }
 
 agents! {
-    /// D3's routers. Their notes are a list as long as the path, so the field holds a pointer.
-    D3: crate::d3::Router, Box<crate::d3::RateHeader>;
+    agents {
+        /// D3's routers.
+        D3: crate::d3::Router;
+        /// ExpressPass's ports.
+        ExpressPass: crate::expresspass::Port;
+    }
+    fields {
+        /// D3's. Its notes are a list as long as the path, so the field holds a pointer.
+        D3: Box<crate::d3::RateHeader>;
+        /// ExpressPass's.
+        ExpressPass: crate::expresspass::Header;
+        /// PACE's, whose agents are the backend's: they run the per-packet code.
+        Credits: Box<weir_credits::Message>;
+    }
 }
 
 impl ControlField {
@@ -236,6 +259,9 @@ impl ControlField {
 }
 
 impl Agent for PortAgent {
+    fn at_host(&mut self) {
+        each!(self, agent => agent.at_host())
+    }
     fn watch(&self) -> Watch {
         each!(self, agent => agent.watch())
     }

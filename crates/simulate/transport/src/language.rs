@@ -8,6 +8,7 @@
 //! Example: with `Key::optional("min-rto", TIME, ..)` in the record, `reader.time("min-rto", &mut
 //! value)` sets `value` if the key is written, and leaves the default if it is not.
 
+use weir_credits::Period;
 use weir_document::scalar::{self, Scalar};
 use weir_document::shape::{Record, Shape};
 use weir_document::{Field, Node, Problems, Span};
@@ -147,6 +148,30 @@ impl<'a> Reader<'a> {
         let field = self.node.field(key, |text| scalar::rate(text, false, zero));
         if let Some(rate) = self.value(field) {
             *into = rate;
+        }
+    }
+
+    /// Reads a time as a period of whole microseconds.
+    pub(crate) fn period(&mut self, key: &str, into: &mut Period) {
+        let mut time = into.duration().into();
+        self.time(key, &mut time);
+        let nanos = time.duration().nanos();
+        if nanos % 1_000 != 0 {
+            let span = self.span(key);
+            return self.error(span, format!("the {key} is not a whole number of microseconds"), "write `200us`");
+        }
+        // An hour, the longest time of a key, is below 2³² µs.
+        *into = Period::from_micros((nanos / 1_000) as u32);
+    }
+
+    /// Reads one of the words of a key, as the value that `of` gives for its index.
+    pub(crate) fn word<T>(&mut self, key: &str, into: &mut T, of: impl Fn(usize) -> T) {
+        let Scalar::Words { what, words } = *self.scalar(key) else {
+            unreachable!("`{key}` is a word of {}", self.record.what)
+        };
+        let field = self.node.field(key, |text| scalar::word(text, what, words));
+        if let Some(word) = self.value(field) {
+            *into = of(word);
         }
     }
 }

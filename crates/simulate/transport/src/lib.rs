@@ -56,6 +56,8 @@
 //! | [`cubic`] | TCP CUBIC |
 //! | [`dctcp`] | Data Center TCP |
 //! | [`d3`] | D3, with and without deadlines |
+//! | [`expresspass`] | ExpressPass: credits that ports limit |
+//! | [`pace`] | PACE |
 //! | [`pfabric`] | pFabric |
 //! | [`udp`] | UDP: constant rate, bursts, on and off |
 //!
@@ -68,8 +70,10 @@ mod api;
 pub mod cubic;
 pub mod d3;
 pub mod dctcp;
+pub mod expresspass;
 mod language;
 pub mod newreno;
+pub mod pace;
 pub mod pfabric;
 mod ranges;
 mod receiver;

@@ -20,6 +20,8 @@ pub(crate) trait Machine {
     const STREAM: bool = false;
     /// Whether the ports take part, by agents.
     const AGENTS: bool = false;
+    /// Whether its data needs credits of the ports ([`crate::agents::Passing::credits`]).
+    const CREDITS: bool = false;
     /// The shortest retransmission timeout, unless nothing is repeated.
     fn shortest_timeout(_parameters: &Self::Parameters) -> Option<SimTime> {
         None
@@ -28,7 +30,7 @@ pub(crate) trait Machine {
     fn handshake(_parameters: &Self::Parameters) -> Option<[SimTime; 2]> {
         None
     }
-    /// Only transports with agents make them.
+    /// Only transports with agents make them; those of [`Self::CREDITS`] are the backend's.
     fn agent(_parameters: &Self::Parameters, _port: u32, _rate: Bandwidth) -> PortAgent {
         unreachable!("this transport has no port agents")
     }
@@ -122,7 +124,8 @@ macro_rules! registry {
             /// same number.
             ///
             /// # Panics
-            /// If the transport has no agents ([`Parameters::has_agents`]).
+            /// If the transport has no agents ([`Parameters::has_agents`]), or if its data needs credits: the backend
+            /// has the agents of these.
             pub fn agent(&self, port: u32, rate: Bandwidth) -> PortAgent {
                 match self {
                     $(Self::$variant(parameters) => {
@@ -169,6 +172,16 @@ macro_rules! registry {
             $($variant(crate::$module::Sender),)*
         }
 
+        impl Sender {
+            /// Whether its data needs credits of the ports.
+            #[inline]
+            pub fn needs_credits(&self) -> bool {
+                match &self.0 {
+                    $(Variant::$variant(_) => <crate::$module::Sender as Machine>::CREDITS,)*
+                }
+            }
+        }
+
         /// Calls a method of the machine that it is.
         macro_rules! each {
             ($sender:expr, $machine:ident => $call:expr) => {
@@ -200,6 +213,10 @@ registry! {
     Dctcp: dctcp = "dctcp",
     /// D3.
     D3: d3 = "d3",
+    /// ExpressPass.
+    ExpressPass: expresspass = "expresspass",
+    /// PACE.
+    Pace: pace = "pace",
     /// pFabric.
     PFabric: pfabric = "pfabric",
     /// UDP.
@@ -326,7 +343,7 @@ mod tests {
                 read(name, None, &mut Problems::new(&Source::from_text("", ""))).is_some_and(|p| p.is_stream())
             })
             .collect();
-        assert_eq!(streams, ["newreno", "cubic", "dctcp"]);
+        assert_eq!(streams, ["newreno", "cubic", "dctcp", "pace"]);
     }
 
     #[test]
@@ -336,9 +353,9 @@ mod tests {
             parameters.shortest_timeout().map(|time| time.duration().to_string())
         };
         let names: Vec<_> = variants().iter().map(|variant| variant.id).collect();
-        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "pfabric", "udp"]);
+        assert_eq!(names, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pace", "pfabric", "udp"]);
         let times: Vec<_> = names.iter().map(|name| shortest(name).unwrap_or_default()).collect();
-        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "45 µs", ""]);
+        assert_eq!(times, ["200 ms", "200 ms", "200 ms", "10 ms", "10 ms", "10 ms", "45 µs", ""]);
     }
 
     /// A run has one of each per flow, and touches them per packet: four cache lines and one.

@@ -1,9 +1,10 @@
 //! Parameters in a scenario: accepted, omitted and refused values.
 
+use weir_credits::{Coding, Period};
 use weir_document::shape::Shape;
 use weir_document::{Problems, Source, check, tree};
-use weir_transport::{Parameters, cubic, d3, dctcp, newreno, pfabric, read, udp, variants};
-use weir_units::{Bandwidth, SimTime};
+use weir_transport::{Parameters, cubic, d3, dctcp, expresspass, newreno, pace, pfabric, read, udp, variants};
+use weir_units::{Bandwidth, SimTime, Weight};
 
 /// Checks and reads a mapping as a protocol's parameters; the diagnostics as text if something is
 /// wrong.
@@ -30,7 +31,7 @@ fn missing_keys_are_the_defaults() {
         assert_eq!(parse(record.id, "{}"), Ok(parameters));
         protocols.push(record.id);
     }
-    assert_eq!(protocols, ["newreno", "cubic", "dctcp", "d3", "pfabric", "udp"]);
+    assert_eq!(protocols, ["newreno", "cubic", "dctcp", "d3", "expresspass", "pace", "pfabric", "udp"]);
     assert_eq!(read("newreno", None, &mut problems), Some(Parameters::default()));
     assert_eq!(read("vegas", None, &mut problems), None);
 }
@@ -79,9 +80,29 @@ fn every_key_is_read() {
         alpha: 0.2,
         beta: 2.0,
         interval: ms(2),
+        granularity: Bandwidth::from_mbps(8),
+        capacity_max: 4.0,
     };
-    let text = "{ base-rate: 1Mb/s, min-rto: 1ms, dup-thresh: 9, alpha: 0.2, beta: 2, interval: 2ms }";
+    let text = "{ base-rate: 1Mb/s, min-rto: 1ms, dup-thresh: 9, alpha: 0.2, beta: 2, interval: 2ms, \
+                granularity: 8Mb/s, capacity-max: 4 }";
     assert_eq!(parse("d3", text), Ok(Parameters::D3(expected)));
+    let expected = expresspass::Parameters {
+        credit: 60,
+        frame: 1514,
+        queue: 4,
+        alpha: 0.5,
+        w_init: 0.25,
+        w_min: 0.02,
+        w_max: 0.4,
+        target_loss: 0.2,
+        simulator_law: false,
+        jitter: 0.0,
+        min_rto: ms(1),
+        dup_thresh: 9,
+    };
+    let text = "{ credit: 60B, frame: 1514B, queue: 4, alpha: 0.5, w-init: 0.25, w-min: 0.02, w-max: 0.4, \
+                target-loss: 0.2, simulator-law: off, jitter: 0, min-rto: 1ms, dup-thresh: 9 }";
+    assert_eq!(parse("expresspass", text), Ok(Parameters::ExpressPass(expected)));
     let expected = pfabric::Parameters { initial_window: 3, max_window: 15, rto: ms(1), probe_after: 2 };
     let text = "{ initial-window: 3, max-window: 15, rto: 1ms, probe-after: 2 }";
     assert_eq!(parse("pfabric", text), Ok(Parameters::PFabric(expected)));
@@ -93,6 +114,25 @@ fn every_key_is_read() {
     };
     let text = "{ rate: 1Gb/s, packet: 1000B, burst: 8, on: 5s, off: 2s }";
     assert_eq!(parse("udp", text), Ok(Parameters::Udp(expected)));
+}
+
+#[test]
+fn every_key_of_pace_is_read() {
+    let expected = pace::Parameters {
+        weight: Weight::from_thousandths(2_500).expect("in range"),
+        period: Period::from_micros(400),
+        max_period: Period::from_micros(4_000),
+        share: 0.5,
+        coding: Coding::Paper,
+        lossless: false,
+        control_loss: 0.01,
+        control_priority: Some(0),
+        min_rto: SimTime::from_millis(1),
+        dup_thresh: 9,
+    };
+    let text = "{ weight: 2.5, period: 400us, max-period: 4ms, share: 0.5, coding: paper, lossless: off, \
+                control-loss: 0.01, control-priority: 0, min-rto: 1ms, dup-thresh: 9 }";
+    assert_eq!(parse("pace", text), Ok(Parameters::Pace(expected)));
 }
 
 /// A data center's short timeout with Linux's long delay is allowed, with a remark.
@@ -133,6 +173,10 @@ fn refused_parameters() {
         ("pfabric", "initial-window: 24"),
         ("pfabric", "{ max-window: 5, rto: 45 }"),
         ("d3", "base-rate: unlimited"),
+        ("d3", "capacity-max: 0.5"),
+        ("expresspass", "{ credit: 100kB, queue: 0, target-loss: 1 }"),
+        ("expresspass", "w-init: 0.6"),
+        ("expresspass", "w-min: 0.1"),
         ("udp", "{ rate: 0b/s, packet: 100kB }"),
         ("udp", "on: 5s"),
         ("udp", "off: 5s"),

@@ -33,6 +33,13 @@ pub struct Bursts {
 }
 
 impl Bursts {
+    pub(crate) fn senders(&self) -> &Hosts {
+        &self.senders
+    }
+    pub(crate) fn receivers(&self) -> &Hosts {
+        &self.receivers
+    }
+
     /// Each of `senders` sends to one of `receivers` for `on`, pauses for `off`, and sends to
     /// another, from time 0 on.
     ///

@@ -37,6 +37,10 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
     /// Each host sends `bytes` to each other, with `parallel` flows at once per sender, from
     /// `start` on.
     ///

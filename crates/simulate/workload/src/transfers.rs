@@ -27,6 +27,11 @@ pub struct Transfers {
 }
 
 impl Transfers {
+    /// The pairs of senders and receivers.
+    pub(crate) fn pairs_of(&self) -> &[(MachineId, MachineId)] {
+        &self.pairs
+    }
+
     /// One endless flow from every sender to every receiver but itself, from time 0 on.
     ///
     /// # Errors

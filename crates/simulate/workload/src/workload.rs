@@ -7,8 +7,8 @@ use crate::requests::RequestsState;
 use crate::rounds::RoundsState;
 use crate::shuffle::ShuffleState;
 use crate::transfers::TransfersState;
-use crate::{Bursts, FlowList, FlowStart, Random, Requests, Rounds, Shuffle, Transfers};
-use weir_units::SimTime;
+use crate::{Bursts, FlowList, FlowStart, Hosts, Random, Requests, Rounds, Shuffle, Transfers};
+use weir_units::{MachineId, SimTime};
 
 /// A description of a workload, valid by construction.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,37 @@ pub enum Spec {
     Rounds(Rounds),
     /// Requests of clients and responses of servers.
     Requests(Requests),
+}
+
+impl Spec {
+    /// The machines that send and those that receive, ascending.
+    pub fn ends(&self) -> (Vec<MachineId>, Vec<MachineId>) {
+        let sorted = |mut hosts: Vec<MachineId>| {
+            hosts.sort_unstable();
+            hosts.dedup();
+            hosts
+        };
+        let all = |hosts: &Hosts| sorted(hosts.iter().collect());
+        match self {
+            Self::Transfers(spec) => {
+                let (from, to) = spec.pairs_of().iter().copied().unzip();
+                (sorted(from), sorted(to))
+            }
+            Self::Random(spec) => (all(spec.senders()), all(spec.receivers())),
+            Self::Bursts(spec) => (all(spec.senders()), all(spec.receivers())),
+            Self::List(list) => {
+                let (from, to) = list.pairs().unzip();
+                (sorted(from), sorted(to))
+            }
+            Self::Shuffle(spec) => (all(spec.hosts()), all(spec.hosts())),
+            Self::Rounds(spec) => (sorted(spec.senders()), sorted(spec.receivers())),
+            // Requests go one way and responses the other.
+            Self::Requests(spec) => {
+                let both = sorted(spec.clients().iter().chain(spec.servers().iter()).collect());
+                (both.clone(), both)
+            }
+        }
+    }
 }
 
 /// A workload under way. See the [crate](crate) for how to drive it.

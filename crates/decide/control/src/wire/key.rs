@@ -13,6 +13,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
+use weir_credits::wire::CreditKey;
 
 /// Bytes of a tag.
 pub const TAG_LEN: usize = 16;
@@ -145,6 +146,15 @@ impl Key {
         FeedbackSecret { number: u16::from_be_bytes([number[0], number[1]]), bytes }
     }
 
+    /// The key of PACE's messages, which hosts and forwarders hold. Its number on the wire is that of feedback, since
+    /// no two [`Keys`] have the same.
+    pub fn credits(&self) -> CreditKey {
+        let derived = self.mac(b"weir credit key 1").finalize().into_bytes();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&derived[..16]);
+        CreditKey { number: self.feedback().number, bytes }
+    }
+
     /// The tag of a message.
     pub(crate) fn tag(&self, message: &[u8]) -> [u8; TAG_LEN] {
         let full = self.mac(message).finalize().into_bytes();
@@ -219,6 +229,13 @@ mod tests {
         assert!(of(7).bytes != of(8).bytes && of(7).number != of(8).number);
         assert_ne!(of(7).bytes, [7; 16]);
         assert!(!format!("{:?}", of(7)).contains(&format!("{:?}", of(7).bytes)));
+    }
+
+    #[test]
+    fn credits_use_another_derived_key() {
+        let key = Key::new([7; 32]).expect("a key");
+        assert_eq!((key.credits(), key.credits().number), (key.credits(), key.feedback().number));
+        assert!(key.credits().bytes != key.feedback().bytes && key.credits().bytes != [7; 16]);
     }
 
     #[test]

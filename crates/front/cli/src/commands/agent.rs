@@ -109,6 +109,9 @@ pub(crate) struct Args {
     /// The backend: departure times over fq (edt), HTB classes (htb), or the first of both that this host supports
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
+    /// The shortest period of credits: at least a round trip, and the lateness of a thread of this host
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::forwarder::period)]
+    credit_period: Duration,
     /// Replace a queueing discipline of another program on the interface
     #[arg(long)]
     force: bool,
@@ -263,6 +266,7 @@ fn config(args: &Args, ui: &mut Ui) -> Result<AgentConfig, CommandError> {
         epoch,
         broker,
         backend: args.backend.backend(),
+        credit_period: args.credit_period,
         force: args.force,
         keep: args.keep,
         status: args.status.clone(),

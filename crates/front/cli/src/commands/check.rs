@@ -4,7 +4,7 @@ use crate::error::{CommandError, Exit};
 use crate::output::{Style, Table, Ui};
 use crate::tenants::routes::TenantRoute;
 use crate::tenants::{self, Order, Plan, admit, routes};
-use crate::{input, levels, text};
+use crate::{credits, input, levels, mechanisms, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use weir_datapath::Classifier;
 use weir_document::{Diagnostic, Diagnostics};
 use weir_latency::levels::Admitted;
 use weir_placement::Strategy;
-use weir_policy::{Policy, TenantPaths, beside_levels};
+use weir_policy::{Policy, TenantPaths};
 use weir_report::json;
 use weir_runs::shaper_remarks;
 use weir_units::{Bandwidth, ContentionPoint, Direction};
@@ -30,6 +30,10 @@ With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [
 \"services\" (how many) and \"guarantees\": [{\"point\", \"places\": [name], \"direction\",
 \"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}]}. Errors have the severity `error`, remarks `note`.
 
+\"mechanisms\": [{\"service\", \"mechanism\": \"shares\", \"level\", \"tenant-queues\" or \"credits\", \"needs\"
+(of switches), \"offered\": true, false or null where the policy states no queues}] has every
+service and tenant.
+
 A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_bytes\", \"load\",
 \"reserved\" (the part of every port that guarantees are not of), \"epoch\", \"epoch_ns\", \"slowest_bps\",
 \"segments\", \"chosen\", \"levels\": [{\"level\", \"senders\", \"factor\", \"burst_bytes\", \"rate_bps\", \"dscp\",
@@ -38,17 +42,22 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"message_bytes\", \"round_trip\", \"needed_bps\", \"wait_ns\", \"worst_ns\", \"target_ns\", \"verdict\"}],
 \"unlimited\": [service]}.
 
+A policy with credits has \"credits\" too: {\"lossless\", \"reasons\" (why not), \"forwarders\", \"share\"
+(of what levels leave of every port), \"period_max_us\", \"services\": [{\"service\", \"weight\"}],
+\"ports\": [{\"port\", \"alike\", \"kind\", \"rate_bps\", \"granted_bps\", \"buffer_bytes\", \"needed_bytes\",
+\"flows\"}]}.
+
 A policy with tenants is checked with their places: those of --placed FILE, and for all others
-those that `weir place` would find. One table shows the division of links: services first,
-tenants reserve the rest; a second the queues of ports. Tenants that no tree of the network can
-have are refused. The search for places is a heuristic: a tenant that it does not place is noted,
-with the resource that ran out, and with another order or search that places all tenants, if
-there is one. With --json it has \"tenants\" too: {\"places\": file or null, \"placed\",
-\"rejected\": [{\"tenant\", \"reason\"}], \"paths\", \"switches_without_routes\", \"links\":
-[{\"link\", \"kind\", \"rate_bps\", \"levels_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\",
-\"reserved_bps\", \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\",
-\"levels\", \"strict_left\", \"shared\", \"tenants\", \"most_tenants\", \"queues_left\",
-\"ports_with_more_tenants\"}]}. Reservations are the same in both directions of a link.
+those that `weir place` would find. One table shows the division of links: services first, tenants
+reserve the rest; a second the queues of ports. Tenants that no tree of the network can have are
+refused. The search for places is a heuristic: a tenant that it does not place is noted, with the
+resource that ran out, and with another order or search that places all tenants, if there is one.
+With --json it has \"tenants\" too: {\"places\": file or null, \"placed\", \"rejected\": [{\"tenant\",
+\"reason\"}], \"paths\", \"switches_without_routes\", \"links\": [{\"link\", \"kind\", \"rate_bps\",
+\"levels_bps\", \"credits_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\", \"reserved_bps\",
+\"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\", \"levels\", \"strict_left\",
+\"shared\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}. Reservations are
+the same in both directions of a link.
 
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {
@@ -138,8 +147,12 @@ impl CheckedPolicy {
 
     fn to_json(&self) -> Value {
         let mut value = valid_json(&self.policy, &self.notes);
+        value["mechanisms"] = mechanisms::to_json(self.numbered());
         if let Some(admitted) = &self.levels {
             value["levels"] = levels::json::to_json(admitted);
+        }
+        if let Some(credits) = credits::to_json(self.numbered()) {
+            value["credits"] = credits;
         }
         if let Some((plan, found)) = &self.tenants {
             let rejected = plan.rejected.iter().map(|own| json!({ "tenant": own.name, "reason": own.reason() }));
@@ -158,6 +171,8 @@ impl CheckedPolicy {
 
     fn print(&self, args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
         print_valid(args, &self.policy, self.levels.as_ref(), ui)?;
+        credits::print(self.numbered(), ui)?;
+        mechanisms::print(self.numbered(), ui)?;
         if let Some((plan, _)) = &self.tenants {
             let placed = plan.placer.placed().len();
             ui.print(&format!(
@@ -293,9 +308,8 @@ fn guarantees(policy: &Policy) -> Vec<Guarantees<'_>> {
         // In the order of the policy's first point of each kind.
         let mut groups: Vec<([Bandwidth; 2], Vec<&str>)> = Vec::new();
         let mut known: BTreeMap<[Bandwidth; 2], usize> = BTreeMap::new();
-        let reserved = policy.levels().and_then(|levels| levels.reserved());
         for (name, capacities) in places(policy, point) {
-            let capacities = capacities.map(|capacity| beside_levels(capacity, reserved));
+            let capacities = capacities.map(|capacity| policy.beside_levels_and_credits(capacity));
             let group = *known.entry(capacities).or_insert_with(|| {
                 groups.push((capacities, Vec::new()));
                 groups.len() - 1

@@ -8,6 +8,7 @@ mod dashboard;
 mod exec;
 mod explain;
 mod fabric;
+mod forwarder;
 mod key;
 mod lab;
 mod limit_rule;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Exec(exec::Args),
     /// Configure switches' ports as the policy needs them
     Switch(switch::Args),
+    /// Grant credits at the ports of this switch
+    Forwarder(forwarder::Args),
     /// Make the key that agents share
     Key(key::Args),
     /// Share services among racks: the broker that rack leaders report to
@@ -80,6 +83,7 @@ pub(crate) fn run(command: &Command, ui: &mut Ui) -> Result<Exit, CommandError> 
         Command::Agent(args) => agent::run(args, ui),
         Command::Exec(args) => exec::run(args, ui),
         Command::Switch(args) => switch::run(args, ui),
+        Command::Forwarder(args) => forwarder::run(args, ui),
         Command::Key(args) => key::run(args, ui),
         Command::Fabric(args) => fabric::run(args, ui),
         Command::Certificate(args) => certificate::run(args, ui),

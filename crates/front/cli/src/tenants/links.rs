@@ -1,4 +1,4 @@
-//! The division of links: latency levels and services first, tenants from the rest.
+//! The division of links: latency levels, credits and services first, tenants from the rest.
 
 use super::Plan;
 use crate::output::{Table, Ui};
@@ -56,7 +56,12 @@ pub(crate) fn kind_name(kind: CableKind) -> &'static str {
 pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     let groups = Links::of(plan);
     let has_caps = groups.iter().any(|group| group.room.capped > Bandwidth::ZERO);
-    let mut columns = vec!["link", "between", ">links", ">rate", ">levels", ">services"];
+    let has_credits = groups.iter().any(|group| group.room.credits > Bandwidth::ZERO);
+    let mut columns = vec!["link", "between", ">links", ">rate", ">levels"];
+    if has_credits {
+        columns.push(">credits");
+    }
+    columns.push(">services");
     if has_caps {
         columns.push(">not usable");
     }
@@ -64,9 +69,13 @@ pub(crate) fn print(plan: &Plan, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&columns);
     for group in &groups {
         let names: Vec<String> = group.cables.iter().map(|cable| name(plan, *cable)).collect();
-        let CableRoom { rate, levels, services, capped, tenants } = group.room;
+        let CableRoom { rate, levels, credits, services, capped, tenants } = group.room;
         let mut row = vec![kind_name(group.kind).to_owned(), text::list(&names, 1), text::whole(names.len() as u64)];
-        row.extend([rate, levels, services].map(text::rate));
+        row.extend([rate, levels].map(text::rate));
+        if has_credits {
+            row.push(text::rate(credits));
+        }
+        row.push(text::rate(services));
         if has_caps {
             row.push(text::rate(capped));
         }
@@ -91,6 +100,7 @@ pub(crate) fn to_json(plan: &Plan) -> Value {
             "kind": kind_name(fabric.kind(&plan.graph, cable)),
             "rate_bps": room.rate.bps(),
             "levels_bps": room.levels.bps(),
+            "credits_bps": room.credits.bps(),
             "services_bps": room.services.bps(),
             "not_usable_bps": room.capped.bps(),
             "for_tenants_bps": room.tenants.bps(),

@@ -89,14 +89,28 @@ static SLOWDOWN: Record = Record {
 static FAIRNESS: Record = Record {
     id: "fairness",
     what: "a fairness index",
-    doc: "Jain's index of the mean bandwidths over a window.",
+    doc: "Jain's index of the mean bandwidths over a window, or their largest deviation.",
     keys: &[
         RUN_KEY,
         Key::optional("services", Shape::List(&NAMES), "Services at the measured uplink.", "services: [a, b]"),
         Key::optional("groups", Shape::List(&NAMES), "In their place flow groups.", "groups: [many, one]"),
+        Key::optional(
+            "each",
+            Shape::Scalar(&EACH),
+            "`sample`: the mean of the samples' indices, each over the active flows of all groups.",
+            "each: sample",
+        ),
+        Key::optional(
+            "of",
+            Shape::Scalar(&FAIRNESS_OF),
+            "`deviation`: the largest distance of a mean from the mean of all, as a part of it.",
+            "of: deviation",
+        ),
         WINDOW_KEY,
     ],
 };
+static FAIRNESS_OF: Scalar = Scalar::Words { what: "a number for fairness", words: &["deviation"] };
+static EACH: Scalar = Scalar::Words { what: "a unit of time", words: &["sample"] };
 static QUEUE: Record = Record {
     id: "queue",
     what: "a percentile of a queue",

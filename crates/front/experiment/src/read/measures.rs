@@ -4,7 +4,9 @@ use super::{Reader, both, integer, text};
 use crate::language::{
     self, BOUND_KEYWORDS, DIRECTION_KEYWORDS, EPOCH_KEYWORDS, LEVEL_KEYWORDS, MEASURE, POINT_KEYWORDS, SHARE_KEYWORDS,
 };
-use crate::model::{Counted, LevelQuantity, Measure, PerSetting, Run, Setting, Share, SlowdownOf, Window};
+use crate::model::{
+    Counted, FairnessIndex, LevelQuantity, Measure, PerSetting, Run, Setting, Share, SlowdownOf, Window,
+};
 use std::sync::Arc;
 use weir_document::scalar::{self, MILLION};
 use weir_document::{Node, quote};
@@ -141,7 +143,22 @@ impl Reader<'_> {
             None => self.flow_group(item, run).map(Counted::FlowGroup),
         };
         let of: Vec<_> = list.items().iter().filter_map(one).collect();
-        (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, window: window? })
+        let index = match (node.get("each"), node.get("of")) {
+            (Some(each), Some(of)) => {
+                let hint = "write one of them";
+                self.problems.error_with(of.span, "samples have an index alone", hint, (each.span, "each sample"));
+                return None;
+            }
+            (Some(_), None) => FairnessIndex::Samples,
+            (None, Some(_)) => FairnessIndex::Deviation,
+            (None, None) => FairnessIndex::Jain,
+        };
+        if let Some(each) = node.get("each").filter(|_| services.is_some()) {
+            let hint = "name the flow groups in `groups`";
+            self.error(each.span, "services have no index over the flows of a sample", hint);
+            return None;
+        }
+        (of.len() == list.items().len()).then_some(Measure::Fairness { run, of, index, window: window? })
     }
 
     fn policy_share(&mut self, node: &Node) -> Option<Measure> {

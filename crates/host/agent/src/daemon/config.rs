@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use weir_control::RackBrokerConfig;
 use weir_fabric::{SessionConfig, SessionError};
 use weir_linux::shaper::Backend;
+use weir_units::Duration;
 
 /// Configuration of an agent.
 pub struct AgentConfig {
@@ -23,6 +24,8 @@ pub struct AgentConfig {
     pub broker: RackBrokerConfig,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
+    /// p-min of credits: at least a round trip, and the lateness of a thread of this host.
+    pub credit_period: Duration,
     /// Whether to replace a qdisc of another program on the interface.
     pub force: bool,
     /// The file of the status, written once a period, if any.
@@ -35,6 +38,13 @@ pub struct AgentConfig {
     pub fabric: Option<SessionConfig>,
     /// The file of the last settings of tenants, with which the next agent starts, if any.
     pub tenants: Option<PathBuf>,
+}
+
+impl AgentConfig {
+    /// The backend and p-min of credits: how rates and credits are enforced.
+    pub(crate) fn means(&self) -> (Option<Backend>, Duration) {
+        (self.backend, self.credit_period)
+    }
 }
 
 /// Why the agent ended or did not start.

@@ -101,7 +101,7 @@ impl Daemon {
                 let broker = &self.config.broker;
                 let host_context = host_context(
                     &self.config.runtime_config,
-                    self.config.backend,
+                    self.config.means(),
                     self.cookie,
                     self.epoch,
                     broker,
@@ -190,7 +190,7 @@ impl Daemon {
         };
         let host_context = host_context(
             &self.config.runtime_config,
-            self.config.backend,
+            self.config.means(),
             self.cookie,
             epoch,
             &self.config.broker,

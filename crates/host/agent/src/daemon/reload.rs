@@ -74,7 +74,7 @@ impl Daemon {
         let earlier = self.tenants.renew(&runtime_config);
         let renewed = match &mut self.host {
             Some(host) => host.renew(
-                &host_context(&runtime_config, self.config.backend, self.cookie, epoch, broker, &self.tenants),
+                &host_context(&runtime_config, self.config.means(), self.cookie, epoch, broker, &self.tenants),
                 anew,
             ),
             None => host::check(&runtime_config.policy, &self.config.interface),
@@ -97,7 +97,7 @@ impl Daemon {
                     error!("the policy cannot be put in force: {reason}; back to the old one");
                     let old = host_context(
                         &self.config.runtime_config,
-                        self.config.backend,
+                        self.config.means(),
                         self.cookie,
                         self.epoch,
                         broker,

@@ -473,7 +473,7 @@ impl Daemon {
             (Change::Tags(_), Some(tags)) => host.set_tags(tags),
             (Change::Shares(_), _) => {
                 let runtime = &config.runtime_config;
-                let context = host_context(runtime, config.backend, self.cookie, self.epoch, &config.broker, tenants);
+                let context = host_context(runtime, config.means(), self.cookie, self.epoch, &config.broker, tenants);
                 host.renew(&context, false).and_then(|()| host.set_limits(&tenants.limits(runtime)).map(drop))
             }
             _ => Ok(()),
@@ -483,7 +483,7 @@ impl Daemon {
             warn!("settings of tenants cannot be put in force: {error}");
             self.tenants.set_in_force(earlier);
             let runtime = &self.config.runtime_config;
-            let (backend, broker) = (self.config.backend, &self.config.broker);
+            let (backend, broker) = (self.config.means(), &self.config.broker);
             let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
             return Ok(host.renew(&context, false)?);
         }
@@ -506,7 +506,7 @@ impl Daemon {
             return Ok(());
         }
         warn!("no controller of tenants' queues for {}: tenants are limited", BinderConfig::AGENT_LEASE);
-        let (runtime, backend, broker) = (&self.config.runtime_config, self.config.backend, &self.config.broker);
+        let (runtime, backend, broker) = (&self.config.runtime_config, self.config.means(), &self.config.broker);
         let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
         if let Some(host) = &mut self.host {
             host.renew(&context, false)?;

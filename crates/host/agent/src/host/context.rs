@@ -9,7 +9,7 @@ use weir_linux::shaper::Backend;
 use weir_linux::tags::HostTags;
 use weir_policy::Policy;
 use weir_shaping::ShaperConfig;
-use weir_units::{Bandwidth, MachineId, PerDirection, ServiceId};
+use weir_units::{Bandwidth, Duration, MachineId, PerDirection, ServiceId};
 
 /// The configuration of a host in its network.
 pub struct HostContext<'a> {
@@ -25,6 +25,8 @@ pub struct HostContext<'a> {
     pub control: ControlSettings,
     /// The backend that enforces rates; if absent, the first that is possible.
     pub backend: Option<Backend>,
+    /// p-min of credits, at least 20 µs.
+    pub credit_period: Duration,
     /// The tags of tenants; if absent, those of an earlier agent stay.
     pub tags: Option<&'a HostTags>,
     /// The reservations of tenants here: their limits in both directions while no agent runs.

@@ -46,6 +46,21 @@ pub enum HostError {
     /// No backend can enforce rates.
     #[error(transparent)]
     NoBackend(#[from] NoBackend),
+    /// A service waits for credits, and departure times do not hold its packets back.
+    #[error(
+        "service `{service}` has credits, whose gates are classes of htb, and this agent runs with edt; restart it, \
+         and it selects htb"
+    )]
+    Credits {
+        /// The path of the first such service.
+        service: String,
+    },
+    /// The socket of credits.
+    #[error("the socket of credits: {0}")]
+    CreditSocket(#[source] io::Error),
+    /// A fault of the agent.
+    #[error("the thread of credits panicked")]
+    CreditThread,
     /// The kernel lacks a qdisc that levels need with this backend.
     #[error("{backend}: {obstacle}; --backend selects another, or load the kernel's module")]
     Levels {
@@ -74,7 +89,11 @@ impl HostError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Classifier(_) | Self::Cgroups(_) | Self::Levels { .. } | Self::Loader(LoaderError::TooManyServices)
+            Self::Classifier(_)
+                | Self::Cgroups(_)
+                | Self::Credits { .. }
+                | Self::Levels { .. }
+                | Self::Loader(LoaderError::TooManyServices)
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Readings of an interface: for the broker, and for watchers.
 
 use super::{Host, HostError};
+use crate::credits::CreditThread;
 use crate::shaper_thread::Reading;
 use std::collections::HashMap;
 use weir_control::{MeterReading, NetworkReading};
@@ -62,7 +63,8 @@ impl Counted {
         for leaf in leaves {
             let totals = datapath.totals(Some(*leaf))?;
             let (slot, dropped) = (datapath.slot(*leaf)?, datapath.drops(*leaf)?.bytes());
-            let on_level = datapath.is_on_level(slot)?;
+            // What a gate has let through is in no class of the service.
+            let on_level = datapath.is_on_level(slot)? || datapath.has_credits(slot);
             counted.offered.push(Offered { slot, bytes: totals.tx.bytes(), dropped, on_level });
             counted.received.push(totals.rx.bytes());
         }
@@ -179,6 +181,7 @@ impl Host {
     /// [`Host::kernel_readings`] shows of backlog and drops. Sends a heartbeat to the kernel.
     pub async fn read_meters(&mut self, queues: bool) -> Result<Vec<MeterReading>, HostError> {
         self.destinations.check()?;
+        self.credits.as_mut().map_or(Ok(()), CreditThread::check)?;
         self.thread.check()?;
         self.datapath.check_cgroups().map_err(LoaderError::from)?;
         self.datapath.check_guests().map_err(LoaderError::from)?;

@@ -6,7 +6,7 @@ mod racks;
 
 pub use racks::{
     DSCP_MAP_KEYWORDS, LINKS_OF_RACKS, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS,
-    MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS,
+    MIN_BUFFER, MIN_MTU, SCHEDULER_KEYWORDS, YES_NO,
 };
 
 pub(crate) use racks::ip;
@@ -77,7 +77,7 @@ pub const FACTOR_RANGE: (u64, u64) = (MILLION / 1000, 1_000 * MILLION);
 static FACTOR: Scalar = Scalar::Decimal { what: "an oversubscription", min: FACTOR_RANGE.0, max: FACTOR_RANGE.1 };
 
 /// The kinds of routing, in the order of their values in a file.
-pub const ROUTING_KEYWORDS: &[&str] = &["ecmp", "spray"];
+pub const ROUTING_KEYWORDS: &[&str] = &["ecmp", "spray", "symmetric"];
 static ROUTING: Scalar = Scalar::Words { what: "a kind of routing", words: ROUTING_KEYWORDS };
 
 static WEIGHTS: List = List { what: "a list of 8 weights, one for each class", item: Shape::Scalar(&WEIGHT), min: 1 };
@@ -412,8 +412,8 @@ static PACKETS: Record = Record {
 const ROUTING_KEY: Key = Key::optional(
     "routing",
     Shape::Scalar(&ROUTING),
-    "The choice among shortest paths: `ecmp` by a hash of the flow (the default), `spray` for every \
-         packet anew.",
+    "The choice among shortest paths: `ecmp` by a hash of the flow (the default), `symmetric` by one that takes both \
+     directions of a flow over the same links, `spray` for every packet anew.",
     "routing: ecmp",
 );
 const NETWORK_QUEUE: Key = Key::optional(

@@ -74,14 +74,16 @@ static SWITCHES: Record = Record {
         QUEUES,
         SCHEDULER,
         DSCP_MAP,
+        FORWARDERS,
     ],
 };
 /// The switches of a topology: their buffers are those of the links' queues.
 pub(super) static SWITCHES_OF_TOPOLOGY: Record = Record {
     id: "switches-of-topology",
     what: "the switches",
-    doc: "The queues of the switches' ports. Levels and `weir switch` depend on them; shares do not.",
-    keys: &[QUEUES, SCHEDULER, DSCP_MAP],
+    doc: "The queues of the switches' ports, and whether they grant credits. Levels, credits and `weir switch` depend \
+          on them; shares do not.",
+    keys: &[QUEUES, SCHEDULER, DSCP_MAP, FORWARDERS],
 };
 const QUEUES: Key = Key::optional(
     "queues",
@@ -113,6 +115,15 @@ const DSCP_MAP: Key = Key::optional(
      `switch`, on arrival, by one map for all ports of a switch through eight traffic classes, as SONiC does. A tenant \
      then has the same queue at all of its ports of a switch; `port` where not written.",
     "dscp-map: switch",
+);
+/// Yes and no, in the order of their values.
+pub const YES_NO: &[&str] = &["false", "true"];
+static FORWARDERS_WORD: Scalar = Scalar::Words { what: "a yes or no", words: YES_NO };
+const FORWARDERS: Key = Key::optional(
+    "forwarders",
+    Shape::Scalar(&FORWARDERS_WORD),
+    "`true`: every port of the switches grants credits and counts data against them (PACE); `false` where not written.",
+    "forwarders: true",
 );
 static MIXED: Record = Record {
     id: "mixed-scheduler",

@@ -21,7 +21,6 @@ pub use queue::{can_be_simulated, links_have};
 use crate::graph::{Graph, Routing};
 use crate::language::{MAX_DELAY, MAX_HOSTS, MAX_MACHINES, NETWORK};
 use crate::network::{Network, PortBuffers, Wiring};
-use crate::switches::Map;
 use crate::topology::{Links, Size, from_racks, racks_size};
 use racks::{MachineDraft, Properties};
 use std::sync::Arc;
@@ -110,12 +109,14 @@ impl<'a> NetworkReader<'a> {
         let written = |key: &str| node.get(key).map(|link| link.get("rate").map_or(link.span, |rate| rate.span));
         let topology = node.get("topology").or(node.get("links")).map_or(node.span, |node| node.span);
         let [host, fabric] = ["host-link", "fabric-link"].map(|key| written(key).unwrap_or(topology));
-        let (offer, map) = match NETWORK.chosen(node)?.id {
+        let switches = match NETWORK.chosen(node)?.id {
             // There `switches` counts or names them.
-            "parking-lot" | "links" => (None, Map::default()),
-            _ => racks::queues(node.get("switches"), self.problems),
+            "parking-lot" | "links" => None,
+            _ => node.get("switches"),
         };
+        let (offer, map) = racks::queues(switches, self.problems);
         let network = graph.network().with_addresses(addresses).with_offer(offer, map).with_slots(&slots);
+        let network = network.with_forwarders(racks::forwarders(switches));
         let nics = network.machines().iter().zip(nics).map(|(machine, nic)| {
             let field = |direction: Direction| nic[direction].or(Field::Value(machine.nic()[direction], host));
             PerDirection { tx: field(Direction::Tx), rx: field(Direction::Rx) }

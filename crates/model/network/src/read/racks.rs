@@ -9,7 +9,7 @@ use super::{NetworkReader, ReadNetwork, rates};
 use crate::graph::Packets;
 use crate::language::{
     DSCP_MAP_KEYWORDS, MAX_BUFFER, MAX_MACHINES, MAX_MTU, MAX_PORT_QUEUES, MAX_SLOTS, MAX_SPINES_OF_RACKS, MIN_BUFFER,
-    MIN_MTU, SCHEDULER_KEYWORDS, ip,
+    MIN_MTU, SCHEDULER_KEYWORDS, YES_NO, ip,
 };
 use crate::names::{NameRange, natural_order};
 use crate::network::{Machine, Network, PortBuffers, Rack, Wiring};
@@ -71,7 +71,8 @@ impl NetworkReader<'_> {
         let (offer, map) = queues(node.get("switches"), problems);
         let slots = properties.slots(node);
         let network = network(network_racks.collect(), found, &properties, port_buffers);
-        let network = network.with_offer(offer, map).with_slots(&slots);
+        let forwarders = forwarders(node.get("switches"));
+        let network = network.with_offer(offer, map).with_forwarders(forwarders).with_slots(&slots);
         let wiring = Wiring::Racks(self.links_of_racks(node.get("links")));
         ReadNetwork { network, wiring, nics: properties.nics, uplinks, complete }
     }
@@ -192,6 +193,12 @@ fn port_buffers(switches: Option<&Node>, problems: &mut Problems) -> PortBuffers
     }
     let mut of = |key: &str| checked(node.field(key, scalar::size));
     PortBuffers { machine: of("machine"), rack: of("rack") }
+}
+
+/// Reads `switches: { forwarders: … }`.
+pub(super) fn forwarders(switches: Option<&Node>) -> bool {
+    let field = switches.map(|node| node.field("forwarders", |text| scalar::word(text, "", YES_NO)));
+    field.and_then(|field| field.value()) == Some(1)
 }
 
 /// Reads the queues of `switches:`, and the place of their DSCP maps.

@@ -61,6 +61,7 @@ impl NetworkReader<'_> {
         let own_buffer = node.get("shared-buffer").is_none();
         let routing = match node.field("routing", |text| scalar::word(text, "", ROUTING_KEYWORDS)).value() {
             Some(1) => Routing::Spray,
+            Some(2) => Routing::Symmetric,
             _ => Routing::Ecmp,
         };
         let default = QueueSpec::default();

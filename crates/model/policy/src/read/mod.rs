@@ -9,6 +9,7 @@
 //! Worked example: a file with a misspelt key in one service, `min: 3` without a unit in a second
 //! and a minimum above its maximum in a third gives three errors, in the order of the file.
 
+mod credits;
 mod levels;
 mod machines;
 mod services;
@@ -85,7 +86,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let tenant_queues = tenants::queues(root.get("tenant-queues"), problems);
     tenants::note_queues(root, network.network.offer(), problems);
     tenants::check_paths(root, &tenant_queues, &network, problems);
-    admission::check(&network, &services, &read_caps, reserved, problems);
+    let credits = credits::read(root, &network, &services, problems);
+    admission::check(&network, &services, &read_caps, (reserved, credits.as_ref()), problems);
 
     let mut caps = Caps::default();
     for point in ContentionPoint::ALL {
@@ -99,7 +101,8 @@ fn read(root: &Node, written: &Written, problems: &mut Problems) -> Policy {
     let ReadNetwork { network, wiring, .. } = network;
     let digest = digest::of(sharing, &network, &services, &caps);
     let levels = levels.map(|levels| levels.levels);
-    let policy = Policy { sharing, network, wiring, services, caps, levels, tenants, tenant_queues, digest, written };
+    let policy =
+        Policy { sharing, network, wiring, services, caps, levels, credits, tenants, tenant_queues, digest, written };
     tenants::check_dscps(root, &policy, problems);
     policy
 }

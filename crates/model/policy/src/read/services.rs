@@ -10,7 +10,7 @@ use crate::language::{LEVEL_KEYWORDS, MAX_ALL_FILTERS, MAX_FILTERS, MAX_SERVICES
 use crate::levels::{Level, LevelChoice};
 use crate::machine_set::MachineSet;
 use crate::model::{Match, Protocol, Service, Shaper, Sharing};
-use crate::read::{levels, machines, shaper};
+use crate::read::{credits, levels, machines, shaper};
 use crate::tenants::Tenant;
 use std::sync::Arc;
 use weir_document::{Field, Key, Node, Problems, Span, scalar};
@@ -31,6 +31,8 @@ pub(crate) struct ReadService {
     pub(crate) match_spans: Vec<Span>,
     pub(crate) level_span: Option<Span>,
     pub(crate) latency_span: Option<Span>,
+    pub(crate) credits_span: Option<Span>,
+    pub(crate) senders_span: Option<Span>,
     /// The position of `machines`.
     pub(crate) machines_span: Option<Span>,
 }
@@ -127,6 +129,7 @@ impl Reader<'_> {
             shares: PerPoint::default(),
             latency: node.get("latency").and_then(|node| levels::latency(node, self.problems)),
             level: node.field("level", level).value(),
+            credits: node.get("credits").map(credits::weight),
             shaper: Shaper::default(),
             senders: Vec::new(),
             machines: None,
@@ -154,6 +157,8 @@ impl Reader<'_> {
             match_spans,
             level_span: key_span("level"),
             latency_span: key_span("latency"),
+            credits_span: key_span("credits"),
+            senders_span: key_span("senders"),
             machines_span: key_span("machines"),
             service,
         });
@@ -211,7 +216,7 @@ impl Reader<'_> {
                     "write `order` on the leaves whose matches overlap",
                 );
             }
-            for name in ["shaper", "senders", "level"] {
+            for name in ["shaper", "senders", "level", "credits"] {
                 let Some(span) = misplaced(name) else { continue };
                 self.problems.error(
                     span,

@@ -37,7 +37,8 @@ network:
     "n[08-09]": { nic: 25Gb/s }
     m1: { address: 10.0.0.1 }
     m2: { nic: { tx: 5Gb/s, rx: 5Gb/s }, address: "fd00::2" }
-  switches: { buffer: { machine: 256kB, rack: 4MB }, queues: 8, scheduler: { strict: 3, weighted: 5 } }
+  switches: { buffer: { machine: 256kB, rack: 4MB }, queues: 8, scheduler: { strict: 3, weighted: 5 },
+              forwarders: true }
 services:
   dfs:
     sharing: add
@@ -61,6 +62,7 @@ services:
     latency: { message: 100B, worst: 200us, rate: 10kb/s, round-trip: true }
     machines: ["m[1-4]"]
     order: 1
+  bulk: { match: [ { port: 700 } ], credits: { weight: 2 }, order: 2 }
   rpc: { match: [ { priority: 5 } ], level: 2, order: 1 }
 caps: { machine: 9Gb/s, rack: { tx: 30Gb/s }, fabric: { rx: 60Gb/s } }
 levels:
@@ -72,6 +74,7 @@ levels:
   dscp: [40, 32, 24]
   processing: 2us
   segments: 8
+credits: { share: 60%, period-max: 100us }
 tenants:
   red: { vms: 10, bandwidth: 100Mb/s, match: [ { vni: 5001 } ] }
   blue: { vms: { web: 4, db: 2 }, bandwidth: { web: 200Mb/s, db: 1Gb/s } }

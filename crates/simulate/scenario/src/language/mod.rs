@@ -75,6 +75,13 @@ static HOST_LIST: List = List { what: "a list of racks and machines", item: Shap
 const HOST_OR_LIST: Shape = Shape::OneOf(&[Shape::Scalar(&HOSTS), Shape::List(&HOST_LIST)]);
 static SWITCH_NAME: Scalar =
     Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "h1" };
+static SWITCH_LIST: List = List { what: "a list of switches", item: Shape::Scalar(&SWITCH_RANGE), min: 1 };
+static SWITCH_RANGE: Scalar = Scalar::Checked {
+    what: "the name of a switch or a range of switches",
+    check: check_hosts,
+    pattern: names::RANGE_PATTERN,
+    example: "spine0",
+};
 static LINK_NAME: Scalar = Scalar::Checked {
     what: "the name of a link",
     check: check_link,
@@ -93,6 +100,12 @@ const TRANSPORT_KEY: Key = Key::optional(
     Shape::Choice(&TRANSPORT),
     "The transport of flow groups without their own; `newreno` where not written.",
     "transport: newreno",
+);
+const WITHOUT_FORWARDER_KEY: Key = Key::optional(
+    "without-forwarder",
+    Shape::List(&SWITCH_LIST),
+    "Switches whose ports have no forwarder of credits; all have one where not written. For the simulator.",
+    "without-forwarder: [ \"spine[0-1]\" ]",
 );
 const EVENTS_KEY: Key = Key::optional(
     "events",
@@ -171,6 +184,7 @@ pub static UNDER_POLICY: Record = Record {
             "links: { delay: 10us, buffer: 256kB, mtu: 1500B, spines: 1 }",
         ),
         hosts::HOSTS_KEY,
+        WITHOUT_FORWARDER_KEY,
         TRANSPORT_KEY,
         Key::required(
             "traffic",
@@ -215,6 +229,14 @@ pub static WITH_NETWORK: Record = Record {
             "network: { topology: star, hosts: 8, host-link: { rate: 10Gb/s } }",
         ),
         hosts::HOSTS_KEY,
+        WITHOUT_FORWARDER_KEY,
+        Key::optional(
+            "aggregates",
+            Shape::Record(&weir_transport::pace::PARAMETERS),
+            "The data of all flows from one host to another is one flow with credits, which waits in its host for \
+             them; the keys of `pace` but `dup-thresh`. Flows send as they do where not written.",
+            "aggregates: { period: 200us }",
+        ),
         TRANSPORT_KEY,
         Key::required(
             "traffic",

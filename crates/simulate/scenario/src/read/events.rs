@@ -105,7 +105,8 @@ impl<F: Files> Reader<'_, F> {
     ) -> Option<Measurement> {
         let every = node.map_or(Field::Absent, |node| node.field("every", |text| scalar::time(text, false)));
         self.samples(every, duration);
-        let links = match node.and_then(|node| node.get("links")) {
+        let named = node.and_then(|node| node.get("links"));
+        let links = match named {
             Some(list) => {
                 let mut all = BTreeSet::new();
                 let before = self.problems.count();
@@ -127,7 +128,7 @@ impl<F: Files> Reader<'_, F> {
             Field::Absent => Duration::from_nanos((duration.value()?.nanos() / SAMPLES).max(1)),
             every => every.value()?,
         };
-        Some(Measurement { every, links })
+        Some(Measurement { every, links, are_named: named.is_some() })
     }
 }
 

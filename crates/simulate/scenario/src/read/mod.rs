@@ -12,7 +12,9 @@
 //! | `names` | hosts, groups and links by name |
 //! | `traffic`, `transfers`, `random`, `rounds`, `events` | `traffic:`, `events:`, `measure:` |
 //! | `applications` | real servers and their clients, for the lab alone |
+//! | `credit_services` | services with credits |
 //! | `control` | `enforcement:`, `shaper:`, `brokers:`, events of brokers and of the policy |
+//! | `credits` | paths and round trips of flows with credits, `without-forwarder:` |
 //! | `overload` | random traffic above the rate of hosts' links |
 //!
 //! Worked example: `from: senders` is the ten machines of the rack `senders`; `from: [s1, s2]` is
@@ -20,6 +22,8 @@
 
 mod applications;
 mod control;
+mod credit_services;
+mod credits;
 mod events;
 mod files;
 mod hosts;
@@ -157,12 +161,16 @@ impl<F: Files> Reader<'_, F> {
         // Where a flow group is missing, something is reported anyway.
         if items.len() == traffic.len() {
             overload::remark(items, &traffic, &graph, self.problems);
+            self.credits_can_be(root, items, &traffic, &graph);
         }
+        let aggregates = self.aggregates(root, items, &traffic, &graph);
+        let without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
         let events = self.events(root.get("events"), &names, duration);
         let (measurement, governed) = match base {
             Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 let (measurement, governed) = self.governed(root, base, &names, duration)?;
+                self.sent_without_credits(&traffic, &governed.policy, governed.enforcement);
                 (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
@@ -183,6 +191,8 @@ impl<F: Files> Reader<'_, F> {
             flow_groups: traffic.into_iter().map(|read| read.traffic).collect(),
             events,
             measurement: measurement?,
+            without_forwarder: without_forwarder?,
+            aggregates,
             governed,
             simulator_only,
             lab_only,
@@ -201,7 +211,7 @@ impl<F: Files> Reader<'_, F> {
         let Base { policy, path, links } = base;
         let measure = root.get("measure").and_then(|node| self.measure_rack(node, &policy, duration))?;
         let watched = names.graph.rack_uplinks(measure.rack, measure.direction);
-        let measurement = Measurement { every: measure.every, links: watched };
+        let measurement = Measurement { every: measure.every, links: watched, are_named: true };
         let enforcement = self.enforcement(root);
         let shaper = self.shaper_settings(root.get("shaper"));
         let levels = self.level_switches(root.get("levels"), names)?;
@@ -274,12 +284,16 @@ fn limits_racks(policy: &Policy) -> bool {
 }
 
 /// The reason why agents do not have an enforcement's part at hosts.
-fn not_of_agents(enforcement: Enforcement) -> Option<&'static str> {
-    match enforcement {
+fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
+    let system = match enforcement {
+        Enforcement::None => return None,
         Enforcement::EyeQ => Some("its agents have Parley's machine shapers and not EyeQ's"),
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
-    }
+    };
+    let service = credit_services::first(policy);
+    let credits = service.map(|service| format!("service `{service}` has credits, and the lab builds no forwarders"));
+    system.map(str::to_owned).or(credits)
 }
 
 /// The first reason why the lab cannot run a scenario.
@@ -296,8 +310,8 @@ fn simulator_only(
         return Some("its network is a topology, and the lab builds racks".to_owned());
     }
     let policy = &governed.policy;
-    if let Some(reason) = not_of_agents(governed.enforcement) {
-        return Some(reason.to_owned());
+    if let Some(reason) = not_of_agents(policy, governed.enforcement) {
+        return Some(reason);
     }
     if root.get("policy-set").is_some_and(|settings| !settings.items().is_empty()) {
         return Some("it changes the policy (`policy-set`), and agents read the policy's file".to_owned());

@@ -17,6 +17,8 @@ pub(super) struct Read {
     pub(super) traffic: Traffic,
     /// The same as long-lived transfers of a service, if it is that.
     pub(super) transfers: Option<ServiceTransfers>,
+    /// Where its transport is written, or else its service.
+    pub(super) at: Span,
 }
 
 /// The context of flow groups.
@@ -109,7 +111,8 @@ impl<F: Files> Reader<'_, F> {
             let (Some(by_size), Some(quotas)) = (by_size, quotas) else { continue };
             let priority = priority as u8;
             let traffic = Traffic { name, service, transport, priority, spec, connections, by_size, quotas };
-            groups.push(Read { traffic, transfers });
+            let at = item.get("transport").or_else(|| item.get("service")).map_or(item.span, |node| node.span);
+            groups.push(Read { traffic, transfers, at });
         }
         (groups, applications)
     }

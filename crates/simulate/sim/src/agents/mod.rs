@@ -13,14 +13,18 @@
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
+mod credits;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use credits::EXEMPT;
+use credits::{CreditAgent, CreditLosses, PortOf};
+
 use crate::events::Event;
 use crate::flow::Life;
-use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId};
+use crate::ids::{AgentId, FlowId, HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
 use crate::packet::{Extension, Extensions, Kind, Packet};
 use crate::port::{NONE, Service};
@@ -30,7 +34,7 @@ use crate::world::World;
 use weir_network::graph::Discipline;
 use weir_transport::Parameters;
 use weir_transport::agents::{
-    Agent, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
+    Agent, ControlField, FlowEnd, FlowKey, Message, PacketKind, Passing, PortAgent, PortState, Verdict, Watch,
 };
 use weir_units::Bandwidth;
 
@@ -38,6 +42,8 @@ use weir_units::Bandwidth;
 #[derive(Debug)]
 pub(crate) enum AnyAgent {
     Protocol(PortAgent),
+    /// PACE's, which runs the per-packet code.
+    Credits(Box<CreditAgent>),
     #[cfg(test)]
     Scripted(scripted::Scripted),
 }
@@ -47,6 +53,7 @@ macro_rules! each {
     ($agent:expr, $one:ident => $call:expr) => {
         match $agent {
             AnyAgent::Protocol($one) => $call,
+            AnyAgent::Credits($one) => $call,
             #[cfg(test)]
             AnyAgent::Scripted($one) => $call,
         }
@@ -70,6 +77,17 @@ pub(crate) struct Agents {
     installed: Vec<Installed>,
     /// The transports whose agents are at all ports.
     protocols: Vec<&'static str>,
+    /// Losses of data with credits, and switches without forwarders.
+    losses: CreditLosses,
+    /// The priority class of control messages of credits, if they have one of their own.
+    control_priority: Option<u8>,
+    /// The seed of what agents draw.
+    seed: u64,
+    /// There are forwarders of credits.
+    has_forwarders: bool,
+    /// Forwarders that data of the current bucket enters, with the flows' slots, and later their numbers, while these
+    /// are prefetched.
+    entering: Vec<(AgentId, u32)>,
 }
 
 /// How a packet passes an agent's port.
@@ -89,6 +107,19 @@ impl<O: Observer> World<O> {
         self.install(port, AnyAgent::Protocol(agent));
     }
 
+    /// The seed of random losses of control messages. Before the first flow.
+    pub fn set_agent_seed(&mut self, seed: u64) {
+        self.agents.seed = seed;
+    }
+
+    /// Leaves the ports of some switches without forwarders of credits. Before the first flow.
+    pub fn set_switches_without_forwarders(&mut self, switches: &[SwitchId]) {
+        self.agents.losses.without = vec![false; self.switches.len()];
+        for switch in switches {
+            self.agents.losses.without[switch.index()] = true;
+        }
+    }
+
     /// Installs the agents of a transport at all ports, once.
     #[cold]
     pub(crate) fn install_agents(&mut self, parameters: &Parameters) {
@@ -98,11 +129,45 @@ impl<O: Observer> World<O> {
         self.agents.protocols.push(parameters.protocol());
         for port in (0..self.ports.len() as u32).map(PortId) {
             let rate = self.rate(port);
-            self.add_agent(port, parameters.agent(port.0, rate));
+            let agent = match parameters {
+                Parameters::Pace(pace) => {
+                    self.agents.control_priority = pace.control_priority;
+                    if let Some(switch) = self.records[port.index()].at.node().switch()
+                        && self.agents.losses.without.get(switch.index()) == Some(&true)
+                    {
+                        continue;
+                    }
+                    self.agents.has_forwarders = true;
+                    AnyAgent::Credits(Box::new(CreditAgent::new(pace, self.credit_port(port))))
+                }
+                parameters => AnyAgent::Protocol(parameters.agent(port.0, rate)),
+            };
+            self.install(port, agent);
         }
     }
 
-    fn install(&mut self, port: PortId, agent: AnyAgent) {
+    /// The properties of a port that its forwarder needs.
+    fn credit_port(&self, port: PortId) -> PortOf {
+        let record = &self.records[port.index()];
+        PortOf {
+            rate: self.rate(port),
+            ingress: self.rate(record.opposite),
+            // The receivers of aggregates are those of their hosts.
+            is_host: matches!(record.at.node(), Node::Host(_)) && !self.aggregates.is_on(),
+            whole_frames: self.aggregates.is_on(),
+            scheduled: record.usual == Service::Scheduled,
+            frame: self.sizes.payload + self.sizes.headers,
+            headers: if self.aggregates.is_on() { EXEMPT } else { self.sizes.headers },
+            claims: !self.agents.losses.without.contains(&true),
+            // Odd multiples of one number: the draws of ports begin at different states.
+            seed: self.agents.seed ^ (2 * u64::from(port.0) + 1).wrapping_mul(0xD129_0E55_3F5A_2C35),
+        }
+    }
+
+    fn install(&mut self, port: PortId, mut agent: AnyAgent) {
+        if self.ports[port.index()].owner().is_some() {
+            each!(&mut agent, agent => agent.at_host());
+        }
         // The agent's timer needs the sized event queue.
         self.start();
         let watch = each!(&agent, agent => agent.watch());
@@ -150,29 +215,150 @@ impl<O: Observer> World<O> {
         let mut id = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get_mut(id.index()) {
             let next = installed.next;
-            each!(&mut installed.agent, agent => agent.set_rate(rate));
+            match &mut installed.agent {
+                AnyAgent::Credits(agent) => agent.on_rate(self.now, rate),
+                agent => each!(agent, agent => agent.set_rate(rate)),
+            }
             self.set_agent_timer(id);
             id = AgentId(next);
         }
+        let opposite = self.records[port.index()].opposite;
+        self.for_credits(opposite, |agent| agent.on_ingress_rate(rate));
+    }
+
+    /// Calls the forwarder of a port, if it has one.
+    fn for_credits(&mut self, port: PortId, call: impl FnOnce(&mut CreditAgent)) {
+        let mut at = self.records[port.index()].agent;
+        while let Some(installed) = self.agents.installed.get_mut(at as usize) {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                return call(agent);
+            }
+            at = installed.next;
+        }
+    }
+
+    /// A port drops a packet: one that waited there (`held`) or not.
+    pub(crate) fn count_dropped_credits(&mut self, port: PortId, id: PacketId, held: bool) {
+        if !self.is_credit_data(id) {
+            return;
+        }
+        let (size, now) = (self.packets.get(id).size, self.now.instant());
+        let mut excluded = self.ports[port.index()].service == Service::Down;
+        self.for_credits(port, |agent| {
+            excluded |= agent.is_excluded(now);
+            if held {
+                agent.on_given_up(size);
+            }
+        });
+        self.agents.losses.dropped += 1;
+        self.agents.losses.excluded += u64::from(excluded);
+    }
+
+    /// A switch has no route for a packet: all links to its host have failed.
+    pub(crate) fn count_unroutable_credits(&mut self, id: PacketId) {
+        if self.is_credit_data(id) {
+            self.agents.losses.dropped += 1;
+            self.agents.losses.excluded += 1;
+        }
+    }
+
+    /// Whether a packet has data of a flow with credits.
+    fn is_credit_data(&self, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
+        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
+        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
+    }
+
+    /// A port's link goes down.
+    pub(crate) fn take_agents_down(&mut self, port: PortId) {
+        self.for_credits(port, CreditAgent::on_down);
+    }
+
+    /// The network has other routes.
+    pub(crate) fn reroute_agents(&mut self) {
+        let now = self.now.instant();
+        for installed in &mut self.agents.installed {
+            if let AnyAgent::Credits(agent) = &mut installed.agent {
+                agent.on_routes(now);
+            }
+        }
+    }
+
+    /// Whether every packet of data needs the state of its flow at each port.
+    #[inline]
+    pub(crate) fn has_forwarders(&self) -> bool {
+        self.agents.has_forwarders
+    }
+
+    /// Prefetches the states of the flows whose data the events of the current bucket bring to forwarders: first what
+    /// the ports have, then the flows' numbers, states and grants, each by the one before.
+    pub(crate) fn fetch_credits(&mut self) {
+        let mut entering = std::mem::take(&mut self.agents.entering);
+        entering.clear();
+        for (event, hint) in self.events.bucket_with_hints() {
+            let (port, flow) = match event {
+                Event::Arrive(packet) if hint > 0 => {
+                    let packet = self.packets.get(packet);
+                    if packet.kind() != Kind::Segment {
+                        continue;
+                    }
+                    (PortId(hint - 1), packet.flow)
+                }
+                Event::Timer(flow) | Event::Start(flow) => {
+                    let from = self.flows[flow.index()].address.from;
+                    (self.hosts[from.index()].interface, flow)
+                }
+                _ => continue,
+            };
+            entering.push((AgentId(self.records[port.index()].agent), flow.0));
+        }
+        let installed = &self.agents.installed;
+        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
+            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
+            _ => None,
+        };
+        entering.retain(|&(agent, slot)| forwarder(agent).map(|forwarder| forwarder.fetch_number(slot)).is_some());
+        entering.retain_mut(|(agent, slot)| {
+            let number = forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
+            number.map(|number| *slot = number).is_some()
+        });
+        for &(agent, number) in &entering {
+            if let Some(forwarder) = forwarder(agent) {
+                forwarder.fetch_grants(number);
+            }
+        }
+        self.agents.entering = entering;
+    }
+
+    /// The priority class of a message of credits: that of `data`, or its own.
+    pub(crate) fn control_priority(&self, data: u8) -> u8 {
+        self.agents.control_priority.unwrap_or(data)
     }
 
     /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
     pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
-        let mut state = None;
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
-            let wanted = match moment {
-                Moment::Enters => true,
-                Moment::Leaves => watch.leaving,
-                Moment::Returns => watch.returning,
+            let is_credits = matches!(installed.agent, AnyAgent::Credits(_));
+            // Forwarders read only data and messages, and only messages of the packets that return.
+            let all = watch.all && (!is_credits || self.packets.get(id).kind() == Kind::Segment);
+            let (wanted, all) = match moment {
+                Moment::Enters => (true, all),
+                Moment::Leaves => (watch.leaving, all),
+                Moment::Returns => (watch.returning, all && !is_credits),
             };
             // Selective acknowledgements and datagrams have extensions too.
-            if wanted && (watch.all || self.packets.get(id).extension != Extensions::NONE) {
-                let state = *state.get_or_insert_with(|| self.port_state(port));
-                if self.show_to(agent, id, moment, state) == Verdict::Consume {
-                    self.consume(port, id, moment);
-                    return true;
+            if wanted && (all || self.packets.get(id).extension != Extensions::NONE) {
+                let state = self.port_state(port, !is_credits);
+                match self.show_to(agent, id, moment, state) {
+                    Verdict::Pass => {}
+                    Verdict::PassWithout => self.remove_control(id),
+                    Verdict::Consume => {
+                        self.consume(port, id, moment);
+                        return true;
+                    }
                 }
             }
             agent = next;
@@ -180,13 +366,30 @@ impl<O: Observer> World<O> {
         false
     }
 
+    /// Whether the data of a message's flow leaves by the port of an agent.
+    fn is_direct(&self, agent: AgentId, message: &Packet) -> bool {
+        let port = self.agents.installed[agent.index()].port;
+        let Node::Switch(switch) = self.records[port.index()].at.node() else { return true };
+        let address = &self.flows[message.flow.index()].address;
+        let leaf = self.hosts[address.to.index()].leaf;
+        self.routes.route(switch, leaf, address.to, address.hash) == Some(port)
+    }
+
     fn show_to(&mut self, agent: AgentId, id: PacketId, moment: Moment, port: PortState) -> Verdict {
         let packet = self.packets.get(id);
         let (kind, size) = (packet.kind(), packet.size);
+        let aggregate = if self.aggregates.is_on() { self.aggregate_of(packet) } else { None };
+        let credits = match kind {
+            Kind::Segment => aggregate.is_some() || self.flows[packet.flow.index()].sender.needs_credits(),
+            kind => kind == Kind::Credits,
+        };
+        // Only messages to senders are compared with the way of their data.
+        let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
         });
+        let flow = if self.aggregates.is_on() { aggregate } else { flow };
         let control = self.extensions.control_mut(packet.extension);
         let installed = &mut self.agents.installed[agent.index()];
         if control.is_none() && !installed.watch.all {
@@ -197,9 +400,15 @@ impl<O: Observer> World<O> {
             Kind::Ack => PacketKind::Acknowledgement,
             Kind::Message => PacketKind::Message,
             Kind::Handshake => PacketKind::Handshake,
+            Kind::Credits => match control.as_deref().and_then(ControlField::get::<Box<weir_credits::Message>>) {
+                Some(message) if matches!(**message, weir_credits::Message::Allocation(_)) => PacketKind::Message,
+                _ => PacketKind::Data,
+            },
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
-        let mut passing = Passing { kind, size, flow, port, control };
+        let mut passing = Passing { kind, size, flow, credits, direct, port, control };
+        // What enters or leaves a forwarder's port does not change its timer.
+        let keeps_timer = moment != Moment::Returns && matches!(installed.agent, AnyAgent::Credits(_));
         let verdict = each!(&mut installed.agent, agent => match moment {
             Moment::Enters => agent.on_enter(self.now, &mut passing),
             Moment::Leaves => {
@@ -208,13 +417,21 @@ impl<O: Observer> World<O> {
             }
             Moment::Returns => agent.on_return(self.now, &mut passing),
         });
-        self.set_agent_timer(agent);
+        if !keeps_timer {
+            self.set_agent_timer(agent);
+        }
         verdict
     }
 
-    /// The state of a port for its agents.
-    fn port_state(&self, port: PortId) -> PortState {
-        let taken = self.counts(port).taken.iter().map(|count| count.bytes).sum();
+    /// A packet continues without its control field.
+    fn remove_control(&mut self, id: PacketId) {
+        let extension = std::mem::replace(&mut self.packets.get_mut(id).extension, Extensions::NONE);
+        self.extensions.remove(extension);
+    }
+
+    /// The state of a port for its agents; forwarders need no `counted` bytes that it has taken.
+    fn port_state(&self, port: PortId, counted: bool) -> PortState {
+        let taken = if counted { self.counts(port).taken.iter().map(|count| count.bytes).sum() } else { 0 };
         PortState { taken, held: self.held(port) }
     }
 
@@ -250,7 +467,7 @@ impl<O: Observer> World<O> {
             Fired::Due => {}
         }
         let port = self.agents.installed[id.index()].port;
-        let state = self.port_state(port);
+        let state = self.port_state(port, true);
         each!(&mut self.agents.installed[id.index()].agent, agent => agent.on_timer(self.now, state));
         while let Some(message) = each!(&mut self.agents.installed[id.index()].agent, agent => agent.poll()) {
             self.originate(port, message);
@@ -292,7 +509,10 @@ impl<O: Observer> World<O> {
         packet.flow = FlowId(slot);
         packet.hash = hash;
         packet.leaf = self.hosts[host.index()].leaf;
-        packet.priority = address.priority;
+        packet.priority = match message.control {
+            ControlField::Credits(_) => self.control_priority(address.priority),
+            _ => address.priority,
+        };
         packet.stamp = self.now;
         packet.extension = self.extensions.insert(Extension::Control(message.control));
         Some((host, packet))

@@ -10,6 +10,7 @@
 //! | [`Destinations`] | each packet that waits for a destination's limiter continues once, in order |
 //! | [`Limits`] | services stay within limit and burst, receivers advertise rates within bounds |
 //! | `levels` | no frame of a bounded latency level is later than its bound, no queue above its bound |
+//! | `agents/credits/bound` | no port of forwarders has granted and queued more than its bound |
 //! | [`Acknowledgements`] | receivers acknowledge sent bytes only, and withdraw nothing |
 //!
 //! Checkers do not read the engine's tables: they compute the same facts from the observed events,
@@ -148,6 +149,8 @@ pub fn check(world: &World<Checkers>) {
     }
     checkers.destinations.check(world.waiting_for_destinations());
     world.levels.check();
+    let overfull = world.credit_counters().get("credits_overfull").copied().unwrap_or(0);
+    assert!(overfull == 0, "ports of forwarders exceeded their bounds {overfull} times");
     for (id, buffer) in (0..).zip(&world.shared) {
         checkers.shared_buffers.check(id, buffer.used());
     }

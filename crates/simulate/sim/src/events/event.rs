@@ -23,6 +23,10 @@ pub enum Event {
     Agent(AgentId),
     /// The first packet of a pair of machines may leave its queue.
     Pair(SlotId),
+    /// The first packet of an aggregate may leave through its gate.
+    Aggregate(SlotId),
+    /// The timer of a host's aggregates.
+    Credits(HostId),
 }
 
 /// The bits of a hint.
@@ -45,6 +49,8 @@ impl Event {
             Self::Destination(slot) => word(6, slot.0),
             Self::Agent(agent) => word(7, agent.0),
             Self::Pair(slot) => word(8, slot.0),
+            Self::Aggregate(slot) => word(9, slot.0),
+            Self::Credits(host) => word(10, host.0),
         }
     }
 
@@ -73,7 +79,9 @@ impl Event {
             5 => Self::DelayedAck(FlowId(id)),
             6 => Self::Destination(SlotId(id)),
             7 => Self::Agent(AgentId(id)),
-            _ => Self::Pair(SlotId(id)),
+            8 => Self::Pair(SlotId(id)),
+            9 => Self::Aggregate(SlotId(id)),
+            _ => Self::Credits(HostId(id)),
         }
     }
 }
@@ -95,6 +103,8 @@ mod tests {
             Event::Destination(SlotId(id)),
             Event::Agent(AgentId(id)),
             Event::Pair(SlotId(id)),
+            Event::Aggregate(SlotId(id)),
+            Event::Credits(HostId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
             assert_eq!(Event::hint(event.pack()), 0);

@@ -47,6 +47,9 @@ pub enum Kind {
     Feedback,
     /// A receiver's report about a pair of machines ([`Packet::report`]).
     Report,
+    /// A message of an aggregate with credits, whose slot is in place of the flow; its control field is an
+    /// [`Extension`].
+    Credits,
 }
 
 /// A receiver's feedback to a host that sends to it.
@@ -167,7 +170,8 @@ impl Packet {
             3 => Kind::Handshake,
             4 => Kind::Datagram,
             5 => Kind::Feedback,
-            _ => Kind::Report,
+            6 => Kind::Report,
+            _ => Kind::Credits,
         }
     }
     /// Whether it belongs to a flow.
@@ -340,9 +344,16 @@ mod tests {
 
     #[test]
     fn kinds_and_flags_share_a_byte() {
-        for kind in
-            [Kind::Segment, Kind::Ack, Kind::Message, Kind::Handshake, Kind::Datagram, Kind::Feedback, Kind::Report]
-        {
+        for kind in [
+            Kind::Segment,
+            Kind::Ack,
+            Kind::Message,
+            Kind::Handshake,
+            Kind::Datagram,
+            Kind::Feedback,
+            Kind::Report,
+            Kind::Credits,
+        ] {
             let mut packet = Packet::new(kind, 1, HostId(0), ServiceIndex(0));
             packet.set(MARKED, true);
             packet.set(CAPABLE, false);

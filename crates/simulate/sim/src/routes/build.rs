@@ -20,6 +20,7 @@
 //! which reaches the leaves by ports 0, 1, 2 and 3, and the leaves are of another, which reaches
 //! every leaf by the set of its ports 0 and 1.
 
+use super::symmetric::{Layers, Split};
 use super::{Forwarding, NOT_A_LEAF, Neighbours, Routes, Set, Way, mix};
 use crate::ids::{PortId, SwitchId};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,26 +47,31 @@ const START: u32 = u32::MAX;
 /// The distance without a route.
 const FAR: u32 = u32::MAX;
 
+/// The choices among several ports so far, for each what is written in tables.
+struct Known<'a> {
+    /// For symmetric routing.
+    layers: Option<&'a Layers>,
+    sets: BTreeMap<Vec<u32>, Way>,
+    splits: BTreeMap<Split, Way>,
+}
+
 impl Routes {
     /// Builds the routes of all switches with these `neighbours`. `leaves` are the switches with
-    /// hosts, in the order of their numbers, and `down` is each host's port there.
-    pub(crate) fn build(leaves: &[SwitchId], down: Vec<PortId>, neighbours: &[Neighbours]) -> Self {
+    /// hosts, in the order of their numbers, and `down` is each host's port there. With `layers`
+    /// routes are symmetric.
+    pub(crate) fn build(
+        leaves: &[SwitchId],
+        down: Vec<PortId>,
+        neighbours: &[Neighbours],
+        layers: Option<&Layers>,
+    ) -> Self {
         let mut routes = Self { down, ..Self::default() };
-        let mut backwards: Vec<Vec<SwitchId>> = vec![Vec::new(); neighbours.len()];
-        for (number, neighbours) in (0..).map(SwitchId).zip(neighbours) {
-            for (_, to) in neighbours {
-                backwards[to.index()].push(number);
-            }
-        }
-        for before in &mut backwards {
-            before.sort_unstable();
-            before.dedup();
-        }
+        let backwards = backwards(neighbours);
         let mut groups: BTreeMap<&[SwitchId], Vec<u32>> = BTreeMap::new();
         for (leaf, switch) in (0..).zip(leaves) {
             groups.entry(&backwards[switch.index()]).or_default().push(leaf);
         }
-        let mut sets = BTreeMap::new();
+        let mut choices = Known { layers, sets: BTreeMap::new(), splits: BTreeMap::new() };
         let mut kind = vec![START; neighbours.len()];
         let mut alike: Vec<Alike> = Vec::new();
         for (above, group) in &groups {
@@ -74,14 +80,15 @@ impl Routes {
             let mut known: BTreeMap<(u32, Step), u32> = BTreeMap::new();
             for (switch, neighbours) in (0..).map(SwitchId).zip(neighbours) {
                 let step = if above.binary_search(&switch).is_ok() {
-                    let way = |member| routes.way(&mut sets, neighbours, |to| to == member);
+                    let way = |member| routes.way(&mut choices, switch, neighbours, |to| to == member);
                     Step::Each(members.iter().copied().map(way).collect())
                 } else {
                     let nearest = neighbours.iter().map(|(_, to)| hops[to.index()]).min().unwrap_or(FAR);
                     // A leaf of the group is at distance 0 from itself, so its neighbours are no
                     // nearer.
                     let leads = hops[switch.index()] != FAR && nearest != FAR;
-                    Step::Same(routes.way(&mut sets, neighbours, |to| leads && hops[to.index()] == nearest))
+                    let nearer = |to: SwitchId| leads && hops[to.index()] == nearest;
+                    Step::Same(routes.way(&mut choices, switch, neighbours, nearer))
                 };
                 let before = kind[switch.index()];
                 kind[switch.index()] = *known.entry((before, step)).or_insert_with_key(|(before, step)| {
@@ -90,8 +97,9 @@ impl Routes {
                 });
             }
         }
-        // Memory is exhausted before either overflows.
-        assert!(routes.sets.len() < Way::SET as usize, "too many sets of ports");
+        // Memory is exhausted before one of these overflows.
+        let most = (Way::SYMMETRIC - Way::SET) as usize;
+        assert!(routes.sets.len() < most && routes.symmetric.len() < most, "too many sets of ports");
         assert!(u32::try_from(routes.choices.len()).is_ok(), "too many ports in sets");
         let groups: Vec<&[u32]> = groups.values().map(Vec::as_slice).collect();
         routes.lay_out(leaves, neighbours, &groups, &kind, &alike);
@@ -101,7 +109,8 @@ impl Routes {
     /// The ports of a switch to the neighbours that `wanted` accepts.
     fn way(
         &mut self,
-        sets: &mut BTreeMap<Vec<u32>, Way>,
+        known: &mut Known<'_>,
+        switch: SwitchId,
         neighbours: &Neighbours,
         wanted: impl Fn(SwitchId) -> bool,
     ) -> Way {
@@ -109,7 +118,10 @@ impl Routes {
         let Some(first) = ports.next() else { return Way::NONE };
         let Some(second) = ports.next() else { return Way(first) };
         let ports: Vec<u32> = [first, second].into_iter().chain(ports).collect();
-        *sets.entry(ports).or_insert_with_key(|ports| {
+        if let Some(layers) = known.layers {
+            return self.symmetric_way(&mut known.splits, layers.split(switch, neighbours, &ports));
+        }
+        *known.sets.entry(ports).or_insert_with_key(|ports| {
             let set = Set { first: self.choices.len() as u32, count: ports.len() as u32 };
             self.choices.extend_from_slice(ports);
             self.sets.push(set);
@@ -156,8 +168,23 @@ impl Routes {
     }
 }
 
+/// For each switch, the switches with a link to it, ascending.
+pub(super) fn backwards(neighbours: &[Neighbours]) -> Vec<Vec<SwitchId>> {
+    let mut backwards = vec![Vec::new(); neighbours.len()];
+    for (number, neighbours) in (0..).map(SwitchId).zip(neighbours) {
+        for (_, to) in neighbours {
+            backwards[to.index()].push(number);
+        }
+    }
+    for before in &mut backwards {
+        before.sort_unstable();
+        before.dedup();
+    }
+    backwards
+}
+
 /// For each switch, the links to the nearest of `group`; [`FAR`] without a route.
-fn distances(group: &[SwitchId], backwards: &[Vec<SwitchId>]) -> Vec<u32> {
+pub(super) fn distances(group: &[SwitchId], backwards: &[Vec<SwitchId>]) -> Vec<u32> {
     let mut hops = vec![FAR; backwards.len()];
     for switch in group {
         hops[switch.index()] = 0;
@@ -195,7 +222,7 @@ mod tests {
         let up = (2..6).flat_map(|leaf| [(leaf, 0), (leaf, 1)]);
         let links: Vec<(u32, u32)> = up.chain((0..2).flat_map(|spine| (2..6).map(move |leaf| (spine, leaf)))).collect();
         let leaves = [2, 3, 4, 5].map(SwitchId);
-        let routes = Routes::build(&leaves, vec![PortId(99)], &network(6, &links));
+        let routes = Routes::build(&leaves, vec![PortId(99)], &network(6, &links), None);
         // One for the spines and one for the leaves, which have one set.
         assert_eq!((routes.tables.len(), routes.sets.len(), routes.choices.len()), (2 * 4, 1, 2));
         for (number, leaf) in (0..).zip(leaves) {
@@ -212,6 +239,7 @@ mod tests {
             switches in 1..9_u32,
             links in proptest::collection::vec((0..9_u32, 0..9_u32), 0..40),
             leaf in proptest::collection::vec(any::<bool>(), 9),
+            symmetric in any::<bool>(),
         ) {
             let exists = |(a, b): &(u32, u32)| a != b && *a < switches && *b < switches;
             let links: Vec<(u32, u32)> = links.into_iter().filter(exists).collect();
@@ -221,7 +249,8 @@ mod tests {
             for &(from, to) in &links {
                 backwards[to as usize].push(SwitchId(from));
             }
-            let routes = Routes::build(&leaves, vec![PortId(99)], &neighbours);
+            let layers = symmetric.then(|| Layers::new(&leaves, &neighbours));
+            let routes = Routes::build(&leaves, vec![PortId(99)], &neighbours, layers.as_ref());
             for (number, leaf) in (0..).zip(&leaves) {
                 let hops = distances(&[*leaf], &backwards);
                 for from in (0..switches).map(SwitchId).filter(|from| from != leaf) {

@@ -5,7 +5,8 @@
 //! each leaf, the ports on shortest paths to it. Of several it takes one by the packet's hash, so
 //! all packets of a flow go one way and stay in order (ECMP, RFC 2992). The hash is mixed with the
 //! switch's own number first: otherwise flows that one tier has sent left would all be sent left by
-//! the next. With spraying each packet has a number of its own instead.
+//! the next. With spraying each packet has a number of its own instead. With symmetric routing both
+//! directions of a flow choose alike ([`symmetric`]).
 //!
 //! Problem: a table of hosts at every switch of a fat-tree of 10,000 hosts is 150 MB, and every hop
 //! would miss the cache. Approach: leaves instead of hosts; ports numbered within their switch, so
@@ -19,6 +20,9 @@
 //! 2 ports up. All edge switches have the same table (its row for the switch itself is never used).
 
 mod build;
+mod symmetric;
+
+pub(crate) use symmetric::Layers;
 
 use crate::ids::{HostId, PortId, SwitchId};
 
@@ -37,15 +41,17 @@ pub(crate) fn mix(number: u32) -> u32 {
     number ^ (number >> 16)
 }
 
-/// The route from a switch to a leaf, in one word: the number of a port, or the index of a [`Set`].
-/// Ports are numbered within their switch.
+/// The route from a switch to a leaf, in one word: the number of a port, the index of a [`Set`], or
+/// that of a symmetric choice. Ports are numbered within their switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Way(u32);
 
 impl Way {
     const NONE: Self = Self(u32::MAX);
-    /// Marks the word as a set.
+    /// Marks the word as a set, unless it has the other bit of [`Self::SYMMETRIC`] too.
     const SET: u32 = 1 << 31;
+    /// Marks the word as a symmetric choice, or as no route ([`Self::NONE`]).
+    const SYMMETRIC: u32 = 0b11 << 30;
 }
 
 /// Ports of which a packet takes one: their first index in the table of all sets' ports, and their
@@ -78,7 +84,10 @@ pub(crate) struct Routes {
     /// All tables, one after the other, each with a route for each leaf.
     tables: Vec<Way>,
     sets: Vec<Set>,
-    /// The ports of all sets, by their numbers within their switch.
+    /// Choices among `bundles`, which are choices among the ports to one switch.
+    symmetric: Vec<symmetric::Choice>,
+    bundles: Vec<symmetric::Choice>,
+    /// The ports of all sets and bundles, by their numbers within their switch.
     choices: Vec<u32>,
     /// The ports of all switches, by switch and by their number in it.
     ports: Vec<PortId>,
@@ -98,8 +107,8 @@ impl Routes {
         let way = self.tables[forwarding.table as usize + leaf as usize];
         let number = if way.0 & Way::SET == 0 {
             way.0
-        } else if way == Way::NONE {
-            return None;
+        } else if way.0 >= Way::SYMMETRIC {
+            return self.symmetric_port(forwarding.ports, way, hash);
         } else {
             let set = self.sets[(way.0 & !Way::SET) as usize];
             let chosen = (u64::from(mix(hash ^ forwarding.salt)) * u64::from(set.count)) >> 32;
@@ -116,7 +125,7 @@ mod tests {
     /// Switches 0 and 1 have ports to switch 2, the leaf.
     fn routes(count: u32) -> Routes {
         let ports = |first: u32| (first..first + count).map(|port| (PortId(port), SwitchId(2))).collect();
-        Routes::build(&[SwitchId(2)], vec![PortId(99)], &[ports(0), ports(count), Vec::new()])
+        Routes::build(&[SwitchId(2)], vec![PortId(99)], &[ports(0), ports(count), Vec::new()], None)
     }
 
     fn chosen(routes: &Routes, switch: u32, hash: u32) -> PortId {

@@ -34,6 +34,12 @@
 //! A backend lets requests pass full queues if it can: the authors drop the payload and keep the
 //! header.
 //!
+//! **Faults of D3 as others measured it.** Two settings reproduce them; with their defaults D3 has neither. With
+//! `granularity: 8Mb/s` grants are multiples of D3's unit on the wire, 1 byte per microsecond, rounded down: a link of
+//! 1 Gb/s has at most 125 flows, and the remainders are lost to all. With `capacity-max: 4` a port whose flows are
+//! limited elsewhere may assign up to four times its link's rate, to use what these flows leave; when others arrive,
+//! the grants exceed the link and a queue grows (PACE, sections IV.A and IV.B).
+//!
 //! A flow whose deadline has passed continues as one without a deadline. The paper may also stop it
 //! (§6.1.3); Weir does not, since an undelivered flow has no completion time.
 //!
@@ -46,7 +52,9 @@
 //! repeat their requests a round trip later, they get 250 too.
 //!
 //! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks",
-//! SIGCOMM 2011; github.com/SymbioticLab/Aequitas (`ext/d3_flow.cpp`, `ext/d3_queue.cpp`).
+//! SIGCOMM 2011; github.com/SymbioticLab/Aequitas (`ext/d3_flow.cpp`, `ext/d3_queue.cpp`); the unit of grants and the
+//! capacity above the link's: Carvalho, Kim and Neves, "PACE Your Network: Fair and Controllable Multi-Tenant Data
+//! Center Networks".
 
 mod router;
 mod sender;
@@ -99,7 +107,7 @@ impl RateHeader {
     };
 }
 
-/// Parameters of D3. `alpha`, `beta` and `interval` are for [`Router`]s.
+/// Parameters of D3. `alpha`, `beta`, `interval`, `granularity` and `capacity_max` are for [`Router`]s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
     /// The rate of a flow with a grant of zero: 0, a request without data per round trip. It is not
@@ -119,6 +127,11 @@ pub struct Parameters {
     /// The interval of adaptation: 300 µs, which Aequitas' simulator uses for the round trip of the
     /// paper's network.
     pub interval: SimTime,
+    /// The unit of grants, which ports round down to multiples of it: zero, none. In D3's header it is 1 byte per
+    /// microsecond, 8 Mb/s.
+    pub granularity: Bandwidth,
+    /// The most of the capacity that a port divides, as a factor of its link's rate, 1 to 100: 1.
+    pub capacity_max: f64,
 }
 
 impl Default for Parameters {
@@ -130,6 +143,8 @@ impl Default for Parameters {
             alpha: 0.1,
             beta: 1.0,
             interval: SimTime::from_micros(300),
+            granularity: Bandwidth::ZERO,
+            capacity_max: 1.0,
         }
     }
 }
@@ -161,6 +176,18 @@ pub static PARAMETERS: Record = Record {
             "beta: 1",
         ),
         Key::optional("interval", TIME, "The interval at which ports adapt their capacity; 300us.", "interval: 300us"),
+        Key::optional(
+            "granularity",
+            Shape::Scalar(&Scalar::Rate { unlimited: false, zero: true }),
+            "The unit of grants, which ports round down to its multiples; 0b/s, none. D3's header has 1 B/us, 8Mb/s.",
+            "granularity: 0b/s",
+        ),
+        Key::optional(
+            "capacity-max",
+            Shape::Scalar(&Scalar::Decimal { what: "a factor", min: 1_000_000, max: 100_000_000 }),
+            "The most capacity that a port divides, as a factor of its link's rate; 1.",
+            "capacity-max: 1",
+        ),
     ],
 };
 
@@ -174,6 +201,8 @@ pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
     reader.decimal("alpha", &mut read.alpha);
     reader.decimal("beta", &mut read.beta);
     reader.time("interval", &mut read.interval);
+    reader.rate("granularity", &mut read.granularity);
+    reader.decimal("capacity-max", &mut read.capacity_max);
     reader.finish(read)
 }
 

@@ -10,7 +10,8 @@
 //!   only send another request in a round trip.
 //!
 //! The divided capacity C' follows the link's actual traffic, once per interval T: C' ← C' + α·(C −
-//! sent / T) − β·queue / T, kept between a tenth of C and C.
+//! sent / T) − β·queue / T, kept between a tenth of C and C, or a multiple of C (`capacity-max`). Grants are rounded
+//! down to multiples of `granularity`, if there is one.
 //!
 //! **Recount.** A flow that takes another path, or whose final request is lost, would stay in the
 //! sums for ever. So there are two of each sum: the notes of this period, and the notes of the
@@ -25,6 +26,9 @@
 //! after the first of them some capacity remains. Two of them take another path in period 7: their
 //! 400 Mb/s are among the second sums in period 8, and the three that stay get 1 Gb/s / 3 from the
 //! beginning of period 9 on.
+//!
+//! Example of `granularity: 8Mb/s` at 1 Gb/s: 64 flows have 15.625 Mb/s each, rounded down to 8: the link is half
+//! empty. 125 flows have exactly 8. With the 126th the share is 7.9, and each flow's next grant is 0.
 //!
 //! Source: Wilson et al., "Better Never than Late: Meeting Deadlines in Datacenter Networks",
 //! SIGCOMM 2011, Snippet 1; github.com/SymbioticLab/Aequitas (`ext/d3_queue.cpp`). The constants α
@@ -102,6 +106,10 @@ pub struct Router {
     alpha: f64,
     beta: f64,
     interval: SimTime,
+    /// The unit of grants in bit/s; 0 for none.
+    granularity: u64,
+    /// The most of the divided capacity, as a factor of the link's rate.
+    capacity_max: f64,
     /// The time of the last adaptation of the capacity, and the bytes sent by then.
     since: SimTime,
     sent: u64,
@@ -128,6 +136,8 @@ impl Router {
             alpha: parameters.alpha,
             beta: parameters.beta,
             interval: parameters.interval,
+            granularity: parameters.granularity.bps(),
+            capacity_max: parameters.capacity_max,
             since: SimTime::ZERO,
             sent: 0,
         }
@@ -145,8 +155,8 @@ impl Router {
         let used = sent.saturating_sub(self.sent) as f64 * 8.0 / seconds;
         let waits = queue as f64 * 8.0 / seconds;
         let target = self.target as f64 + self.alpha * (capacity - used) - self.beta * waits;
-        // Never more than the link's rate; never so little that one burst closes the port.
-        self.target = target.clamp(capacity / 10.0, capacity) as u64;
+        // Never so little that one burst closes the port.
+        self.target = target.clamp(capacity / 10.0, capacity * self.capacity_max) as u64;
         (self.since, self.sent) = (now, sent);
     }
 
@@ -180,6 +190,11 @@ impl Router {
         } else {
             left
         };
+        if self.granularity > 0 {
+            // The flow's grant is rounded, and not that of its part of this path.
+            let grant = part.allocated.saturating_mul(ways);
+            part.allocated = (grant - grant % self.granularity) / ways;
+        }
         self.current.sums.add(&part);
         self.current.within = self.current.within.max(header.within);
         header.rate = header.rate.min(Bandwidth::from_bps(part.allocated.saturating_mul(ways)));

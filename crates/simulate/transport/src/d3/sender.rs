@@ -161,7 +161,13 @@ impl Machine for Sender {
     }
     fn agent_parameters(parameters: &Parameters) -> Vec<(&'static str, String)> {
         let (alpha, beta) = (parameters.alpha.to_string(), parameters.beta.to_string());
-        vec![("alpha", alpha), ("beta", beta), ("interval", parameters.interval.duration().to_string())]
+        vec![
+            ("alpha", alpha),
+            ("beta", beta),
+            ("interval", parameters.interval.duration().to_string()),
+            ("granularity", parameters.granularity.to_string()),
+            ("capacity-max", parameters.capacity_max.to_string()),
+        ]
     }
 
     fn new(parameters: &Parameters, connection: &Connection) -> Self {

@@ -99,6 +99,25 @@ impl<C: Congestion> Sender<C> {
         self.total - self.acked - self.board.as_ref().map_or(0, |board| board.sacked.bytes())
     }
 
+    /// Bytes that the application has to send and that were not sent, or are not acknowledged where some were lost.
+    pub(crate) fn unsent(&self) -> u64 {
+        if self.board.is_some() { self.remaining() } else { self.total - self.next }
+    }
+
+    /// The next segment, of at most `most` bytes.
+    pub(crate) fn poll_within(&mut self, now: SimTime, most: u32) -> Option<Segment> {
+        let mss = self.mss;
+        self.mss = mss.min(most);
+        let segment = self.poll(now);
+        self.mss = mss;
+        segment
+    }
+
+    /// Whether loss recovery is under way.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.board.as_ref().is_some_and(|board| board.is_recovering())
+    }
+
     /// Whether the window limited the sender when `flight` bytes were in flight.
     #[inline]
     fn is_throttled(&self, flight: u64) -> bool {
@@ -182,7 +201,7 @@ impl<C: Congestion> Sender<C> {
             // New data may go within the receive window; `next` is `highest` here.
             let fresh =
                 (self.total - self.next).min(mss).min((self.acked + self.receive_window).saturating_sub(self.next));
-            let (sequence, length) = board.next_segment(self.acked, self.highest, fresh, window)?;
+            let (sequence, length) = board.next_segment(self.acked, self.highest, fresh, window, mss)?;
             self.next = self.next.max(sequence + length);
             return Some(self.segment(sequence, length));
         }

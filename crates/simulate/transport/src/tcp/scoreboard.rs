@@ -120,8 +120,15 @@ impl Scoreboard {
     }
 
     /// The next segment of loss recovery as its first byte and length; `fresh` is the amount of new
-    /// data that could leave.
-    pub(crate) fn next_segment(&mut self, acked: u64, highest: u64, fresh: u64, window: u64) -> Option<(u64, u64)> {
+    /// data that could leave, `most` the longest segment.
+    pub(crate) fn next_segment(
+        &mut self,
+        acked: u64,
+        highest: u64,
+        fresh: u64,
+        window: u64,
+        most: u64,
+    ) -> Option<(u64, u64)> {
         let recovery = self.recovery.as_mut()?;
         let mss = u64::from(recovery.mss);
         // The first goes whatever the window (§5 step 4.3); the others need room for a full segment
@@ -129,6 +136,7 @@ impl Scoreboard {
         if !recovery.first && recovery.pipe + mss > window {
             return None;
         }
+        let mss = mss.min(most);
         let (hole, end) = self.sacked.gap(recovery.high_again.max(acked));
         let length = end.min(highest).saturating_sub(hole).min(mss);
         let (sequence, length) = if length > 0 && (recovery.first || hole < recovery.lost_below) {

@@ -217,7 +217,18 @@ impl World {
                 if let (Some(agent), Some(field)) = (&mut self.agent, &mut field) {
                     let (size, port) = (arrival.length + 66, PortState { taken: 0, held: 0 });
                     let kind = PacketKind::Data;
-                    agent.on_enter(self.now, &mut Passing { kind, size, flow: None, port, control: Some(field) });
+                    agent.on_enter(
+                        self.now,
+                        &mut Passing {
+                            kind,
+                            size,
+                            flow: None,
+                            credits: false,
+                            direct: true,
+                            port,
+                            control: Some(field),
+                        },
+                    );
                 }
                 let before = self.receiver.next();
                 let reaction = self.receiver.on_segment(self.now, &arrival);

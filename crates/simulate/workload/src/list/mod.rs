@@ -38,6 +38,11 @@ pub struct FlowList {
 }
 
 impl FlowList {
+    /// The sender and the receiver of each flow.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (MachineId, MachineId)> + '_ {
+        self.flows.iter().map(|flow| (flow.from, flow.to))
+    }
+
     /// How many flows there are, at least one.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {

@@ -6,7 +6,7 @@ mod changes;
 mod driver;
 mod plan;
 mod print;
-mod publish;
+pub(super) mod publish;
 mod readings;
 mod select;
 mod watch;

@@ -210,3 +210,71 @@ fn the_capacity_follows_the_link() {
     }
     assert_eq!(router.target, 1_000_000_000);
 }
+
+/// The module's example: grants are multiples of 1 B/us, so that a gigabit has at most 125 flows.
+#[test]
+fn grants_in_units_limit_the_number_of_flows() {
+    let parameters = Parameters { granularity: Bandwidth::from_mbps(8), ..Parameters::default() };
+    let mut router = Router::with_parameters(1, GIGABIT, &parameters);
+    let mut flows = flows(64);
+    let settled = |flows: &mut [Flow], router: &mut Router| {
+        for _ in 0..3 {
+            round(SimTime::ZERO, flows, router);
+        }
+        round(SimTime::ZERO, flows, router)
+    };
+    assert_eq!(settled(&mut flows, &mut router), [8; 64]);
+    assert_eq!(router.current.sums.allocated, 64 * 8_000_000);
+    flows.extend(self::flows(61));
+    assert_eq!(settled(&mut flows, &mut router), [8; 125]);
+    assert_eq!(router.current.sums.allocated, 1_000_000_000);
+    flows.extend(self::flows(1));
+    assert_eq!(settled(&mut flows, &mut router), [0; 126]);
+    // A request that is granted in full is rounded down, too.
+    let mut urgent = Flow::default();
+    assert_eq!(urgent.ask(&mut router, 500), 496);
+}
+
+/// Two ports carry a sprayed flow: its grant is a multiple of the unit, and each port counts half of it.
+#[test]
+fn grants_of_sprayed_flows_are_rounded_as_a_whole() {
+    let parameters = Parameters { granularity: Bandwidth::from_mbps(300), ..Parameters::default() };
+    let mut ports = [1, 2].map(|port| Router::with_parameters(port, GIGABIT, &parameters));
+    let mut flow = Flow { sprayed: true, ..Flow::default() };
+    for step in 0..6 {
+        flow.ask(&mut ports[step % 2], 0);
+    }
+    // Each port divides its 1000 by half a flow: 2000, of which 1800 are whole units.
+    assert_eq!((flow.granted, ports[0].current.sums.allocated), (1800, 900_000_000));
+}
+
+/// Figure 7 of PACE: four of a port's five flows are limited to 100 Mb/s elsewhere. The divided capacity grows until
+/// the fifth uses what they leave: three times the link's rate. When six more arrive, the grants exceed the link.
+#[test]
+fn the_divided_capacity_may_exceed_the_link() {
+    let parameters = Parameters { capacity_max: 4.0, ..Parameters::default() };
+    let mut router = Router::with_parameters(1, GIGABIT, &parameters);
+    let mut flows = flows(5);
+    let interval = parameters.interval.picos();
+    let mut sent = 0.0;
+    let mut used = 0;
+    for step in 1..=400 {
+        let rates = round(SimTime::ZERO, &mut flows, &mut router);
+        used = rates[..4].iter().map(|rate| 100.min(*rate)).sum::<u64>() + rates[4];
+        sent += used as f64 * 1e6 / 8.0 * interval as f64 / 1e12;
+        router.observe(SimTime::from_picos(interval * step), sent as u64, 0);
+    }
+    assert!((995..=1000).contains(&used), "{used}");
+    assert!(router.target.abs_diff(3_000_000_000) < 30_000_000, "{}", router.target);
+    flows.extend(self::flows(6));
+    for _ in 0..3 {
+        round(SimTime::ZERO, &mut flows, &mut router);
+    }
+    let granted: u64 = flows[4..].iter().map(|flow| flow.granted).sum();
+    assert!(granted > 1800, "{granted}");
+    // An idle link: the capacity stops at the setting.
+    for step in 401..=600 {
+        router.observe(SimTime::from_picos(interval * step), sent as u64, 0);
+    }
+    assert_eq!(router.target, 4_000_000_000);
+}

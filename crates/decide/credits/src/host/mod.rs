@@ -1,0 +1,354 @@
+//! [`Host`]: all aggregate flows of a host, as their sender, their receiver and their first port.
+//!
+//! Problem: on Linux, and by choice in the simulator, a flow with credits is the aggregate of a service's data from one
+//! host to another. A host is the sender of some and the receiver of others, and its own interface is the first port of
+//! all that it sends: without that, one sender to four receivers sends four times its link's rate. Approach: a machine
+//! for a host, with a [`Sender`] or a [`Receiver`] for each flow and one [`FirstPort`]. It has no clock, no socket and
+//! no queue: the driver passes times, messages and readings, and carries out the outputs.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `aggregate` | [`Aggregate`]: the identity of a flow; [`Reading`]; [`Gate`] |
+//! | `outgoing` | the sending end of a flow: readings, gate, return, end |
+//! | `first_port` | [`FirstPort`]: the offline part of a port with an [`OnlinePort`], and the flows of both |
+//! | `pairs` | [`PairWeights`]: the weight of a service over its active pairs at a port |
+//! | `deadlines` | the next events of many flows |
+//!
+//! - A flow begins when a reading has data that waits: the host sends a request. It ends when nothing has waited or
+//!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
+//! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
+//!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
+//! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
+//!   whose gate is coarse may let pass, are taken from the next allocation.
+//! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
+//!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
+//!
+//! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
+//! before [`Host::on_message`] with its allocation, and whenever data begins to wait; [`Host::on_timer`] when
+//! [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives nothing.
+//!
+//! Worked example, 1 Gb/s, p = 1 ms: 5,000 B wait for host b. The host sends a request. b's first allocation has d = a
+//! = 125,000 B; the gate opens for 125,000 B in 1 ms, and a return with d_p = 5,000 B goes to b, whose next allocation
+//! has a = 5,000 B.
+//!
+//! Source: PACE §III.C and D; `docs/design/credits-linux.md`.
+
+mod aggregate;
+mod deadlines;
+mod first_port;
+mod outgoing;
+mod pairs;
+mod passage;
+#[cfg(test)]
+mod tests;
+
+pub use aggregate::{Aggregate, Gate, Output, Reading};
+pub use first_port::{FirstPort, NoPort, OnlinePort};
+pub use pairs::PairWeights;
+pub use passage::{Held, Passage};
+
+use crate::message::{Allocation, Coding, Message, Request};
+use crate::period::Period;
+use crate::receiver::{Receiver, ReceiverSettings};
+use crate::sender::SenderSettings;
+use deadlines::Deadlines;
+use outgoing::Outgoing;
+use std::collections::{BTreeMap, VecDeque};
+use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
+
+/// The constants of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostSettings {
+    /// R of the direction in which the host receives: what its link carries of flows with credits.
+    pub rate: Bandwidth,
+    /// p-min, at least a round trip: 1 ms on a host, since allocations are sent by a thread.
+    pub least: Period,
+    /// The largest frame on the wire.
+    pub frame: Bytes,
+    /// Whether packets keep their sizes, as on Linux ([`SenderSettings::whole_frames`]).
+    pub whole_frames: bool,
+    /// The time after which an unanswered request is repeated, and the longest such time.
+    pub timeout: [Duration; 2],
+    /// The time without a return after which a receiver is idle ([`ReceiverSettings::timeout`]).
+    pub silence: Duration,
+    /// How long nothing of a flow waits and leaves before it ends.
+    pub linger: Duration,
+    /// How long the clock of a flow that has ended is kept: at least the longest lifetime of a grant at a port of the
+    /// path, which grants nothing to an earlier clock for that time.
+    pub memory: Duration,
+    /// The widths of fields.
+    pub coding: Coding,
+}
+
+/// Events of a host, since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostCounters {
+    /// Allocations that opened a gate.
+    pub allocations: u64,
+    /// Allocations of flows that the host does not send: each is replied to with a termination.
+    pub unwanted: u64,
+    /// Allocations that are not later than the newest of their flow.
+    pub stale: u64,
+    /// Returns of flows without a receiver.
+    pub astray: u64,
+    /// Messages of services without credits.
+    pub foreign: u64,
+    /// Bytes that left beyond the credits of their flow.
+    pub overspent: u64,
+}
+
+/// All flows of a host. See the module's documentation.
+#[derive(Debug)]
+pub struct Host<A, O: OnlinePort> {
+    settings: HostSettings,
+    weights: BTreeMap<ServiceId, Weight>,
+    first: Option<FirstPort<Aggregate<A>, O>>,
+    hides_backlog: bool,
+    outgoing: BTreeMap<Aggregate<A>, Outgoing>,
+    incoming: BTreeMap<Aggregate<A>, Receiver>,
+    sends: Deadlines<Aggregate<A>>,
+    receives: Deadlines<Aggregate<A>>,
+    outputs: VecDeque<Output<A>>,
+    counters: HostCounters,
+}
+
+impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
+    /// A host without flows. `first` is its interface as the first port of its data, or `None` where another part of
+    /// the driver is that port.
+    pub fn new(settings: HostSettings, first: Option<FirstPort<Aggregate<A>, O>>) -> Self {
+        Self {
+            settings,
+            weights: BTreeMap::new(),
+            first,
+            hides_backlog: false,
+            outgoing: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            sends: Deadlines::new(),
+            receives: Deadlines::new(),
+            outputs: VecDeque::new(),
+            counters: HostCounters::default(),
+        }
+    }
+
+    /// The same host with applications that keep data back while some waits, as TCP does on Linux
+    /// (tcp_small_queue_check): of a flow without limit two frames wait at any time. A flow of which data waits and
+    /// which has used its gate then demands as much as the path allows.
+    #[must_use]
+    pub fn with_hidden_backlog(mut self) -> Self {
+        self.hides_backlog = true;
+        self
+    }
+
+    /// The services with credits and their weights. Flows of other services end; a new weight holds for requests from
+    /// now on.
+    pub fn set_services(&mut self, now: Instant, weights: BTreeMap<ServiceId, Weight>) {
+        self.weights = weights;
+        let is_over = |flow: &Aggregate<A>| !self.weights.contains_key(&flow.service);
+        let over: Vec<_> = self.sending().filter(is_over).collect();
+        let silent: Vec<_> = self.incoming.keys().copied().filter(is_over).collect();
+        over.into_iter().for_each(|flow| self.end(now, flow));
+        for flow in silent {
+            self.incoming.remove(&flow);
+            self.receives.set(flow, None);
+        }
+    }
+
+    /// R has changed: of the direction in which the host receives, and of the one in which it sends.
+    pub fn set_rates(&mut self, receiving: Bandwidth, sending: Bandwidth) {
+        self.settings.rate = receiving;
+        self.incoming.values_mut().for_each(|receiver| receiver.set_rate(receiving));
+        if let Some(first) = &mut self.first {
+            first.set_rate(sending);
+        }
+    }
+
+    /// A flow begins although nothing is known to wait, of which `sent` bytes have left before: the host requests
+    /// credits for it, until [`HostSettings::linger`] is over. For a driver that has an event and no reading yet.
+    pub fn begin(&mut self, now: Instant, flow: Aggregate<A>, sent: u64) {
+        if !self.weights.contains_key(&flow.service) {
+            return;
+        }
+        let sending = match self.outgoing.remove(&flow) {
+            Some(sending) => sending.begin(now, sent),
+            None => Outgoing::new(now, self.sender_settings(), sent),
+        };
+        self.keep(flow, sending);
+    }
+
+    /// The bytes of a flow that have left through its gate, and those that wait. Data of a service without credits
+    /// begins no flow.
+    pub fn on_reading(&mut self, now: Instant, flow: Aggregate<A>, reading: Reading) {
+        if self.outgoing.get(&flow).is_none_or(Outgoing::has_ended) {
+            if reading.waiting == Bytes::ZERO {
+                return;
+            }
+            self.begin(now, flow, reading.sent);
+        }
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
+        let read = sending.on_reading(now, reading);
+        self.counters.overspent += read.overspent.get();
+        if let Some(first) = self.first.as_mut().filter(|_| read.sent > Bytes::ZERO) {
+            first.on_data(now, flow, read.sent);
+        }
+        self.keep(flow, sending);
+    }
+
+    /// A message of a flow has arrived: an allocation of one that the host sends, all others of one that it receives.
+    pub fn on_message(&mut self, now: Instant, flow: Aggregate<A>, message: &Message) {
+        let Some(&weight) = self.weights.get(&flow.service) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        match message {
+            Message::Allocation(allocation) => self.on_allocation(now, flow, allocation),
+            Message::Request(request) => self.on_request(now, flow, request, weight),
+            Message::Return(returned) => match self.incoming.get_mut(&flow) {
+                Some(receiver) => {
+                    receiver.on_return(now, returned);
+                    self.receives.set(flow, receiver.timer());
+                }
+                None => self.counters.astray += 1,
+            },
+            Message::Terminate => {
+                self.incoming.remove(&flow);
+                self.receives.set(flow, None);
+            }
+        }
+    }
+
+    fn on_request(&mut self, now: Instant, flow: Aggregate<A>, request: &Request, weight: Weight) {
+        let settings = self.receiver_settings(weight);
+        let receiver = self.incoming.entry(flow).or_insert_with(|| Receiver::new(now, settings, request));
+        receiver.on_request(now, request);
+        self.receives.set(flow, receiver.timer());
+    }
+
+    fn on_allocation(&mut self, now: Instant, flow: Aggregate<A>, allocation: &Allocation) {
+        if self.outgoing.get(&flow).is_none_or(Outgoing::has_ended) {
+            self.counters.unwanted += 1;
+            self.outputs.push_back(Output::Send { flow, message: Message::Terminate });
+            return;
+        }
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
+        let (arrived, mut allocation) = (*allocation, *allocation);
+        if let Some(first) = &mut self.first {
+            allocation = self.settings.coding.allocation(&first.allocate(now, flow, &allocation));
+        }
+        match sending.on_allocation(now, &allocation, self.hides_backlog) {
+            Some((gate, returned)) => {
+                self.counters.allocations += 1;
+                sending.passed(Passage { at: now, arrived, left: allocation, returned });
+                if let Some(first) = &mut self.first {
+                    first.on_return(now, flow, &returned);
+                }
+                self.outputs.push_back(Output::Gate { flow, gate });
+                self.outputs.push_back(Output::Send { flow, message: Message::Return(returned) });
+            }
+            None => self.counters.stale += 1,
+        }
+        self.keep(flow, sending);
+    }
+
+    /// The time of the next event without a message; `None` for a host without flows.
+    pub fn timer(&self) -> Option<Instant> {
+        [self.sends.first(), self.receives.first()].into_iter().flatten().min()
+    }
+
+    /// Carries out what is due at `now`: allocations, requests, and the ends of periods and flows.
+    pub fn on_timer(&mut self, now: Instant) {
+        while let Some(flow) = self.receives.pop(now) {
+            let Some(receiver) = self.incoming.get_mut(&flow) else { continue };
+            if let Some(allocation) = receiver.poll(now) {
+                self.outputs.push_back(Output::Send { flow, message: Message::Allocation(allocation) });
+            }
+            let timer = receiver.timer();
+            if receiver.is_idle() {
+                self.incoming.remove(&flow);
+            }
+            self.receives.set(flow, timer);
+        }
+        while let Some(flow) = self.sends.pop(now) {
+            let Some(mut sending) = self.outgoing.remove(&flow) else { continue };
+            if sending.has_ended() {
+                if !sending.is_forgotten(now, self.settings.memory) {
+                    self.keep(flow, sending);
+                }
+                continue;
+            }
+            if sending.is_over(now, self.settings.linger) {
+                self.outgoing.insert(flow, sending);
+                self.end(now, flow);
+                continue;
+            }
+            if sending.closes(now) {
+                self.outputs.push_back(Output::Gate { flow, gate: Gate::CLOSED });
+            }
+            if let Some(request) = sending.request(now) {
+                if let Some(first) = &mut self.first {
+                    first.on_request(now, flow, request.clock);
+                }
+                self.outputs.push_back(Output::Send { flow, message: Message::Request(request) });
+            }
+            self.keep(flow, sending);
+        }
+    }
+
+    /// The next output.
+    pub fn poll(&mut self) -> Option<Output<A>> {
+        self.outputs.pop_front()
+    }
+
+    /// The flow that the host sends is over.
+    fn end(&mut self, now: Instant, flow: Aggregate<A>) {
+        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
+        sending.end(now);
+        self.keep(flow, sending);
+        if let Some(first) = &mut self.first {
+            first.terminate(now, flow);
+        }
+        self.outputs.push_back(Output::End { flow });
+        self.outputs.push_back(Output::Send { flow, message: Message::Terminate });
+    }
+
+    fn keep(&mut self, flow: Aggregate<A>, sending: Outgoing) {
+        self.sends.set(flow, Some(sending.timer(self.settings.linger, self.settings.memory)));
+        self.outgoing.insert(flow, sending);
+    }
+
+    fn sender_settings(&self) -> SenderSettings {
+        let HostSettings { frame, whole_frames, timeout, .. } = self.settings;
+        // The weight of the service is the receiver's.
+        SenderSettings { weight: Weight::ONE, frame, whole_frames, timeout }
+    }
+
+    fn receiver_settings(&self, weight: Weight) -> ReceiverSettings {
+        let HostSettings { rate, least, silence, coding, .. } = self.settings;
+        ReceiverSettings { rate, least, timeout: silence, weight, coding }
+    }
+
+    /// Events since the host began.
+    pub fn counters(&self) -> HostCounters {
+        self.counters
+    }
+
+    /// The host's interface as the first port of its data.
+    pub fn first_port(&self) -> Option<&FirstPort<Aggregate<A>, O>> {
+        self.first.as_ref()
+    }
+
+    /// The flows that the host sends.
+    pub fn sending(&self) -> impl Iterator<Item = Aggregate<A>> + '_ {
+        self.outgoing.iter().filter(|(_, sending)| !sending.has_ended()).map(|(flow, _)| *flow)
+    }
+
+    /// The newest allocation of each flow that the host sends; `None` before the first.
+    pub fn passages(&self) -> impl Iterator<Item = (Aggregate<A>, Option<Passage>)> + '_ {
+        let live = self.outgoing.iter().filter(|(_, sending)| !sending.has_ended());
+        live.map(|(flow, sending)| (*flow, sending.passage()))
+    }
+
+    /// The flows that it receives.
+    pub fn receiving(&self) -> impl Iterator<Item = Aggregate<A>> + '_ {
+        self.incoming.keys().copied()
+    }
+}

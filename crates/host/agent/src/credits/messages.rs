@@ -1,0 +1,149 @@
+//! [`Messages`]: datagrams of credits ↔ messages of flows.
+//!
+//! Each datagram is verified, must be of a service with credits of the policy, and must be newer than the last one of
+//! its flow and direction, so that neither a forged nor a repeated one opens a gate. What is ignored is counted by its
+//! reason.
+//!
+//! Worked example: a datagram from 10.0.0.2 to this host's 10.0.0.1 with an allocation of service `a` is of the flow
+//! from 10.0.0.1 to 10.0.0.2; one with a request is of the flow from 10.0.0.2 to 10.0.0.1.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use weir_credits::Message;
+use weir_credits::host::Aggregate;
+use weir_credits::wire::{self, CreditKey, Datagram, DecodeError};
+use weir_units::ServiceId;
+
+/// A flow between addresses.
+pub(super) type Flow = Aggregate<IpAddr>;
+
+/// Datagrams that were ignored, and those that were not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MessageCounters {
+    /// Of another protocol.
+    pub foreign: u64,
+    /// Of another version.
+    pub other_version: u64,
+    /// No key verifies the tag.
+    pub forged: u64,
+    /// Verified, with an impossible value.
+    pub malformed: u64,
+    /// Not newer than the last of its flow: replayed, duplicated or reordered.
+    pub replayed: u64,
+    /// Of a service that has no credits in this host's policy.
+    pub unknown_service: u64,
+    /// Could not be sent.
+    pub unsent: u64,
+}
+
+/// The services, keys and sequences of a host.
+#[derive(Debug)]
+pub(super) struct Messages {
+    keys: Vec<CreditKey>,
+    /// Numbers on the wire.
+    numbers: BTreeMap<ServiceId, u32>,
+    services: BTreeMap<u32, ServiceId>,
+    epoch: u64,
+    sequence: u64,
+    /// By flow and direction: that of allocations, or the other one.
+    last: BTreeMap<(Flow, bool), (u64, u64)>,
+    pub(super) counters: MessageCounters,
+}
+
+impl Messages {
+    /// `keys` has the one that signs first; `services` has the numbers on the wire; `epoch` is higher than at any
+    /// earlier start of the agent.
+    pub(super) fn new(keys: Vec<CreditKey>, services: &[(ServiceId, u32)], epoch: u64) -> Self {
+        Self {
+            keys,
+            numbers: services.iter().copied().collect(),
+            services: services.iter().map(|&(service, number)| (number, service)).collect(),
+            epoch,
+            sequence: 0,
+            last: BTreeMap::new(),
+            counters: MessageCounters::default(),
+        }
+    }
+
+    /// The flow and the message of a datagram, or `None` for one that is ignored.
+    pub(super) fn decode(&mut self, body: &[u8], from: IpAddr, to: IpAddr) -> Option<(Flow, Message)> {
+        let counters = &mut self.counters;
+        let datagram = match wire::decode(body, from, to, &self.keys) {
+            Ok(datagram) => datagram,
+            Err(error) => {
+                *match error {
+                    DecodeError::Foreign => &mut counters.foreign,
+                    DecodeError::Version(_) => &mut counters.other_version,
+                    DecodeError::Forged => &mut counters.forged,
+                    DecodeError::Malformed(_) => &mut counters.malformed,
+                } += 1;
+                return None;
+            }
+        };
+        let Some(&service) = self.services.get(&datagram.service) else {
+            counters.unknown_service += 1;
+            return None;
+        };
+        let is_allocation = matches!(datagram.message, Message::Allocation(_));
+        let (source, destination) = if is_allocation { (to, from) } else { (from, to) };
+        let flow = Flow { service, source, destination };
+        let last = self.last.entry((flow, is_allocation)).or_default();
+        if !datagram.is_newer(*last) {
+            counters.replayed += 1;
+            return None;
+        }
+        *last = (datagram.epoch, datagram.sequence);
+        Some((flow, datagram.message))
+    }
+
+    /// The datagram of a message with its source and destination; `None` for a service without credits.
+    pub(super) fn encode(&mut self, flow: Flow, message: Message) -> Option<([u8; wire::BYTES], IpAddr, IpAddr)> {
+        let is_allocation = matches!(message, Message::Allocation(_));
+        let (from, to) = if is_allocation { (flow.destination, flow.source) } else { (flow.source, flow.destination) };
+        self.sequence += 1;
+        let service = *self.numbers.get(&flow.service)?;
+        let datagram = Datagram { service, epoch: self.epoch, sequence: self.sequence, message };
+        Some((wire::encode(&datagram, from, to, self.keys.first()?), from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_credits::Request;
+    use weir_units::Weight;
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+    const FLOW: Flow = Flow { service: ServiceId(3), source: A, destination: B };
+    const REQUEST: Message = Message::Request(Request { weight: Weight::ONE, clock: 0 });
+
+    fn messages(epoch: u64, number: u32) -> Messages {
+        let key = CreditKey { number: 7, bytes: [7; 16] };
+        Messages::new(vec![key], &[(ServiceId(3), number)], epoch)
+    }
+
+    #[test]
+    fn a_datagram_counts_once_between_its_addresses() {
+        let (mut a, mut b) = (messages(5, 77), messages(1, 77));
+        let (first, from, to) = a.encode(FLOW, REQUEST).expect("a service with credits");
+        let (second, ..) = a.encode(FLOW, Message::Terminate).expect("a service with credits");
+        assert_eq!((from, to), (A, B));
+        assert_eq!(b.decode(&first, A, B), Some((FLOW, REQUEST)));
+        assert_eq!(b.decode(&second, A, B), Some((FLOW, Message::Terminate)));
+        assert_eq!([&first, &second].map(|body| b.decode(body, A, B)), [None, None]);
+        assert_eq!([b.decode(&first, B, A), b.decode(&first[1..], A, B)], [None, None]);
+        let expected = MessageCounters { replayed: 2, forged: 1, foreign: 1, ..MessageCounters::default() };
+        assert_eq!(b.counters, expected);
+    }
+
+    #[test]
+    fn a_restarted_agent_is_newer_and_an_unknown_service_is_ignored() {
+        let (mut old, mut new, mut b) = (messages(5, 77), messages(6, 77), messages(1, 77));
+        let (last, ..) = (0..9).filter_map(|_| old.encode(FLOW, REQUEST)).last().expect("encoded");
+        let (first, ..) = new.encode(FLOW, REQUEST).expect("encoded");
+        assert!(b.decode(&last, A, B).is_some() && b.decode(&first, A, B).is_some());
+        let (other, ..) = messages(9, 78).encode(FLOW, REQUEST).expect("encoded");
+        assert_eq!((b.decode(&other, A, B), b.counters.unknown_service), (None, 1));
+    }
+}

@@ -1,0 +1,389 @@
+//! Services with credits between real hosts: three namespaces on a bridge, each with an agent's host, real TCP and UDP.
+#![expect(clippy::disallowed_methods, reason = "a test of real hosts waits in real time")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use weir_agent::CreditReading;
+use weir_agent::host::{Host, HostContext};
+use weir_control::LimitRule;
+use weir_control::wire::{Key, Keys};
+use weir_credits::host::Held;
+use weir_forwarder::{Plan, Port};
+use weir_linux::interface::Interface;
+use weir_linux::netns::{Netns, Prefix, connect};
+use weir_linux::requirements::{Purpose, check};
+use weir_linux::settings::{self, ControlSettings};
+use weir_policy::Policy;
+use weir_status::PortCredits;
+use weir_units::{Bandwidth, MachineId, Weight};
+
+const SERVICES: &str = "services:\n  a: { match: [ { port: 5001 }, { port: 5003 } ], credits: {} }\n  \
+                        b: { match: [ { port: 5002 } ], credits: { weight: 2 } }\n";
+const PLAIN: &str = "";
+/// 2 · 50 Mb/s · 40 ms are 500 kB.
+const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 600kB }";
+/// Mb/s of the interfaces.
+const NIC: f64 = 50.0;
+/// The period of hosts that share two processors with their traffic.
+const PERIOD: weir_units::Duration = weir_units::Duration::from_millis(10);
+/// Payload of a datagram; 42 B of headers come on top.
+const PAYLOAD: usize = 1_400;
+const FRAME: u64 = PAYLOAD as u64 + 42;
+
+/// Whether this host lacks what the lab needs, which is reported; with WEIR_NO_SKIP that is a failure.
+fn is_skipped() -> bool {
+    let skipped = !check(Purpose::Lab).is_empty();
+    if skipped {
+        assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this cannot run");
+        let line = "skipped: credits between hosts: root and Linux's network parts are required\n";
+        std::io::stderr().write_all(line.as_bytes()).expect("standard error takes a line");
+    }
+    skipped
+}
+
+/// Hosts m1, m2, m3 at `10.80.0.1` and on, and in `fd00::/64`, on a switch.
+struct Rack {
+    hosts: Vec<Netns>,
+    switch: Netns,
+    prefix: Prefix,
+    policy: Policy,
+}
+
+impl Rack {
+    /// `switches` is that part of the policy's network.
+    fn new(prefix: &str, switches: &str) -> Self {
+        let racks = "racks: { r: { uplink: 50Mb/s, machines: [m1, m2, m3] } }";
+        let text = format!("weir: 1\nnetwork: {{ nic: 50Mb/s, {racks}{switches} }}\n");
+        let text = format!("{text}credits: {{ period-max: 40ms }}\n{SERVICES}");
+        let policy = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let prefix = Prefix::new(prefix).expect("a prefix");
+        prefix.cleanup().expect("leftovers of an earlier run go");
+        let switch = prefix.create("sw").expect("made");
+        switch.ip_batch("link add br0 type bridge forward_delay 0\nlink set br0 up").expect("a bridge");
+        let host = |number: u8| {
+            let host = prefix.create(&format!("m{number}")).expect("made");
+            let (port, address) = (format!("p{number}"), format!("10.80.0.{number}/24"));
+            connect((&switch, &port, None), (&host, "eth0", Some(&address))).expect("connected");
+            switch.ip(["link", "set", &port, "master", "br0"]).expect("a port");
+            host.ip(["addr", "add", &format!("fd00::{number}/64"), "dev", "eth0", "nodad"]).expect("an address");
+            host.run(|| Interface::named("eth0").expect("there").set_offloads(false)).expect("inside").expect("off");
+            host
+        };
+        let hosts: Vec<Netns> = (1..=3).map(host).collect();
+        Self { hosts, switch, prefix, policy }
+    }
+
+    /// An agent's host on a machine, without the daemon's loop.
+    fn install(&self, machine: usize, key: u8) -> Host {
+        let (policy, keys) = (Arc::new(self.policy.clone()), keys(key));
+        let install = || {
+            let socket = UdpSocket::bind(format!("10.80.0.{}:0", machine + 1)).expect("bound");
+            let control = ControlSettings {
+                listen: socket.local_addr().expect("bound"),
+                cookie: settings::cookie(&socket).expect("a cookie"),
+                epoch: 1,
+                peers: Vec::new(),
+                // Without a heartbeat during the test.
+                timeout: weir_units::Duration::from_secs(60),
+            };
+            let context = HostContext {
+                policy: &policy,
+                machine: MachineId(machine as u32),
+                keys: &keys,
+                rule: LimitRule::Ceilings,
+                control,
+                backend: None,
+                credit_period: PERIOD,
+                tags: None,
+                reserved: &[],
+            };
+            Host::install("eth0", &context, false).expect("installed")
+        };
+        self.hosts[machine].run(install).expect("inside")
+    }
+
+    /// Runs forwarders at the ports p1 to p3 during `work`; returns its result and the ports' states at the end.
+    fn forward<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<PortCredits>) {
+        let (ends, open) = (&AtomicBool::new(false), &AtomicBool::new(false));
+        let run = || {
+            let plan = Plan::of(self.policy.clone(), PERIOD).expect("a plan");
+            let link = Bandwidth::from_mbps(NIC as u64);
+            let start = |number: u8| Port::start(&plan, &keys(7), &format!("p{number}"), link).expect("a port");
+            let mut ports: Vec<Port> = (1..=3).map(start).collect();
+            while !ends.load(Ordering::Relaxed) {
+                for port in &mut ports {
+                    port.round().expect("a round");
+                }
+                if !open.load(Ordering::Relaxed) {
+                    let closed = ports.iter().any(|port| port.status().expect("a status").closed);
+                    open.store(!closed, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let states = ports.iter().map(|port| port.status().expect("a status")).collect();
+            ports.into_iter().for_each(|port| port.remove().expect("removed"));
+            states
+        };
+        std::thread::scope(|scope| {
+            let forwarders = scope.spawn(|| self.switch.run(run).expect("inside"));
+            let end = EndOnDrop(ends);
+            // Ports grant nothing for the longest lifetime after their start.
+            let is_open = || open.load(Ordering::Relaxed);
+            assert!((0..3_000).any(|_| is_open() || forwarders.is_finished() || pause()), "the ports open");
+            assert!(is_open(), "the forwarders run");
+            let result = work();
+            drop(end);
+            (result, forwarders.join().expect("no panic"))
+        })
+    }
+
+    /// Bytes that arrive of each flow (source, destination, family, port) in the time after a warm-up, in Mb/s with
+    /// the headers of frames.
+    fn rates(&self, flows: &[Traffic], warm: Duration, time: Duration) -> Vec<f64> {
+        let (ends, counts) = (AtomicBool::new(false), flows.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+        let (ends, counts) = (&ends, &counts);
+        std::thread::scope(|scope| {
+            for (flow, count) in flows.iter().zip(counts) {
+                let [source, sink] = [&self.hosts[flow.from], &self.hosts[flow.to]];
+                let at = flow.address();
+                if flow.is_tcp {
+                    let listener = sink.run(|| TcpListener::bind(at).expect("bound")).expect("inside");
+                    scope.spawn(move || receive(&listener, count, ends));
+                    scope.spawn(move || source.run(|| send(at, ends)).expect("inside"));
+                } else {
+                    let socket = sink.run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+                    scope.spawn(move || receive_datagrams(&socket, count, ends));
+                    scope.spawn(move || source.run(|| send_datagrams(at, ends)).expect("inside"));
+                }
+            }
+            std::thread::sleep(warm);
+            let read = || counts.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
+            let (before, began) = (read(), Instant::now());
+            std::thread::sleep(time);
+            let (after, elapsed) = (read(), began.elapsed().as_secs_f64());
+            ends.store(true, Ordering::Relaxed);
+            let rate = |(after, before): (&u64, &u64)| (after - before) as f64 * 8.0 / 1e6 / elapsed;
+            after.iter().zip(&before).map(rate).collect()
+        })
+    }
+}
+
+impl Drop for Rack {
+    fn drop(&mut self) {
+        let _ = self.prefix.cleanup();
+    }
+}
+
+/// Returns false after 10 ms.
+fn pause() -> bool {
+    std::thread::sleep(Duration::from_millis(10));
+    false
+}
+
+/// Ends threads, also after a panic.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn keys(key: u8) -> Keys {
+    Keys::new(vec![Key::new([key; 32]).expect("a key")]).expect("keys")
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Traffic {
+    from: usize,
+    to: usize,
+    port: u16,
+    is_tcp: bool,
+    is_v6: bool,
+}
+
+impl Traffic {
+    fn address(&self) -> SocketAddr {
+        let text = match self.is_v6 {
+            true => format!("[fd00::{}]:{}", self.to + 1, self.port),
+            false => format!("10.80.0.{}:{}", self.to + 1, self.port),
+        };
+        text.parse().expect("an address")
+    }
+}
+
+fn udp(from: usize, to: usize, port: u16) -> Traffic {
+    Traffic { from, to, port, is_tcp: false, is_v6: false }
+}
+
+fn tcp(from: usize, to: usize, port: u16) -> Traffic {
+    Traffic { is_tcp: true, ..udp(from, to, port) }
+}
+
+fn send_datagrams(at: SocketAddr, ends: &AtomicBool) {
+    let any = if at.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).expect("bound");
+    // Packets that wait for credits fill the socket.
+    socket.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    // Less than half of the interfaces' rate is too little to fill a gate: 5 frames each 0.5 ms are 112 Mb/s.
+    while !ends.load(Ordering::Relaxed) {
+        (0..5).for_each(|_| drop(socket.send_to(&[0; PAYLOAD], at)));
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+fn receive_datagrams(socket: &UdpSocket, count: &AtomicU64, ends: &AtomicBool) {
+    socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    let mut buffer = [0; 2 * PAYLOAD];
+    while !ends.load(Ordering::Relaxed) {
+        if let Ok(length) = socket.recv(&mut buffer) {
+            count.fetch_add(length as u64 + FRAME - PAYLOAD as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+fn send(at: SocketAddr, ends: &AtomicBool) {
+    let mut stream = TcpStream::connect(at).expect("connected");
+    stream.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    while !ends.load(Ordering::Relaxed) {
+        let _ = stream.write(&[0; 16_384]);
+    }
+}
+
+fn receive(listener: &TcpListener, count: &AtomicU64, ends: &AtomicBool) {
+    let (mut stream, _) = listener.accept().expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    let mut buffer = [0; 65_536];
+    while !ends.load(Ordering::Relaxed) {
+        if let Ok(length) = stream.read(&mut buffer) {
+            // Segments of 1,448 B with 66 B of headers.
+            count.fetch_add(length as u64 * 1_514 / 1_448, Ordering::Relaxed);
+        }
+    }
+}
+
+fn warm() -> Duration {
+    Duration::from_millis(500)
+}
+
+fn reading(host: &Host) -> CreditReading {
+    host.credits().expect("services have credits")
+}
+
+/// Whether rates divide their sum as `parts` do, and the sum is the interface's. Busy processors make threads late, so
+/// periods are lost: of one flow more than of another, and of the sum. What waited in the sockets of a receiver that
+/// was not run before the measured time is added to it.
+fn are_parts(rates: &[f64], parts: &[f64]) -> bool {
+    let sum: f64 = rates.iter().sum();
+    let divided = rates.iter().zip(parts).all(|(rate, part)| ((0.8 * part)..=(1.2 * part)).contains(&(rate / sum)));
+    divided && (0.5 * NIC..=1.1 * NIC).contains(&sum)
+}
+
+/// Whether so many bytes are at most 2 % of those that arrived with credits. A gate closes when its thread runs: one
+/// that is late by some periods lets data out whose grant has expired.
+fn is_rare(lost: u64, arrived: u64) -> bool {
+    lost * 50 <= arrived
+}
+
+#[test]
+fn weights_share_the_first_port() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wca", PLAIN);
+    let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
+    let both = [udp(0, 1, 5001), udp(0, 1, 5002)];
+    let (rates, middle) = std::thread::scope(|scope| {
+        let rates = scope.spawn(|| rack.rates(&both, warm(), Duration::from_secs(2)));
+        // A thread that is late for some periods leaves a flow without an allocation, or ends it, for a moment.
+        let states = (0..40).map(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            reading(&hosts[0])
+        });
+        let middle = { states }.find(|state| {
+            let all = state.flows[0] == 2 && state.sending.len() == 2;
+            all && state.sending.iter().all(|flow| flow.held == Some(Held::FirstPort))
+        });
+        (rates.join().expect("measured"), middle)
+    });
+    println!("{rates:.2?} Mb/s, {:?}", reading(&hosts[0]));
+    assert!(are_parts(&rates, &[1.0 / 3.0, 2.0 / 3.0]), "{rates:?}");
+    let middle = middle.expect("a state in which the first port holds both flows");
+    let weights: Vec<_> = middle.sending.iter().filter_map(|flow| flow.weight).map(Weight::thousandths).collect();
+    assert_eq!(weights, [1_000, 2_000]);
+    assert!(middle.first.budget > 0 && middle.first.per_weight > 0, "{middle:?}");
+    // Two pairs of service a have the weight of one.
+    let pairs = [udp(0, 1, 5001), udp(0, 2, 5001), udp(0, 2, 5002)];
+    let rates = rack.rates(&pairs, warm(), Duration::from_secs(2));
+    println!("{rates:.2?} Mb/s, {:?}", reading(&hosts[0]));
+    assert!(are_parts(&rates, &[1.0 / 6.0, 1.0 / 6.0, 2.0 / 3.0]), "{rates:?}");
+    let reading = reading(&hosts[0]);
+    assert_eq!((reading.host.overspent, reading.messages.forged), (0, 0), "{reading:?}");
+    assert!(is_rare(reading.port.late, reading.port.arrived), "{reading:?}");
+    hosts.into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn forwarders_share_an_incast_and_lose_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcd", FORWARDERS);
+    let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
+    // The port to m3 is the bottleneck: service a has two pairs there.
+    let flows = [udp(0, 2, 5001), udp(1, 2, 5003), udp(0, 2, 5002)];
+    let (rates, ports) = rack.forward(|| rack.rates(&flows, Duration::from_secs(1), Duration::from_secs(3)));
+    println!("{rates:.2?} Mb/s, {:?}\n{ports:#?}", hosts.iter().map(reading).collect::<Vec<_>>());
+    assert!(are_parts(&rates, &[1.0 / 6.0, 1.0 / 6.0, 2.0 / 3.0]), "{rates:?}");
+    for port in &ports {
+        let failed = (port.messages_forged, port.rewrites_failed);
+        assert_eq!((port.lossless, failed), (true, (0, 0)), "{port:?}");
+        let lost = port.late_packets + port.dropped_packets;
+        assert!(is_rare(lost * FRAME, port.arrived_bytes), "{port:?}");
+        assert!(port.outstanding_bytes + port.queued_bytes <= 500_000, "{port:?}");
+    }
+    hosts.into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn tcp_uses_its_credits_in_both_families() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcb", PLAIN);
+    let hosts: Vec<Host> = (0..3).map(|machine| rack.install(machine, 7)).collect();
+    for is_v6 in [false, true] {
+        let flows = [Traffic { is_v6, ..tcp(0, 1, 5001) }];
+        let rates = rack.rates(&flows, warm(), Duration::from_secs(2));
+        println!("{rates:.2?} Mb/s, {:?}", reading(&hosts[0]));
+        assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    }
+    // Flows that have ended leave neither allocations nor credits.
+    std::thread::sleep(Duration::from_millis(800));
+    let all: Vec<CreditReading> = hosts.iter().map(reading).collect();
+    let left: Vec<_> = all.iter().map(|reading| (reading.flows, reading.outstanding)).collect();
+    assert_eq!(left, [([0, 0], 0); 3]);
+    hosts.into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn nothing_leaves_without_credits() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcc", PLAIN);
+    // The key of the receiver is another one: its allocations do not verify, nor do the requests.
+    let hosts = [rack.install(0, 7), rack.install(1, 8)];
+    let flows = [udp(0, 1, 5001), udp(0, 2, 5002)];
+    let rates = rack.rates(&flows, Duration::ZERO, Duration::from_secs(1));
+    assert_eq!(rates, [0.0, 0.0]);
+    assert!(reading(&hosts[1]).messages.forged > 0, "{:?}", reading(&hosts[1]));
+    let [sender, receiver] = hosts;
+    sender.remove().expect("removed");
+    let rates = rack.rates(&flows[..1], warm(), Duration::from_millis(500));
+    assert!(rates[0] > 0.5 * NIC, "a host without an agent sends: {rates:?}");
+    receiver.remove().expect("removed");
+}

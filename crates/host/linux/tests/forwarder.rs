@@ -1,0 +1,186 @@
+//! The programs of a forwarder's port: messages and data through the kernel (`BPF_PROG_TEST_RUN`), over IPv4 and IPv6.
+
+mod common;
+#[path = "forwarder/port.rs"]
+mod port;
+
+use common::frames::{ethernet, tcp, words};
+use common::{Cable, interface, skipped};
+use port::{CAPACITY, CREDIT_KEY, DATA, FRAME, OTHER, Port, SERVICE, allocation};
+use weir_credits::wire::{self, Datagram};
+use weir_credits::{Message, Period};
+use weir_datapath::abi::{self, ForwarderCounts};
+use weir_datapath::{SipKey, credit_message};
+use weir_linux::forwarder::{FlowKey, ForwarderPort};
+use weir_units::{Bytes, Duration};
+
+fn both_families(test: &str, run: impl Fn(&Cable, bool)) {
+    if skipped() {
+        return;
+    }
+    for ipv6 in [false, true] {
+        let cable = Cable::new(&format!("{test}{}", u8::from(ipv6)));
+        run(&cable, ipv6);
+    }
+}
+
+#[test]
+fn allocations_are_reduced_and_data_uses_them() {
+    both_families("f1", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        port.request();
+        // A half of C(p), rounded up; the budget of 2 · C_0 has room for it.
+        let granted = port.allocate(1).expect("it passes");
+        assert!((CAPACITY / 2..=CAPACITY / 2 + 1).contains(&granted), "{granted}");
+        let reading = port.port.read().expect("read");
+        assert_eq!((reading.outstanding, reading.queued), (Bytes::new(granted), Bytes::ZERO));
+        // Two frames, an acknowledgement, and a packet of another service.
+        assert!(port.data(DATA) && port.data(DATA) && port.data(OTHER));
+        let (from, to) = port.hosts();
+        let ack = tcp(ethernet(ipv6, false), from, to, DATA, 0, 0);
+        assert!(port.port.passed(true, &ack).expect("a run").is_some());
+        let reading = port.port.read().expect("read");
+        assert_eq!((reading.credits.arrived, reading.outstanding.get()), (2 * FRAME, granted - 2 * FRAME));
+        // Q drains at 100 Mb/s: of two frames, in the time of the calls between.
+        assert!(reading.queued <= Bytes::new(2 * FRAME), "{reading:?}");
+        // A later port has cut the grant to ten frames.
+        port.give_back(1, 10 * FRAME).expect("it passes");
+        let reading = port.port.read().expect("read");
+        assert_eq!(reading.outstanding, Bytes::new(8 * FRAME));
+        assert_eq!(reading.credits.released, granted - 10 * FRAME);
+        assert!((0..8).all(|_| port.data(DATA)));
+        assert!(!port.data(DATA), "data beyond the grant is dropped");
+        let reading = port.port.read().expect("read");
+        assert_eq!((reading.credits.late, reading.credits.late_packets, reading.counts.dropped), (FRAME, 1, 1));
+        assert_eq!((reading.counts.messages, reading.outstanding), (3, Bytes::ZERO));
+        let flows = port.port.flows().expect("read");
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].key, FlowKey::new(SERVICE, from, to));
+        assert_eq!((flows[0].arrived.demand, flows[0].arrived.clock, flows[0].ended), (CAPACITY as u32, 1, false));
+    });
+}
+
+#[test]
+fn messages_of_others_grant_nothing() {
+    both_families("f2", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        port.request();
+        let like = Message::Allocation(allocation(1));
+        let body = port.body(like);
+        let mut expected = ForwarderCounts { messages: 1, ..ForwarderCounts::default() };
+        for byte in [24, 56, 64] {
+            let mut forged = body;
+            forged[byte] ^= 1;
+            assert_eq!(port.send_body(&forged, &like), None, "byte {byte}");
+        }
+        expected.forged = 3;
+        let mut other = body;
+        other[4] = 9;
+        assert_eq!(port.send_body(&other, &like), None);
+        other[..4].copy_from_slice(b"none");
+        assert_eq!(port.send_body(&other, &like), None);
+        expected.other_version = 1;
+        expected.foreign = 1;
+        // A weight out of range, of a sender with the key.
+        let (from, to) = port.ends(&like);
+        let fields = abi::Allocation { clock: 1, period: 1, weight: 1_000_000_001, ..abi::Allocation::default() };
+        let message =
+            abi::CreditMessage { service: SERVICE, epoch: 1, sequence: 9, key: 7, kind: 2, reserved: 0, fields };
+        let heavy = credit_message::write(&message, &words(from), &words(to), &SipKey::new(CREDIT_KEY.bytes));
+        assert_eq!(port.send_body(&heavy, &like), None);
+        expected.malformed = 1;
+        assert_eq!(port.port.read().expect("read").outstanding, Bytes::ZERO);
+        // The authentic one passes once.
+        assert!(port.send_body(&body, &like).is_some());
+        assert_eq!(port.send_body(&body, &like), None);
+        expected.messages = 2;
+        expected.replayed = 1;
+        // A request of a service without credits.
+        let datagram = Datagram { service: 1, epoch: 1, sequence: 50, message: Message::Terminate };
+        let (source, destination) = port.hosts();
+        let unknown = wire::encode(&datagram, source, destination, &CREDIT_KEY);
+        assert_eq!(port.send_body(&unknown, &Message::Terminate), None);
+        expected.unknown = 1;
+        assert_eq!(port.counts(), expected);
+    });
+}
+
+#[test]
+fn allocations_of_flows_of_other_ports_are_astray() {
+    both_families("f3", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        assert_eq!(port.allocate(1), Some(0));
+        assert_eq!(port.port.read().expect("read").credits.astray, 1);
+        assert_eq!(port.port.flows().expect("read"), []);
+        // Data of a flow without an entry is late.
+        assert!(!port.data(DATA));
+        port.request();
+        assert!(port.allocate(2).expect("it passes") > 0);
+        // The flow's data has left by another port for longer than the memory.
+        let rules = *port.credit.rules();
+        port.port.publish(&rules, Duration::ZERO).expect("published");
+        assert_eq!(port.allocate(3), Some(0));
+        assert_eq!(port.port.read().expect("read").credits.astray, 2);
+    });
+}
+
+#[test]
+fn data_of_a_flow_that_moved_to_the_port_is_not_dropped() {
+    both_families("f4", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        // The grant was another port's.
+        port.give_back(5, FRAME).expect("it passes");
+        assert!(port.data(DATA));
+        let reading = port.port.read().expect("read");
+        assert_eq!((reading.credits.rerouted, reading.credits.late), (FRAME, 0));
+        assert!(port.allocate(6).expect("it passes") > 0);
+    });
+}
+
+#[test]
+fn ended_flows_get_credits_after_a_request() {
+    both_families("f5", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        port.request();
+        assert!(port.allocate(1).expect("it passes") > 0);
+        port.send(Message::Terminate).expect("it passes");
+        assert_eq!(port.port.read().expect("read").outstanding, Bytes::ZERO);
+        // The receiver had sent it before the termination arrived.
+        assert_eq!(port.allocate(2), Some(0));
+        assert_eq!(port.port.read().expect("read").credits.ended, 1);
+        port.request_after(1);
+        assert!(port.allocate(3).expect("it passes") > 0);
+    });
+}
+
+#[test]
+fn maps_are_adopted_and_removed() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("f6");
+    let mut port = Port::open(&cable.a, false);
+    port.request();
+    let granted = port.allocate(1).expect("it passes");
+    assert!(!port.port.is_adopted());
+    let second = || ForwarderPort::open(&interface(), 20);
+    assert!(cable.a.run(second).expect("enter").is_err(), "one daemon at a time");
+    // A daemon that ends leaves everything in force.
+    let sequence = port.sequence;
+    assert!(cable.a.run(|| port.port.is_attached()).expect("enter").expect("readable"));
+    drop(port);
+    let mut next = Port { sequence, ..Port::open(&cable.a, false) };
+    assert!(next.port.is_adopted());
+    let reading = next.port.read().expect("read");
+    assert_eq!((reading.outstanding, reading.counts.messages), (Bytes::new(granted), 2));
+    assert!(next.data(DATA));
+    // Another wheel: the grants are lost, the programs stay attached.
+    drop(next);
+    let other = Port::open_with(&cable.a, false, Period::from_micros(20_000));
+    assert!(!other.port.is_adopted());
+    assert_eq!(other.port.read().expect("read").outstanding, Bytes::ZERO);
+    drop(other);
+    let removed = || ForwarderPort::remove_leftover(&interface()).expect("removed");
+    assert!(cable.a.run(removed).expect("enter"));
+    assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
+}

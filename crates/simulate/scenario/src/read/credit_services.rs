@@ -1,0 +1,44 @@
+//! Services with credits: a simulation enforces them by the transport of their flows.
+//!
+//! Rule: under an enforcement, traffic of a service with credits is sent by `pace`, whose ports grant it credits. Any
+//! other transport would send without them, and results would not be those of the policy. The lab refuses these
+//! policies, since it builds no forwarders.
+//!
+//! Worked example: `services: { x: { credits: {} } }` in the policy and `{ service: x, transport: dctcp }` in the
+//! scenario is refused at the flow group.
+
+use super::traffic::Read;
+use super::{Files, Reader};
+use crate::governed::Enforcement;
+use weir_policy::Policy;
+
+impl<F: Files> Reader<'_, F> {
+    /// Refuses flow groups of services with credits that are sent without them.
+    pub(super) fn sent_without_credits(&mut self, traffic: &[Read], policy: &Policy, enforcement: Enforcement) {
+        if enforcement == Enforcement::None {
+            return;
+        }
+        for Read { traffic: group, at, .. } in traffic {
+            let protocol = group.transport.protocol();
+            let mut services = group.services().map(|id| policy.services().get(id));
+            let Some((service, weight)) = services.find_map(|own| Some((own, own.credits()?))) else { continue };
+            if protocol == "pace" {
+                continue;
+            }
+            self.error(
+                *at,
+                format!(
+                    "service `{}` has credits, and {} is sent by {protocol}, without any",
+                    service.path(),
+                    group.name
+                ),
+                format!("write `transport: {{ protocol: pace, weight: {weight} }}`, or `enforcement: none`"),
+            );
+        }
+    }
+}
+
+/// The first service of a policy with credits, for which the lab builds no forwarders.
+pub(super) fn first(policy: &Policy) -> Option<&str> {
+    policy.services().leaves().find(|(_, service)| service.credits().is_some()).map(|(_, service)| service.path())
+}

@@ -1,0 +1,211 @@
+//! The conditions of credits: one path for both directions, and a period that is not below the round trip.
+//!
+//! - An allocation reserves at the ports that it passes, so the data must pass the same ones: where hosts have several
+//!   paths, routing must be symmetric.
+//! - Grants live for two periods and queues, and the sender spends an allocation in the period after its arrival; both
+//!   hold if p is at least the round trip (`docs/design/credits.md`). Here that of the idle network is compared: an
+//!   allocation to the sender, and a full frame back. With queues it is longer, which a run counts
+//!   (`credits_slow_returns`).
+//! - `aggregates` makes the data of all flows between two hosts one flow with credits; its flows must have one path.
+//! - `without-forwarder` names switches whose ports have no forwarder; then credits make no claim to be lossless.
+//!
+//! Worked example: two hosts at a switch, links of 1 Gb/s and 10 µs. An allocation of 84 B takes 0.672 µs on a link, a
+//! frame of 1,514 B 12.112 µs; the round trip is 4 · 10 + 2 · 0.672 + 2 · 12.112 = 65.568 µs.
+
+use super::traffic::Read;
+use super::{Files, Reader};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_document::{Node, Span, quote};
+use weir_network::graph::{Graph, LinkSpec, Routing};
+use weir_network::layers::has_one_path;
+use weir_network::names::NameRange;
+use weir_transport::Parameters;
+use weir_transport::pace::{self, ALLOCATION};
+use weir_units::{Duration, MachineId};
+
+impl<F: Files> Reader<'_, F> {
+    /// The switches without forwarders, ascending; `None` only if something was reported.
+    pub(super) fn without_forwarder(&mut self, node: Option<&Node>, graph: &Graph) -> Option<Vec<usize>> {
+        let mut all = BTreeSet::new();
+        for item in node.map_or(&[][..], Node::items) {
+            let Some(Ok(range)) = item.scalar().map(NameRange::parse) else { return None };
+            if range.count() > graph.switches.len() as u64 {
+                let cause =
+                    format!("the range names {} switches, the network has {}", range.count(), graph.switches.len());
+                self.error(item.span, cause, "check the ends of this range");
+                return None;
+            }
+            for name in range.names() {
+                let Some(switch) = graph.switches.iter().position(|known| *known == name) else {
+                    let known = graph.switches.iter().map(String::as_str);
+                    let hint = self.suggester.hint(&name, known, "name switches of the network");
+                    self.error(item.span, format!("there is no switch {} in the network", quote(&name)), hint);
+                    return None;
+                };
+                all.insert(switch);
+            }
+        }
+        Some(all.into_iter().collect())
+    }
+
+    /// Refuses flows with credits that the network does not carry. `items` are the flow groups as written.
+    pub(super) fn credits_can_be(&mut self, root: &Node, items: &[Node], traffic: &[Read], graph: &Graph) {
+        let mut refused_paths = false;
+        let mut trips = RoundTrips::new(graph);
+        for (item, read) in items.iter().zip(traffic) {
+            let Parameters::Pace(pace) = &read.traffic.transport else { continue };
+            let transport = item.get("transport").or(root.get("transport")).unwrap_or(item);
+            if !refused_paths && graph.routing != Routing::Symmetric && !has_one_path(graph) {
+                refused_paths = true;
+                let at = root.get("network").map_or(transport.span, |node| node.get("routing").unwrap_or(node).span);
+                self.error(
+                    at,
+                    "data of pace must leave by the links that its credits arrive over, but these hosts have several \
+                     paths",
+                    "write `routing: symmetric` in `network`",
+                );
+            }
+            let at = transport.get("period").map_or(transport.span, |node| node.span);
+            self.longer_than_trips(at, pace.period.duration(), read, &mut trips);
+        }
+        if let Some(node) = root.get("without-forwarder") {
+            let is_used = root.get("aggregates").is_some()
+                || traffic.iter().any(|read| matches!(read.traffic.transport, Parameters::Pace(_)));
+            let cause = match is_used {
+                true => "some ports have no forwarder: credits make no claim to be lossless",
+                false => "no flow group has credits, so `without-forwarder` has no effect",
+            };
+            self.problems.note(node.span, cause, "remove `without-forwarder`, and all ports have forwarders");
+        }
+    }
+}
+
+impl<F: Files> Reader<'_, F> {
+    /// The credits of aggregates; `None` without, or if something was reported.
+    pub(super) fn aggregates(
+        &mut self,
+        root: &Node,
+        items: &[Node],
+        traffic: &[Read],
+        graph: &Graph,
+    ) -> Option<pace::Parameters> {
+        let node = root.get("aggregates")?;
+        let parameters = pace::read(node, self.problems)?;
+        if let Some(node) = node.get("dup-thresh") {
+            self.error(node.span, "aggregates repair nothing: transports do", "remove `dup-thresh`");
+        }
+        if !has_one_path(graph) {
+            let cause = "the flows of an aggregate must have one path, but these hosts have several";
+            self.error(node.span, cause, "choose a network with one path between any two hosts");
+        }
+        let mut trips = RoundTrips::new(graph);
+        let at = node.get("period").unwrap_or(node).span;
+        for (item, read) in items.iter().zip(traffic) {
+            if matches!(read.traffic.transport, Parameters::Pace(_)) {
+                let at = item.get("transport").or(root.get("transport")).unwrap_or(item).span;
+                let cause =
+                    format!("{} has credits of its own flows, and aggregates have some for it", read.traffic.name);
+                self.error(at, cause, "choose another transport, or remove `aggregates`");
+            }
+            self.longer_than_trips(at, parameters.period.duration(), read, &mut trips);
+        }
+        Some(parameters)
+    }
+
+    /// Refuses a period that is shorter than a round trip of a flow group.
+    fn longer_than_trips(&mut self, at: Span, period: Duration, read: &Read, trips: &mut RoundTrips<'_>) {
+        let (senders, receivers) = read.traffic.spec.ends();
+        let (trip, ends) = trips.longest(&senders, &receivers);
+
+        if trip > period {
+            let [from, to] = ends.map(|host| trips.graph.hosts[host.index()].name.as_str());
+            self.error(
+                at,
+                format!(
+                    "a round trip between `{from}` and `{to}` takes {trip} on the idle network, longer than the period \
+                     of {period}"
+                ),
+                format!("write at least `period: {}us`", trip.nanos().div_ceil(1_000).next_multiple_of(20)),
+            );
+        }
+    }
+}
+
+/// The longest round trips of a network, by the switch of the sender.
+struct RoundTrips<'g> {
+    graph: &'g Graph,
+    /// By switch, the switches next to it with the time of an allocation and a frame over the cable.
+    next: Vec<Vec<(usize, Duration)>>,
+    known: BTreeMap<usize, Vec<Option<Duration>>>,
+}
+
+impl<'g> RoundTrips<'g> {
+    fn new(graph: &'g Graph) -> Self {
+        let mut next = vec![Vec::new(); graph.switches.len()];
+        for cable in &graph.cables {
+            let frame = graph.packets.frame();
+            next[cable.a].push((cable.b, time(&cable.a_to_b, frame) + time(&cable.b_to_a, ALLOCATION.into())));
+            next[cable.b].push((cable.a, time(&cable.b_to_a, frame) + time(&cable.a_to_b, ALLOCATION.into())));
+        }
+        Self { graph, next, known: BTreeMap::new() }
+    }
+
+    /// The longest time between the switch `from` and each other one, over the longest of the shortest paths by hops.
+    fn from(&mut self, from: usize) -> &[Option<Duration>] {
+        let Self { next, known, .. } = self;
+        known.entry(from).or_insert_with(|| {
+            let mut hops = vec![usize::MAX; next.len()];
+            let mut times = vec![None; next.len()];
+            (hops[from], times[from]) = (0, Some(Duration::ZERO));
+            let mut queue = VecDeque::from([from]);
+            while let Some(at) = queue.pop_front() {
+                let here = times[at].unwrap_or_default();
+                for &(to, more) in &next[at] {
+                    if hops[to] == usize::MAX {
+                        hops[to] = hops[at] + 1;
+                        queue.push_back(to);
+                    }
+                    if hops[to] == hops[at] + 1 {
+                        times[to] = times[to].max(Some(here + more));
+                    }
+                }
+            }
+            times
+        })
+    }
+
+    /// The longest round trip of data from a sender to a receiver, and both.
+    fn longest(&mut self, senders: &[MachineId], receivers: &[MachineId]) -> (Duration, [MachineId; 2]) {
+        let frame = self.graph.packets.frame();
+        let graph = self.graph;
+        // The slowest host of each switch stands for all.
+        let slowest = |hosts: &[MachineId], time: &dyn Fn(MachineId) -> Duration| {
+            let mut of: BTreeMap<usize, (Duration, MachineId)> = BTreeMap::new();
+            for &host in hosts {
+                let here = of.entry(graph.hosts[host.index()].switch).or_insert((Duration::ZERO, host));
+                *here = (*here).max((time(host), host));
+            }
+            of
+        };
+        let ends = |host: MachineId| &graph.hosts[host.index()];
+        let small = ALLOCATION.into();
+        let senders = slowest(senders, &|host| time(&ends(host).up, frame) + time(&ends(host).down, small));
+        let receivers = slowest(receivers, &|host| time(&ends(host).down, frame) + time(&ends(host).up, small));
+        let mut longest = (Duration::ZERO, [MachineId(0); 2]);
+        for (&at, &(up, from)) in &senders {
+            let times = self.from(at);
+            for (&end, &(down, to)) in &receivers {
+                if let Some(between) = times[end].filter(|_| from != to) {
+                    longest = longest.max((up + between + down, [from, to]));
+                }
+            }
+        }
+        longest
+    }
+}
+
+/// The time of `bytes` over a link.
+fn time(link: &LinkSpec, bytes: u64) -> Duration {
+    let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(link.rate.bps().max(1)));
+    link.delay + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 4))
+}

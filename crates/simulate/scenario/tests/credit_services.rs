@@ -1,0 +1,52 @@
+//! Policies with credits under a scenario: which traffic is refused, and what the lab does not run.
+
+use std::path::Path;
+use weir_document::{Diagnostics, Source};
+use weir_policy::Policy;
+use weir_scenario::Scenario;
+
+const POLICY: &str = "
+weir: 1
+network: { nic: 1Gb/s, racks: { r1: { uplink: 1Gb/s, machines: [a, b] } } }
+services:
+  bulk: { match: [ { port: 1 } ], credits: { weight: 2 } }
+  web: { match: [ { port: 2 } ] }
+";
+
+fn read(enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
+    let text = format!(
+        "scenario: 1\nname: test\npolicy: test.policy.yaml\nduration: 1s\nenforcement: {enforcement}\ntraffic:\n  - \
+         {traffic}\nmeasure: {{ rack: r1, direction: rx, every: 1s }}\n"
+    );
+    let source = Source::from_text("test.scenario.yaml", &text);
+    Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", POLICY))
+        .map(|(scenario, _)| scenario)
+}
+
+#[test]
+fn a_service_with_credits_sends_by_pace() {
+    let bulk = "{ service: bulk, from: a, to: b, transport: { protocol: pace, weight: 2 } }";
+    let scenario = read("shaper", bulk).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let reason = "service `bulk` has credits, and the lab builds no forwarders";
+    assert_eq!(scenario.simulator_only(), Some(reason));
+    for traffic in ["{ service: web, from: a, to: b }", "{ service: web, from: a, to: b, transport: pace }"] {
+        read("shaper", traffic).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    }
+}
+
+#[test]
+fn another_transport_is_refused() {
+    let refused = read("shaper", "{ service: bulk, from: a, to: b, transport: dctcp }").expect_err("dctcp");
+    insta::assert_snapshot!(refused.render(false));
+    let by_size = "by-size: [ { up-to: 10kB, service: bulk } ]";
+    let random = format!("{{ kind: random, service: web, {by_size}, from: r1, to: r1, sizes: websearch, load: 10% }}");
+    let refused = read("shaper", &random).map(drop);
+    let refused = refused.expect_err("small flows are of a service with credits").render(false);
+    assert!(refused.contains("service `bulk` has credits, and random0 is sent by newreno"), "{refused}");
+}
+
+#[test]
+fn nothing_is_refused_without_enforcement() {
+    let scenario = read("none", "{ service: bulk, from: a, to: b }");
+    assert_eq!(scenario.unwrap_or_else(|errors| panic!("{}", errors.render(false))).simulator_only(), None);
+}

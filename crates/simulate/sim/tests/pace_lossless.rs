@@ -1,0 +1,107 @@
+//! The published runs without loss (papers/pace-lossless.yaml) under every checker, and one network with guarantees, a
+//! latency level, tenants and credits at once.
+
+use crate::pace::{assert_lossless, counter};
+use crate::support::scenarios;
+use weir_sim::RunOutcome;
+
+const INCAST: &str = include_str!("../../../../scenarios/pace-incast.scenario.yaml");
+const SEARCH: &str = include_str!("../../../../scenarios/pace-websearch.scenario.yaml");
+const FAILURE: &str = include_str!("../../../../scenarios/pace-link-failure.scenario.yaml");
+const FOUR: &str = include_str!("../../../../scenarios/four-systems.scenario.yaml");
+const FOUR_POLICY: &str = include_str!("../../../../scenarios/four-systems.policy.yaml");
+
+/// Runs a scenario with other values in its text.
+fn run(policy: &str, text: &str, changes: &[(&str, &str)]) -> RunOutcome {
+    let changed = changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    scenarios::run(policy, changed)
+}
+
+/// 250 senders in place of 64.
+const MANY: [(&str, &str); 3] =
+    [("hosts: 65", "hosts: 251"), ("h[1-64]", "h[1-250]"), ("buffer: 550kB", "buffer: 1600kB")];
+
+#[test]
+fn incasts_at_ten_gigabits_lose_nothing() {
+    for changes in [&[][..], &MANY] {
+        let outcome = run("", INCAST, changes);
+        assert_lossless(&outcome);
+        assert!(outcome.results.flows.iter().all(|flow| flow.finished.is_some()));
+    }
+}
+
+/// The rivals' losses in the same buffers: the runs above could lose.
+#[test]
+fn windows_of_ten_segments_overflow_the_buffers_of_an_incast() {
+    for changes in [&[][..], &MANY] {
+        let changes = [changes, &[("transport: pace", "transport: newreno")]].concat();
+        assert!(counter(&run("", INCAST, &changes), "packets_dropped") > 1_000);
+    }
+}
+
+#[test]
+fn web_search_at_four_fifths_loses_nothing() {
+    let outcome = run("", SEARCH, &[("flows: 2000", "flows: 300")]);
+    assert_lossless(&outcome);
+    assert!(outcome.results.flows.iter().all(|flow| flow.finished.is_some()));
+}
+
+#[test]
+fn lost_control_messages_cost_no_data() {
+    let incast = [("transport: pace", "transport: { protocol: pace, control-loss: 0.01 }")];
+    let search = [("flows: 2000", "flows: 300"), ("max-period: 400us", "max-period: 400us, control-loss: 0.01")];
+    let many = [&MANY[..], &incast].concat();
+    for (text, changes) in [(INCAST, &incast[..]), (INCAST, &many), (SEARCH, &search)] {
+        let outcome = run("", text, changes);
+        assert!(counter(&outcome, "credits_control_lost") > 10);
+        for name in ["credits_dropped_packets", "credits_overfull"] {
+            assert_eq!(counter(&outcome, name), 0, "{name}");
+        }
+        assert!(outcome.results.flows.iter().all(|flow| flow.finished.is_some()));
+    }
+}
+
+/// Only packets on the failed link, and those of flows at new ports for one lifetime, are lost.
+#[test]
+fn losses_of_a_failing_link() {
+    let outcome = run("", FAILURE, &[]);
+    let [dropped, excluded] =
+        ["credits_dropped_packets", "credits_excluded_packets"].map(|name| counter(&outcome, name));
+    assert!(dropped > 0, "packets were on the link");
+    assert_eq!((dropped, counter(&outcome, "credits_overfull")), (excluded, 0));
+}
+
+/// Guarantees, a level, tenants and credits in one network: each has what its system guarantees.
+#[test]
+fn four_systems_at_once() {
+    let outcome = run(FOUR_POLICY, FOUR, &[]);
+    // Credits: nothing is lost, and the two services share R towards h4, 360 Mb/s, by weight.
+    for name in ["credits_dropped_packets", "credits_late_packets", "credits_overfull"] {
+        assert_eq!(counter(&outcome, name), 0, "{name}");
+    }
+    let name = |group: u32| outcome.results.groups[group as usize].name.as_str();
+    let rate = |of: &str| {
+        let samples = outcome.results.group_samples.iter();
+        let late = samples.filter(|sample| name(sample.group) == of && sample.at.picos() > 100_000_000_000);
+        // Mb/s over 0.2 s.
+        late.map(|sample| sample.delivered).sum::<u64>() as f64 * 8.0 / 0.2 / 1e6
+    };
+    let payload = 1448.0 / 1514.0;
+    for (service, share) in [("storage", 240.0 * payload), ("batch", 120.0 * payload)] {
+        let rate = rate(service);
+        assert!((rate / share - 1.0).abs() < 0.05, "{service}: {rate:.1} of {share:.1} Mb/s");
+    }
+    // The guarantee of each machine, four of them.
+    assert!(rate("web") > 4.0 * 200.0 * payload, "{:.1} Mb/s", rate("web"));
+    // The level: every frame within its bound.
+    assert!(counter(&outcome, "level_1_frames") > 50);
+    for name in ["level_1_late", "level_1_overfull", "level_1_dropped"] {
+        assert_eq!(counter(&outcome, name), 0, "{name}");
+    }
+    // Tenants: queues are bound anew, and no packet overtakes another for it.
+    assert!(counter(&outcome, "tenant_queue_moves_ended") > 0);
+    assert_eq!(counter(&outcome, "packets_overtaken"), 0);
+}
