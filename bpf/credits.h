@@ -39,7 +39,7 @@ static __always_inline u32 add_credit_pair(const struct weir_credit_pair *pair)
 	}
 	event.pair = *pair;
 	event.gate = gate;
-	/* If the ring buffer is full, the agent finds the pair when it next lists the table. */
+	/* The ring buffer has room for an event of each pair. */
 	bpf_ringbuf_output(&weir_credit_events, &event, sizeof(event), 0);
 	return gate;
 }

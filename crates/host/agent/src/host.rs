@@ -349,18 +349,20 @@ impl Host {
         }
         // Its pairs and gates stay, closed, until the next thread takes them over.
         self.credits = None;
-        match self.reshape(&plan, &rates, false) {
+        let is_shaped = match self.reshape(&plan, &rates, false) {
             // Another program has replaced the root: the policy is taken without it, and the qdisc
-            // is restored by the new one.
-            Err(HostError::Shaper(ShaperError::Foreign(_))) => {}
-            reshaped => reshaped?,
-        }
+            // and the credits are restored by the new one.
+            Err(HostError::Shaper(ShaperError::Foreign(_))) => false,
+            reshaped => reshaped.map(|()| true)?,
+        };
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_levels(&plan.levels, classes(self.backend))?;
         self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
-        self.start_credits(host_context)?;
+        if is_shaped {
+            self.start_credits(host_context)?;
+        }
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         self.longest_queue = longest_queue(plan.sending);

@@ -1,6 +1,7 @@
 //! Services with credits between real hosts: three namespaces on a bridge, each with an agent's host, real TCP and UDP.
 #![expect(clippy::disallowed_methods, reason = "a test of real hosts waits in real time")]
 
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -445,6 +446,102 @@ fn waiting_data_outlives_a_change_of_policy_and_of_agent() {
     let receiver = rack.install(1, 7);
     // Requests are repeated after a second at the latest.
     assert_eq!(arrivals(&sink, Duration::from_secs(4)), 15, "{:?}", reading(&sender));
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+/// Sends `count` datagrams from a machine to an address, from any port: a program in a container may do that.
+fn send_raw(rack: &Rack, machine: usize, from: u16, at: SocketAddr, count: usize) {
+    let send = || {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("root");
+        let words = [from, at.port(), 8 + 72, 0];
+        let datagram: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).chain([0; 72]).collect();
+        for _ in 0..count {
+            socket.send_to(&datagram, &at.into()).expect("sent");
+        }
+    };
+    rack.hosts[machine].run(send).expect("inside");
+}
+
+#[test]
+fn tenants_send_nothing_from_the_port_of_credits() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wch", PLAIN);
+    let sender = rack.install(0, 7);
+    let at: SocketAddr = "10.80.0.2:9".parse().expect("an address");
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    send_raw(&rack, 0, 30_568, at, 20);
+    assert_eq!(arrivals(&sink, Duration::from_millis(200)), 0);
+    send_raw(&rack, 0, 30_569, at, 20);
+    send_raw(&rack, 2, 30_568, at, 20);
+    assert_eq!(arrivals(&sink, Duration::from_millis(200)), 40);
+    sender.remove().expect("removed");
+}
+
+/// Processor time of the thread of a machine's credits.
+fn busy(rack: &Rack, machine: usize) -> Duration {
+    let own = |path: &str| std::fs::read_link(path).expect("a namespace");
+    let network = rack.hosts[machine].run(|| own("/proc/thread-self/ns/net")).expect("inside");
+    let mut found = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").expect("threads") {
+        let path = task.expect("a thread").path();
+        let is_credits = std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "credits");
+        if is_credits && std::fs::read_link(path.join("ns/net")).is_ok_and(|of| of == network) {
+            // Documentation/scheduler/sched-stats.rst: nanoseconds on a processor come first.
+            let text = std::fs::read_to_string(path.join("schedstat")).expect("times");
+            found.extend(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map(Duration::from_nanos));
+        }
+    }
+    assert_eq!(found.len(), 1, "a thread");
+    found[0]
+}
+
+#[test]
+fn a_flood_leaves_a_half_of_a_processor() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wci", PLAIN);
+    let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    let at: SocketAddr = "10.80.0.2:30568".parse().expect("an address");
+    let (before, began) = (busy(&rack, 1), Instant::now());
+    let flood = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
+        while began.elapsed() < Duration::from_secs(2) {
+            (0..100).for_each(|_| drop(socket.send_to(&[0; 72], at)));
+        }
+    };
+    // Two floods: with one, the thread may be faster than its sender.
+    std::thread::scope(|scope| {
+        (0..2).for_each(|_| drop(scope.spawn(|| rack.hosts[2].run(flood).expect("inside"))));
+    });
+    let (busy, elapsed) = (busy(&rack, 1) - before, began.elapsed());
+    println!("busy for {busy:.1?} of {elapsed:.1?}, {:?}", reading(&receiver).messages);
+    assert!(busy < elapsed * 11 / 20, "{busy:?} of {elapsed:?}");
+    assert!(reading(&receiver).messages.foreign > 1_000, "{:?}", reading(&receiver));
+    let rates = rack.rates(&[udp(0, 1, 5001)], warm(), Duration::from_millis(500));
+    assert!(are_parts(&rates, &[1.0]), "credits again: {rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn credits_return_with_the_qdisc() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcj", PLAIN);
+    let (mut sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    let flows = [udp(0, 1, 5001)];
+    let rates = rack.rates(&flows, warm(), Duration::from_millis(500));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    let replace = || std::process::Command::new("tc").args(["qdisc", "replace", "dev", "eth0", "root", "pfifo"]).status();
+    assert!(rack.hosts[0].run(replace).expect("inside").is_ok_and(|status| status.success()));
+    rack.renew(&mut sender, 0, 7);
+    assert_eq!(sender.credits(), None, "there are no gates");
+    rack.with_context(0, 7, |context| sender.restore(context, true).expect("restored"));
+    let rates = rack.rates(&flows, warm(), Duration::from_secs(1));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 

@@ -24,8 +24,8 @@
 //!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
-//! before [`Host::on_message`] with its allocation, and whenever data begins to wait; [`Host::on_timer`] when
-//! [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives nothing.
+//! before [`Host::on_message`] with its allocation, whenever data begins to wait, and for all of [`Host::due`] before
+//! [`Host::on_timer`], which is called when [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives nothing.
 //!
 //! Worked example, 1 Gb/s, p = 1 ms: 5,000 B wait for host b. The host sends a request. b's first allocation has d = a
 //! = 125,000 B; the gate opens for 125,000 B in 1 ms, and a return with d_p = 5,000 B goes to b, whose next allocation
@@ -266,6 +266,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// The time of the next event without a message; `None` for a host without flows.
     pub fn timer(&self) -> Option<Instant> {
         [self.sends.first(), self.receives.first()].into_iter().flatten().min()
+    }
+
+    /// The flows that the host sends and of which something is due at `now`: the end of a period or of the flow, or a
+    /// request. A driver reads them first: a flow without readings for [`HostSettings::linger`] ends, although data
+    /// waits.
+    pub fn due(&self, now: Instant) -> impl Iterator<Item = Aggregate<A>> + '_ {
+        let is_live = |flow: &Aggregate<A>| self.outgoing.get(flow).is_some_and(|sending| !sending.has_ended());
+        self.sends.due(now).filter(is_live)
     }
 
     /// Carries out what is due at `now`: allocations, requests, and the ends of periods and flows.

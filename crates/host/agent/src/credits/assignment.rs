@@ -1,12 +1,12 @@
 //! [`Assignment`]: the gate of each flow, the gates that are ready for new flows, and those that do not exist.
 //!
-//! The programs assign ready gates to new pairs and post events; the driver learns of a pair later. When gates run
-//! short, flows that have been idle for longest give theirs up. An event of such a flow that was posted before may
-//! arrive after its gate has another flow: it is void, since the pair has been removed and its next packet gets another
-//! gate. Numbers are reused in the order in which they became free, so that this is rare.
+//! The programs assign ready gates to new pairs and post events, which the driver takes later. When gates run short,
+//! flows that have been idle for longest give theirs up, some dozens at a time. An event of such a flow that was posted
+//! before may arrive after its gate has another flow: it is void, since the pair has been removed and its next packet
+//! gets another gate. Numbers are reused in the order in which they became free.
 //!
 //! Worked example: gates 0 and 1 are ready; an event reports flow a at gate 0. Flow a is idle and gives it up; gate 0
-//! is made again and ready. Another event of flow a at gate 0 assigns it again, but one at gate 7 is void.
+//! is made again and ready. An event of flow b at gate 0 assigns it, and one of flow a at gate 0 is void then.
 
 use super::messages::Flow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,8 +52,7 @@ impl Assignment {
 
     /// A flow of before has a gate that exists; it is idle.
     pub(super) fn resume(&mut self, now: Instant, flow: Flow, gate: u32) {
-        self.gate_of.insert(flow, gate);
-        self.flow_of.insert(gate, flow);
+        self.keep(flow, gate);
         self.set_idle(now, flow);
     }
 
@@ -113,19 +112,29 @@ impl Assignment {
         }
     }
 
-    /// The flow that is to give up its gate, if gates are short: the one that has been idle for longest.
-    pub(super) fn surplus(&self) -> Option<Flow> {
-        let is_short = self.ready.len() + self.unmade.len() < self.spare;
-        self.idle.first().filter(|_| is_short).map(|(_, flow)| *flow)
+    /// The flows that give up their gates, if gates are short: those that have been idle for longest, enough for twice
+    /// as many gates as are to be ready. Each is to be kept, or its gate unmade.
+    pub(super) fn retire(&mut self) -> Vec<(Flow, u32)> {
+        let free = self.ready.len() + self.unmade.len();
+        if free >= self.spare {
+            return Vec::new();
+        }
+        let flows: Vec<Flow> = self.idle.iter().take(2 * self.spare - free).map(|(_, flow)| *flow).collect();
+        let gates = flows.into_iter().filter_map(|flow| Some((flow, self.remove(flow)?)));
+        gates.collect()
     }
 
-    /// The flow has given up its gate, which is gone.
-    pub(super) fn remove(&mut self, flow: Flow) {
+    fn remove(&mut self, flow: Flow) -> Option<u32> {
         self.renew(flow);
-        if let Some(gate) = self.gate_of.remove(&flow) {
-            self.flow_of.remove(&gate);
-            self.unmade.push_back(gate);
-        }
+        let gate = self.gate_of.remove(&flow)?;
+        self.flow_of.remove(&gate);
+        Some(gate)
+    }
+
+    /// A retired flow keeps its gate, and is not idle.
+    pub(super) fn keep(&mut self, flow: Flow, gate: u32) {
+        self.gate_of.insert(flow, gate);
+        self.flow_of.insert(gate, flow);
     }
 
     /// The gates to be made now, which are ready then.
@@ -154,20 +163,24 @@ mod tests {
 
     #[test]
     fn idle_flows_give_up_their_gates_in_order() {
-        let mut gates = Assignment::new(4, 2);
+        let mut gates = Assignment::new(6, 2);
         assert_eq!((gates.make(), gates.make()), (vec![0, 1], vec![]));
         assert!(gates.on_event(flow(1), 1) && gates.on_event(flow(2), 0));
-        assert_eq!((gates.make(), gates.surplus()), (vec![2, 3], None));
-        gates.set_idle(at(5), flow(2));
-        gates.set_idle(at(6), flow(1));
-        assert!(gates.on_event(flow(3), 3));
-        // One is ready and none unmade; flow 2 has been idle for longest.
-        assert_eq!(gates.surplus(), Some(flow(2)));
-        gates.remove(flow(2));
-        assert_eq!((gates.surplus(), gates.make()), (None, vec![0]));
-        assert!(gates.on_event(flow(1), 1));
-        assert!(gates.on_event(flow(4), 0) && gates.surplus().is_none(), "flow 1 is not idle any more");
-        assert_eq!(gates.gates().collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!((gates.make(), gates.retire()), (vec![2, 3], vec![]));
+        for last in [2, 1, 3] {
+            gates.set_idle(at(10 - u64::from(last)), flow(last));
+        }
+        assert!(gates.on_event(flow(3), 3) && gates.on_event(flow(4), 2));
+        assert_eq!((gates.make(), gates.retire()), (vec![4, 5], vec![]), "two are ready");
+        assert!(gates.on_event(flow(5), 5));
+        // One is ready; flow 2 has been idle for longest, and flow 3 is not idle any more.
+        assert_eq!(gates.retire(), [(flow(2), 0), (flow(1), 1)]);
+        // A packet of flow 1 came meanwhile.
+        gates.keep(flow(1), 1);
+        gates.add_unmade(0);
+        assert_eq!((gates.retire(), gates.make()), (vec![], vec![0]));
+        assert_eq!((gates.gate(flow(2)), gates.gate(flow(1))), (None, Some(1)));
+        assert_eq!(gates.gates().collect::<Vec<_>>(), [1, 2, 3, 5]);
     }
 
     /// The event was posted before the pair was removed, and its gate belongs to another flow.
@@ -179,8 +192,8 @@ mod tests {
         gates.make();
         assert!(gates.on_event(flow(2), 1));
         gates.set_idle(at(1), flow(1));
-        assert_eq!(gates.surplus(), Some(flow(1)));
-        gates.remove(flow(1));
+        assert_eq!(gates.retire(), [(flow(1), 0)]);
+        gates.add_unmade(0);
         assert_eq!(gates.make(), [0]);
         assert!(gates.on_event(flow(3), 0));
         assert!(!gates.on_event(flow(1), 0));
@@ -190,20 +203,23 @@ mod tests {
     #[test]
     fn numbers_are_reused_in_the_order_in_which_they_became_free() {
         let mut gates = Assignment::new(4, 1);
-        for last in 1..=3 {
+        for last in 1..=4 {
             let gate = gates.make()[0];
             assert!(gates.on_event(flow(last), gate));
         }
-        gates.remove(flow(2));
-        gates.remove(flow(1));
-        let order: Vec<u32> = (11..=13)
+        gates.set_idle(at(1), flow(3));
+        gates.set_idle(at(2), flow(1));
+        for (_, gate) in gates.retire() {
+            gates.add_unmade(gate);
+        }
+        let order: Vec<u32> = (11..=12)
             .map(|last| {
                 let gate = gates.make()[0];
                 assert!(gates.on_event(flow(last), gate));
                 gate
             })
             .collect();
-        assert_eq!(order, [3, 1, 0]);
+        assert_eq!(order, [2, 0]);
     }
 
     #[test]
@@ -213,7 +229,7 @@ mod tests {
         gates.resume(at(0), flow(1), 2);
         gates.add_ready(0);
         assert_eq!(gates.make(), [1]);
-        assert_eq!((gates.gate(flow(1)), gates.surplus()), (Some(2), None));
+        assert_eq!((gates.gate(flow(1)), gates.retire()), (Some(2), vec![]));
         assert!(gates.on_event(flow(2), 0) && gates.on_event(flow(1), 2));
         assert!(gates.discard(1) && !gates.discard(1));
         // Gate 3 had a pair of another service.

@@ -1,12 +1,14 @@
 //! [`Driver`]: the inputs and outputs of a host's credits.
 //!
 //! Each turn takes the events of the programs and the datagrams that have arrived, at most [`TURN`] of each: another
-//! host or a tenant that sends more of them must not hold a real-time thread. If an allocation is among them or a
-//! pair is new, it closes the gates of the allocations and reads all. Then it carries out the outputs: gates in one
-//! netlink batch, then the messages, since a return makes the kernel serve the gate that was set before it.
+//! host or a tenant that sends more of them must not hold a real-time thread. It closes the gates of allocations among
+//! them, and reads the gates of these, of new pairs, and of flows of which something is due. Then it carries out the
+//! outputs: gates in one netlink batch, then the messages, since a return makes the kernel serve the gate that was set
+//! before it.
 //!
 //! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]); `assignment` has the gates of flows. A pair
-//! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up.
+//! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up,
+//! unless a packet has come meanwhile.
 //!
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
@@ -81,7 +83,7 @@ impl Driver {
             is_prompt: false,
         };
         driver.take_over()?;
-        driver.make_ready()?;
+        driver.make_ready(Instant::ZERO)?;
         Ok(driver)
     }
 
@@ -142,36 +144,43 @@ impl Driver {
         if self.is_to_read { Some(Instant::ZERO) } else { self.host.timer() }
     }
 
-    /// One turn. Returns whether it took as much as a turn may take, so that more is probably there.
-    pub(super) fn work(&mut self, now: Instant) -> Result<bool, HostError> {
-        let (new, has_more_events) = self.take_events()?;
-        let (messages, has_more_messages) = self.receive();
-        let allocated = self.close(&messages)?;
-        if allocated || !new.is_empty() || std::mem::take(&mut self.is_to_read) {
-            self.read(now, &new)?;
+    /// One turn.
+    pub(super) fn work(&mut self, now: Instant) -> Result<(), HostError> {
+        let new = self.take_events()?;
+        let messages = self.receive();
+        let mut gates = self.close(&messages)?;
+        if std::mem::take(&mut self.is_to_read) {
+            gates.extend(self.assignment.gates());
         }
+        let flows = new.iter().copied().chain(self.host.due(now));
+        gates.extend(flows.filter_map(|flow| self.assignment.gate(flow)));
+        self.read(now, &gates, &new)?;
         for (flow, message) in &messages {
             self.host.on_message(now, *flow, message);
         }
         if self.host.timer().is_some_and(|due| due <= now) {
             self.host.on_timer(now);
         }
-        if self.perform(now)? {
+        let ended = self.perform(now)?;
+        if !ended.is_empty() {
             // A packet may have come between the last reading and the mark of an idle pair.
-            self.read(now, &BTreeSet::new())?;
+            self.read(now, &ended, &BTreeSet::new())?;
             self.perform(now)?;
         }
         if !new.is_empty() {
-            self.make_ready()?;
+            self.make_ready(now)?;
         }
-        Ok(has_more_events || has_more_messages)
+        Ok(())
     }
 
-    /// The flows of pairs that are new or no longer idle, and whether a turn's events were there.
-    fn take_events(&mut self) -> Result<(BTreeSet<Flow>, bool), HostError> {
-        let (mut flows, events) = (BTreeSet::new(), self.pairs.events(TURN));
-        let has_more = events.len() == TURN;
-        for (pair, gate) in events {
+    /// The flows of pairs that are new or no longer idle.
+    fn take_events(&mut self) -> Result<BTreeSet<Flow>, HostError> {
+        let mut flows = BTreeSet::new();
+        for (pair, gate) in self.pairs.events(TURN) {
+            if self.pairs.gate(pair)? != Some(gate) {
+                // The pair was removed after the event.
+                continue;
+            }
             let Some(&service) = self.services.get(&pair.slot) else {
                 // Of a service that had credits until a moment ago.
                 if self.assignment.discard(gate) {
@@ -185,40 +194,37 @@ impl Driver {
                 flows.insert(flow);
             }
         }
-        Ok((flows, has_more))
+        Ok(flows)
     }
 
-    /// The messages of datagrams that have arrived, and whether a turn's datagrams were there.
-    fn receive(&mut self) -> (Vec<(Flow, Message)>, bool) {
+    /// The messages of datagrams that have arrived.
+    fn receive(&mut self) -> Vec<(Flow, Message)> {
         let Self { socket, messages, .. } = self;
         let mut decoded = Vec::new();
         let received = socket.receive_up_to(TURN, |body, arrival| {
             decoded.extend(messages.decode(body, arrival.from, arrival.to));
         });
-        let has_more = received.unwrap_or_else(|error| {
+        if let Err(error) = received {
             // An ICMP error of an earlier datagram: that host has no agent.
             debug!("receive credits: {error}");
-            0
-        }) == TURN;
-        (decoded, has_more)
+        }
+        decoded
     }
 
     /// Closes the gates for which there are allocations: a frame that leaves between the reading and the new gate would
-    /// have credits that are carried over too. Returns whether there are any.
-    fn close(&mut self, messages: &[(Flow, Message)]) -> Result<bool, HostError> {
+    /// have credits that are carried over too. Returns these gates.
+    fn close(&mut self, messages: &[(Flow, Message)]) -> Result<BTreeSet<u32>, HostError> {
         let allocations = messages.iter().filter(|(_, message)| matches!(message, Message::Allocation(_)));
         let gates: BTreeSet<u32> = allocations.filter_map(|(flow, _)| self.assignment.gate(*flow)).collect();
-        if gates.is_empty() {
-            return Ok(false);
-        }
-        let gates: Vec<(u32, Gate)> = gates.into_iter().map(|gate| (gate, Gate::CLOSED)).collect();
-        self.gates.set(&gates).map_err(shaper)?;
-        Ok(true)
+        let closed: Vec<(u32, Gate)> = gates.iter().map(|gate| (*gate, Gate::CLOSED)).collect();
+        self.gates.set(&closed).map_err(shaper)?;
+        Ok(gates)
     }
 
-    /// Reads all gates; `new` flows begin, whether or not data waits yet.
-    fn read(&mut self, now: Instant, new: &BTreeSet<Flow>) -> Result<(), HostError> {
-        for reading in self.gates.read().map_err(shaper)? {
+    /// Reads gates; `new` flows begin, whether or not data waits yet.
+    fn read(&mut self, now: Instant, gates: &BTreeSet<u32>, new: &BTreeSet<Flow>) -> Result<(), HostError> {
+        let gates: Vec<u32> = gates.iter().copied().collect();
+        for reading in self.gates.read_some(&gates).map_err(shaper)? {
             let before = self.drops.insert(reading.gate, reading.drops).unwrap_or(0);
             // A gate that is made again counts from 0.
             self.dropped += u64::from(reading.drops.checked_sub(before).unwrap_or(reading.drops));
@@ -237,9 +243,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Carries out the outputs; returns whether a flow has ended.
-    fn perform(&mut self, now: Instant) -> Result<bool, HostError> {
-        let (mut gates, mut sends, mut ended) = (BTreeMap::new(), Vec::new(), false);
+    /// Carries out the outputs; returns the gates of flows that have ended.
+    fn perform(&mut self, now: Instant) -> Result<BTreeSet<u32>, HostError> {
+        let (mut gates, mut sends, mut ended) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         while let Some(output) = self.host.poll() {
             match output {
                 Output::Gate { flow, gate } => {
@@ -247,8 +253,8 @@ impl Driver {
                 }
                 Output::Send { flow, message } => sends.push((flow, message)),
                 Output::End { flow } => {
-                    ended = true;
                     if let Some(gate) = self.assignment.gate(flow) {
+                        ended.insert(gate);
                         gates.insert(gate, Gate::CLOSED);
                         self.set_idle(now, flow, gate)?;
                     }
@@ -279,25 +285,45 @@ impl Driver {
     }
 
     /// Makes gates ready for new pairs, of those that idle pairs give up if there are no others.
-    fn make_ready(&mut self) -> Result<(), HostError> {
-        while let Some(flow) = self.assignment.surplus() {
-            let pair = self.pair(flow);
-            if !self.pairs.is_idle(pair)? {
-                // A packet waits, and its event is on its way.
-                self.assignment.renew(flow);
-                continue;
-            }
-            self.pairs.remove(pair)?;
-            if let Some(gate) = self.assignment.gate(flow) {
-                self.gates.remove(&[gate]).map_err(shaper)?;
-            }
-            self.assignment.remove(flow);
-        }
+    fn make_ready(&mut self, now: Instant) -> Result<(), HostError> {
+        let retired = self.assignment.retire();
+        self.remove_idle(now, retired)?;
         let new = self.assignment.make();
         self.gates.add(&new).map_err(shaper)?;
         for gate in &new {
             self.pairs.offer(*gate)?;
         }
+        Ok(())
+    }
+
+    /// Removes idle flows and their gates, but for those of which a packet has come meanwhile.
+    fn remove_idle(&mut self, now: Instant, retired: Vec<(Flow, u32)>) -> Result<(), HostError> {
+        let mut flows = BTreeMap::new();
+        for (flow, gate) in retired {
+            let pair = self.pair(flow);
+            if self.pairs.is_idle(pair)? {
+                self.pairs.remove(pair)?;
+                flows.insert(gate, flow);
+            } else {
+                // Its event is on its way.
+                self.assignment.keep(flow, gate);
+            }
+        }
+        let gates: Vec<u32> = flows.keys().copied().collect();
+        for reading in self.gates.read_some(&gates).map_err(shaper)? {
+            let Some(&flow) = flows.get(&reading.gate).filter(|_| reading.waiting.get() > 0) else { continue };
+            if self.pairs.put_back(self.pair(flow), reading.gate)? {
+                flows.remove(&reading.gate);
+                self.assignment.keep(flow, reading.gate);
+                self.host.on_reading(now, flow, Reading { sent: reading.sent, waiting: reading.waiting });
+            } else {
+                // Later packets have another gate already.
+                self.dropped += 1;
+            }
+        }
+        let gates: Vec<u32> = flows.into_keys().collect();
+        self.gates.remove(&gates).map_err(shaper)?;
+        gates.into_iter().for_each(|gate| self.assignment.add_unmade(gate));
         Ok(())
     }
 

@@ -5,6 +5,9 @@
 //! reason. Another thread of the same agent has the same epoch, so sequences begin with the time since the machine's
 //! start: in nanoseconds it is later than all that the threads before have numbered.
 //!
+//! The order of a flow must not be forgotten, or old messages would count again. A host numbers all its messages in one
+//! sequence, so when there are too many flows, the newest order of each sender stands for all of its flows.
+//!
 //! Worked example: a datagram from 10.0.0.2 to this host's 10.0.0.1 with an allocation of service `a` is of the flow
 //! from 10.0.0.1 to 10.0.0.2; one with a request is of the flow from 10.0.0.2 to 10.0.0.1.
 
@@ -15,9 +18,10 @@ use weir_credits::host::Aggregate;
 use weir_credits::wire::{self, CreditKey, Datagram, DecodeError};
 use weir_units::{Instant, ServiceId};
 
-/// The most flows and directions whose order is kept: some megabytes, whatever a faulty holder of a key sends. Those
-/// beyond it are refused, since an order that is forgotten would admit old messages.
+/// The most flows and directions whose order is kept: some megabytes, whatever a faulty holder of a key sends.
 const ORDERS: usize = 32_768;
+/// The most senders whose newest order is kept when their flows' are not. Messages of more are refused.
+const SENDERS: usize = 32_768;
 
 /// A flow between addresses.
 pub(super) type Flow = Aggregate<IpAddr>;
@@ -37,7 +41,7 @@ pub struct MessageCounters {
     pub replayed: u64,
     /// Of a service that has no credits in this host's policy.
     pub unknown_service: u64,
-    /// Of a new flow beyond [`ORDERS`].
+    /// Of a sender beyond the most whose order is kept.
     pub refused: u64,
     /// Could not be sent.
     pub unsent: u64,
@@ -54,6 +58,8 @@ pub(super) struct Messages {
     sequence: u64,
     /// By flow and direction: that of allocations, or the other one.
     last: BTreeMap<(Flow, bool), (u64, u64)>,
+    /// Of senders of flows that are not in `last`.
+    newest: BTreeMap<IpAddr, (u64, u64)>,
     pub(super) counters: MessageCounters,
 }
 
@@ -68,6 +74,7 @@ impl Messages {
             epoch,
             sequence: now.nanos(),
             last: BTreeMap::new(),
+            newest: BTreeMap::new(),
             counters: MessageCounters::default(),
         }
     }
@@ -94,17 +101,42 @@ impl Messages {
         let is_allocation = matches!(datagram.message, Message::Allocation(_));
         let (source, destination) = if is_allocation { (to, from) } else { (from, to) };
         let flow = Flow { service, source, destination };
-        if self.last.len() >= ORDERS && !self.last.contains_key(&(flow, is_allocation)) {
-            counters.refused += 1;
+        let Some(last) = self.order(flow, is_allocation, from) else {
+            self.counters.refused += 1;
             return None;
-        }
-        let last = self.last.entry((flow, is_allocation)).or_default();
+        };
         if !datagram.is_newer(*last) {
-            counters.replayed += 1;
+            self.counters.replayed += 1;
             return None;
         }
         *last = (datagram.epoch, datagram.sequence);
         Some((flow, datagram.message))
+    }
+
+    /// The newest order of a flow and direction, or of all flows of its sender if there are too many.
+    fn order(&mut self, flow: Flow, is_allocation: bool, from: IpAddr) -> Option<&mut (u64, u64)> {
+        if self.last.len() >= ORDERS && !self.last.contains_key(&(flow, is_allocation)) {
+            self.forget_flows();
+        }
+        if self.last.len() >= ORDERS && !self.last.contains_key(&(flow, is_allocation)) {
+            return self.newest.get_mut(&from);
+        }
+        let before = self.newest.get(&from).copied().unwrap_or_default();
+        Some(self.last.entry((flow, is_allocation)).or_insert(before))
+    }
+
+    /// The order of senders replaces those of their flows, as far as there is room.
+    fn forget_flows(&mut self) {
+        let newest = &mut self.newest;
+        self.last.retain(|(flow, is_allocation), order| {
+            let sender = if *is_allocation { flow.destination } else { flow.source };
+            let has_room = newest.len() < SENDERS || newest.contains_key(&sender);
+            if has_room {
+                let kept = newest.entry(sender).or_default();
+                *kept = (*kept).max(*order);
+            }
+            !has_room
+        });
     }
 
     /// The datagram of a message with its source and destination; `None` for a service without credits.
@@ -162,16 +194,37 @@ mod tests {
         assert_eq!(b.counters, expected);
     }
 
+    /// A message of the flow with this number, of a sender for each `flows` of them.
+    fn numbered(a: &mut Messages, number: u32, flows: u32) -> ([u8; wire::BYTES], IpAddr, IpAddr) {
+        let source = IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a01_0000 + number / flows));
+        let destination = IpAddr::from(std::net::Ipv4Addr::from_bits(0x0b00_0000 + number % flows));
+        a.encode(Flow { source, destination, ..FLOW }, REQUEST).expect("encoded")
+    }
+
     #[test]
-    fn flows_beyond_the_most_are_refused() {
+    fn the_order_of_a_sender_outlives_that_of_its_flows() {
+        let (mut a, mut b) = (messages(5, 77), messages(1, 77));
+        let sent: Vec<_> = (0..ORDERS as u32 + 9).map(|number| numbered(&mut a, number, 4)).collect();
+        assert!(sent.iter().all(|(body, from, to)| b.decode(body, *from, *to).is_some()));
+        assert!(b.last.len() < 16 && b.newest.len() == ORDERS / 4, "{} and {}", b.last.len(), b.newest.len());
+        assert!(sent.iter().all(|(body, from, to)| b.decode(body, *from, *to).is_none()), "none counts again");
+        assert_eq!(b.counters, MessageCounters { replayed: sent.len() as u64, ..MessageCounters::default() });
+        assert!((0..9).all(|number| {
+            let (body, from, to) = numbered(&mut a, number, 4);
+            b.decode(&body, from, to).is_some()
+        }));
+    }
+
+    #[test]
+    fn senders_beyond_the_most_are_refused() {
         let (mut a, mut b) = (messages(5, 77), messages(1, 77));
         let mut send = |number: u32| {
-            let source = IpAddr::from([10, 1, (number / 256) as u8, (number % 256) as u8]);
-            let (body, ..) = a.encode(Flow { source, ..FLOW }, REQUEST).expect("encoded");
-            b.decode(&body, source, B).is_some()
+            let (body, from, to) = numbered(&mut a, number, 1);
+            b.decode(&body, from, to).is_some()
         };
-        assert!((0..ORDERS as u32).all(&mut send));
-        assert_eq!([ORDERS as u32, 7].map(&mut send), [false, true]);
+        let most = (SENDERS + ORDERS) as u32;
+        assert!((0..most).all(&mut send));
+        assert_eq!([most, 7, most - 1].map(&mut send), [false, true, true]);
         assert_eq!(b.counters, MessageCounters { refused: 1, ..MessageCounters::default() });
     }
 

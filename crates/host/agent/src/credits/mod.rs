@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | `assignment` | the gates of flows, and those that are free |
+//! | `budget` | the processor time of the thread |
 //! | `driver` | inputs and outputs of the host's machine: readings, gates, pairs |
 //! | `messages` | datagrams ↔ messages, verified and in order |
 //! | `report` | the status of credits |
@@ -20,6 +21,7 @@
 //! Source: PACE §III; `docs/design/credits-linux.md`.
 
 mod assignment;
+mod budget;
 mod driver;
 mod messages;
 pub(crate) mod report;
@@ -27,6 +29,7 @@ mod socket;
 
 use crate::destination_limits::be_prompt;
 use crate::host::{HostContext, HostError};
+use budget::Budget;
 use driver::Driver;
 pub use messages::MessageCounters;
 use messages::Messages;
@@ -59,8 +62,6 @@ const PERIOD_MAX: Duration = Duration::from_millis(100);
 const MEMORY: u64 = 4;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
-/// The longest pause after a turn that left events or datagrams: p-min of most hosts.
-const TURN_MAX: Duration = Duration::from_millis(1);
 /// How often the list of flows is made: each turn may have another allocation.
 const LIST: Duration = Duration::from_millis(100);
 
@@ -244,17 +245,12 @@ fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) ->
     driver.is_prompt = be_prompt();
     let began = now();
     let time = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut list_at = Instant::ZERO;
+    let (mut list_at, mut budget) = (Instant::ZERO, Budget::default());
     while !stop.load(Ordering::Relaxed) {
         let left = driver.timer().map_or(SLEEP, |due| due.saturating_since(time()).min(SLEEP));
         wait(&driver.files(), left)?;
-        let begin = time();
-        let has_more = driver.work(begin)?;
         let now = time();
-        if has_more {
-            // A half of a processor stays free, whatever arrives.
-            wait(&[], now.saturating_since(begin).min(TURN_MAX))?;
-        }
+        driver.work(now)?;
         let new = (now >= list_at).then(|| driver.sending(now));
         let mut shared = reading.lock().unwrap_or_else(PoisonError::into_inner);
         let sending = match new {
@@ -265,6 +261,11 @@ fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) ->
             None => std::mem::take(&mut shared.sending),
         };
         *shared = CreditReading { sending, ..driver.reading(now) };
+        drop(shared);
+        let pause = budget.spend(now, time());
+        if pause > Duration::ZERO {
+            wait(&[], pause)?;
+        }
     }
     driver.close_all()
 }

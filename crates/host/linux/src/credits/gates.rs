@@ -23,7 +23,7 @@
 //! Source: net/sched/sch_tbf.c (tbf_change, tbf_dequeue); net/sched/sch_htb.c (htb_dequeue_tree).
 
 use crate::class::{Class, PortClass, Sending, VLAN_TAGS, queue_bytes, queue_handle, rate_spec};
-use crate::htb::{ClassStatus, HANDLE, ROOT_MINOR, statuses};
+use crate::htb::{ClassStatus, HANDLE, ROOT_MINOR, statuses, statuses_of};
 use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
@@ -136,6 +136,12 @@ impl CreditGates {
         readings(&mut self.socket, self.interface)
     }
 
+    /// The counters of those of these gates that exist.
+    pub fn read_some(&mut self, gates: &[u32]) -> Result<Vec<GateReading>, NetlinkError> {
+        let classes = statuses_of(&mut self.socket, self.interface, gates.iter().map(|gate| handle(*gate)))?;
+        Ok(classes.into_iter().map(reading).collect())
+    }
+
     /// The request that makes or changes the TBF of a gate.
     fn message(&self, flags: i32, gate: u32, open: Gate) -> Message {
         let class = handle(gate);
@@ -178,11 +184,12 @@ pub(super) fn on(interface: &Interface) -> Result<BTreeSet<u32>, NetlinkError> {
 
 fn readings(socket: &mut Socket, interface: u32) -> Result<Vec<GateReading>, NetlinkError> {
     let classes = statuses(socket, interface, HANDLE)?.into_iter().filter(|class| is_gate(class.minor));
-    let reading = |class: ClassStatus| {
-        let gate = u32::from(class.minor - CREDIT_FIRST);
-        GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, drops: class.drops }
-    };
     Ok(classes.map(reading).collect())
+}
+
+fn reading(class: ClassStatus) -> GateReading {
+    let gate = u32::from(class.minor - CREDIT_FIRST);
+    GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, drops: class.drops }
 }
 
 fn handle(gate: u32) -> u32 {

@@ -12,7 +12,8 @@
 //! it; [`CreditPairs::open`], and [`CreditPairs::take_over`] with the gates that [`CreditGates::read`] has returned;
 //! [`CreditGates::add`], [`CreditPairs::offer`] for each gate that is added; [`InterfaceDatapath::set_credits`] last.
 //! For a pair that is over, [`CreditPairs::remove`] before [`CreditGates::remove`], so that no packet is sent to a
-//! class that does not exist.
+//! class that does not exist; between them [`CreditGates::read_some`], and [`CreditPairs::put_back`] if a packet came
+//! meanwhile. An event is void unless [`CreditPairs::gate`] has its gate.
 //!
 //! Worked example: the first packet of service `a` to 10.0.0.2 gets gate 0, class 7765:7000, and
 //! [`CreditPairs::events`] returns the pair with gate 0.
@@ -175,6 +176,20 @@ impl CreditPairs {
             Err(MapError::KeyNotFound) => Ok(true),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The gate of a pair.
+    pub fn gate(&self, pair: Pair) -> Result<Option<u32>, LoaderError> {
+        match self.pairs.get(pair.raw()) {
+            Ok(queue) => Ok(Some(queue.gate)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A removed pair has its gate again. Returns false if its next packet has got another one before.
+    pub fn put_back(&mut self, pair: Pair, gate: u32) -> Result<bool, LoaderError> {
+        Ok(self.pairs.add(pair.raw(), CreditQueue { gate, idle: 0 })?)
     }
 
     /// The pair is over: its next packet gets another gate.
