@@ -404,11 +404,14 @@ WEIR_INLINE int weir_credit_is_new(const struct weir_credit_flow *flow, const st
  */
 WEIR_INLINE void weir_credit_request(const struct weir_credit_port *port, struct weir_credit_flow *flow, u32 clock)
 {
-	int is_before = flow->current && weir_credit_is_later(flow->current, clock), is_live = 0;
+	int is_before = flow->current && weir_credit_is_later(flow->current, clock), is_live;
+	u64 later = 0;
 	u32 i;
 
+	/* The top bit is set by each live grant. Without a branch, or the verifier follows 2^WEIR_CREDIT_GRANTS paths. */
 	for (i = 0; i < WEIR_CREDIT_GRANTS; i++)
-		is_live |= weir_credit_is_live(port, &flow->grants[i]);
+		later |= port->slot - flow->grants[i].over;
+	is_live = (int)(later >> 63);
 	if (is_before && is_live)
 		return;
 	if (is_before)

@@ -479,52 +479,6 @@ fn tenants_send_nothing_from_the_port_of_credits() {
     sender.remove().expect("removed");
 }
 
-/// Processor time of the thread of a machine's credits.
-fn busy(rack: &Rack, machine: usize) -> Duration {
-    let own = |path: &str| std::fs::read_link(path).expect("a namespace");
-    let network = rack.hosts[machine].run(|| own("/proc/thread-self/ns/net")).expect("inside");
-    let mut found = Vec::new();
-    for task in std::fs::read_dir("/proc/self/task").expect("threads") {
-        let path = task.expect("a thread").path();
-        let is_credits = std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "credits");
-        if is_credits && std::fs::read_link(path.join("ns/net")).is_ok_and(|of| of == network) {
-            // Documentation/scheduler/sched-stats.rst: nanoseconds on a processor come first.
-            let text = std::fs::read_to_string(path.join("schedstat")).expect("times");
-            found.extend(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map(Duration::from_nanos));
-        }
-    }
-    assert_eq!(found.len(), 1, "a thread");
-    found[0]
-}
-
-#[test]
-fn a_flood_leaves_a_half_of_a_processor() {
-    if is_skipped() {
-        return;
-    }
-    let rack = Rack::new("wci", PLAIN);
-    let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
-    let at: SocketAddr = "10.80.0.2:30568".parse().expect("an address");
-    let (before, began) = (busy(&rack, 1), Instant::now());
-    let flood = || {
-        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
-        while began.elapsed() < Duration::from_secs(2) {
-            (0..100).for_each(|_| drop(socket.send_to(&[0; 72], at)));
-        }
-    };
-    // Two floods: with one, the thread may be faster than its sender.
-    std::thread::scope(|scope| {
-        (0..2).for_each(|_| drop(scope.spawn(|| rack.hosts[2].run(flood).expect("inside"))));
-    });
-    let (busy, elapsed) = (busy(&rack, 1) - before, began.elapsed());
-    println!("busy for {busy:.1?} of {elapsed:.1?}, {:?}", reading(&receiver).messages);
-    assert!(busy < elapsed * 11 / 20, "{busy:?} of {elapsed:?}");
-    assert!(reading(&receiver).messages.foreign > 1_000, "{:?}", reading(&receiver));
-    let rates = rack.rates(&[udp(0, 1, 5001)], warm(), Duration::from_millis(500));
-    assert!(are_parts(&rates, &[1.0]), "credits again: {rates:?}");
-    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
-}
-
 #[test]
 fn credits_return_with_the_qdisc() {
     if is_skipped() {

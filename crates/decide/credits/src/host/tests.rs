@@ -106,6 +106,28 @@ fn a_gate_closes_with_its_period() {
     assert_eq!(gates(&outputs(&mut a)), [0]);
 }
 
+/// A driver that reads nothing but what is due.
+#[test]
+fn a_flow_is_due_before_it_ends() {
+    let ends = |waiting: u64| {
+        let mut a = host();
+        a.begin(millis(0), FLOW, 700);
+        (0..200).find(|at| {
+            let due: Vec<_> = a.due(millis(*at)).collect();
+            assert!(due.is_empty() || due == [FLOW], "{due:?}");
+            for flow in due {
+                // Data has come after the event.
+                a.on_reading(millis(*at), flow, reading(700, waiting));
+            }
+            if a.timer().is_some_and(|due| due <= millis(*at)) {
+                a.on_timer(millis(*at));
+            }
+            outputs(&mut a).contains(&Output::End { flow: FLOW })
+        })
+    };
+    assert_eq!([ends(0), ends(3_000)], [Some(50), None]);
+}
+
 #[test]
 fn bytes_beyond_the_credits_are_paid_by_later_allocations() {
     let mut a = host();
