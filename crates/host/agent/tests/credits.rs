@@ -3,7 +3,7 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use weir_control::LimitRule;
 use weir_control::wire::{Key, Keys};
 use weir_credits::host::Held;
 use weir_forwarder::{Plan, Port};
+use weir_linux::credits::PAIRS_MAX;
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
@@ -495,6 +496,41 @@ fn credits_return_with_the_qdisc() {
     assert_eq!(sender.credits(), None, "there are no gates");
     rack.with_context(0, 7, |context| sender.restore(context, true).expect("restored"));
     let rates = rack.rates(&flows, warm(), Duration::from_secs(1));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+/// More pairs than there are gates, one after the other.
+#[test]
+fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wck", PLAIN);
+    let sender = rack.install(0, 7);
+    let at = udp(0, 1, 5001).address();
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    send_some(&rack, 0, at, 5);
+    rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
+    let visit = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
+        for number in 0..2 * PAIRS_MAX {
+            let address = Ipv4Addr::from_bits(0x0a51_0001 + number);
+            // Frames that need no credits leave, and their pairs end.
+            socket.send_to(&[0; 8], (address, 5001)).expect("sent");
+            if number % 32 == 31 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    };
+    rack.hosts[0].run(visit).expect("inside");
+    std::thread::sleep(Duration::from_millis(500));
+    let state = reading(&sender);
+    assert_eq!((state.flows[0], state.dropped), (1, 0), "only the flow with data that waits is left: {state:?}");
+    let receiver = rack.install(1, 7);
+    assert_eq!(arrivals(&sink, Duration::from_secs(4)), 5, "{:?}", reading(&sender));
+    // New pairs still have gates, and so has one that gave its own up.
+    let rates = rack.rates(&[udp(0, 1, 5002)], warm(), Duration::from_millis(500));
     assert!(are_parts(&rates, &[1.0]), "{rates:?}");
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
