@@ -490,7 +490,8 @@ fn credits_return_with_the_qdisc() {
     let flows = [udp(0, 1, 5001)];
     let rates = rack.rates(&flows, warm(), Duration::from_millis(500));
     assert!(are_parts(&rates, &[1.0]), "{rates:?}");
-    let replace = || std::process::Command::new("tc").args(["qdisc", "replace", "dev", "eth0", "root", "pfifo"]).status();
+    let replace =
+        || std::process::Command::new("tc").args(["qdisc", "replace", "dev", "eth0", "root", "pfifo"]).status();
     assert!(rack.hosts[0].run(replace).expect("inside").is_ok_and(|status| status.success()));
     rack.renew(&mut sender, 0, 7);
     assert_eq!(sender.credits(), None, "there are no gates");
