@@ -190,8 +190,8 @@ fn gates_are_read_one_by_one() {
             let some: Vec<u32> = (0..count.min(16)).collect();
             let (one, some) = (time(gates, &[0]), time(gates, &some));
             let began = Instant::now();
-            let open: Vec<(u32, Gate)> = (0..count.min(16)).map(|number| (number, gate(9_000, 1))).collect();
-            (0..20).for_each(|_| gates.set(&open).expect("set"));
+            let closed: Vec<(u32, Gate)> = (0..count.min(16)).map(|number| (number, Gate::CLOSED)).collect();
+            (0..20).for_each(|_| gates.set(&closed).expect("set"));
             let set = began.elapsed() / 20;
             println!("{count} gates: all in {all:.1?}, one in {one:.1?}, 16 in {some:.1?}, set in {set:.1?}");
         }
