@@ -25,8 +25,7 @@
  *   carry     Senders of whole frames keep a remainder below one frame for an allocation within 2 * p. Grants live one
  *             more p for that, and the next return moves up to `carry` bytes of earlier ones to its grant.
  *   repeats   A duplicate of an allocation gets at most what its grant still has; an older one without a record none.
- *   restart   A port without its state grants nothing until all earlier grants have expired; data is not late. Ends
- *             without theirs begin with clock 0: a request sets the port's clock back once no grant of the flow lives.
+ *   restart   A port without its state grants nothing until all earlier grants have expired; data is not late.
  *   re-route  A request passes all ports of a path. A flow whose first allocation or data comes without one was granted
  *             credits on another path: for the longest lifetime of a grant its data is `rerouted` in place of late.
  *   end       A termination releases the grants of a flow, and allocations that are on their way then get nothing
@@ -408,7 +407,7 @@ WEIR_INLINE void weir_credit_request(const struct weir_credit_port *port, struct
 	u64 later = 0;
 	u32 i;
 
-	/* The top bit is set by each live grant. Without a branch, or the verifier follows 2^WEIR_CREDIT_GRANTS paths. */
+	/* A live grant sets the top bit. Without a branch, since the verifier follows each path. */
 	for (i = 0; i < WEIR_CREDIT_GRANTS; i++)
 		later |= port->slot - flow->grants[i].over;
 	is_live = (int)(later >> 63);

@@ -202,7 +202,7 @@ fn gates_are_read_one_by_one() {
 }
 
 #[test]
-fn another_tree_keeps_gates_and_what_waits() {
+fn gates_and_waiting_data_outlive_a_tree() {
     if skipped() {
         return;
     }

@@ -25,7 +25,8 @@
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
 //! before [`Host::on_message`] with its allocation, whenever data begins to wait, and for all of [`Host::due`] before
-//! [`Host::on_timer`], which is called when [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives nothing.
+//! [`Host::on_timer`], which is called when [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives
+//! nothing.
 //!
 //! Worked example, 1 Gb/s, p = 1 ms: 5,000 B wait for host b. The host sends a request. b's first allocation has d = a
 //! = 125,000 B; the gate opens for 125,000 B in 1 ms, and a return with d_p = 5,000 B goes to b, whose next allocation

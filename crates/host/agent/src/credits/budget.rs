@@ -4,7 +4,8 @@
 //! it datagrams. Approach: each nanosecond of a turn is paid by one of sleep, with a burst; a thread that is further
 //! behind sleeps although there is work.
 //!
-//! Worked example: after 6 ms of turns without sleep the thread sleeps for 2 ms, and then for as long as each turn takes.
+//! Worked example: after 6 ms of turns without sleep the thread sleeps for 2 ms, and then for as long as each turn
+//! takes.
 
 use weir_units::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const BURST: Duration = Duration::from_millis(4);
 /// The balance of turns and sleep.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Budget {
-    /// What turns took and sleep has not paid.
+    /// The time of turns that sleep has not paid.
     owed: Duration,
     /// The end of the last turn.
     ended: Instant,
@@ -40,7 +41,7 @@ mod tests {
         while now < Instant::from_nanos(1_000_000_000) {
             let began = now;
             now = now + turn;
-            busy = busy + turn;
+            busy += turn;
             now = now + budget.spend(began, now).max(sleep);
         }
         busy
