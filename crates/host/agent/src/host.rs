@@ -54,7 +54,7 @@ use weir_policy::{Levels, Policy, Service, Sharing};
 use weir_shaping::{LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
-use crate::credits::{CreditReading, CreditThread};
+use crate::credits::{CreditOrder, CreditReading, CreditThread};
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
 
@@ -207,8 +207,7 @@ pub struct Host {
     datapath: InterfaceDatapath,
     /// The credits of services, if any has them. Dropped before the shaper.
     credits: Option<CreditThread>,
-    /// The highest epoch of credit messages: other hosts ignore lower ones, also after a return to an old policy.
-    credit_epoch: u64,
+    credit_order: CreditOrder,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
     /// Dropped before the shaper.
@@ -281,8 +280,8 @@ impl Host {
         datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
-        let credit_epoch = host_context.control.epoch;
-        let credits = CreditThread::start(host_context, &interface, &mut datapath, credit_epoch)?;
+        let mut credit_order = CreditOrder::default();
+        let credits = CreditThread::start(host_context, &interface, &mut datapath, &mut credit_order)?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
         let counted = Counted::read(&datapath, &plan.leaves)?;
@@ -297,7 +296,7 @@ impl Host {
             interface,
             datapath,
             credits,
-            credit_epoch,
+            credit_order,
             destinations,
             thread,
             shaper,
@@ -434,8 +433,8 @@ impl Host {
 
     /// Starts the credits of services again, after the shaper.
     fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
-        self.credit_epoch = self.credit_epoch.max(host_context.control.epoch);
-        self.credits = CreditThread::start(host_context, &self.interface, &mut self.datapath, self.credit_epoch)?;
+        let (interface, datapath) = (&self.interface, &mut self.datapath);
+        self.credits = CreditThread::start(host_context, interface, datapath, &mut self.credit_order)?;
         Ok(())
     }
 

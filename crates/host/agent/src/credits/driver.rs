@@ -14,7 +14,7 @@
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
 
 use super::assignment::Assignment;
-use super::messages::{Flow, Messages};
+use super::messages::{Flow, Messages, Newest};
 use super::socket::CreditSocket;
 use super::{CreditReading, FirstPortReading, SendingFlow};
 use crate::host::HostError;
@@ -127,6 +127,11 @@ impl Driver {
     pub(super) fn close_all(&mut self) -> Result<(), HostError> {
         let gates: Vec<(u32, Gate)> = self.assignment.gates().map(|gate| (gate, Gate::CLOSED)).collect();
         self.gates.set(&gates).map_err(shaper)
+    }
+
+    /// What the next thread takes over, beside pairs and gates.
+    pub(super) fn into_newest(self) -> Newest {
+        self.messages.into_newest()
     }
 
     /// The number by which the kernel identifies the socket.

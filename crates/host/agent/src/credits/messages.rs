@@ -6,7 +6,8 @@
 //! start: in nanoseconds it is later than all that the threads before have numbered.
 //!
 //! The order of a flow must not be forgotten, or old messages would count again. A host numbers all its messages in one
-//! sequence, so when there are too many flows, the newest order of each sender stands for all of its flows.
+//! sequence, so when there are too many flows, and in the next thread, the newest order of each sender stands for all
+//! of its flows.
 //!
 //! Worked example: a datagram from 10.0.0.2 to this host's 10.0.0.1 with an allocation of service `a` is of the flow
 //! from 10.0.0.1 to 10.0.0.2; one with a request is of the flow from 10.0.0.2 to 10.0.0.1.
@@ -25,6 +26,9 @@ const SENDERS: usize = 32_768;
 
 /// A flow between addresses.
 pub(super) type Flow = Aggregate<IpAddr>;
+
+/// The newest epoch and sequence of senders.
+pub(super) type Newest = BTreeMap<IpAddr, (u64, u64)>;
 
 /// Datagrams that were ignored, and those that were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,14 +63,21 @@ pub(super) struct Messages {
     /// By flow and direction: that of allocations, or the other one.
     last: BTreeMap<(Flow, bool), (u64, u64)>,
     /// Of senders of flows that are not in `last`.
-    newest: BTreeMap<IpAddr, (u64, u64)>,
+    newest: Newest,
     pub(super) counters: MessageCounters,
 }
 
 impl Messages {
     /// `keys` has the one that signs first; `services` has the numbers on the wire; `epoch` is higher than at any
-    /// earlier start of the agent, and `now` is the time since the machine's start.
-    pub(super) fn new(keys: Vec<CreditKey>, services: &[(ServiceId, u32)], epoch: u64, now: Instant) -> Self {
+    /// earlier start of the agent, and `now` is the time since the machine's start. `newest` is that of the thread
+    /// before.
+    pub(super) fn new(
+        keys: Vec<CreditKey>,
+        services: &[(ServiceId, u32)],
+        epoch: u64,
+        now: Instant,
+        newest: Newest,
+    ) -> Self {
         Self {
             keys,
             numbers: services.iter().copied().collect(),
@@ -74,7 +85,7 @@ impl Messages {
             epoch,
             sequence: now.nanos(),
             last: BTreeMap::new(),
-            newest: BTreeMap::new(),
+            newest,
             counters: MessageCounters::default(),
         }
     }
@@ -125,6 +136,12 @@ impl Messages {
         Some(self.last.entry((flow, is_allocation)).or_insert(before))
     }
 
+    /// The newest order of each sender, for the next thread: what this one has received counts no more.
+    pub(super) fn into_newest(mut self) -> Newest {
+        self.forget_flows();
+        self.newest
+    }
+
     /// The order of senders replaces those of their flows, as far as there is room.
     fn forget_flows(&mut self) {
         let newest = &mut self.newest;
@@ -163,7 +180,7 @@ mod tests {
 
     fn messages(epoch: u64, number: u32) -> Messages {
         let key = CreditKey { number: 7, bytes: [7; 16] };
-        Messages::new(vec![key], &[(ServiceId(3), number)], epoch, Instant::ZERO)
+        Messages::new(vec![key], &[(ServiceId(3), number)], epoch, Instant::ZERO, Newest::new())
     }
 
     /// The daemon starts another thread with each change of the policy.
@@ -171,13 +188,24 @@ mod tests {
     fn another_thread_of_an_agent_is_newer() {
         let thread = |now| {
             let key = CreditKey { number: 7, bytes: [7; 16] };
-            Messages::new(vec![key], &[(ServiceId(3), 77)], 5, Instant::from_nanos(now))
+            Messages::new(vec![key], &[(ServiceId(3), 77)], 5, Instant::from_nanos(now), Newest::new())
         };
         let (mut first, mut second, mut b) = (thread(1_000), thread(2_000), messages(1, 77));
         let (last, ..) = (0..9).filter_map(|_| first.encode(FLOW, REQUEST)).last().expect("encoded");
         let (next, ..) = second.encode(FLOW, REQUEST).expect("encoded");
         assert!(b.decode(&last, A, B).is_some() && b.decode(&next, A, B).is_some());
         assert_eq!((b.decode(&last, A, B), b.counters.replayed), (None, 1));
+    }
+
+    #[test]
+    fn the_next_thread_takes_no_message_again() {
+        let (mut a, mut first) = (messages(5, 77), messages(1, 77));
+        let [old, other] = [REQUEST, REQUEST].map(|message| a.encode(FLOW, message).expect("encoded").0);
+        assert!(first.decode(&old, A, B).is_some() && first.decode(&other, A, B).is_some());
+        let mut second = Messages { newest: first.into_newest(), ..messages(1, 77) };
+        assert_eq!([old, other].map(|body| second.decode(&body, A, B)), [None, None]);
+        let (new, ..) = a.encode(FLOW, REQUEST).expect("encoded");
+        assert_eq!((second.decode(&new, A, B), second.counters.replayed), (Some((FLOW, REQUEST)), 2));
     }
 
     #[test]

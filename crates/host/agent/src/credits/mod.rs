@@ -32,7 +32,7 @@ use crate::host::{HostContext, HostError};
 use budget::Budget;
 use driver::Driver;
 pub use messages::MessageCounters;
-use messages::Messages;
+use messages::{Messages, Newest};
 use socket::CreditSocket;
 use std::io;
 use std::net::IpAddr;
@@ -122,6 +122,15 @@ pub struct SendingFlow {
     pub held: Option<Held>,
 }
 
+/// The order of messages, which outlives a thread.
+#[derive(Debug, Default)]
+pub(crate) struct CreditOrder {
+    /// The highest epoch of own messages: other hosts ignore lower ones, also after a return to an old policy.
+    epoch: u64,
+    /// Of messages of other hosts.
+    newest: Arc<Mutex<Newest>>,
+}
+
 /// The thread; it is ended and joined when dropped. Pairs and their gates stay, closed.
 pub(crate) struct CreditThread {
     thread: Option<JoinHandle<Result<(), HostError>>>,
@@ -131,13 +140,14 @@ pub(crate) struct CreditThread {
 
 impl CreditThread {
     /// Starts the thread on an interface with an HTB tree; `None` if no service has credits. Packets of services with
-    /// credits wait from now on. `epoch` is not lower than that of an earlier thread.
+    /// credits wait from now on. `order` is that of earlier threads of this agent.
     pub(crate) fn start(
         context: &HostContext<'_>,
         interface: &Interface,
         datapath: &mut InterfaceDatapath,
-        epoch: u64,
+        order: &mut CreditOrder,
     ) -> Result<Option<Self>, HostError> {
+        order.epoch = order.epoch.max(context.control.epoch);
         let leaves = context.policy.services().leaves();
         let own: Vec<(ServiceId, u32, Weight)> =
             leaves.filter_map(|(id, service)| Some((id, service_number(service.path()), service.credits()?))).collect();
@@ -147,13 +157,17 @@ impl CreditThread {
             CreditGates::remove_all(interface).map_err(ShaperError::from)?;
             return Ok(None);
         }
-        let mut driver = driver(context, interface, datapath, &own, epoch)?;
+        let mut driver = driver(context, interface, datapath, &own, order)?;
         let services: Vec<ServiceId> = own.iter().map(|(service, ..)| *service).collect();
         datapath.set_credits(&services, PORT, driver.cookie()?)?;
         driver.remove_others()?;
         let (stop, reading) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
-        let (ends, shared) = (Arc::clone(&stop), Arc::clone(&reading));
-        let run = move || run(driver, &ends, &shared);
+        let (ends, shared, newest) = (Arc::clone(&stop), Arc::clone(&reading), Arc::clone(&order.newest));
+        let run = move || {
+            let result = run(&mut driver, &ends, &shared);
+            *newest.lock().unwrap_or_else(PoisonError::into_inner) = driver.into_newest();
+            result
+        };
         let thread = std::thread::Builder::new().name("credits".into()).spawn(run).map_err(HostError::Wait)?;
         Ok(Some(Self { thread: Some(thread), stop, reading }))
     }
@@ -190,7 +204,7 @@ fn driver(
     interface: &Interface,
     datapath: &InterfaceDatapath,
     own: &[(ServiceId, u32, Weight)],
-    epoch: u64,
+    order: &CreditOrder,
 ) -> Result<Driver, HostError> {
     let policy = context.policy;
     let rate = |direction| {
@@ -218,7 +232,8 @@ fn driver(
     let levels = policy.levels().map_or(0, |levels| levels.all().len());
     let gates = CreditGates::new(interface, leaving, sending, levels).map_err(ShaperError::from)?;
     let socket = CreditSocket::open(interface, PORT).map_err(HostError::CreditSocket)?;
-    let messages = Messages::new(keys, &numbers, epoch, Instant::from_nanos(kernel_time()));
+    let newest = order.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let messages = Messages::new(keys, &numbers, order.epoch, Instant::from_nanos(kernel_time()), newest);
     Driver::new(host, CreditPairs::open(datapath)?, gates, messages, socket, slots)
 }
 
@@ -241,7 +256,7 @@ fn host_settings(rate: Bandwidth, least: Period, sending: Sending) -> HostSettin
     }
 }
 
-fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) -> Result<(), HostError> {
+fn run(driver: &mut Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) -> Result<(), HostError> {
     driver.is_prompt = be_prompt();
     let began = now();
     let time = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
