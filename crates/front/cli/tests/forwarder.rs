@@ -73,11 +73,15 @@ impl Network {
 
     /// `weir forwarder` at the ports p1 and p2.
     fn start(&self, more: &[&str]) -> Daemon {
+        self.start_to(Stdio::null(), more)
+    }
+
+    fn start_to(&self, output: Stdio, more: &[&str]) -> Daemon {
         let mut command = self.switch.command(WEIR).expect("weir");
         command.args(["forwarder", &self.policy, "--interface", "p1=100Mb/s", "--interface", "p2=100Mb/s"]);
         command.args(["--key", &self.key_file, "--status", &self.at("status.json"), "--period", "20ms"]).args(more);
         let log = std::fs::File::create(self.at("log")).expect("a log");
-        Daemon(command.env("NO_COLOR", "1").stderr(log).stdout(Stdio::null()).spawn().expect("runs"))
+        Daemon(command.env("NO_COLOR", "1").stderr(log).stdout(output).spawn().expect("runs"))
     }
 
     fn log(&self) -> String {
@@ -340,4 +344,20 @@ fn credits_hold_beyond_the_end_of_the_daemon() {
     assert!(network.remove().contains("removed the state of a forwarder at p2"));
     assert!(network.remove().contains("there is no state of a forwarder at p2"));
     assert_eq!(one.send_data(&two, 5), 5, "no port counts data");
+}
+
+#[test]
+fn programs_are_removed_after_an_error() {
+    if skipped("programs_are_removed_after_an_error") {
+        return;
+    }
+    let _alone = one_at_a_time();
+    let network = Network::new();
+    let mut daemon = network.start_to(Stdio::piped(), &["--json"]);
+    network.wait_for(1, "closed", false);
+    // The reader of its standard output ends.
+    drop(daemon.0.stdout.take());
+    let ended = (0..200).any(|_| daemon.0.try_wait().expect("waited").is_some() || pause(50));
+    assert!(ended, "{}", network.log());
+    assert!(network.remove().contains("there is no state of a forwarder at p1"), "{}", network.log());
 }
