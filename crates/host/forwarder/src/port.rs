@@ -45,8 +45,8 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the port of an interface whose link has this rate, and attaches its programs. After an error nothing is
-    /// attached that was not before.
+    /// Opens the port of an interface whose link has this rate, and attaches its programs. After an error the programs
+    /// and maps that were adopted stay, and others are removed.
     pub fn start(plan: &Plan, keys: &Keys, name: &str, link: Bandwidth) -> Result<Self, PortError> {
         let interface = Interface::named(name)?;
         let classifier = plan.classifier(name)?;
