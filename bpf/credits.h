@@ -5,12 +5,12 @@
  * A pair is a service's data from one of this host's addresses to another host. Its packets wait in a gate, an HTB
  * class with a TBF that the agent opens for the bytes of each allocation (crates/host/linux/src/credits/). The first
  * packet of a pair takes one of the closed gates that the agent keeps in a queue, so no packet leaves before there are
- * credits, and none is dropped while a gate is free. It posts an event, and so does the first one after the agent has
- * marked the pair idle.
+ * credits. Packets are dropped while no gate is free, and those beyond the limit of their gate's queue. The first
+ * packet posts an event, and so does the first one after the agent has marked the pair idle.
  *
  * Frames up to WEIR_CREDIT_EXEMPT bytes need no credits: they leave by the class of their service, and post events as
- * well, so that a connection's first packet already requests credits. While no agent is alive all packets have the
- * class of the static policy.
+ * well, so that a connection's first packet already requests credits. They overtake frames of their connection that
+ * wait in the gate. While no agent is alive all packets have the class of the static policy.
  *
  * Credit messages of the agent leave as control traffic: behind data they would arrive later than a period.
  *

@@ -467,7 +467,7 @@ static __noinline int leave(struct work *work, const struct weir_forwarder_rules
 		} else if (message->kind == WEIR_CREDIT_TERMINATION) {
 			weir_credit_terminate(&port->port, &flow->credit);
 		} else {
-			weir_credit_request(&flow->credit, message->fields.clock);
+			weir_credit_request(&port->port, &flow->credit, message->fields.clock);
 		}
 		flow->left_at = now;
 		note_order(message, &flow->to_destination);

@@ -112,6 +112,7 @@ struct weir_config {
 	u32 level_segments;   /* most segments of a buffer of no level, by the policy; 0: no limit */
 	u32 class_credit;     /* minor number of the first gate of credits; 0: no service has credits */
 	u32 credit_port;      /* port of the agent's credit messages; 0: none */
+	u64 credit_cookie;    /* of the socket that sends them, the only local one that does */
 };
 
 struct weir_table {

@@ -207,6 +207,8 @@ pub struct Host {
     datapath: InterfaceDatapath,
     /// The credits of services, if any has them. Dropped before the shaper.
     credits: Option<CreditThread>,
+    /// The highest epoch of credit messages: other hosts ignore lower ones, also after a return to an old policy.
+    credit_epoch: u64,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
     /// Dropped before the shaper.
@@ -269,8 +271,7 @@ impl Host {
         let limits = limits_in_force(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let limited = destinations.classed()?;
-        // Packets of their pairs are dropped until there are gates.
-        drop(CreditPairs::open(&datapath)?);
+        CreditPairs::keep_those_with_gates(&datapath, &interface)?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
@@ -280,7 +281,8 @@ impl Host {
         datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
-        let credits = CreditThread::start(host_context, &interface, &mut datapath)?;
+        let credit_epoch = host_context.control.epoch;
+        let credits = CreditThread::start(host_context, &interface, &mut datapath, credit_epoch)?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
         let counted = Counted::read(&datapath, &plan.leaves)?;
@@ -295,6 +297,7 @@ impl Host {
             interface,
             datapath,
             credits,
+            credit_epoch,
             destinations,
             thread,
             shaper,
@@ -344,7 +347,7 @@ impl Host {
                 *before = self.before.get(slot).copied().unwrap_or(*before);
             }
         }
-        // Its gates go with the tree's classes that no service has.
+        // Its pairs and gates stay, closed, until the next thread takes them over.
         self.credits = None;
         match self.reshape(&plan, &rates, false) {
             // Another program has replaced the root: the policy is taken without it, and the qdisc
@@ -413,6 +416,8 @@ impl Host {
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         self.credits = None;
+        // The gates went with the qdisc.
+        CreditPairs::keep_those_with_gates(&self.datapath, &self.interface)?;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
             // The thread ended when it found its classes gone.
@@ -427,7 +432,8 @@ impl Host {
 
     /// Starts the credits of services again, after the shaper.
     fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
-        self.credits = CreditThread::start(host_context, &self.interface, &mut self.datapath)?;
+        self.credit_epoch = self.credit_epoch.max(host_context.control.epoch);
+        self.credits = CreditThread::start(host_context, &self.interface, &mut self.datapath, self.credit_epoch)?;
         Ok(())
     }
 

@@ -32,6 +32,7 @@
 //! Source: net/sched/sch_htb.c; Parley §3.2 (root rate limiters per service).
 
 use crate::class::{self, Class, ClassSpec, RATE_MIN, Sending, queue_message};
+use crate::credits::is_gate;
 use crate::interface::{Interface, InterfaceError};
 use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, ForeignQdisc, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
@@ -175,8 +176,9 @@ impl HtbTree {
         }
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
-            // The programs send to classes of levels until their rules change; without a level they stay empty.
-            let kept = |minor| minor < FIRST_MINOR || specs.iter().any(|spec| spec.minor == minor);
+            // The programs send to classes of levels until their rules change; without a level they stay empty. Data
+            // that waits in gates has pairs that lead there.
+            let kept = |minor| minor < FIRST_MINOR || is_gate(minor) || specs.iter().any(|spec| spec.minor == minor);
             orphans = tree.minors()?;
             orphans.retain(|minor| !kept(*minor));
             // Those that are nested have higher numbers, and go first.

@@ -331,7 +331,7 @@ fn limit(rate: Bandwidth) -> u64 {
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, which BPF programs read.
-pub(crate) fn kernel_time() -> u64 {
+pub fn kernel_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes to `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

@@ -156,3 +156,49 @@ fn unused_bytes_end_when_the_gate_closes() {
         assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (3, 0)]);
     });
 }
+
+/// The thread of a host's credits reads all gates in each turn with an allocation: a period is a millisecond.
+#[test]
+fn all_gates_are_read_within_a_period() {
+    if skipped() {
+        return;
+    }
+    with_gates("grd", |gates| {
+        let more: Vec<u32> = (2..100).collect();
+        gates.add(&more).expect("gates");
+        let began = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(gates.read().expect("classes").len(), 100);
+        }
+        println!("{:?} for a reading of 100 gates", began.elapsed() / 100);
+        // Ten times what an idle machine takes.
+        assert!(began.elapsed() / 100 < Duration::from_millis(5), "{:?}", began.elapsed() / 100);
+        gates.remove(&more).expect("removed");
+    });
+}
+
+#[test]
+fn another_tree_keeps_gates_and_what_waits() {
+    if skipped() {
+        return;
+    }
+    with_gates("gke", |gates| {
+        Source::new(0).send(3);
+        let interface = interface();
+        let sending = Sending::over(&interface).expect("frames");
+        // As after the end of an agent that has left its tree.
+        HtbTree::install(&interface, NIC, &[], &[], sending, false).expect("a tree").leave();
+        assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (0, 0)]);
+        // They are closed again, and keep it.
+        gates.set(&[(1, gate(90_000, 1))]).expect("set");
+        gates.add(&[0, 1]).expect("closed");
+        Source::new(1).send(2);
+        kick();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (0, 2)]);
+        gates.set(&[(0, gate(90_000, 1))]).expect("set");
+        kick();
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(frames(gates, 0), (3, 0));
+    });
+}

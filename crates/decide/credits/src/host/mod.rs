@@ -56,6 +56,10 @@ use outgoing::Outgoing;
 use std::collections::{BTreeMap, VecDeque};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
 
+/// The most flows that a host receives: those of a port (`WEIR_FORWARDER_FLOWS` of `bpf/forwarder.h`). Each has an
+/// allocation in a period, and a faulty sender must not take all memory.
+pub const INCOMING_MAX: usize = 16_384;
+
 /// The constants of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSettings {
@@ -91,6 +95,11 @@ pub struct HostCounters {
     pub stale: u64,
     /// Returns of flows without a receiver.
     pub astray: u64,
+    /// Returns that arrived after the next allocation was issued: round trips, with queues, longer than a period. The
+    /// demand of their flows is a period older.
+    pub slow: u64,
+    /// Requests of flows beyond [`INCOMING_MAX`].
+    pub refused: u64,
     /// Messages of services without credits.
     pub foreign: u64,
     /// Bytes that left beyond the credits of their flow.
@@ -204,6 +213,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             Message::Request(request) => self.on_request(now, flow, request, weight),
             Message::Return(returned) => match self.incoming.get_mut(&flow) {
                 Some(receiver) => {
+                    self.counters.slow += u64::from(receiver.is_slow(returned));
                     receiver.on_return(now, returned);
                     self.receives.set(flow, receiver.timer());
                 }
@@ -218,6 +228,10 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     fn on_request(&mut self, now: Instant, flow: Aggregate<A>, request: &Request, weight: Weight) {
         let settings = self.receiver_settings(weight);
+        if self.incoming.len() >= INCOMING_MAX && !self.incoming.contains_key(&flow) {
+            self.counters.refused += 1;
+            return;
+        }
         let receiver = self.incoming.entry(flow).or_insert_with(|| Receiver::new(now, settings, request));
         receiver.on_request(now, request);
         self.receives.set(flow, receiver.timer());

@@ -203,6 +203,33 @@ fn silent_senders_get_no_more_allocations() {
 }
 
 #[test]
+fn round_trips_longer_than_a_period_are_counted() {
+    let mut b = host();
+    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
+    // The second return is of the second allocation, and arrives after the third.
+    for (at, clock, slow) in [(0, 1, 0), (1, 1, 0), (2, 2, 1)] {
+        b.on_timer(millis(at));
+        let (period, bytes, queueing) = (SETTINGS.least, Bytes::new(9_000), Duration::ZERO);
+        let returned = Return { clock, period, longest: period, potential: bytes, allocation: bytes, queueing };
+        // A repetition counts once.
+        (0..2).for_each(|_| b.on_message(millis(at), FLOW, &Message::Return(returned)));
+        assert_eq!(b.counters().slow, slow, "after {at} ms");
+    }
+}
+
+#[test]
+fn flows_beyond_the_most_are_refused() {
+    let mut b: Host<u32, NoPort> = Host::new(SETTINGS, None);
+    b.set_services(Instant::ZERO, BTreeMap::from([(SERVICE, Weight::ONE)]));
+    let request = Message::Request(Request { weight: Weight::ONE, clock: 0 });
+    let most = u32::try_from(INCOMING_MAX).expect("small");
+    for source in (0..most + 3).chain([5]) {
+        b.on_message(millis(0), Aggregate { service: SERVICE, source, destination: most + 9 }, &request);
+    }
+    assert_eq!((b.receiving().count(), b.counters().refused), (INCOMING_MAX, 3));
+}
+
+#[test]
 fn services_without_credits_have_no_flows() {
     let mut a = host();
     let other = Aggregate { service: ServiceId(9), ..FLOW };

@@ -2,7 +2,8 @@
 //!
 //! Each datagram is verified, must be of a service with credits of the policy, and must be newer than the last one of
 //! its flow and direction, so that neither a forged nor a repeated one opens a gate. What is ignored is counted by its
-//! reason.
+//! reason. Another thread of the same agent has the same epoch, so sequences begin with the time since the machine's
+//! start: in nanoseconds it is later than all that the threads before have numbered.
 //!
 //! Worked example: a datagram from 10.0.0.2 to this host's 10.0.0.1 with an allocation of service `a` is of the flow
 //! from 10.0.0.1 to 10.0.0.2; one with a request is of the flow from 10.0.0.2 to 10.0.0.1.
@@ -12,7 +13,11 @@ use std::net::IpAddr;
 use weir_credits::Message;
 use weir_credits::host::Aggregate;
 use weir_credits::wire::{self, CreditKey, Datagram, DecodeError};
-use weir_units::ServiceId;
+use weir_units::{Instant, ServiceId};
+
+/// The most flows and directions whose order is kept: some megabytes, whatever a faulty holder of a key sends. Those
+/// beyond it are refused, since an order that is forgotten would admit old messages.
+const ORDERS: usize = 32_768;
 
 /// A flow between addresses.
 pub(super) type Flow = Aggregate<IpAddr>;
@@ -32,6 +37,8 @@ pub struct MessageCounters {
     pub replayed: u64,
     /// Of a service that has no credits in this host's policy.
     pub unknown_service: u64,
+    /// Of a new flow beyond [`ORDERS`].
+    pub refused: u64,
     /// Could not be sent.
     pub unsent: u64,
 }
@@ -52,14 +59,14 @@ pub(super) struct Messages {
 
 impl Messages {
     /// `keys` has the one that signs first; `services` has the numbers on the wire; `epoch` is higher than at any
-    /// earlier start of the agent.
-    pub(super) fn new(keys: Vec<CreditKey>, services: &[(ServiceId, u32)], epoch: u64) -> Self {
+    /// earlier start of the agent, and `now` is the time since the machine's start.
+    pub(super) fn new(keys: Vec<CreditKey>, services: &[(ServiceId, u32)], epoch: u64, now: Instant) -> Self {
         Self {
             keys,
             numbers: services.iter().copied().collect(),
             services: services.iter().map(|&(service, number)| (number, service)).collect(),
             epoch,
-            sequence: 0,
+            sequence: now.nanos(),
             last: BTreeMap::new(),
             counters: MessageCounters::default(),
         }
@@ -87,6 +94,10 @@ impl Messages {
         let is_allocation = matches!(datagram.message, Message::Allocation(_));
         let (source, destination) = if is_allocation { (to, from) } else { (from, to) };
         let flow = Flow { service, source, destination };
+        if self.last.len() >= ORDERS && !self.last.contains_key(&(flow, is_allocation)) {
+            counters.refused += 1;
+            return None;
+        }
         let last = self.last.entry((flow, is_allocation)).or_default();
         if !datagram.is_newer(*last) {
             counters.replayed += 1;
@@ -120,7 +131,21 @@ mod tests {
 
     fn messages(epoch: u64, number: u32) -> Messages {
         let key = CreditKey { number: 7, bytes: [7; 16] };
-        Messages::new(vec![key], &[(ServiceId(3), number)], epoch)
+        Messages::new(vec![key], &[(ServiceId(3), number)], epoch, Instant::ZERO)
+    }
+
+    /// The daemon starts another thread with each change of the policy.
+    #[test]
+    fn another_thread_of_an_agent_is_newer() {
+        let thread = |now| {
+            let key = CreditKey { number: 7, bytes: [7; 16] };
+            Messages::new(vec![key], &[(ServiceId(3), 77)], 5, Instant::from_nanos(now))
+        };
+        let (mut first, mut second, mut b) = (thread(1_000), thread(2_000), messages(1, 77));
+        let (last, ..) = (0..9).filter_map(|_| first.encode(FLOW, REQUEST)).last().expect("encoded");
+        let (next, ..) = second.encode(FLOW, REQUEST).expect("encoded");
+        assert!(b.decode(&last, A, B).is_some() && b.decode(&next, A, B).is_some());
+        assert_eq!((b.decode(&last, A, B), b.counters.replayed), (None, 1));
     }
 
     #[test]
@@ -135,6 +160,19 @@ mod tests {
         assert_eq!([b.decode(&first, B, A), b.decode(&first[1..], A, B)], [None, None]);
         let expected = MessageCounters { replayed: 2, forged: 1, foreign: 1, ..MessageCounters::default() };
         assert_eq!(b.counters, expected);
+    }
+
+    #[test]
+    fn flows_beyond_the_most_are_refused() {
+        let (mut a, mut b) = (messages(5, 77), messages(1, 77));
+        let mut send = |number: u32| {
+            let source = IpAddr::from([10, 1, (number / 256) as u8, (number % 256) as u8]);
+            let (body, ..) = a.encode(Flow { source, ..FLOW }, REQUEST).expect("encoded");
+            b.decode(&body, source, B).is_some()
+        };
+        assert!((0..ORDERS as u32).all(&mut send));
+        assert_eq!([ORDERS as u32, 7].map(&mut send), [false, true]);
+        assert_eq!(b.counters, MessageCounters { refused: 1, ..MessageCounters::default() });
     }
 
     #[test]
