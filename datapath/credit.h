@@ -397,6 +397,18 @@ WEIR_INLINE int weir_credit_is_new(const struct weir_credit_flow *flow, const st
 	       (!flow->newest || weir_credit_is_later(allocation->clock, flow->newest));
 }
 
+/* Whether a grant of a flow lives. Ends at the first: the verifier would follow all results of a sum of 16. */
+WEIR_INLINE int weir_credit_has_live(const struct weir_credit_port *port, const struct weir_credit_flow *flow)
+{
+	u32 i;
+
+	for (i = 0; i < WEIR_CREDIT_GRANTS; i++) {
+		if (weir_credit_is_live(port, &flow->grants[i]))
+			return 1;
+	}
+	return 0;
+}
+
 /*
  * The sender of a flow requests credits; `clock` is that of its newest allocation. A request from before is void while
  * a grant lives. After a lifetime without grants it is of a sender that has lost its clock, as after a restart, and
@@ -404,11 +416,9 @@ WEIR_INLINE int weir_credit_is_new(const struct weir_credit_flow *flow, const st
  */
 WEIR_INLINE void weir_credit_request(const struct weir_credit_port *port, struct weir_credit_flow *flow, u32 clock)
 {
-	int is_before = flow->current && weir_credit_is_later(flow->current, clock), is_live = 0;
-	u32 i;
+	int is_before = flow->current && weir_credit_is_later(flow->current, clock);
+	int is_live = weir_credit_has_live(port, flow);
 
-	for (i = 0; i < WEIR_CREDIT_GRANTS; i++)
-		is_live |= weir_credit_is_live(port, &flow->grants[i]);
 	if (is_before && is_live)
 		return;
 	if (is_before)

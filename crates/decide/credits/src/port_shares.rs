@@ -74,6 +74,11 @@ impl<K: Ord + Copy> PortShares<K> {
         Self { forwarder, keep, known: BTreeMap::new(), numbered: BTreeMap::new(), free: Vec::new() }
     }
 
+    /// The constants have changed ([`Forwarder::renew`]), but for the lifetime of a grant. Flows are kept.
+    pub fn renew(&mut self, now: Instant, settings: ForwarderSettings) {
+        self.forwarder.renew(now, settings);
+    }
+
     /// Takes all flows of the port as they are at `now`, which never falls.
     pub fn round(&mut self, now: Instant, flows: &[FlowState<K>]) -> Round<K> {
         let present: BTreeSet<K> = flows.iter().map(|flow| flow.key).collect();

@@ -1,19 +1,22 @@
 //! `weir forwarder`: the daemon of a switch whose ports grant credits.
 
+mod reload;
+
 use super::agent::log_to_stderr;
 use super::switch::publish::Publication;
 use crate::error::{CommandError, Exit};
 use crate::input;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Hangup, Interrupt};
 use crate::output::Ui;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tracing::{info, warn};
 use weir_agent::key_file;
 use weir_control::wire::Keys;
+use weir_document::Diagnostic;
 use weir_forwarder::port::PortError;
 use weir_forwarder::{Plan, Port};
 use weir_linux::forwarder::ForwarderPort;
@@ -49,6 +52,9 @@ A filter that a switch cannot decide (control group, socket priority, interface)
 SIGTERM or Ctrl-C removes everything, with --keep nothing: ports then grant by their last shares,
 and the next daemon continues with their grants. Without such a state a port grants nothing for the
 longest lifetime of a grant.
+
+SIGHUP reads the policy, the keys and the rates again, whole or not at all: a refusal is logged and in
+the status, and the old ones stay. Another longest period takes a restart.
 
 With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\":
 [{\"interface\", \"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\",
@@ -131,29 +137,51 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.remove {
         return remove(args, ui);
     }
-    let (Some(policy), Some(key)) = (&args.policy, &args.key) else {
-        return Err(CommandError::refused("a policy and --key are needed"));
-    };
-    let (policy, notes) = input::policy(policy)??;
+    let (setup, notes) = Setup::read(args)?;
     input::print_notes(&notes, ui)?;
-    let keys = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
-    let plan = Plan::of(policy, args.period).map_err(|error| {
-        let refused = CommandError::refused(error.to_string());
-        error.hint().into_iter().fold(refused, |refused, hint| refused.hint(hint))
-    })?;
-    let links = links(args)?;
-    let interrupt = Interrupt::listen()?;
+    let (interrupt, hangup) = (Interrupt::listen()?, Hangup::listen()?);
     log_to_stderr();
-    info!("{plan}");
-    for obstacle in plan.obstacles() {
-        warn!("data without credits is not dropped: {obstacle}");
-    }
-    let mut forwarder = Forwarder::start(args, &plan, &keys, &links)?;
+    setup.log();
+    let mut forwarder = Forwarder::start(args, setup)?;
     // Programs without a daemon would grant by its last shares, so they are removed after an error too.
-    let ran = forwarder.run(args, &interrupt, ui);
+    let ran = forwarder.run(args, (&interrupt, &hangup), ui);
     let ended = forwarder.end(args.keep);
     ran.and(ended)?;
     Ok(Exit::Done)
+}
+
+/// What the files state.
+struct Setup {
+    plan: Plan,
+    keys: Keys,
+    /// The ports with the rates of their links.
+    links: Vec<(String, Bandwidth)>,
+}
+
+impl Setup {
+    /// Reads and checks the files, with the policy's notes.
+    fn read(args: &Args) -> Result<(Self, Vec<Diagnostic>), CommandError> {
+        let (Some(policy), Some(key)) = (&args.policy, &args.key) else {
+            return Err(CommandError::refused("a policy and --key are needed"));
+        };
+        if policy == Path::new("-") {
+            return Err(CommandError::refused("the policy must be a file: SIGHUP reads it again"));
+        }
+        let (policy, notes) = input::policy(policy)??;
+        let keys = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
+        let plan = Plan::of(policy, args.period).map_err(|error| {
+            let refused = CommandError::refused(error.to_string());
+            error.hint().into_iter().fold(refused, |refused, hint| refused.hint(hint))
+        })?;
+        Ok((Self { plan, keys, links: links(args)? }, notes))
+    }
+
+    fn log(&self) {
+        info!("{}", self.plan);
+        for obstacle in self.plan.obstacles() {
+            warn!("data without credits is not dropped: {obstacle}");
+        }
+    }
 }
 
 fn remove(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -265,50 +293,69 @@ impl Served {
 /// The running daemon.
 struct Forwarder {
     ports: Vec<Mutex<Served>>,
+    context: Context,
+}
+
+/// What is in force and published.
+struct Context {
+    setup: Setup,
     publication: Publication,
     status: SwitchStatus,
 }
 
-impl Forwarder {
-    fn start(args: &Args, plan: &Plan, keys: &Keys, links: &[(String, Bandwidth)]) -> Result<Self, CommandError> {
-        let name = args.switch.clone().map_or_else(host_name, Ok)?;
-        let status =
-            SwitchStatus { levels: Some(Vec::new()), ..SwitchStatus::outline(name, fingerprint(plan.policy()), 1_000) };
-        let publication = Publication::new(args.status.clone(), args.metrics)?;
-        let mut ports: Vec<Served> = Vec::new();
-        for (name, rate) in links {
-            match Port::start(plan, keys, name, *rate) {
-                Ok(port) => {
-                    let how = if port.is_adopted() { "continues with its grants" } else { "starts without a state" };
-                    info!("{name}: {} of {rate}, {how}", plan.rate(*rate));
-                    ports.push(Served::new(port));
-                }
-                Err(error) => {
-                    let error = failed(name, &error);
-                    // Ports that an earlier daemon left stay, as it left them.
-                    for Served { port, .. } in ports.into_iter().filter(|served| !served.port.is_adopted()) {
-                        if let Err(error) = port.remove() {
-                            warn!("{error}");
-                        }
-                    }
-                    return Err(error);
-                }
-            }
+impl Context {
+    fn publish(&mut self, ports: &[Mutex<Served>], args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
+        self.status.ports = ports.iter().map(|served| served.lock().expect(NO_PANIC).status()).collect();
+        if let Err(error) = self.publication.publish(&mut self.status) {
+            warn!("{error}");
         }
-        Ok(Self { ports: ports.into_iter().map(Mutex::new).collect(), publication, status })
+        if args.json {
+            let line = serde_json::to_string(&self.status).expect("a status is JSON");
+            ui.print(&format!("{line}\n"))?;
+            ui.flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl Forwarder {
+    fn start(args: &Args, setup: Setup) -> Result<Self, CommandError> {
+        let name = args.switch.clone().map_or_else(host_name, Ok)?;
+        let outline = SwitchStatus::outline(name, fingerprint(setup.plan.policy()), 1_000);
+        let status = SwitchStatus { levels: Some(Vec::new()), ..outline };
+        let publication = Publication::new(args.status.clone(), args.metrics)?;
+        let ports = start_ports(&setup)?.into_iter().map(Served::new).map(Mutex::new).collect();
+        Ok(Self { ports, context: Context { setup, publication, status } })
     }
 
     /// Serves each port by a thread of its own, so that the flows of one do not delay the shares of another.
-    fn run(&mut self, args: &Args, interrupt: &Interrupt, ui: &mut Ui) -> Result<(), CommandError> {
+    fn run(
+        &mut self,
+        args: &Args,
+        (interrupt, hangup): (&Interrupt, &Hangup),
+        ui: &mut Ui,
+    ) -> Result<(), CommandError> {
         let ended = AtomicBool::new(false);
-        let (ports, publication, status) = (&self.ports, &mut self.publication, &mut self.status);
+        let (ports, context) = (&self.ports, &mut self.context);
         std::thread::scope(|scope| {
             for served in ports {
                 scope.spawn(|| serve(served, &ended));
             }
             // Of a panic too: the scope waits for all threads.
             let _end = End(&ended);
-            publish_until(|| interrupt.is_requested(), || publish(ports, publication, status, args, ui))
+            let mut due = ForwarderPort::now();
+            while !interrupt.is_requested() {
+                if hangup.take() {
+                    context.reload(ports, args);
+                    due = ForwarderPort::now();
+                }
+                if due <= ForwarderPort::now() {
+                    due = ForwarderPort::now() + STATUS;
+                    context.publish(ports, args, ui)?;
+                }
+                wait(due.saturating_since(ForwarderPort::now()).min(SLEEP));
+            }
+            Ok(())
         })
     }
 
@@ -323,6 +370,30 @@ impl Forwarder {
         }
         first.map_or(Ok(()), Err)
     }
+}
+
+/// Starts all ports. After an error those that an earlier daemon left stay, as it left them.
+fn start_ports(setup: &Setup) -> Result<Vec<Port>, CommandError> {
+    let mut ports: Vec<Port> = Vec::new();
+    for (name, rate) in &setup.links {
+        let started = setup.plan.port(name, *rate).map_err(PortError::Plan);
+        match started.and_then(|rules| Port::start(name, rules, &setup.keys)) {
+            Ok(port) => {
+                let how = if port.is_adopted() { "continues with its grants" } else { "starts without a state" };
+                info!("{name}: {} of {rate}, {how}", setup.plan.rate(*rate));
+                ports.push(port);
+            }
+            Err(error) => {
+                for port in ports.into_iter().filter(|port| !port.is_adopted()) {
+                    if let Err(error) = port.remove() {
+                        warn!("{error}");
+                    }
+                }
+                return Err(failed(name, &error));
+            }
+        }
+    }
+    Ok(ports)
 }
 
 /// Ends the threads of the ports when it is dropped.
@@ -346,41 +417,6 @@ fn serve(served: &Mutex<Served>, ended: &AtomicBool) {
         };
         wait(due.saturating_since(ForwarderPort::now()).clamp(PAUSE, SLEEP));
     }
-}
-
-/// Publishes every [`STATUS`] until the end is requested.
-fn publish_until(
-    ends: impl Fn() -> bool,
-    mut publish: impl FnMut() -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
-    let mut due = ForwarderPort::now();
-    while !ends() {
-        if due <= ForwarderPort::now() {
-            due = ForwarderPort::now() + STATUS;
-            publish()?;
-        }
-        wait(due.saturating_since(ForwarderPort::now()).min(SLEEP));
-    }
-    Ok(())
-}
-
-fn publish(
-    ports: &[Mutex<Served>],
-    publication: &mut Publication,
-    status: &mut SwitchStatus,
-    args: &Args,
-    ui: &mut Ui,
-) -> Result<(), CommandError> {
-    status.ports = ports.iter().map(|served| served.lock().expect(NO_PANIC).status()).collect();
-    if let Err(error) = publication.publish(status) {
-        warn!("{error}");
-    }
-    if args.json {
-        let line = serde_json::to_string(&status).expect("a status is JSON");
-        ui.print(&format!("{line}\n"))?;
-        ui.flush()?;
-    }
-    Ok(())
 }
 
 fn host_name() -> Result<String, CommandError> {

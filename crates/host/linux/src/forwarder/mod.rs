@@ -20,17 +20,17 @@ mod start;
 
 pub use flows::{FlowKey, FlowReading};
 
-use crate::KEYS_MAX;
-use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
+use crate::attachment::{Attachment, add_clsact, attach_all, has_filters, lacks_tcx, remove_filters};
 use crate::interface::Interface;
-use crate::loader::LoaderError;
+use crate::keys;
+use crate::loader::{LoaderError, program};
 use crate::maps::{CpuValues, Entries, Values};
 use crate::netlink::Socket;
 use crate::pins::{Pins, sweep};
 use crate::settings::{FeedbackKey, kernel_time};
 use crate::tc;
 use aya::maps::{MapData, MapError, MapInfo, MapType};
-use aya::programs::{SchedClassifier, TcAttachType};
+use aya::programs::TcAttachType;
 use aya::{Ebpf, EbpfLoader};
 use start::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,26 +164,15 @@ impl ForwarderPort {
         Ok(Instant::from_nanos(self.rules.get(self.config.rules & 1)?.credit.closed_until))
     }
 
-    /// Sets the keys of messages; the first signs.
+    /// Sets the keys of messages; the first signs. Keys that stay verify meanwhile.
     ///
     /// # Panics
     /// With more than [`KEYS_MAX`] keys, or none.
     pub fn set_keys(&mut self, keys: &[FeedbackKey]) -> Result<(), LoaderError> {
-        assert!((1..=KEYS_MAX).contains(&keys.len()), "{} keys", keys.len());
-        for index in 0..KEYS_MAX {
-            let key = keys.get(index).map_or_else(Key::default, |key| Key {
-                sip: key.key.raw(),
-                id: key.id,
-                known: 1,
-                reserved: 0,
-            });
-            if self.keys.get(index as u32)? != key {
-                self.keys.set(index as u32, Key::default())?;
-                self.keys.set(index as u32, key)?;
-            }
-        }
-        self.config.signing_key = 0;
-        self.write_config()
+        let placed = keys::place(&mut self.keys, keys)?;
+        self.config.signing_key = placed.signing();
+        self.write_config()?;
+        placed.clear_others(&mut self.keys)
     }
 
     /// Replaces the classifier, whose rules have services' indexes, and the numbers of services with credits by their
@@ -244,26 +233,13 @@ impl ForwarderPort {
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
-        let (name, index) = (self.interface.name().to_owned(), self.interface.index());
         self.attachment = attachment;
-        if attachment == Attachment::Clsact {
-            let mut socket = Socket::open()?;
-            if tc::add_clsact(&mut socket, index)? {
-                self.config.clsact = 1;
-                self.start.adds_clsact();
-                self.write_config()?;
-            } else if tc::has_ingress(&mut socket, index)? {
-                return Err(LoaderError::Ingress(name));
-            }
+        if add_clsact(attachment, &self.interface)? {
+            self.config.clsact = 1;
+            self.start.adds_clsact();
+            self.write_config()?;
         }
-        for (program_name, direction) in PROGRAMS {
-            let program = program(&mut self.object, program_name)?;
-            match attachment {
-                Attachment::Tcx => attach_link(program, self.start.pins(), program_name, &name, direction)?,
-                Attachment::Clsact => attach_filter(program, program_name, (&name, index), direction)?,
-            }
-        }
-        Ok(())
+        attach_all(&mut self.object, &PROGRAMS, attachment, (self.start.pins(), &self.interface))
     }
 
     /// Whether both programs are attached.
@@ -422,8 +398,4 @@ fn detach(pins: &Pins, interface: &Interface, clsact: bool) -> Result<bool, Load
     }
     found |= pins.remove()?;
     Ok(found)
-}
-
-fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
-    Ok(object.program_mut(name).ok_or(LoaderError::Missing(name))?.try_into()?)
 }
