@@ -256,6 +256,18 @@ static __always_inline void note_clock(struct weir_forwarder_flow *flow, u32 clo
 	flow->seen = clock;
 }
 
+/*
+ * A request has set the clocks back: those of an earlier receiver are no evidence of which allocations of the present
+ * one have crossed the port.
+ */
+static __always_inline void reset_clock(struct weir_forwarder_flow *flow, u32 clock)
+{
+	if (flow->credit.newest != clock || !flow->seen || !weir_credit_is_later(flow->seen, clock))
+		return;
+	flow->seen = clock;
+	flow->unbroken = clock;
+}
+
 /* Whether all credits that a sender may use when it returns the allocation with this clock have crossed the port. */
 static __always_inline int has_crossed(const struct weir_forwarder_flow *flow, u32 clock)
 {
@@ -468,6 +480,7 @@ static __noinline int leave(struct work *work, const struct weir_forwarder_rules
 			weir_credit_terminate(&port->port, &flow->credit);
 		} else {
 			weir_credit_request(&port->port, &flow->credit, message->fields.clock);
+			reset_clock(flow, message->fields.clock);
 		}
 		flow->left_at = now;
 		note_order(message, &flow->to_destination);

@@ -266,6 +266,11 @@ mod tests {
         assert_eq!(port.numbered.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
         port.round(micros(101), &[]);
         assert_eq!((port.numbered.len(), port.free.len()), (0, 3));
+        // The last one first: none is searched for.
+        let (last, new) = (*port.free.last().expect("three"), flow(200, 1, 102));
+        port.round(micros(103), &[new]);
+        assert_eq!(port.numbered.keys().copied().collect::<Vec<_>>(), [last]);
+        assert_eq!(last, 2);
     }
 
     #[test]

@@ -115,7 +115,9 @@ impl Network {
             let text = std::fs::read(self.at("status.json")).unwrap_or_default();
             let status: Value = serde_json::from_slice(&text).unwrap_or_default();
             let refused = status.get("policy_refused").and_then(Value::as_str);
-            status.get("name").is_some() && refused.is_some() == reason.is_some() && refused.unwrap_or_default().contains(reason.unwrap_or_default())
+            status.get("name").is_some()
+                && refused.is_some() == reason.is_some()
+                && refused.unwrap_or_default().contains(reason.unwrap_or_default())
         };
         assert!((0..200).any(|_| is() || pause(50)), "{reason:?}\n{}", self.log());
     }
@@ -412,10 +414,11 @@ fn a_signal_replaces_policy_and_keys_without_a_gap() {
     network.wait_for(1, "arrived_bytes", 80 * FRAME);
     assert_eq!(network.status(1, "messages_forged"), Some(0.into()));
     assert_eq!(network.status(1, "closed"), Some(false.into()));
+    // From a port of no service.
     let sent = || {
-        let one = Host::new(&network, 1, false);
-        let to = SocketAddr::new(address(2, false), 7_001);
-        (0..5).for_each(|_| drop(one.data.send_to(&[0; PAYLOAD], to).expect("sent")));
+        let bound = network.hosts[0].run(|| UdpSocket::bind(SocketAddr::new(address(1, false), 0)));
+        let (socket, to) = (bound.expect("enter").expect("bound"), SocketAddr::new(address(2, false), 7_001));
+        (0..5).for_each(|_| assert_eq!(socket.send_to(&[0; PAYLOAD], to).expect("sent"), PAYLOAD));
     };
     sent();
     network.wait_for(1, "dropped_packets", 5);

@@ -168,6 +168,25 @@ fn data_beyond_the_grants_is_dropped_after_a_silence() {
     });
 }
 
+/// Both ends lose their clocks, and then the sender is silent for longer than the memory.
+#[test]
+fn data_is_dropped_after_a_silence_of_a_flow_whose_clocks_start_anew() {
+    both_families("fc", |cable, ipv6| {
+        // Allocations of 1 s live longer than the wheel of a port of 20 ms: the flow has no live grant.
+        let mut port = Port::open_with(&cable.a, ipv6, Period::from_micros(20_000));
+        port.request();
+        assert_eq!([port.allocate(10), port.allocate(12)], [Some(0); 2]);
+        port.request();
+        assert_eq!(port.allocate(1), Some(0));
+        assert_eq!(port.port.read().expect("read").credits.stale, 0);
+        let rules = *port.credit.rules();
+        port.port.publish(&rules, Duration::ZERO).expect("published");
+        port.give_back(1, FRAME).expect("it passes");
+        assert!(!port.data(DATA));
+        assert_eq!(port.port.read().expect("read").credits.rerouted, 0);
+    });
+}
+
 #[test]
 fn messages_of_a_forgotten_flow_are_replayed() {
     both_families("f8", |cable, ipv6| {

@@ -266,8 +266,11 @@ impl ForwarderPort {
         Ok(self.flows.remove(key.0)?)
     }
 
-    /// Notes the last message of a host, unless a later one is noted.
+    /// Notes the last message of a host, unless it has sent none or a later one is noted.
     fn note(&mut self, address: [u64; 2], order: ForwarderOrder) -> Result<(), LoaderError> {
+        if order == ForwarderOrder::default() {
+            return Ok(());
+        }
         let (host, number) = (ForwarderHost { address }, |of: ForwarderOrder| (of.epoch, of.sequence));
         match self.hosts.get(host) {
             Ok(last) if number(last) >= number(order) => Ok(()),

@@ -13,8 +13,8 @@ use crate::error::CommandError;
 use std::sync::Mutex;
 use tracing::{info, warn};
 use weir_control::wire::Keys;
-use weir_forwarder::port::PortError;
 use weir_forwarder::PortRules;
+use weir_forwarder::port::PortError;
 
 impl Context {
     /// Puts the configuration in the files in force, whole or not at all.
