@@ -55,14 +55,11 @@ fn address(address: IpAddr) -> [u64; 2] {
 
 /// A body with its tag, by the code of ports and not that under test.
 fn tagged(body: &[u8; TAG]) -> [u8; BYTES] {
-    let mut words = [0; BYTES / 8];
-    for (word, bytes) in words.iter_mut().zip(body.chunks_exact(8)) {
-        *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-    }
-    let tag = abi::credit_message_tag(&words, &address(SOURCE), &address(DESTINATION), &SipKey::new(KEY.bytes).raw());
     let mut datagram = [0; BYTES];
     datagram[..TAG].copy_from_slice(body);
-    datagram[TAG..].copy_from_slice(&tag.to_ne_bytes());
+    let sip = SipKey::new(KEY.bytes);
+    let tag = credit_message::tag(&datagram, &address(SOURCE), &address(DESTINATION), &sip);
+    datagram[TAG..].copy_from_slice(&tag);
     datagram
 }
 

@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(port.budget(&published), Bytes::new(200_000));
         // A demand of 12,500 B is a quarter of C(p) now.
         port.record(micros(20), 1, &allocation(1_000, 12_500, 200));
-        assert_eq!(port.expire(micros(820)), [2], "two periods of the port after its record");
-        assert_eq!(port.publish(micros(820)).rest, (3u32 << 30) - 1);
+        assert_eq!(port.expire(micros(819)), [2], "two periods of the port after its record");
+        assert_eq!(port.publish(micros(819)).rest, 3 << 30);
     }
 
     #[test]

@@ -234,10 +234,17 @@ mod tests {
     fn ports_alone_are_lossless() {
         let plan = plan(FORWARDERS, CREDITS).expect("a plan");
         assert_eq!(plan.numbers, [service_number("a")]);
+        let port = plan.port("swp1", Bandwidth::from_gbps(1)).expect("rules");
+        assert_eq!(port.services.get(&service_number("a")).map(String::as_str), Some("a"));
         assert_eq!((plan.obstacles(), plan.rate(Bandwidth::from_gbps(1))), (&[][..], Bandwidth::from_gbps(1)));
         // 2 MB at 10 Gb/s: 0.8 ms would be the longest of the uplinks.
         let error = self::plan(", switches: { forwarders: true, buffer: 2MB }", CREDITS).expect_err("too short");
         assert!(matches!(error, PlanError::Periods { .. }), "{error}");
+    }
+
+    #[test]
+    fn policies_have_the_weights_of_messages() {
+        assert_eq!(weir_policy::language::MAX_CREDIT_WEIGHT * 1_000, weir_credits::wire::MAX_WEIGHT);
     }
 
     #[test]

@@ -53,8 +53,8 @@ SIGTERM or Ctrl-C removes everything, with --keep nothing: ports then grant by t
 and the next daemon continues with their grants. Without such a state a port grants nothing for the
 longest lifetime of a grant.
 
-SIGHUP reads the policy, the keys and the rates again, whole or not at all: a refusal is logged and in
-the status, and the old ones stay. Another longest period takes a restart.
+SIGHUP reads the policy, the keys and the rates again, whole or not at all: a refusal is logged and
+in the status, and the old ones stay. Another longest period takes a restart.
 
 With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\":
 [{\"interface\", \"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\",
