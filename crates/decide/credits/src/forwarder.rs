@@ -163,8 +163,8 @@ impl Forwarder {
         }
     }
 
-    /// The constants have changed: R, or the bounds of the period, within which the present one is from now on. Recorded
-    /// demands keep their part of the port until the next allocation of their flow.
+    /// The constants have changed: R, or the bounds of the period, within which the present one is from now on.
+    /// Recorded demands keep their part of the port until the next allocation of their flow.
     pub fn renew(&mut self, now: Instant, settings: ForwarderSettings) {
         let (least, most) = (settings.rule.least, settings.rule.most);
         let period = self.period.clamp(least, most.max(least));

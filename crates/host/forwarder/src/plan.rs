@@ -74,7 +74,7 @@ impl PlanError {
     }
 }
 
-/// What a plan needs of one port.
+/// The rules of one port by a plan.
 #[derive(Debug, Clone)]
 pub struct PortRules {
     pub(crate) classifier: Classifier,

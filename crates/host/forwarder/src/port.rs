@@ -1,8 +1,8 @@
 //! [`Port`]: one port of a forwarder: its start, its rounds, its status.
 //!
 //! A port that is opened without the state of an earlier daemon cannot compute A: it is closed for the longest lifetime
-//! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues. So does one whose
-//! policy or keys are replaced ([`Port::renew`]): flows, grants and counters stay.
+//! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues. So does one
+//! whose policy or keys are replaced ([`Port::renew`]): flows, grants and counters stay.
 
 use crate::plan::{Plan, PlanError, PortRules};
 use std::collections::BTreeMap;
@@ -50,8 +50,8 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the port of an interface, and attaches its programs. After an error the programs and maps that were adopted
-    /// stay, and others are removed.
+    /// Opens the port of an interface, and attaches its programs. After an error the programs and maps that were
+    /// adopted stay, and others are removed.
     pub fn start(name: &str, rules: PortRules, keys: &Keys) -> Result<Self, PortError> {
         let interface = Interface::named(name)?;
         let mut online = rules.online.clone();
@@ -77,8 +77,8 @@ impl Port {
         if is_same { Ok(()) } else { Err(PortError::Period) }
     }
 
-    /// Replaces rules and keys without a gap; returns when the next round is due. After an error they may be in force in
-    /// part: the caller renews the port by the old ones.
+    /// Replaces rules and keys without a gap; returns when the next round is due. After an error they may be in force
+    /// in part: the caller renews the port by the old ones.
     pub fn renew(&mut self, rules: &PortRules, keys: &Keys) -> Result<Instant, PortError> {
         self.check(rules)?;
         self.kernel.set_keys(&credit_keys(keys))?;

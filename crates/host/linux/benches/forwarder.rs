@@ -5,7 +5,8 @@
 //! parsed and verified. New allocations have a frame and a run each; the row is the median, with the clock readings of
 //! the kernel around a single run.
 //!
-//! The last rows are of a daemon's round at a port: with one flow, and with a full table of which all flows have shares.
+//! The last rows are of a daemon's round at a port: with one flow, and with a full table of which all flows have
+//! shares.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

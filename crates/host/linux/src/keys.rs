@@ -1,11 +1,12 @@
 //! [`place`]: a new set of keys in the map of a running program.
 //!
-//! Problem: during a change of keys, packets must be verified and signed without a gap. Approach: a key that stays keeps
-//! its index, since an entry that is being written verifies nothing. New keys take other indexes, then the caller
-//! switches the index of the signing key, and the rest is cleared. With more than [`KEYS_MAX`] keys in both sets
-//! together, some old ones are overwritten first.
+//! Problem: during a change of keys, packets must be verified and signed without a gap. Approach: a key that stays
+//! keeps its index, since an entry that is being written verifies nothing. New keys take other indexes, then the
+//! caller switches the index of the signing key, and the rest is cleared. With more than [`KEYS_MAX`] keys in both
+//! sets together, some old ones are overwritten first.
 //!
-//! Worked example: keys A, B become B, C: B stays at 1, C takes 2, the signing key's index becomes 1, A at 0 is cleared.
+//! Worked example: keys A, B become B, C: B stays at 1, C takes 2, the signing key's index becomes 1, and A at 0 is
+//! cleared.
 
 use crate::KEYS_MAX;
 use crate::loader::LoaderError;

@@ -238,7 +238,7 @@ fn a_start_that_fails_leaves_nothing() {
         format!("-{}-{}", cable.a.run(inode).expect("enter"), cable.a.run(|| interface().index()).expect("enter"));
     let pins = || Path::new("/sys/fs/bpf/weir").join(format!("credits-forwarder{which}"));
     assert!(pins().join("weir_forward_rx").exists());
-    // The program of arriving packets is held by another pin, so that the next start can attach one program only.
+    // The program of arriving packets has a pin elsewhere, so that the next start can attach one program only.
     let elsewhere = Path::new("/sys/fs/bpf").join(format!("weir-test{which}"));
     std::fs::rename(pins().join("weir_forward_rx"), &elsewhere).expect("moved");
     let removed = || ForwarderPort::remove_leftover(&interface()).expect("removed");

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// What the files state.
+/// The statements of the files.
 struct Setup {
     plan: Plan,
     keys: Keys,
@@ -296,7 +296,7 @@ struct Forwarder {
     context: Context,
 }
 
-/// What is in force and published.
+/// The setup in force, and the status.
 struct Context {
     setup: Setup,
     publication: Publication,

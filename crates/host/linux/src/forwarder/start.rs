@@ -2,8 +2,8 @@
 //!
 //! Problem: the start of a port pins maps, then attaches two programs. If it fails in between, one program would drop
 //! data for which the other one grants nothing. Approach: until both programs are attached, a drop removes what is
-//! pinned and attached at the interface, programs of an earlier daemon included whose maps could not be adopted. Adopted
-//! maps stay with the programs of the daemon that left them.
+//! pinned and attached at the interface, programs of an earlier daemon included whose maps could not be adopted.
+//! Adopted maps stay with the programs of the daemon that left them.
 //!
 //! Worked example: the program of leaving packets is attached, and another program has the name of the one of arriving
 //! packets. The start returns that error, and data leaves as before.

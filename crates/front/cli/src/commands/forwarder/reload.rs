@@ -1,9 +1,9 @@
 //! SIGHUP: the replacement of the policy and the keys in force.
 //!
 //! Problem: a new policy must not cost the grants of a restart, and a mistake in it must not end the one in force.
-//! Approach: the files are read and checked as at the start, for all ports; an error refuses them as a whole, appears in
-//! the log and in the status, and the old ones stay. Then each port changes over without a gap ([`weir_forwarder::Port::renew`]). An
-//! error of the kernel at one port brings all back to the old ones.
+//! Approach: the files are read and checked as at the start, for all ports; an error refuses them as a whole, appears
+//! in the log and in the status, and the old ones stay. Then each port changes over without a gap
+//! ([`weir_forwarder::Port::renew`]). An error of the kernel at one port brings all back to the old ones.
 //!
 //! Worked example: a service gets credits. Its data is counted once its port is renewed; those of other services keep
 //! their grants, their flows and their shares.
