@@ -141,8 +141,8 @@ impl CreditPort {
     }
 
     /// A sender requests credits; `clock` is that of the newest allocation that it has had, or 0. Without a request, a
-    /// flow that the port has not seen counts as one from another path. A clock before those of the port is void, unless
-    /// no grant of the flow lives: both ends have lost their clocks then, and the port continues from this one.
+    /// flow that the port has not seen counts as one from another path. A clock before those of the port is void,
+    /// unless no grant of the flow lives: both ends have lost their clocks then, and the port continues from this one.
     pub fn on_request(&self, flow: &mut CreditFlow, clock: u32) {
         abi::credit_request(&self.raw, &mut flow.raw, clock);
     }
