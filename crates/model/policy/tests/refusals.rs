@@ -87,7 +87,7 @@ refusals! {
         "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
          tenants: { red: { vms: 1, bandwidth: 1Mb/s, match: [ { vni: 1 } ], credits: {} } }\n"
     );
-    credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000001 } }\n");
+    credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000.001 } }\n");
     credits_of_a_negative_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: -1 } }\n");
     credits_for_too_short: credits("", "credits: { period-max: 10us }");
     credits_that_leave_too_little_for_guarantees: refused(

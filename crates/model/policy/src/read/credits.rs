@@ -9,7 +9,7 @@
 
 use super::ReadService;
 use crate::credits::Credits;
-use crate::language::{MAX_CREDIT_PERIOD, MIN_CREDIT_PERIOD};
+use crate::language::{MAX_CREDIT_PERIOD, MAX_CREDIT_WEIGHT, MIN_CREDIT_PERIOD};
 use weir_document::{Field, Node, Problems, Span, scalar};
 use weir_network::graph::Routing;
 use weir_network::read::ReadNetwork;
@@ -18,7 +18,7 @@ use weir_units::{Bandwidth, ContentionPoint, Direction, Duration, Load, ServiceI
 
 /// Reads `credits:` of a service.
 pub(super) fn weight(node: &Node) -> Weight {
-    node.field("weight", scalar::weight).value().unwrap_or_default()
+    node.field("weight", |text| scalar::weight_up_to(text, MAX_CREDIT_WEIGHT)).value().unwrap_or_default()
 }
 
 /// Reads `credits:` of the file; `None` if no service has credits.
