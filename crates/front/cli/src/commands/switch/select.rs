@@ -94,7 +94,11 @@ impl Needed {
     }
 
     fn ports_of(&self, switch: usize) -> Result<Vec<(SwitchPort, PortConfig)>, CommandError> {
-        let own = |link| OwnNeeds { buffer: self.buffer(link), remark: self.needs.remark(link) };
+        let own = |link| OwnNeeds {
+            buffer: self.buffer(link),
+            credit_buffer: self.needs.credit_buffer(self.graph.link(link).rate),
+            remark: self.needs.remark(link),
+        };
         desired(&self.graph, switch, (&self.needs.needs, self.needs.offer), own)
             .map_err(|refusal| CommandError::refused(refusal.to_string()).hint(refusal.hint))
     }
