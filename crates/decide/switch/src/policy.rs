@@ -122,8 +122,8 @@ impl PolicyNeeds {
         Self { needs, of_tenants: DscpSet::default(), ..self }.without_levels()
     }
 
-    /// The DSCP values that no machine outside the policy may claim: those of all levels, of tenants, of credits, and of
-    /// network control.
+    /// The DSCP values that no machine outside the policy may claim: those of all levels, of tenants, of credits, and
+    /// of network control.
     pub fn claimable(&self) -> DscpSet {
         let of_credits = self.needs.credits.map_or(&[][..], |_| &CREDITS).iter().copied();
         let of_levels = self.levels.iter().map(|(dscp, _)| *dscp);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn data_with_credits_has_its_share_and_the_buffer_for_what_ports_grant() {
+    fn data_with_credits_has_its_share_and_its_buffer() {
         let of = |switches: &str, services: &str| {
             let text = format!(
                 "weir: 1\nnetwork: {{ nic: 1Gb/s, switches: {{ {switches} }}, racks: {{ r: {{ uplink: 1Gb/s, machines: \

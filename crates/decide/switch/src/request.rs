@@ -1,8 +1,8 @@
 //! [`Request`]: what a policy needs of a port, and its lowering to a [`PortConfig`].
 //!
 //! Problem: mechanisms need different things of the same queues: Parley's law an ECN threshold, latency levels strict
-//! queues, tenants and credits weighted ones; and switches offer different queues. Approach: one function from what is needed and
-//! what is offered to the queues of a port:
+//! queues, tenants and credits weighted ones; and switches offer different queues. Approach: one function from what is
+//! needed and what is offered to the queues of a port:
 //!
 //! | queues | numbers | of |
 //! |---|---|---|
@@ -17,9 +17,9 @@
 //! machines re-mark its values beside levels, since a guest could otherwise precede all services with them.
 //!
 //! Messages of credits are with network control: few, and a period must not be shorter than their round trip. Without a
-//! strict queue they are with the data of credits, whose queue is bounded. A strict queue of data takes no more than ports
-//! grant from the weighted ones. A queue of data has no ECN threshold: it may hold
-//! 2 R p without congestion, and a sender that slows down below its credits leaves a part of its share unused.
+//! strict queue they are with the data of credits, whose queue is bounded. A strict queue of data takes no more than
+//! ports grant from the weighted ones. A queue of data has no ECN threshold: it may hold 2 R p without congestion, and
+//! a sender that slows down below its credits leaves a part of its share unused.
 //!
 //! On switches with strict queues alone the shared queue is strict too, and the least urgent. A switch without
 //! schedulers ([`Scheduler::Plain`]) has one queue.

@@ -295,8 +295,9 @@ fn data_and_messages_of_credits_have_values_of_their_own() {
         datapath.set_credits(&[ServiceId(1)], PORT).expect("credits");
         leave(&mut datapath, [(7002, 0, 0), (7002, 10, 0), (7001, 0, 10), (7001, 10, 10), (9999, 10, 0), (9999, 0, 0)]);
         // Messages are those of an agent, which enforces a policy.
-        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\nservices: {\n  \
-                    a: { match: [ { port: 7000 } ] }, b: { match: [ { port: 7001 } ] }, c: { match: [ { port: 7002 } ] } }\n";
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+                    services: { a: { match: [ { port: 7000 } ] }, b: { match: [ { port: 7001 } ] }, \
+                    c: { match: [ { port: 7002 } ] } }\n";
         let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
         let shaper = ShaperConfig::parley(&policy, None, None);
         let sending = Sending::over(&interface()).expect("offloads");

@@ -75,8 +75,8 @@ pub enum CreditQueue {
 /// The most that a queue weighs: what Linux and SONiC have.
 const WEIGHT_MAX: u16 = 100;
 
-/// The weights of a queue with this share of a port, rounded up, and of a queue with the rest: the smallest of which the
-/// first has at most a tenth more than its share, or else the closest. `None` for a share that no weights give.
+/// The weights of a queue with this share of a port, rounded up, and of a queue with the rest: the smallest of which
+/// the first has at most a tenth more than its share, or else the closest. `None` for a share that no weights give.
 ///
 /// Weights are small, since a round of a scheduler serves each queue its weight in segments. A queue of data with
 /// credits does not use what its weight gives beyond R, so the rest has its part all the same.

@@ -134,8 +134,8 @@ impl Policy {
     }
 
     /// The DSCP values that tenants can have, ascending: all but 0, those of network control (CS6, CS7), of latency
-    /// levels, of credits, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other packet may
-    /// carry one of them.
+    /// levels, of credits, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other
+    /// packet may carry one of them.
     pub fn tenant_dscps(&self) -> Vec<u8> {
         if self.tenants.is_empty() {
             return Vec::new();

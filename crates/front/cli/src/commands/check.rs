@@ -57,8 +57,8 @@ With --json it has \"tenants\" too: {\"places\": file or null, \"placed\", \"rej
 \"reason\"}], \"paths\", \"switches_without_routes\", \"links\": [{\"link\", \"kind\", \"rate_bps\",
 \"levels_bps\", \"credits_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\", \"reserved_bps\",
 \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\", \"levels\", \"strict_left\",
-\"shared\", \"credits\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}. Reservations
-are the same in both directions of a link.
+\"shared\", \"credits\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}.
+Reservations are the same in both directions of a link.
 
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {

@@ -132,8 +132,8 @@ mod tests {
         for (offer, rest) in cases.chain([("scheduler: plain", service.to_owned())]) {
             let forwarders = if rest.contains("credits") { ", forwarders: true" } else { "" };
             let text = format!(
-                "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 1, switches: {{ {offer}{forwarders} }}, racks: {{ r: {{ uplink: 1Gb/s, \
-                 machines: [m1, m2] }} }} }}\n{rest}"
+                "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 1, switches: {{ {offer}{forwarders} }}, racks: {{ r: {{ \
+                 uplink: 1Gb/s, machines: [m1, m2] }} }} }}\n{rest}"
             );
             let policy = Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
             let needs = PolicyNeeds::of(&policy, None, Vec::new());

@@ -71,8 +71,9 @@ pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr
     shares_of(&senders, receiver, to, count)
 }
 
-/// The packets of each sender among `count` that arrive while all send as fast as they can with their DSCP. A socket's send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its
-/// sender waits for a processor for less than their time, 75 ms at 20 Mb/s.
+/// The packets of each sender among `count` that arrive while all send as fast as they can with their DSCP. A socket's
+/// send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its sender waits for
+/// a processor for less than their time, 75 ms at 20 Mb/s.
 pub(crate) fn shares_of(
     senders: &[(&UdpSocket, u8)],
     receiver: &UdpSocket,
