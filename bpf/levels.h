@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Egress path of DSCP values: latency levels, with the regulator and the queue of a level, and tenants.
+ * Egress path of DSCP values: latency levels, with the regulator and the queue of a level, tenants and credits.
  *
  * A packet of a service with a level passes the level's regulator (datapath/level.h), which is shared by
  * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
