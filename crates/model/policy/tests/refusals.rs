@@ -96,6 +96,13 @@ refusals! {
          services:\n  l: { match: [ { port: 3 } ], level: 1 }\n  x: { match: [ { port: 1 } ], credits: {} }\n  \
          web: { match: [ { port: 2 } ], machine: { min: 500Mb/s } }\n"
     );
+    credits_by_dscp: services("  x: { match: [ { port: 1, dscp: 8 } ], credits: {} }\n");
+    credits_beside_a_filter_by_their_dscp: services("  x: { match: [ { port: 1 } ], credits: {} }\n  \
+                                                     y: { match: [ { port: 2, dscp: 10 } ] }\n");
+    credits_beside_a_level_of_their_dscp: levels(
+        "levels: { factors: [1], dscp: [40] }",
+        "  x: { match: [ { port: 1 } ], credits: {} }\n  y: { match: [ { port: 2 } ], level: 1 }\n"
+    );
     credits_of_no_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 0 } }\n");
     credits_of_all_of_a_port: credits("", "credits: { share: 100% }");
     credits_for_too_long: credits("", "credits: { period-max: 11s }");

@@ -34,9 +34,14 @@ use aya::maps::{MapData, MapError, Queue, RingBuf};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
-use weir_datapath::abi::{self, CREDIT_GATES_MAX, CreditEvent, CreditPair, CreditQueue};
+use weir_datapath::abi::{
+    self, CREDIT_DATA_DSCP, CREDIT_GATES_MAX, CreditEvent, CreditPair, CreditQueue, TAG_SHIFT, TAGGED,
+};
 use weir_datapath::feedback::Address;
 use weir_units::ServiceId;
+
+/// The mark of a service with credits: its packets wait for them, and have the DSCP value of data with credits.
+const MARK: u32 = abi::CREDITS | TAGGED | CREDIT_DATA_DSCP << TAG_SHIFT;
 
 /// The most pairs of an interface.
 pub const PAIRS_MAX: u32 = CREDIT_GATES_MAX;
@@ -208,14 +213,15 @@ impl CreditPairs {
 impl InterfaceDatapath {
     /// Packets of these services wait in gates from the next one on, if the classes are HTB's; `port` is that of credit
     /// messages, which only the socket with this cookie sends. Without services, nothing waits. Call it after
-    /// [`InterfaceDatapath::set_levels`].
+    /// [`InterfaceDatapath::set_levels`]. These packets and messages get the DSCP values of credits, and no others leave
+    /// with one.
     ///
     /// # Errors
     /// Services without slots, and failures of the kernel.
     pub fn set_credits(&mut self, services: &[ServiceId], port: u16, cookie: u64) -> Result<(), LoaderError> {
         let mut of_slot = vec![0; abi::REST as usize];
         for service in services {
-            of_slot[self.slots.of(*service)? as usize] = abi::CREDITS;
+            of_slot[self.slots.of(*service)? as usize] = MARK;
         }
         self.marks.credits = of_slot;
         self.config.class_credit = if services.is_empty() { 0 } else { gates::CREDIT_FIRST.into() };
