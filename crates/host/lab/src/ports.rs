@@ -21,7 +21,7 @@ use weir_linux::loader::RELEASE_OBJECT;
 use weir_linux::netns::{Netns, NetnsError};
 use weir_linux::port::{PortError, PortProgram, QueueCounts, TcSwitch};
 use weir_network::graph::LinkRef;
-use weir_switch::{ApplyError, FieldError, Offer, PolicyNeeds, PortConfig, Request, apply};
+use weir_switch::{ApplyError, FieldError, Offer, PolicyNeeds, PortConfig, ReadQueues as _, Request, apply};
 use weir_units::{Bandwidth, Bytes};
 
 const DISCARD: &str = "weir_discard";
@@ -125,6 +125,21 @@ pub fn configure(switch: &Netns, ports: &BTreeMap<String, PortPlan>) -> Result<V
             Ok((name.clone(), Port { program, marks, _release: release }))
         });
         configured.collect()
+    })?
+}
+
+/// The packets that ports of a switch have dropped since they were configured, by the names of their interfaces.
+pub fn dropped<'a>(
+    switch: &Netns,
+    ports: impl Iterator<Item = &'a str> + Send,
+) -> Result<Vec<(&'a str, u64)>, PortsError> {
+    switch.run(|| {
+        let mut driver = TcSwitch::new(switch.name());
+        let of = |name| {
+            let queues = driver.queues(name)?;
+            Ok((name, queues.values().filter_map(|queue| queue.dropped).sum()))
+        };
+        ports.map(of).collect()
     })?
 }
 

@@ -27,7 +27,7 @@ fn read(enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
 fn a_service_with_credits_sends_by_pace() {
     let bulk = "{ service: bulk, from: a, to: b, transport: { protocol: pace, weight: 2 } }";
     let scenario = read("shaper", bulk).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-    let reason = "service `bulk` has credits, and the lab builds no forwarders";
+    let reason = "service `bulk` has credits, and the policy's switches grant none";
     assert_eq!(scenario.simulator_only(), Some(reason));
     for traffic in ["{ service: web, from: a, to: b }", "{ service: web, from: a, to: b, transport: pace }"] {
         read("shaper", traffic).unwrap_or_else(|errors| panic!("{}", errors.render(false)));

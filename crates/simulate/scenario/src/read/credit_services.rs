@@ -1,8 +1,8 @@
 //! Services with credits: a simulation enforces them by the transport of their flows.
 //!
 //! Rule: under an enforcement, traffic of a service with credits is sent by `pace`, whose ports grant it credits. Any
-//! other transport would send without them, and results would not be those of the policy. The lab refuses these
-//! policies, since it builds no forwarders.
+//! other transport would send without them, and results would not be those of the policy. The lab's agents and
+//! forwarders grant the credits of real TCP; it refuses policies whose switches grant none.
 //!
 //! Worked example: `services: { x: { credits: {} } }` in the policy and `{ service: x, transport: dctcp }` in the
 //! scenario is refused at the flow group.
@@ -10,6 +10,7 @@
 use super::traffic::Read;
 use super::{Files, Reader};
 use crate::governed::Enforcement;
+use crate::model::Traffic;
 use weir_policy::Policy;
 
 impl<F: Files> Reader<'_, F> {
@@ -38,7 +39,15 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// The first service of a policy with credits, for which the lab builds no forwarders.
-pub(super) fn first(policy: &Policy) -> Option<&str> {
+/// Whether a flow group's data waits for credits in the lab: all of its services have them.
+pub(super) fn waits(group: &Traffic, policy: &Policy, enforcement: Enforcement) -> bool {
+    enforcement != Enforcement::None && group.services().all(|id| policy.services().get(id).credits().is_some())
+}
+
+/// The first service with credits of a policy whose switches grant none.
+pub(super) fn without_forwarders(policy: &Policy) -> Option<&str> {
+    if policy.network().forwarders() {
+        return None;
+    }
     policy.services().leaves().find(|(_, service)| service.credits().is_some()).map(|(_, service)| service.path())
 }

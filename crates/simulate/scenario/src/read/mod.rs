@@ -291,8 +291,9 @@ fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
     };
-    let service = credit_services::first(policy);
-    let credits = service.map(|service| format!("service `{service}` has credits, and the lab builds no forwarders"));
+    let service = credit_services::without_forwarders(policy);
+    let credits =
+        service.map(|service| format!("service `{service}` has credits, and the policy's switches grant none"));
     system.map(str::to_owned).or(credits)
 }
 
@@ -359,7 +360,8 @@ fn simulator_only(
         if rounds && protocol == "udp" {
             return Some(format!("{name} sends messages by UDP"));
         }
-        if !matches!(protocol, "newreno" | "cubic" | "udp") {
+        let waits = protocol == "pace" && credit_services::waits(&read.traffic, policy, governed.enforcement);
+        if !waits && !matches!(protocol, "newreno" | "cubic" | "udp") {
             return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
         }
         if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
