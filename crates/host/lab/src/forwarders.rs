@@ -144,6 +144,7 @@ fn counters(ports: impl IntoIterator<Item = PortCredits>) -> BTreeMap<String, u6
             ("credits_unaccounted_bytes", port.unaccounted_bytes),
             ("credits_messages", port.messages),
             ("credits_messages_forged", port.messages_forged),
+            ("credits_messages_replayed", port.messages_replayed),
             ("credits_allocations_astray", port.allocations_astray),
             ("credits_ports", 1),
             ("credits_ports_lossless", u64::from(port.lossless)),

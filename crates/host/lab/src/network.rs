@@ -245,6 +245,19 @@ impl Network {
         Ok(())
     }
 
+    /// Puts the release of machines' packets before programs that were attached since the network was built
+    /// ([`Port::release_first`]).
+    pub fn release_first(&mut self) -> Result<(), PortsError> {
+        let switches: Vec<&Netns> = self.racks.iter().chain(&self.spine).collect();
+        for (name, port) in &mut self.ports {
+            let of = |switch: &&&Netns| name.strip_prefix(switch.name()).is_some_and(|rest| rest.starts_with(':'));
+            let switch = switches.iter().find(of).expect("a port is a switch's");
+            let (_, interface) = name.rsplit_once(':').expect("its name begins with that of its switch");
+            switch.run(|| port.release_first(interface))??;
+        }
+        Ok(())
+    }
+
     /// How often TCP found packets overtaken, on all machines since they were made.
     pub fn reorderings(&self) -> Result<u64, NetnsError> {
         let mut sum = 0;

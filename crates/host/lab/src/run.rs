@@ -216,7 +216,7 @@ impl Lab {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Option<Self>, LabError> {
         progress(Progress::Step("building racks, machines and switches"));
-        let network = Network::build(prefix, scenario)?;
+        let mut network = Network::build(prefix, scenario)?;
         if interrupted() {
             return Ok(None);
         }
@@ -233,6 +233,9 @@ impl Lab {
         let forwarders = start_forwarders(scenario, weir, names, agents.as_ref(), interrupted, progress)?;
         if interrupted() {
             return Ok(None);
+        }
+        if forwarders.is_some() {
+            network.release_first()?;
         }
         if let Some(control) = &mut tenants {
             progress(Progress::Step(
