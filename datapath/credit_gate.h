@@ -115,7 +115,8 @@ WEIR_INLINE int weir_credit_gate_allocate(struct weir_credit_gate *gate, const s
 	gate->began = now;
 	gate->pace = gate->allotted ? ((u64)gate->period * 1000 << WEIR_CREDIT_PACE_SHIFT) / gate->allotted : 0;
 	useful = (u64)backlog + gate->expected;
-	sent = (u64)gate->allotted + gate->frame;
+	/* Of what is added a frame may be left over. A backlog to which nothing is added counts in full. */
+	sent = (u64)gate->allotted + (gate->frame < gate->expected ? gate->frame : gate->expected);
 	useful = (useful > sent ? useful - sent : 0) + gate->expected;
 	if (useful < gate->frame)
 		useful = gate->frame;

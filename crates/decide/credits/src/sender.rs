@@ -10,8 +10,9 @@
 //! is for the next allocation. It is at most what the sender will have to send then, and at least one frame; otherwise
 //! a flow that its application limits would leave its share unused. That is what this allocation leaves of the backlog
 //! and of what is added in its period, and what is added in the next period; the backlog as it is now would count the
-//! bytes that this allocation sends again. A frame may be left over, since applications add whole frames: with it,
-//! demands would be above the rate of a limited flow in each second period.
+//! bytes that this allocation sends again. Of what is added, a frame may be left over, since applications add whole
+//! frames: with it, demands would be above the rate of a limited flow in each second period. A backlog to which nothing
+//! is added counts in full, since its last frame would wait for a period of its own.
 //!
 //! A flow that has data and no credits requests an allocation: at its start, and again after a timeout, which doubles.
 //! Allocations of 0 do not end the requests: a port that has seen a delayed termination grants nothing before the next.
@@ -51,7 +52,8 @@ pub struct SenderSettings {
     pub frame: Bytes,
     /// Whether packets keep their sizes, so that a remainder below one frame carries over.
     pub whole_frames: bool,
-    /// The time after which an unanswered request is repeated, and the longest such time.
+    /// The time after which a request without credits is repeated, and the longest such time. The receiver issues at
+    /// once and then in each period, so two of the shortest periods are enough; repetitions change nothing.
     pub timeout: [Duration; 2],
 }
 
@@ -124,7 +126,7 @@ impl Sender {
         self.clock = allocation.clock;
         self.allotted = allocation.allocation.get() + carried;
         (self.period, self.began, self.spent) = (allocation.period, now, 0);
-        let sent = self.allotted + self.settings.frame.get();
+        let sent = self.allotted.saturating_add(self.settings.frame.get().min(self.expected));
         let left = backlog.get().saturating_add(self.expected).saturating_sub(sent);
         let useful = left.saturating_add(self.expected).max(self.settings.frame.get());
         self.returns = Some(Return {
@@ -313,6 +315,8 @@ mod tests {
             [potential(0, 0), potential(3_000, 16_000), potential(9_500, 16_000), potential(90_000, 0)],
             [1_514, 2_000, 2_986, 25_000].map(Some)
         );
+        // Without additions the rest of 12,000 B is needed in full: 1,486 B of it would wait for another period.
+        assert_eq!(potential(12_000, 0), Some(3_000));
     }
 
     #[test]

@@ -21,7 +21,7 @@ const DELAY: u64 = 150_000;
 
 type Flow = Aggregate<u32>;
 
-/// A flow at its sender: what waits, what has left, and the gate.
+/// A flow at its sender: the bytes that wait, those that have left, and the gate.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: u64,

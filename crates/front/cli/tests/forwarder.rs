@@ -15,20 +15,20 @@ use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::service_number;
 use weir_units::{Bytes, Duration, Weight};
 
-/// 2 · 100 Mb/s · 20 ms are 500 kB.
+/// 2 · 100 Mb/s · 100 ms are 2.5 MB. Grants live for hundreds of milliseconds, for which a thread is hardly late.
 const POLICY: &str = "weir: 1
 network:
   nic: 100Mb/s
-  switches: { forwarders: true, buffer: 600kB }
+  switches: { forwarders: true, buffer: 3MB }
   racks: { r1: { uplink: 100Mb/s, machines: [m1, m2, m3] } }
-credits: { period-max: 20ms }
+credits: { period-max: 100ms }
 services:
   store: { match: [ { protocol: udp, port: 7000 } ], credits: {} }
 ";
 const DATA: u16 = 7_000;
-const PERIOD: Period = Period::from_micros(20_000);
+const PERIOD: Period = Period::from_micros(100_000);
 /// C(p) of a port.
-const CAPACITY: u64 = 250_000;
+const CAPACITY: u64 = 1_250_000;
 /// A frame of data, and its payload over IPv4.
 const FRAME: u64 = 1_042;
 const PAYLOAD: usize = 1_000;
@@ -75,7 +75,7 @@ impl Network {
     fn start(&self, more: &[&str]) -> Daemon {
         let mut command = self.switch.command(WEIR).expect("weir");
         command.args(["forwarder", &self.policy, "--interface", "p1=100Mb/s", "--interface", "p2=100Mb/s"]);
-        command.args(["--key", &self.key_file, "--status", &self.at("status.json"), "--period", "20ms"]).args(more);
+        command.args(["--key", &self.key_file, "--status", &self.at("status.json"), "--period", "100ms"]).args(more);
         let log = std::fs::File::create(self.at("log")).expect("a log");
         Daemon(command.env("NO_COLOR", "1").stderr(log).stdout(Stdio::null()).spawn().expect("runs"))
     }
@@ -154,7 +154,7 @@ impl<'a> Host<'a> {
         let bound = |port: u16| {
             let socket = network.hosts[usize::from(host) - 1].run(|| UdpSocket::bind(SocketAddr::new(address, port)));
             let socket = socket.expect("enter").expect("bound");
-            socket.set_read_timeout(Some(StdDuration::from_millis(300))).expect("a timeout");
+            socket.set_read_timeout(Some(StdDuration::from_secs(1))).expect("a timeout");
             socket
         };
         Self { network, address, messages: bound(wire::PORT), data: bound(DATA), sequence: 0 }

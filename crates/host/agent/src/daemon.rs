@@ -22,6 +22,7 @@ mod tenants;
 pub use config::{AgentConfig, AgentError};
 pub use counters::DatagramCounters;
 
+use crate::credits::report;
 use crate::fabric_session::FabricSession;
 use crate::host::{self, Host, HostContext};
 use crate::notify;
@@ -453,8 +454,10 @@ impl Daemon {
             None => {}
         }
         let left = self.host.as_ref().filter(|_| self.broker.is_resuming()).map(Host::limits);
+        let credits = self.host.as_ref().and_then(Host::credits);
         self.reporter.report(&Period {
             left,
+            credits: credits.map(|reading| report::status(&reading, &self.config.runtime_config.policy)),
             kernel: kernel.and_then(Result::ok).as_ref(),
             idle: self.host.is_none(),
             interface_absent: self.host.is_none() && self.not_enforced.is_none(),

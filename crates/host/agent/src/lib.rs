@@ -36,7 +36,7 @@ pub mod runtime_config;
 mod shaper_thread;
 mod status;
 
-pub use credits::{CreditReading, MessageCounters, PERIOD as CREDIT_PERIOD};
+pub use credits::{CreditReading, FirstPortReading, MessageCounters, PERIOD as CREDIT_PERIOD, SendingFlow};
 pub use daemon::{AgentConfig, AgentError, run};
 pub use runtime_config::{RuntimeConfig, Source};
 

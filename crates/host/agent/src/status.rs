@@ -16,7 +16,9 @@ use weir_fabric::state::replace;
 use weir_linux::attachment::Attachment;
 use weir_linux::readings::Counts;
 use weir_observe::Publisher;
-use weir_status::{AgentStatus, EventCounters, KernelCounters, LevelCounters, Status, Strangers, TimerCounters};
+use weir_status::{
+    AgentStatus, EventCounters, HostCredits, KernelCounters, LevelCounters, Status, Strangers, TimerCounters,
+};
 use weir_units::{Bandwidth, Duration, PerDirection};
 
 /// The facts of one period.
@@ -40,6 +42,8 @@ pub(crate) struct Period<'a> {
     pub(crate) not_enforced: Option<&'a str>,
     /// Absent if they cannot be read.
     pub(crate) kernel: Option<&'a KernelReadings>,
+    /// Absent if no service has credits.
+    pub(crate) credits: Option<HostCredits>,
 }
 
 /// Reports the agent's status.
@@ -144,6 +148,7 @@ impl StatusReporter {
         counters.datagrams_unsent = datagrams.unsent;
         counters.rack_reports_unsent = period.session.unsent();
         status.fabric = period.session.status(period.broker);
+        status.credits.clone_from(&period.credits);
         status.interface_absent = period.interface_absent;
         status.not_enforced = period.not_enforced.map(str::to_owned);
         if let Some(kernel) = period.kernel {

@@ -4,6 +4,7 @@
 //! filter that needs the host is refused if it is of a service with credits, or is tried before one: the switch would
 //! count such packets as data without credits.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use weir_credits::{ForwarderSettings, Period, PeriodRule};
 use weir_datapath::{Classifier, ClassifierError, CreditPort, CreditPortSettings};
@@ -87,6 +88,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The paths of the services with credits, by number.
+    pub(crate) fn services(&self) -> BTreeMap<u32, String> {
+        let paths = self.policy.services().iter().map(|(_, service)| service.path().to_owned());
+        self.numbers.iter().copied().zip(paths).filter(|(number, _)| *number != 0).collect()
+    }
+
     /// The plan of a policy with p-min.
     pub fn of(policy: Policy, least: Duration) -> Result<Self, PlanError> {
         let credits = policy.credit_plan().ok_or(PlanError::NoCredits)?;
@@ -213,7 +220,7 @@ mod tests {
         Plan::of(policy, Duration::from_millis(1))
     }
 
-    const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 2MB }";
+    const FORWARDERS: &str = ", switches: { forwarders: true, buffer: 4MB }";
     const CREDITS: &str = "a: { match: [ { protocol: tcp, port: 7000 } ], credits: {} }";
 
     #[test]
@@ -222,7 +229,7 @@ mod tests {
         assert_eq!(plan.numbers, [service_number("a")]);
         assert_eq!((plan.obstacles(), plan.rate(Bandwidth::from_gbps(1))), (&[][..], Bandwidth::from_gbps(1)));
         // 2 MB at 10 Gb/s: 0.8 ms would be the longest of the uplinks.
-        let error = self::plan(", switches: { forwarders: true, buffer: 1MB }", CREDITS).expect_err("too short");
+        let error = self::plan(", switches: { forwarders: true, buffer: 2MB }", CREDITS).expect_err("too short");
         assert!(matches!(error, PlanError::Periods { .. }), "{error}");
     }
 

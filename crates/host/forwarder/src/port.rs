@@ -4,15 +4,16 @@
 //! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues.
 
 use crate::plan::{Plan, PlanError};
+use std::collections::BTreeMap;
 use weir_control::wire::Keys;
-use weir_credits::port_shares::{FlowState, PortShares, Round, WEIGHT_SCALE};
+use weir_credits::port_shares::{FlowState, PortShares, Round, WEIGHT_SCALE, divided};
 use weir_credits::{Allocation, Period, Published};
-use weir_datapath::{CreditPort, SipKey, abi};
+use weir_datapath::{CreditFlow as CreditFlowState, CreditPort, SipKey, abi};
 use weir_linux::forwarder::{FlowKey, FlowReading, ForwarderPort};
 use weir_linux::interface::{Interface, InterfaceError};
 use weir_linux::loader::LoaderError;
 use weir_linux::settings::FeedbackKey;
-use weir_status::PortCredits;
+use weir_status::{CreditFlow, PortCredits};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, Weight};
 
 /// A port cannot be opened, read or changed.
@@ -39,6 +40,8 @@ pub struct Port {
     published: Published,
     closed_until: Instant,
     lossless: bool,
+    /// The services with credits, by number.
+    services: BTreeMap<u32, String>,
 }
 
 impl Port {
@@ -67,7 +70,8 @@ impl Port {
         let longest = plan.least;
         let published = Published { per_weight: 0, rest: 0, period: longest, longest };
         let lossless = plan.obstacles().is_empty();
-        let mut port = Self { name: name.to_owned(), kernel, online, shares, published, closed_until, lossless };
+        let (name, services) = (name.to_owned(), plan.services());
+        let mut port = Self { name, kernel, online, shares, published, closed_until, lossless, services };
         port.round()?;
         port.kernel.attach()?;
         Ok(port)
@@ -158,6 +162,36 @@ impl Port {
         })
     }
 
+    /// The flows with shares now, those with the largest shares first; at most [`CreditFlow::MOST`].
+    ///
+    /// The kernel keeps allocations as they arrived. A copy of the port without grants reduces them by the values in
+    /// force, as the kernel's program does while the port has room.
+    pub fn flows(&self) -> Result<Vec<CreditFlow>, PortError> {
+        let now = ForwarderPort::now();
+        let readings = self.kernel.flows()?;
+        let states = readings.iter().map(state);
+        let live: Vec<(FlowState<FlowKey>, Allocation)> = states.filter_map(|flow| live(flow, now)).collect();
+        let mut pairs: BTreeMap<u32, u32> = BTreeMap::new();
+        live.iter().for_each(|(flow, _)| *pairs.entry(flow.service).or_default() += 1);
+        let mut port = self.online.clone();
+        let mut of = |(flow, arrived): &(FlowState<FlowKey>, Allocation)| {
+            let weight = divided(arrived.weight, pairs[&flow.service]);
+            let left = reduced(&mut port, &Allocation { weight, ..*arrived }, now);
+            let service = self.services.get(&flow.service).cloned();
+            let rate = |bytes, period: Period| Bandwidth::from_transfer(bytes, period.duration()).bps();
+            CreditFlow {
+                service: service.unwrap_or_else(|| format!("{:08x}", flow.service)),
+                source: flow.key.source().to_string(),
+                destination: flow.key.destination().to_string(),
+                weight_thousandths: arrived.weight.thousandths().into(),
+                share_bps: rate(left.allocation, left.period),
+                demand_bps: rate(arrived.demand, arrived.period),
+                held_by: if holds(arrived, &left) { "this port".to_owned() } else { "elsewhere".to_owned() },
+            }
+        };
+        Ok(CreditFlow::largest(live.iter().map(&mut of).collect()))
+    }
+
     /// Detaches the programs; packets pass without credits.
     pub fn remove(self) -> Result<(), PortError> {
         Ok(self.kernel.remove()?)
@@ -167,6 +201,28 @@ impl Port {
     pub fn remove_leftover(name: &str) -> Result<bool, PortError> {
         Ok(ForwarderPort::remove_leftover(&Interface::named(name)?)?)
     }
+}
+
+/// A flow with its newest allocation, unless it has ended or is silent for four of its periods.
+fn live(flow: FlowState<FlowKey>, now: Instant) -> Option<(FlowState<FlowKey>, Allocation)> {
+    let (at, arrived) = flow.arrived.filter(|_| !flow.ended)?;
+    (now.saturating_since(at) <= arrived.longest.max(arrived.period).duration() * 4).then_some((flow, arrived))
+}
+
+/// An allocation after a port without grants.
+fn reduced(port: &mut CreditPort, arrived: &Allocation, now: Instant) -> Allocation {
+    let (mut flow, mut left) = (CreditFlowState::default(), *arrived);
+    port.on_request(&mut flow, 0);
+    port.allocate(&mut flow, &mut left, now, Bytes::ZERO, true);
+    port.terminate(&mut flow, now);
+    left
+}
+
+/// Whether a port holds a flow: it has reduced a, or d_p beyond the conversion to its own period.
+fn holds(arrived: &Allocation, left: &Allocation) -> bool {
+    let (from, to) = (u64::from(arrived.period.micros()), u64::from(left.period.micros()));
+    let converted = u128::from(arrived.potential.get()) * u128::from(to) / u128::from(from.max(1));
+    left.allocation < arrived.allocation || u128::from(left.potential.get()) < converted
 }
 
 fn state(reading: &FlowReading) -> FlowState<FlowKey> {
@@ -193,4 +249,45 @@ fn allocation(raw: &abi::Allocation) -> Option<Allocation> {
         weight: Weight::from_thousandths(raw.weight)?,
         queueing: Duration::from_micros(raw.queueing.into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_datapath::CreditPortSettings;
+
+    const PERIOD: Period = Period::from_micros(1_000);
+
+    fn allocation(potential: u64, bytes: u64) -> Allocation {
+        Allocation {
+            clock: 7,
+            period: PERIOD,
+            longest: PERIOD,
+            potential: Bytes::new(potential),
+            demand: Bytes::new(bytes),
+            allocation: Bytes::new(bytes),
+            weight: Weight::ONE,
+            queueing: Duration::ZERO,
+        }
+    }
+
+    /// 100 Mb/s, 12,500 B in a period, of which a weight of 1 has a quarter and the rest is demanded.
+    #[test]
+    fn a_port_holds_flows_that_it_reduces() {
+        let settings = CreditPortSettings { rate: Bandwidth::from_mbps(100), most: PERIOD, lossless: true };
+        let mut port = CreditPort::new(&settings);
+        let per_weight = abi::CREDIT_WHOLE / 4 / u64::from(Weight::ONE.thousandths());
+        port.publish(&Published { per_weight, rest: 0, period: PERIOD, longest: PERIOD });
+        let now = Instant::from_nanos(5_000_000);
+        let mut of = |arrived: Allocation| {
+            let left = reduced(&mut port, &arrived, now);
+            (left.allocation.get(), holds(&arrived, &left))
+        };
+        // A share is rounded up to a byte.
+        assert!((3_125..=3_126).contains(&of(allocation(12_500, 12_500)).0));
+        assert_eq!(of(allocation(12_500, 3_000)), (3_000, true), "d_p of the next period is reduced");
+        assert_eq!(of(allocation(3_000, 3_000)), (3_000, false), "another port holds it");
+        // Grants of the copy are released: a thousand flows find the same room.
+        assert!((0..1_000).all(|_| of(allocation(12_500, 3_000)) == (3_000, true)));
+    }
 }

@@ -450,10 +450,6 @@ impl InterfaceDatapath {
         }
         // Without pins a filter on a guest's interface could not be found again.
         guests?;
-        // Links end with their pins.
-        for (name, _) in PROGRAMS {
-            self.pins.unpin(name)?;
-        }
         self.pins.remove()?;
         Ok(())
     }

@@ -143,7 +143,7 @@ impl Pins {
         }
     }
 
-    /// Removes all pins of this interface; returns whether there were any. Programs and maps
+    /// Detaches all links and removes all pins of this interface; returns whether there were any. Programs and maps
     /// without another reference end.
     pub(crate) fn remove(&self) -> Result<bool, PinError> {
         let there = self.exist();
@@ -221,6 +221,13 @@ pub(crate) fn remove_of_namespace(inode: u64) {
 
 /// The index of the interface of a pinned tcx link, 0 if that is deleted; `None` if there is no such link.
 fn interface_of(path: &Path) -> Option<u32> {
+    let link = pinned(path).ok()?;
+    let about = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", link.as_raw_fd())).ok()?;
+    about.lines().find_map(|line| line.strip_prefix("ifindex:"))?.trim().parse().ok()
+}
+
+/// Opens a pin.
+fn pinned(path: &Path) -> io::Result<OwnedFd> {
     const BPF_OBJ_GET: libc::c_long = 7;
     #[repr(C)]
     struct Attributes {
@@ -228,16 +235,27 @@ fn interface_of(path: &Path) -> Option<u32> {
         fd: u32,
         flags: u32,
     }
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let path = CString::new(path.as_os_str().as_bytes())?;
     let attributes = Attributes { path: path.as_ptr() as u64, fd: 0, flags: 0 };
     let (pointer, size) = (&raw const attributes, size_of::<Attributes>());
     // SAFETY: the attributes and the path are alive during the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET, pointer, size) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: a new file descriptor, owned by no other value.
-    let link = unsafe { OwnedFd::from_raw_fd(fd) };
-    let about = fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", link.as_raw_fd())).ok()?;
-    about.lines().find_map(|line| line.strip_prefix("ifindex:"))?.trim().parse().ok()
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Detaches the program of a pinned link; returns once no packet that arrives later meets it. The deletion of the last pin also
+/// detaches it, but at a later time, by a work queue of the kernel. A pin of another kind is left as it is.
+fn detach(path: &Path) -> io::Result<()> {
+    const BPF_LINK_DETACH: libc::c_long = 34;
+    let link = pinned(path)?;
+    let attributes = link.as_raw_fd() as u32;
+    // SAFETY: the attributes, a file descriptor, are alive during the call.
+    match unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_DETACH, &raw const attributes, size_of::<u32>()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn directories() -> Vec<(String, PathBuf)> {
@@ -251,6 +269,12 @@ fn directories() -> Vec<(String, PathBuf)> {
 }
 
 fn remove(directory: &Path) -> Result<(), PinError> {
+    for pin in fs::read_dir(directory).into_iter().flatten().flatten() {
+        // Of maps, and of links to deleted interfaces, there is nothing to detach.
+        if interface_of(&pin.path()).is_some_and(|interface| interface != 0) {
+            detach(&pin.path()).map_err(io_error(&pin.path()))?;
+        }
+    }
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(PinError::Io { path: directory.to_owned(), error })

@@ -4,6 +4,7 @@ mod common;
 #[path = "forwarder/port.rs"]
 mod port;
 
+use aya::programs::{SchedClassifier, TcAttachType};
 use common::frames::{ethernet, tcp, words};
 use common::{Cable, interface, skipped};
 use port::{CAPACITY, CREDIT_KEY, DATA, FRAME, OTHER, Port, SERVICE, allocation};
@@ -181,6 +182,11 @@ fn maps_are_adopted_and_removed() {
     assert_eq!(other.port.read().expect("read").outstanding, Bytes::ZERO);
     drop(other);
     let removed = || ForwarderPort::remove_leftover(&interface()).expect("removed");
-    assert!(cable.a.run(removed).expect("enter"));
+    // A pin's deletion alone detaches the program at a later time.
+    let running = || {
+        let there = |direction| SchedClassifier::query_tcx(interface().name(), direction).expect("programs").1.len();
+        (removed(), there(TcAttachType::Ingress), there(TcAttachType::Egress))
+    };
+    assert_eq!(cable.a.run(running).expect("enter"), (true, 0, 0));
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
 }

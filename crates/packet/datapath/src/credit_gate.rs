@@ -27,7 +27,7 @@
 //! assert!(gate.on_allocation(Instant::ZERO, &allocation, Bytes::new(20_000)));
 //! let departures = [(); 4].map(|()| gate.departure(Instant::ZERO, Bytes::new(1_514)).map(Instant::nanos));
 //! assert_eq!(departures, [Some(0), Some(60_560), Some(121_120), None]);
-//! assert_eq!(gate.take_return().map(|returned| returned.potential), Some(Bytes::new(13_486)));
+//! assert_eq!(gate.take_return().map(|returned| returned.potential), Some(Bytes::new(15_000)));
 //! assert_eq!((gate.take_return(), gate.credit(Instant::ZERO)), (None, Bytes::new(458)));
 //! ```
 

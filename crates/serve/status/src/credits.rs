@@ -1,4 +1,4 @@
-//! The status of a switch's port that grants credits.
+//! The status of credits: of a switch's port that grants them, of a host that sends with them, and of flows.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,4 +78,100 @@ pub struct PortCredits {
     pub dropped_packets: u64,
     /// Allocations that could not be rewritten.
     pub rewrites_failed: u64,
+}
+
+/// The credits of a host (PACE). Counters are since its services or its interface last changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostCredits {
+    /// R: what the host's own port grants, in the direction in which it sends.
+    pub rate_bps: u64,
+    /// p of that port, in microseconds.
+    pub period_us: u64,
+    /// The longest p of the port and its flows, in microseconds.
+    pub longest_us: u64,
+    /// The level: the part of the port for a service of weight 1, all of its pairs together, in billionths.
+    pub level_billionths: u64,
+    /// The part of the port that no flow demands, in billionths.
+    pub rest_billionths: u64,
+    /// The most that the port grants and queues.
+    pub budget_bytes: u64,
+    /// Granted bytes that have not left.
+    pub outstanding_bytes: u64,
+    /// Bytes that have left their gates and not the interface, by a model.
+    pub queued_bytes: u64,
+    /// Bytes granted.
+    pub granted_bytes: u64,
+    /// Bytes that have left with credits.
+    pub sent_bytes: u64,
+    /// Bytes of grants that expired.
+    pub expired_bytes: u64,
+    /// Bytes of grants that flows did not use.
+    pub released_bytes: u64,
+    /// Bytes that left beyond the credits of their flow.
+    pub overspent_bytes: u64,
+    /// Flows that the host sends.
+    pub flows_sent: u64,
+    /// Flows that it receives.
+    pub flows_received: u64,
+    /// Whether the thread of credits is a real-time one; others may be late by more than a period.
+    pub prompt: bool,
+    /// Allocations that opened a gate.
+    pub allocations: u64,
+    /// Allocations of flows that the host does not send.
+    pub allocations_unwanted: u64,
+    /// Allocations not later than the newest of their flow.
+    pub allocations_stale: u64,
+    /// Returns of flows that the host does not receive.
+    pub returns_astray: u64,
+    /// Messages whose tag no key verifies.
+    pub messages_forged: u64,
+    /// Messages not newer than the last of their flow.
+    pub messages_replayed: u64,
+    /// Messages of another version.
+    pub messages_other_version: u64,
+    /// Datagrams to the port of messages that are none.
+    pub messages_foreign: u64,
+    /// Messages with impossible values.
+    pub messages_malformed: u64,
+    /// Messages of services without credits.
+    pub messages_unknown_service: u64,
+    /// Messages that could not be sent.
+    pub messages_unsent: u64,
+    /// The flows that the host sends, by falling share; at most [`CreditFlow::MOST`].
+    pub flows: Vec<CreditFlow>,
+}
+
+/// A flow with credits: the data of a service from one host to another.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CreditFlow {
+    /// The service's path.
+    pub service: String,
+    /// The address of the host that sends.
+    pub source: String,
+    /// The address of the host that receives.
+    pub destination: String,
+    /// Its weight in thousandths: the product of the receiver's and the sender's.
+    pub weight_thousandths: u64,
+    /// The rate that it may send: the newest allocation over its period, as it left the port of the status.
+    pub share_bps: u64,
+    /// The rate that it could use, as its newest allocation arrived at this port: the ports between the receiver and
+    /// this one have reduced it.
+    pub demand_bps: u64,
+    /// The constraint that holds it. At a host: `demand`, `first port`, `network`, `receiver` or `no allocation`. At a
+    /// switch: `this port` or `elsewhere`. Empty before the first allocation.
+    pub held_by: String,
+}
+
+impl CreditFlow {
+    /// The most flows that a status holds of a host or of a port: some hundred bytes each.
+    pub const MOST: usize = 256;
+
+    /// The flows that a status holds: those with the largest shares.
+    pub fn largest(mut flows: Vec<Self>) -> Vec<Self> {
+        flows.sort_by_key(|flow| std::cmp::Reverse(flow.share_bps));
+        flows.truncate(Self::MOST);
+        flows
+    }
 }

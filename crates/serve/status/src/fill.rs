@@ -116,6 +116,7 @@ impl AgentStatus {
             drops_unattributed: None,
             services: plan.leaves.iter().map(service).collect(),
             levels: levels(policy, &plan),
+            credits: None,
             counters: AgentCounters::default(),
             kernel: None,
         }

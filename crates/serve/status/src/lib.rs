@@ -57,7 +57,7 @@ mod switch;
 pub use counters::{
     AgentCounters, Counters, EventCounters, FabricCounters, KernelCounters, SessionCounters, TimerCounters,
 };
-pub use credits::PortCredits;
+pub use credits::{CreditFlow, HostCredits, PortCredits};
 pub use model::{
     AgentStatus, DirectionStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, Latency, LevelCounters,
     LevelStatus, Mode, ServiceStatus, SessionState, Status, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes,

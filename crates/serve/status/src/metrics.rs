@@ -15,6 +15,7 @@
 //! Source: <https://prometheus.io/docs/practices/naming/> and the OpenMetrics 1.0 text format.
 
 mod credits;
+mod host_credits;
 mod list;
 mod queues;
 mod table;
@@ -35,7 +36,8 @@ pub use table::{Kind, Metric, Value};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 fn all() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().chain(queues::QUEUES).chain(credits::CREDITS).chain(tenants::TENANTS)
+    let credits = credits::CREDITS.iter().chain(host_credits::HOST_CREDITS);
+    METRICS.iter().chain(queues::QUEUES).chain(credits).chain(tenants::TENANTS)
 }
 
 /// A status as the text of a scrape.

@@ -1,6 +1,7 @@
 //! The model; the crate's doc explains absence and `null`.
 
 use crate::counters::{AgentCounters, FabricCounters, KernelCounters, SessionCounters};
+use crate::credits::HostCredits;
 use crate::rate;
 use crate::switch::SwitchStatus;
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,9 @@ pub struct AgentStatus {
     /// The latency levels, the most urgent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LevelStatus>,
+    /// The credits of services; absent without such services, and while the interface is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits: Option<HostCredits>,
     /// Counters of the agent.
     pub counters: AgentCounters,
     /// Counters of the kernel's programs.

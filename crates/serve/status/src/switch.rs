@@ -1,6 +1,6 @@
 //! The status of a switch's ports, and the bounds that depend on them.
 
-use crate::credits::PortCredits;
+use crate::credits::{CreditFlow, PortCredits};
 use crate::model::{AgentStatus, Status, VERSION};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,9 @@ pub struct SwitchPortStatus {
     /// Its credits, in the status of `weir forwarder`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits: Option<PortCredits>,
+    /// Its flows with credits, by falling share; at most [`CreditFlow::MOST`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credit_flows: Vec<CreditFlow>,
 }
 
 /// The counters of a queue of a port; `None` where the switch has none.

@@ -7,9 +7,10 @@ use weir_control::{
 };
 use weir_policy::Policy;
 use weir_status::{
-    AgentStatus, FabricLimit, FabricLink, FabricSession, FabricStatus, KernelCounters, LevelCounters, LevelStatus,
-    Mode, PortCredits, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus, SwitchQueueStatus,
-    SwitchStatus, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill, metrics,
+    AgentStatus, CreditFlow, FabricLimit, FabricLink, FabricSession, FabricStatus, HostCredits, KernelCounters,
+    LevelCounters, LevelStatus, Mode, PortCredits, ReadError, SessionCounters, SessionState, Status, SwitchPortStatus,
+    SwitchQueueStatus, SwitchStatus, TenantPort, TenantQueuesStatus, TenantStatus, TenantTimes, TimerCounters, fill,
+    metrics,
 };
 use weir_units::{Bandwidth, Bytes, Direction, Instant, MachineId, PerDirection, ServiceId};
 
@@ -344,7 +345,49 @@ fn complete() -> AgentStatus {
         bound_ns: Some(4_853_000),
         counters: Some(counters),
     }];
+    status.credits = Some(HostCredits {
+        rate_bps: 600_000_000,
+        period_us: 1_000,
+        level_billionths: 500_000_000,
+        outstanding_bytes: 9_000,
+        granted_bytes: 90_000,
+        flows_sent: 1,
+        prompt: true,
+        flows: vec![credit_flow("first port")],
+        ..HostCredits::default()
+    });
     status
+}
+
+fn credit_flow(held_by: &str) -> CreditFlow {
+    CreditFlow {
+        service: "bulk".into(),
+        source: "10.0.0.1".into(),
+        destination: "10.0.0.2".into(),
+        weight_thousandths: 2_000,
+        share_bps: 300_000_000,
+        demand_bps: 400_000_000,
+        held_by: held_by.into(),
+    }
+}
+
+#[test]
+fn a_status_holds_the_flows_with_the_largest_shares() {
+    let flow = |share_bps| CreditFlow { share_bps, ..credit_flow("demand") };
+    let flows = CreditFlow::largest((0..300).map(flow).collect());
+    assert_eq!((flows.len(), flows[0].share_bps, flows[255].share_bps), (CreditFlow::MOST, 299, 44));
+}
+
+#[test]
+fn metrics_of_flows_with_credits() {
+    let text = metrics::text(&Status::Switch(switch()));
+    let of = |name: &str, value: &str| {
+        format!(
+            "weir_credit_port_flow_{name}{{port=\"m1\",interface=\"m1\",service=\"bulk\",source=\"10.0.0.1\",\
+             destination=\"10.0.0.2\"}} {value}\n"
+        )
+    };
+    assert!(text.contains(&of("held", "1.0")) && text.contains(&of("share_bytes_per_second", "37500000.0")), "{text}");
 }
 
 #[test]
@@ -405,6 +448,7 @@ fn switch() -> SwitchStatus {
         queues: vec![queue(0), queue(1)],
         queues_unread: (port == "m2").then(|| "the socket is closed".to_owned()),
         credits: (port == "m1").then(|| PortCredits { rate_bps: 20_000_000, flows: 3, ..PortCredits::default() }),
+        credit_flows: if port == "m1" { vec![credit_flow("this port")] } else { Vec::new() },
     };
     let ports = vec![port("m1", Vec::new()), port("m2", vec!["rate: 20 Mb/s -> line rate".into()])];
     SwitchStatus { ports, changes_found: 1, ..SwitchStatus::outline("r1".into(), "0123456789abcdef".into(), 10_000) }

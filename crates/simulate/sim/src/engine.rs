@@ -40,13 +40,13 @@ impl<O: Observer> World<O> {
         if let Some(stop) = self.pending_stop() {
             return stop;
         }
-        let large = self.is_large();
+        let fetches = self.is_large() || self.has_forwarders();
         loop {
             if self.events.is_bucket_empty() {
                 if !self.events.advance(limit) {
                     break;
                 }
-                if large {
+                if fetches {
                     self.fetch_bucket();
                 }
             }

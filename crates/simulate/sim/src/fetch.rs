@@ -8,7 +8,8 @@
 //! that become free their queues, the packets at the heads and the flows that may send more. A
 //! packet's next port is kept as a hint beside its event, so that it is looked up once. The fetches
 //! of a pass overlap. They are hints and change nothing; a network that fits into the cache runs
-//! without them ([`World::is_large`]).
+//! without them ([`World::is_large`]), unless it has forwarders: the state of a flow at each of its
+//! ports does not fit.
 //!
 //! Example: a bucket with the arrivals of 100 packets fetches 100 packets at once, then 100 ports,
 //! instead of waiting 100 times for each (`benches/common_work.rs`, case `scale`, measures the cost
@@ -65,14 +66,14 @@ pub(crate) fn fetch_first<T>(table: &[T], index: usize) {
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn fetch_line(address: *const i8) {
+pub(crate) fn fetch_line(address: *const i8) {
     // SAFETY: a prefetch has no visible effect and cannot fault, for any address.
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn fetch_line(_address: *const i8) {}
+pub(crate) fn fetch_line(_address: *const i8) {}
 
 impl<O: Observer> World<O> {
     /// Prefetches the memory that the events of the current bucket use.
@@ -99,6 +100,9 @@ impl<O: Observer> World<O> {
         }
         self.fetch_ends();
         self.fetch_senders();
+        if self.has_forwarders() {
+            self.fetch_credits();
+        }
         self.events.fetch_next();
     }
 

@@ -9,6 +9,8 @@
 //! Worked example: of 16 indices hosts 1 and 22 both have the home 9; they are stored at 9 and 10.
 //! Host 1 is removed: host 22 moves to 9.
 
+use crate::fetch::fetch_line;
+
 /// No key.
 const FREE: u32 = u32::MAX;
 /// The smallest table.
@@ -49,6 +51,14 @@ impl SlotTable {
         }
         let (found, value) = self.table[self.find(key)];
         (found == key).then_some(value)
+    }
+
+    /// Prefetches the place of a key.
+    #[inline]
+    pub(crate) fn fetch(&self, key: u32) {
+        if let Some(place) = self.table.get(self.home(key)) {
+            fetch_line(std::ptr::from_ref(place).cast());
+        }
     }
 
     /// Sets the value of a key.

@@ -50,7 +50,7 @@ pub struct Parameters {
     pub control_loss: f64,
     /// The priority class of control messages, 0 the most urgent; `None`: that of the flow's data.
     pub control_priority: Option<u8>,
-    /// The shortest retransmission timeout, and the timeout of requests: 10 ms, usual in data-center studies.
+    /// The shortest retransmission timeout: 10 ms, usual in data-center studies.
     pub min_rto: SimTime,
     /// How many segments above a gap mean that it is lost: 3 (RFC 5681 §3.2).
     pub dup_thresh: u32,
@@ -254,7 +254,9 @@ impl Machine for Sender {
             weight: parameters.weight,
             frame: Bytes::new((connection.payload + connection.headers).into()),
             whole_frames: false,
-            timeout: [parameters.min_rto.duration(), longest.duration()],
+            // The receiver issues at once and in each period, which is at least a round trip: after two of them a
+            // request, or the allocation that followed it, is lost or late. Data's timeout is 50 periods.
+            timeout: [parameters.period.duration() * 2, longest.duration()],
         };
         let paced = Paced {
             credits: weir_credits::Sender::new(connection.start.instant(), settings),

@@ -288,6 +288,17 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
         &self.online
     }
 
+    /// The offline part.
+    pub fn forwarder(&self) -> &Forwarder {
+        &self.forwarder
+    }
+
+    /// Q at `now`: bytes that have passed the gates and have not drained.
+    pub fn queued(&self, now: Instant) -> Bytes {
+        let mut queue = self.queue;
+        queue.bytes(now)
+    }
+
     /// Flows that share the port.
     pub fn flows(&self) -> usize {
         self.forwarder.flows()

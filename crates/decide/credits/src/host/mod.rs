@@ -38,12 +38,14 @@ mod deadlines;
 mod first_port;
 mod outgoing;
 mod pairs;
+mod passage;
 #[cfg(test)]
 mod tests;
 
 pub use aggregate::{Aggregate, Gate, Output, Reading};
 pub use first_port::{FirstPort, NoPort, OnlinePort};
 pub use pairs::PairWeights;
+pub use passage::{Held, Passage};
 
 use crate::message::{Allocation, Coding, Message, Request};
 use crate::period::Period;
@@ -228,13 +230,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             return;
         }
         let Some(mut sending) = self.outgoing.remove(&flow) else { return };
-        let mut allocation = *allocation;
+        let (arrived, mut allocation) = (*allocation, *allocation);
         if let Some(first) = &mut self.first {
             allocation = self.settings.coding.allocation(&first.allocate(now, flow, &allocation));
         }
         match sending.on_allocation(now, &allocation, self.hides_backlog) {
             Some((gate, returned)) => {
                 self.counters.allocations += 1;
+                sending.passed(Passage { at: now, arrived, left: allocation, returned });
                 if let Some(first) = &mut self.first {
                     first.on_return(now, flow, &returned);
                 }
@@ -336,6 +339,12 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// The flows that the host sends.
     pub fn sending(&self) -> impl Iterator<Item = Aggregate<A>> + '_ {
         self.outgoing.iter().filter(|(_, sending)| !sending.has_ended()).map(|(flow, _)| *flow)
+    }
+
+    /// The newest allocation of each flow that the host sends; `None` before the first.
+    pub fn passages(&self) -> impl Iterator<Item = (Aggregate<A>, Option<Passage>)> + '_ {
+        let live = self.outgoing.iter().filter(|(_, sending)| !sending.has_ended());
+        live.map(|(flow, sending)| (*flow, sending.passage()))
     }
 
     /// The flows that it receives.

@@ -1,6 +1,7 @@
 //! The sending end of a flow: its [`Sender`], its readings and its gate.
 
 use super::aggregate::{Gate, Reading};
+use super::passage::Passage;
 use crate::message::{Allocation, Request, Return};
 use crate::sender::{Sender, SenderSettings};
 use weir_units::{Bytes, Duration, Instant};
@@ -32,6 +33,8 @@ pub(super) struct Outgoing {
     active: Instant,
     /// Since when the flow is over, and only its clock is kept.
     ended: Option<Instant>,
+    /// The newest allocation.
+    passage: Option<Passage>,
 }
 
 impl Outgoing {
@@ -47,6 +50,7 @@ impl Outgoing {
             closes_at: None,
             active: now,
             ended: None,
+            passage: None,
         }
     }
 
@@ -62,7 +66,7 @@ impl Outgoing {
 
     /// The flow is over.
     pub(super) fn end(&mut self, now: Instant) {
-        (self.ended, self.closes_at) = (Some(now), None);
+        (self.ended, self.closes_at, self.passage) = (Some(now), None, None);
         self.sender.terminate();
     }
 
@@ -129,6 +133,15 @@ impl Outgoing {
         }
         self.closes_at = Some(now + allocation.period.duration());
         Some((Gate { bytes: Bytes::new(self.allotted), period: allocation.period }, returned))
+    }
+
+    /// An allocation has opened the gate.
+    pub(super) fn passed(&mut self, passage: Passage) {
+        self.passage = Some(passage);
+    }
+
+    pub(super) fn passage(&self) -> Option<Passage> {
+        self.passage
     }
 
     /// Whether the period of the gate is over at `now`; once for each gate.

@@ -47,7 +47,8 @@ longest lifetime of a grant.
 
 With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\":
 [{\"interface\", \"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\",
-\"granted_bytes\", \"outstanding_bytes\", \"expired_bytes\", \"queued_bytes\", ...}}]}.
+\"granted_bytes\", \"outstanding_bytes\", \"expired_bytes\", \"queued_bytes\", ...},
+\"credit_flows\": [{\"service\", \"source\", \"destination\", \"share_bps\", \"demand_bps\", \"held_by\"}]}]}.
 
 The environment sets the level of the log: RUST_LOG=debug.")]
 pub(crate) struct Args {
@@ -253,12 +254,14 @@ impl Forwarder {
         }
         let of = |(port, _, trouble): &(Port, Instant, Option<String>)| {
             let credits = port.status();
-            let unread = credits.as_ref().err().map(ToString::to_string);
+            let flows = port.flows();
+            let unread = credits.as_ref().err().or(flows.as_ref().err()).map(ToString::to_string);
             SwitchPortStatus {
                 port: port.name().to_owned(),
                 interface: port.name().to_owned(),
                 differs: trouble.iter().cloned().chain(unread).collect(),
                 credits: credits.ok(),
+                credit_flows: flows.unwrap_or_default(),
                 ..SwitchPortStatus::default()
             }
         };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Lost, Source};
 use weir_policy::Policy;
-use weir_status::{AgentStatus, FabricStatus, Mode, Status, TenantPort, TenantQueuesStatus, TenantStatus};
+use weir_status::{
+    AgentStatus, CreditFlow, FabricStatus, HostCredits, Mode, PortCredits, Status, SwitchPortStatus, SwitchStatus,
+    TenantPort, TenantQueuesStatus, TenantStatus,
+};
 use weir_units::{Bandwidth, Instant};
 
 const POLICY: &str = "\
@@ -90,5 +93,43 @@ pub(crate) fn with_tenants() -> View {
     };
     fabric.tenant_queues = Some(TenantQueuesStatus { tenants: vec![blue, red], ..TenantQueuesStatus::default() });
     broker.status = Some(Arc::new(Status::Fabric(fabric)));
+    view
+}
+
+/// The same with credits at m1, whose lost peer has some too, and a switch in place of the fabric broker.
+pub(crate) fn with_credits() -> View {
+    let mut view = view();
+    let flow = |service: &str, share_bps: u64, held_by: &str| CreditFlow {
+        service: service.to_owned(),
+        source: "10.0.0.1".to_owned(),
+        destination: "10.0.0.2".to_owned(),
+        weight_thousandths: 1_500,
+        share_bps,
+        demand_bps: 900_000_000,
+        held_by: held_by.to_owned(),
+    };
+    let credits = HostCredits {
+        rate_bps: 600_000_000,
+        flows_sent: 2,
+        period_us: 1_000,
+        level_billionths: 500_000_000,
+        outstanding_bytes: 37_500,
+        flows: vec![flow("bulk", 300_000_000, "network"), flow("web", 1_000_000, "demand")],
+        ..HostCredits::default()
+    };
+    for liveness in &mut view.livenesses[..2] {
+        let Some(Status::Agent(agent)) = liveness.status.as_deref() else { panic!("an agent") };
+        let agent = AgentStatus { credits: Some(credits.clone()), ..agent.clone() };
+        liveness.status = Some(Arc::new(Status::Agent(agent)));
+    }
+    let port = SwitchPortStatus {
+        port: "m2".to_owned(),
+        interface: "swp2".to_owned(),
+        credits: Some(PortCredits { rate_bps: 600_000_000, flows: 1, period_us: 2_000, ..PortCredits::default() }),
+        credit_flows: vec![flow("bulk", 300_000_000, "this port")],
+        ..SwitchPortStatus::default()
+    };
+    let switch = SwitchStatus { ports: vec![port], ..SwitchStatus::outline("r1".into(), String::new(), 1_000) };
+    view.livenesses[3].status = Some(Arc::new(Status::Switch(switch)));
     view
 }

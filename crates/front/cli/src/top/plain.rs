@@ -1,12 +1,13 @@
 //! A view once: tables for people, the model for programs.
 
+use super::credit_rows::{credit_flows, credit_ports};
 use super::rows::{Filter, Order, machines, services, tenants};
 use crate::output::{Style, Table, Ui};
 use crate::text;
 use serde_json::{Value, json};
 use std::io;
 use weir_observe::watcher::View;
-use weir_status::LevelCounters;
+use weir_status::{CreditFlow, LevelCounters};
 use weir_units::{Bandwidth, Direction};
 
 /// Removes control characters, since names come from other hosts.
@@ -47,7 +48,14 @@ const LEVELS: [&str; 10] = [
 const TENANTS: [&str; 8] =
     ["tenant", "queues", ">dscp", ">guarantee", ">sends", ">receives", ">score", "competes for queues at"];
 
-/// Tables of machines, of services, of latency levels, and of tenants.
+/// The columns of ports with credits.
+const CREDIT_PORTS: [&str; 8] =
+    ["credits of", ">rate", ">flows", ">period", ">level", ">outstanding", ">queued", ">expired"];
+
+/// The columns of flows with credits.
+const CREDIT_FLOWS: [&str; 7] = ["flow at", "service", "from", "to", ">weight", ">share", "held by"];
+
+/// Tables of machines, of services, of latency levels, of credits, and of tenants.
 pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> io::Result<()> {
     let mut table = Table::new(&["machine", "rack", "state", ">sends", ">receives"]);
     let mut lost = Vec::new();
@@ -74,7 +82,54 @@ pub(crate) fn print(view: &View, filter: &Filter, order: Order, ui: &mut Ui) -> 
     }
     print_services(view, filter, order, ui)?;
     print_levels(view, ui)?;
+    print_credits(view, filter, ui)?;
     print_tenants(view, filter, ui)
+}
+
+/// The ports that grant credits and their flows, if there are any.
+fn print_credits(view: &View, filter: &Filter, ui: &mut Ui) -> io::Result<()> {
+    let machines = machines(view);
+    let ports = credit_ports(&machines);
+    if ports.is_empty() {
+        return Ok(());
+    }
+    let plain = |text: String| (text, Style::Plain);
+    let bits = |bps: u64| plain(text::rate(Bandwidth::from_bps(bps)));
+    let mut table = Table::new(&CREDIT_PORTS);
+    for port in &ports {
+        table.styled([
+            (clean(&port.name), Style::Strong),
+            bits(port.rate_bps),
+            plain(port.flows.to_string()),
+            plain(text::time(port.period_us as f64 / 1e6)),
+            plain(format!("{:.1} %", port.level_billionths as f64 / 1e7)),
+            plain(text::size(port.outstanding_bytes)),
+            plain(text::size(port.queued_bytes)),
+            plain(text::size(port.expired_bytes)),
+        ]);
+    }
+    ui.print("\n")?;
+    ui.print_table(&table, 0)?;
+    let mut table = Table::new(&CREDIT_FLOWS);
+    let rows: Vec<(&str, &CreditFlow)> = credit_flows(&ports, filter);
+    for (port, flow) in &rows {
+        let weight = flow.weight_thousandths as f64 / 1e3;
+        let style = if flow.held_by == "demand" { Style::Plain } else { Style::Limited };
+        table.styled([
+            plain(clean(port)),
+            (clean(&flow.service), Style::Strong),
+            plain(clean(&flow.source)),
+            plain(clean(&flow.destination)),
+            plain(format!("{weight}")),
+            bits(flow.share_bps),
+            (clean(&flow.held_by), style),
+        ]);
+    }
+    if !rows.is_empty() {
+        ui.print("\n")?;
+        ui.print_table(&table, 0)?;
+    }
+    Ok(())
 }
 
 /// The tenants with their queues, if a fabric broker binds any.

@@ -1,10 +1,12 @@
 //! A screen of a view.
 //!
-//! Five parts: machines (at most a third of the screen, lost ones first), services, latency levels and tenants (at most
-//! a fifth each, if there are any), keys. Colours repeat texts and glyphs, so the screen reads the same without them.
+//! Six parts: machines (at most a third of the screen, lost ones first), services, latency levels, flows with credits
+//! and tenants (at most a fifth each, if there are any), keys. Colours repeat texts and glyphs, so the screen reads the
+//! same without them.
 
 use super::bar::{Piece, bar};
-use super::rows::{Machine, Row, Tenant, machines, services, tenants};
+use super::credit_rows::{CreditPort, credit_flows, credit_ports};
+use super::rows::{Filter, Machine, Row, Tenant, machines, services, tenants};
 use super::state::{KEYS, State};
 use crate::text;
 use ratatui::Frame;
@@ -33,15 +35,17 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     let shown = (machines.len() as u16).min(third);
     let levels = level_lines(&machines, &view.obstacles_to_bounds(), usize::from(area.height / 5), paint);
     let of_tenants = tenant_lines(&tenants(&machines, &state.filter), usize::from(area.height / 5), paint);
+    let credits = credit_lines(&credit_ports(&machines), &state.filter, usize::from(area.height / 5), paint);
     let parts = [
         Constraint::Length(1),
         Constraint::Length(shown + 1),
         Constraint::Min(1),
         Constraint::Length(levels.len() as u16),
+        Constraint::Length(credits.len() as u16),
         Constraint::Length(of_tenants.len() as u16),
         Constraint::Length(1),
     ];
-    let [title, above, below, of_levels, tenants_area, foot] = Layout::vertical(parts).areas(area);
+    let [title, above, below, of_levels, of_credits, tenants_area, foot] = Layout::vertical(parts).areas(area);
 
     frame.render_widget(Paragraph::new(heading(view, &machines, state, paint)), title);
     frame.render_widget(Paragraph::new(machine_lines(&machines, above, paint)), above);
@@ -49,6 +53,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &mut State
     state.top = state.top.min(rows.len().saturating_sub(page));
     frame.render_widget(Paragraph::new(service_lines(&rows, state.top, below, paint)), below);
     frame.render_widget(Paragraph::new(levels), of_levels);
+    frame.render_widget(Paragraph::new(credits), of_credits);
     frame.render_widget(Paragraph::new(of_tenants), tenants_area);
     frame.render_widget(Paragraph::new(keys(state, &rows, page, paint)), foot);
     if state.help {
@@ -276,6 +281,46 @@ fn service_line(row: &Row<'_>, [machine, service, bar_width]: [usize; 3], paint:
     if row.lost { line.style(paint.faint()) } else { line }
 }
 
+/// Flows with credits by falling share, in at most `most` lines.
+fn credit_lines(ports: &[CreditPort<'_>], filter: &Filter, most: usize, paint: Paint) -> Vec<Line<'static>> {
+    let rows = credit_flows(ports, filter);
+    if rows.is_empty() || most < 2 {
+        return Vec::new();
+    }
+    let port = widest(rows.iter().map(|(port, _)| *port), 7, 16);
+    let service = widest(rows.iter().map(|(_, flow)| flow.service.as_str()), 7, 24);
+    let heading = format!(
+        "{} {} {} {} {} {}",
+        fit("FLOW AT", port),
+        fit("SERVICE", service),
+        fit("FROM AND TO", 33),
+        right("SHARE", 12),
+        right("WEIGHT", 8),
+        "HELD BY"
+    );
+    let mut lines = vec![Line::styled(heading, paint.faint())];
+    let room = most - 1;
+    let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
+    for (at, flow) in rows.iter().take(shown) {
+        let held = if flow.held_by == "demand" { paint.faint() } else { paint.in_colour(Color::Yellow) };
+        lines.push(Line::from(vec![
+            Span::raw(format!("{} ", fit(at, port))),
+            Span::styled(fit(&flow.service, service), paint.strong()),
+            Span::raw(format!(
+                " {} {} {} ",
+                fit(&format!("{} {}", flow.source, flow.destination), 33),
+                right(&text::rate(Bandwidth::from_bps(flow.share_bps)), 12),
+                right(&(flow.weight_thousandths as f64 / 1e3).to_string(), 8)
+            )),
+            Span::styled(flow.held_by.clone(), held),
+        ]));
+    }
+    if rows.len() > shown {
+        lines.push(Line::styled(format!("… {} more flows", rows.len() - shown), paint.faint()));
+    }
+    lines
+}
+
 /// Tenants by falling score, in at most `most` lines.
 fn tenant_lines(tenants: &[Tenant<'_>], most: usize, paint: Paint) -> Vec<Line<'static>> {
     if tenants.is_empty() || most < 2 {
@@ -390,6 +435,12 @@ mod tests {
     #[test]
     fn screen_shows_tenants() {
         let (screen, _) = drawn((130, 30), &mut State::default(), Some(&super::super::fixture::with_tenants()));
+        insta::assert_snapshot!(screen);
+    }
+
+    #[test]
+    fn screen_shows_flows_with_credits() {
+        let (screen, _) = drawn((120, 25), &mut State::default(), Some(&super::super::fixture::with_credits()));
         insta::assert_snapshot!(screen);
     }
 

@@ -10,20 +10,20 @@
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
 
-use super::CreditReading;
 use super::messages::{Flow, Messages};
 use super::socket::CreditSocket;
+use super::{CreditReading, FirstPortReading, SendingFlow};
 use crate::host::HostError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use tracing::debug;
-use weir_credits::Message;
-use weir_credits::host::{FirstPort, Gate, Host, Output, Reading};
+use weir_credits::host::{FirstPort, Gate, Host, Output, Passage, Reading};
+use weir_credits::{Message, Period, Published};
 use weir_datapath::CreditPort;
 use weir_linux::credits::{CreditGates, CreditPairs, PAIRS_MAX, Pair};
 use weir_linux::shaper::ShaperError;
-use weir_units::{Instant, ServiceId};
+use weir_units::{Bandwidth, Instant, ServiceId};
 
 /// Gates that are ready for new pairs: a host that begins to send to more hosts at once, within the time in which this
 /// thread runs, drops packets.
@@ -256,7 +256,8 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) fn reading(&self) -> CreditReading {
+    /// All but the flows.
+    pub(super) fn reading(&self, now: Instant) -> CreditReading {
         let online = self.host.first_port().map(FirstPort::online);
         CreditReading {
             host: self.host.counters(),
@@ -265,7 +266,36 @@ impl Driver {
             flows: [self.host.sending().count(), self.host.receiving().count()],
             outstanding: online.map_or(0, |online| online.outstanding().get()),
             is_prompt: self.is_prompt,
+            first: self.host.first_port().map(|first| first_port(first, now)).unwrap_or_default(),
+            sending: Vec::new(),
         }
+    }
+
+    /// The flows that the host sends.
+    pub(super) fn sending(&self, now: Instant) -> Vec<SendingFlow> {
+        let of = |(flow, passage): (Flow, Option<Passage>)| SendingFlow {
+            flow,
+            weight: passage.map(|passage| passage.weight()),
+            share: passage.map_or(Bandwidth::ZERO, |passage| passage.share(now)),
+            demand: passage.map_or(Bandwidth::ZERO, |passage| passage.demand()),
+            held: passage.map(|passage| passage.held(now)),
+        };
+        self.host.passages().map(of).collect()
+    }
+}
+
+fn first_port(first: &FirstPort<Flow, CreditPort>, now: Instant) -> FirstPortReading {
+    let rules = first.online().rules();
+    let (period, longest) = (Period::from_micros(rules.period), Period::from_micros(rules.longest));
+    let published = Published { per_weight: rules.per_weight, rest: rules.rest, period, longest };
+    FirstPortReading {
+        rate_bps: rules.rate,
+        period_us: rules.period,
+        longest_us: rules.longest,
+        per_weight: rules.per_weight,
+        rest: rules.rest,
+        budget: first.forwarder().budget(&published).get(),
+        queued: first.queued(now).get(),
     }
 }
 

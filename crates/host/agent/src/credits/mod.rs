@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `driver` | inputs and outputs of the host's machine: readings, gates, pairs |
 //! | `messages` | datagrams ↔ messages, verified and in order |
+//! | `report` | the status of credits |
 //! | `socket` | datagrams with both of their addresses |
 //!
 //! A change of the policy starts another thread: flows begin anew. A failure ends the thread, and the daemon with it,
@@ -18,6 +19,7 @@
 
 mod driver;
 mod messages;
+pub(crate) mod report;
 mod socket;
 
 use crate::destination_limits::be_prompt;
@@ -27,11 +29,12 @@ pub use messages::MessageCounters;
 use messages::Messages;
 use socket::CreditSocket;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use weir_credits::host::{FirstPort, Host, HostCounters, HostSettings};
+use weir_credits::host::{Aggregate, FirstPort, Held, Host, HostCounters, HostSettings};
 use weir_credits::wire::PORT;
 use weir_credits::{Coding, ForwarderSettings, Period, PeriodRule};
 use weir_datapath::{CreditCounters, CreditPort, CreditPortSettings};
@@ -53,8 +56,11 @@ const MEMORY: u64 = 4;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// Events of a host's credits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How often the list of flows is made: each turn may have another allocation.
+const LIST: Duration = Duration::from_millis(100);
+
+/// Events and state of a host's credits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CreditReading {
     /// Of the flows.
     pub host: HostCounters,
@@ -68,6 +74,44 @@ pub struct CreditReading {
     pub outstanding: u64,
     /// Whether the thread is a real-time one.
     pub is_prompt: bool,
+    /// The interface as the first port now.
+    pub first: FirstPortReading,
+    /// The flows that the host sends.
+    pub sending: Vec<SendingFlow>,
+}
+
+/// The values that the first port has published, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FirstPortReading {
+    /// R.
+    pub rate_bps: u64,
+    /// p, in microseconds.
+    pub period_us: u32,
+    /// The longest p of the port and its flows, in microseconds.
+    pub longest_us: u32,
+    /// The share of a thousandth of weight, in 2⁻⁴⁸ of the port.
+    pub per_weight: u64,
+    /// The part that no flow demands, in 2⁻³².
+    pub rest: u32,
+    /// 2 · C_0 in bytes.
+    pub budget: u64,
+    /// Q in bytes.
+    pub queued: u64,
+}
+
+/// A flow that the host sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendingFlow {
+    /// The flow.
+    pub flow: Aggregate<IpAddr>,
+    /// The product of both weights; `None` before the first allocation.
+    pub weight: Option<Weight>,
+    /// The rate that it may send.
+    pub share: Bandwidth,
+    /// The rate that it could use, as its allocation arrived.
+    pub demand: Bandwidth,
+    /// The constraint that holds it; `None` before the first allocation.
+    pub held: Option<Held>,
 }
 
 /// The thread; it is ended and joined when dropped. Gates and pairs stay, closed after their last period.
@@ -114,7 +158,7 @@ impl CreditThread {
 
     /// Events since the thread began.
     pub(crate) fn reading(&self) -> CreditReading {
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -186,11 +230,22 @@ fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) ->
     driver.is_prompt = be_prompt();
     let began = now();
     let time = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let mut list_at = Instant::ZERO;
     while !stop.load(Ordering::Relaxed) {
         let left = driver.timer().map_or(SLEEP, |due| due.saturating_since(time()).min(SLEEP));
         wait(driver.files(), left)?;
         driver.work(time())?;
-        *reading.lock().unwrap_or_else(PoisonError::into_inner) = driver.reading();
+        let now = time();
+        let new = (now >= list_at).then(|| driver.sending(now));
+        let mut shared = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let sending = match new {
+            Some(sending) => {
+                list_at = now + LIST;
+                sending
+            }
+            None => std::mem::take(&mut shared.sending),
+        };
+        *shared = CreditReading { sending, ..driver.reading(now) };
     }
     Ok(())
 }

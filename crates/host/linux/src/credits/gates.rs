@@ -114,7 +114,7 @@ impl CreditGates {
         self.socket.request("set gates of credits", batch)
     }
 
-    /// Deletes gates with what waits in them.
+    /// Deletes gates with the packets that wait in them.
     pub fn remove(&mut self, gates: &[u32]) -> Result<(), NetlinkError> {
         let delete = |gate: &u32| Message::new(libc::RTM_DELTCLASS, 0, &tcmsg(self.interface, handle(*gate), 0));
         self.socket.request("remove gates of credits", gates.iter().map(delete).collect())

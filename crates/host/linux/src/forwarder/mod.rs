@@ -395,7 +395,6 @@ fn detach(pins: &Pins, interface: &Interface, clsact: bool) -> Result<bool, Load
     if clsact {
         tc::delete_clsact(&mut Socket::open()?, interface.index())?;
     }
-    // Links end with their pins.
     found |= pins.remove()?;
     Ok(found)
 }

@@ -83,6 +83,11 @@ pub(crate) struct Agents {
     control_priority: Option<u8>,
     /// The seed of what agents draw.
     seed: u64,
+    /// There are forwarders of credits.
+    has_forwarders: bool,
+    /// Forwarders that data of the current bucket enters, with the flows' slots, and later their numbers, while these
+    /// are prefetched.
+    entering: Vec<(AgentId, u32)>,
 }
 
 /// How a packet passes an agent's port.
@@ -132,6 +137,7 @@ impl<O: Observer> World<O> {
                     {
                         continue;
                     }
+                    self.agents.has_forwarders = true;
                     AnyAgent::Credits(Box::new(CreditAgent::new(pace, self.credit_port(port))))
                 }
                 parameters => AnyAgent::Protocol(parameters.agent(port.0, rate)),
@@ -279,6 +285,52 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// Whether every packet of data needs the state of its flow at each port.
+    #[inline]
+    pub(crate) fn has_forwarders(&self) -> bool {
+        self.agents.has_forwarders
+    }
+
+    /// Prefetches the states of the flows whose data the events of the current bucket bring to forwarders: first what
+    /// the ports have, then the flows' numbers, states and grants, each by the one before.
+    pub(crate) fn fetch_credits(&mut self) {
+        let mut entering = std::mem::take(&mut self.agents.entering);
+        entering.clear();
+        for (event, hint) in self.events.bucket_with_hints() {
+            let (port, flow) = match event {
+                Event::Arrive(packet) if hint > 0 => {
+                    let packet = self.packets.get(packet);
+                    if packet.kind() != Kind::Segment {
+                        continue;
+                    }
+                    (PortId(hint - 1), packet.flow)
+                }
+                Event::Timer(flow) | Event::Start(flow) => {
+                    let from = self.flows[flow.index()].address.from;
+                    (self.hosts[from.index()].interface, flow)
+                }
+                _ => continue,
+            };
+            entering.push((AgentId(self.records[port.index()].agent), flow.0));
+        }
+        let installed = &self.agents.installed;
+        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
+            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
+            _ => None,
+        };
+        entering.retain(|&(agent, slot)| forwarder(agent).map(|forwarder| forwarder.fetch_number(slot)).is_some());
+        entering.retain_mut(|(agent, slot)| {
+            let number = forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
+            number.map(|number| *slot = number).is_some()
+        });
+        for &(agent, number) in &entering {
+            if let Some(forwarder) = forwarder(agent) {
+                forwarder.fetch_grants(number);
+            }
+        }
+        self.agents.entering = entering;
+    }
+
     /// The priority class of a message of credits: that of `data`, or its own.
     pub(crate) fn control_priority(&self, data: u8) -> u8 {
         self.agents.control_priority.unwrap_or(data)
@@ -290,11 +342,12 @@ impl<O: Observer> World<O> {
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
             let is_credits = matches!(installed.agent, AnyAgent::Credits(_));
-            // Forwarders read only messages of the packets that return.
+            // Forwarders read only data and messages, and only messages of the packets that return.
+            let all = watch.all && (!is_credits || self.packets.get(id).kind() == Kind::Segment);
             let (wanted, all) = match moment {
-                Moment::Enters => (true, watch.all),
-                Moment::Leaves => (watch.leaving, watch.all),
-                Moment::Returns => (watch.returning, watch.all && !is_credits),
+                Moment::Enters => (true, all),
+                Moment::Leaves => (watch.leaving, all),
+                Moment::Returns => (watch.returning, all && !is_credits),
             };
             // Selective acknowledgements and datagrams have extensions too.
             if wanted && (all || self.packets.get(id).extension != Extensions::NONE) {
@@ -354,6 +407,8 @@ impl<O: Observer> World<O> {
             Kind::Datagram | Kind::Feedback | Kind::Report => PacketKind::Other,
         };
         let mut passing = Passing { kind, size, flow, credits, direct, port, control };
+        // What enters or leaves a forwarder's port does not change its timer.
+        let keeps_timer = moment != Moment::Returns && matches!(installed.agent, AnyAgent::Credits(_));
         let verdict = each!(&mut installed.agent, agent => match moment {
             Moment::Enters => agent.on_enter(self.now, &mut passing),
             Moment::Leaves => {
@@ -362,7 +417,9 @@ impl<O: Observer> World<O> {
             }
             Moment::Returns => agent.on_return(self.now, &mut passing),
         });
-        self.set_agent_timer(agent);
+        if !keeps_timer {
+            self.set_agent_timer(agent);
+        }
         verdict
     }
 

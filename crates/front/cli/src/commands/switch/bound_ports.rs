@@ -164,7 +164,15 @@ impl<D: ReadQueues> Ports<D> {
             let queues =
                 (0..).zip(config.queues()).map(|(number, queue)| queue_status(number, queue, &counters)).collect();
             let (port, interface) = (port.clone(), interface.clone());
-            ports.push(SwitchPortStatus { port, interface, differs, queues, queues_unread: unread, credits: None });
+            let read = SwitchPortStatus {
+                port,
+                interface,
+                differs,
+                queues,
+                queues_unread: unread,
+                ..SwitchPortStatus::default()
+            };
+            ports.push(read);
         }
         let differed = |port: &SwitchPortStatus| {
             status.ports.iter().any(|before| before.interface == port.interface && !before.differs.is_empty())

@@ -5,23 +5,32 @@
 //!
 //! An entry of [`Flows::forget_at`] is void if the flow has another time by then: a renewed flow is not forgotten by
 //! the entry of an earlier end.
+//!
+//! Every packet of data needs the state of its flow at every port, and the states of all flows are larger than the near
+//! cache. So a flow begins with a cache line of its key and of all of its state but the grants, and its number is in a
+//! small table. [`Flows::fetch_number`], [`Flows::fetch_state`] and [`Flows::fetch_grants`] are called before a packet
+//! arrives, in this order.
 
+use crate::fetch::fetch_line;
+use crate::slot_table::SlotTable;
 use std::collections::VecDeque;
 use weir_datapath::CreditFlow;
 use weir_transport::agents::FlowKey;
 use weir_units::Instant;
 
-/// No number.
-const NONE: u32 = u32::MAX;
-
-/// A flow at a port.
+/// A flow at a port. The grants of its state begin with the second cache line, two in a line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Flow {
     key: FlowKey,
-    state: CreditFlow,
     /// When its state is forgotten.
     until: Option<Instant>,
+    /// Fills the line.
+    reserved: u64,
+    state: CreditFlow,
 }
+
+const _: () = assert!(size_of::<Flow>() == 9 * 64);
 
 /// The flows of a port.
 #[derive(Debug, Default)]
@@ -29,7 +38,7 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     /// By a flow's slot in the world, its number. A slot has one flow at a time, and another one only when no packet
     /// of the flow before is left.
-    numbers: Vec<u32>,
+    numbers: SlotTable,
     free: Vec<u32>,
     /// Times, ascending, with numbers.
     forget_at: VecDeque<(Instant, u32)>,
@@ -38,7 +47,7 @@ pub(super) struct Flows {
 impl Flows {
     /// The number of a flow that the port has state of.
     pub(super) fn number(&self, key: FlowKey) -> Option<u32> {
-        let number = *self.numbers.get(key.slot as usize)?;
+        let number = self.numbers.get(key.slot)?;
         self.flows.get(number as usize).filter(|flow| flow.key == key).map(|_| number)
     }
 
@@ -47,7 +56,7 @@ impl Flows {
         if let Some(number) = self.number(key) {
             return number;
         }
-        let flow = Flow { key, state: CreditFlow::default(), until: None };
+        let flow = Flow { key, until: None, reserved: 0, state: CreditFlow::default() };
         let number = match self.free.pop() {
             Some(number) => {
                 self.flows[number as usize] = flow;
@@ -58,12 +67,32 @@ impl Flows {
                 (self.flows.len() - 1) as u32
             }
         };
-        let slot = key.slot as usize;
-        if self.numbers.len() <= slot {
-            self.numbers.resize(slot + 1, NONE);
-        }
-        self.numbers[slot] = number;
+        self.numbers.insert(key.slot, number);
         number
+    }
+
+    /// Prefetches the entry of the flow of a slot.
+    #[inline]
+    pub(super) fn fetch_number(&self, slot: u32) {
+        self.numbers.fetch(slot);
+    }
+
+    /// Prefetches the state of the flow of a slot, without grants; returns its number.
+    #[inline]
+    pub(super) fn fetch_state(&self, slot: u32) -> Option<u32> {
+        let number = self.numbers.get(slot)?;
+        fetch_line(std::ptr::from_ref(self.flows.get(number as usize)?).cast());
+        Some(number)
+    }
+
+    /// Prefetches the grants that data of a flow uses first.
+    #[inline]
+    pub(super) fn fetch_grants(&self, number: u32) {
+        let Some(flow) = self.flows.get(number as usize) else { return };
+        let raw = flow.state.raw();
+        for clock in [raw.current, raw.current.wrapping_sub(1)] {
+            fetch_line(std::ptr::from_ref(&raw.grants[clock as usize % raw.grants.len()]).cast());
+        }
     }
 
     /// The per-packet state of a flow.
@@ -93,10 +122,9 @@ impl Flows {
                 continue;
             }
             *due = None;
-            let slot = key.slot as usize;
             // Another flow may have the slot by now.
-            if self.numbers[slot] == number {
-                self.numbers[slot] = NONE;
+            if self.numbers.get(key.slot) == Some(number) {
+                self.numbers.remove(key.slot);
             }
             self.free.push(number);
         }

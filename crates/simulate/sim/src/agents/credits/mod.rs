@@ -23,6 +23,7 @@ mod queue;
 mod readings;
 mod receivers;
 
+use crate::fetch::fetch_line;
 use bound::CreditBound;
 use control::Control;
 use flows::Flows;
@@ -30,7 +31,7 @@ use queue::CreditQueue;
 pub(crate) use readings::CreditLosses;
 use receivers::Receivers;
 use weir_credits::{Allocation, Forwarder, ForwarderSettings, Message, PeriodRule, ReceiverSettings};
-use weir_datapath::{CreditPort, CreditPortSettings};
+use weir_datapath::{CreditCounters, CreditPort, CreditPortSettings};
 use weir_transport::agents::{
     Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch,
 };
@@ -92,6 +93,20 @@ struct Rerouted {
     packets: u64,
     late_packets: u64,
     late: u64,
+}
+
+/// Bytes of data without grants that a port has taken.
+struct Ungranted {
+    late: u64,
+    rerouted: u64,
+    unaccounted: u64,
+}
+
+impl Ungranted {
+    fn of(counters: &CreditCounters) -> Self {
+        let CreditCounters { late, rerouted, unaccounted, .. } = *counters;
+        Self { late, rerouted, unaccounted }
+    }
 }
 
 /// The part of a link's rate.
@@ -203,12 +218,12 @@ impl CreditAgent {
             }
             known => known,
         };
-        let before = *self.port.counters();
+        let before = Ungranted::of(self.port.counters());
         let dropped = match number {
             Some(number) => self.port.on_data(self.flows.state(number), bytes, at),
             None => self.port.on_unknown_data(bytes, at),
         };
-        let after = self.port.counters();
+        let after = Ungranted::of(self.port.counters());
         let [late, rerouted] = [after.late - before.late, after.rerouted - before.rerouted];
         if late > 0 && is_changed {
             self.rerouted.late_packets += 1;
@@ -228,6 +243,26 @@ impl CreditAgent {
         let queued = self.queue.held(now);
         self.bound.check(self.port.outstanding().get(), queued);
         Verdict::Pass
+    }
+
+    /// Prefetches what data of the flow of a slot needs: the entry of its number, and what the port has.
+    #[inline]
+    pub(crate) fn fetch_number(&self, slot: u32) {
+        self.flows.fetch_number(slot);
+        self.queue.fetch();
+        fetch_line(std::ptr::from_ref(self.port.raw()).cast());
+    }
+
+    /// Prefetches the state of the flow of a slot; returns its number.
+    #[inline]
+    pub(crate) fn fetch_state(&self, slot: u32) -> Option<u32> {
+        self.flows.fetch_state(slot)
+    }
+
+    /// Prefetches the grants of a flow by its number.
+    #[inline]
+    pub(crate) fn fetch_grants(&self, number: u32) {
+        self.flows.fetch_grants(number);
     }
 
     /// Whether a packet of credits carries data.

@@ -11,6 +11,7 @@
 //! Worked example, 1 Gb/s: a frame of 1,500 B enters behind 1,500 B of another class in one queue. 18 µs later, when it
 //! has been on the wire for 6 µs, Q is 750 B.
 
+use crate::fetch::fetch_line;
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, SimTime};
 
@@ -72,6 +73,14 @@ impl CreditQueue {
         for (end, _) in &mut self.sending {
             let left = end.saturating_sub(now).picos() as f64 * before / self.rate;
             *end = now.max(now + SimTime::from_picos(left as u64));
+        }
+    }
+
+    /// Prefetches the first frame.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        if let Some(first) = self.sending.front() {
+            fetch_line(std::ptr::from_ref(first).cast());
         }
     }
 

@@ -33,7 +33,7 @@ fn passing<'a>(kind: PacketKind, size: u32, direct: bool, control: Option<&'a mu
     Passing { kind, size, flow, credits, direct, port, control }
 }
 
-/// An allocation of 25,000 B passes to the sender; gives what is left of it.
+/// The bytes that are left of an allocation of 25,000 B when it has passed to the sender.
 fn allocate(agent: &mut CreditAgent, at: u64, clock: u32, direct: bool) -> u64 {
     let (period, bytes) = (Period::from_micros(200), Bytes::new(25_000));
     let allocation = Allocation {
