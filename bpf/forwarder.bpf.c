@@ -16,7 +16,9 @@
  * A flow's entry is made by messages that leave, so it is evidence that the flow's data leaves by this port. An entry
  * made by a return, without a request, is of a flow that another port carried: credit.h excludes its data in flight.
  *
- * Q, the bytes queued, comes from a model: the queue of credited data drains at R. tc programs cannot read a backlog.
+ * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
+ * what leaves beside it without credits: messages, and small frames of services with credits. Without these the grants
+ * of a whole R and the messages would exceed the link, and the port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -216,6 +218,24 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
 		port->idle_at = now;
 	port->idle_at += time >> WEIR_FORWARDER_PACE_SHIFT;
 	port->fraction = (u32)time & ((1U << WEIR_FORWARDER_PACE_SHIFT) - 1);
+}
+
+/*
+ * Adds a packet that needs no credits to the queue of the model, up to 2 * C_0: there nothing is granted, and what
+ * exceeds it does not pass the port's real queue either.
+ */
+static __always_inline void enqueue_exempt(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
+{
+	u32 zero = 0;
+	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
+	u64 most = 2000ULL * weir_credit_longest(&rules->credit);
+
+	if (!port)
+		return;
+	bpf_spin_lock(&port->lock);
+	if (port->idle_at < now + most)
+		enqueue(port, rules, bytes, now);
+	bpf_spin_unlock(&port->lock);
 }
 
 /* Q in bytes, rounded up to a microsecond of the port. */
@@ -418,8 +438,10 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 	if (!work || !packet || !rules)
 		return DROP;
 	kind = read_message(skb, work, packet);
-	if (kind == WEIR_CREDIT_ALLOCATION)
+	if (kind == WEIR_CREDIT_ALLOCATION) {
+		enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
+	}
 	if (kind != WEIR_CREDIT_REQUEST && kind != WEIR_CREDIT_RETURN && kind != WEIR_CREDIT_TERMINATION)
 		return refuse(kind);
 	if (!admit(work, packet))
@@ -437,6 +459,7 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 		count_event(replayed);
 		return DROP;
 	}
+	enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
 	count_event(messages);
 	return NEXT;
 }
@@ -482,12 +505,14 @@ int weir_forward_tx(struct __sk_buff *skb)
 		return NEXT;
 	if (is_message(&packet))
 		return leaving_message(skb, rules, &packet);
-	/* Acknowledgements and control messages need no credits. */
-	if (skb->wire_len <= rules->credit.exempt)
-		return NEXT;
 	key.service = service_of(config, &packet);
 	if (!key.service)
 		return NEXT;
+	/* Acknowledgements and the like need no credits. */
+	if (skb->wire_len <= rules->credit.exempt) {
+		enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
+		return NEXT;
+	}
 	key.source[0] = packet.source[0];
 	key.source[1] = packet.source[1];
 	key.destination[0] = packet.destination[0];
