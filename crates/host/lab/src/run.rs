@@ -27,6 +27,9 @@ use weir_units::Duration;
 
 /// How long agents may take to receive each other's reports, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The additional time of each port that grants credits: its programs have the policy's filters, and the kernel takes 3 s
+/// of a processor to verify them, on a busy host more.
+const PATIENCE_PORT: Duration = Duration::from_secs(10);
 /// The additional time of each agent: the kernel verifies its programs, which takes a second of a
 /// processor, on a busy host more.
 const PATIENCE_AGENT: Duration = Duration::from_secs(2);
@@ -83,13 +86,8 @@ pub enum LabError {
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
     /// Ports that grant nothing.
-    #[error("{ready} of {ports} ports of switches grant credits, and no other began to within {PATIENCE}")]
-    NoCredits {
-        /// The ports that grant.
-        ready: usize,
-        /// All.
-        ports: usize,
-    },
+    #[error("not all of {0} ports of switches began to grant credits in time")]
+    NoCredits(usize),
     /// Machines or switches that have not subscribed to the controller of tenants' queues.
     #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
     NoSubscribers,
@@ -431,22 +429,10 @@ fn start_forwarders(
     };
     let ports = forwarders.ports();
     progress(Progress::Step(&format!("waiting until {ports} ports of switches grant credits")));
-    // A port takes seconds of a processor, since its programs have the policy's filters, and ports follow each other:
-    // the time is from one port to the next.
-    let mut ready = 0;
-    while ready < ports {
-        let mut now = ready;
-        Clock::start().until(PATIENCE, interrupted, || {
-            now = forwarders.ready()?;
-            Ok::<_, AgentsError>(now > ready)
-        })?;
-        if interrupted() {
-            break;
-        }
-        if now <= ready {
-            return Err(LabError::NoCredits { ready, ports });
-        }
-        ready = now;
+    let patience = PATIENCE + PATIENCE_PORT * ports as u64;
+    let all_ready = || Ok::<_, AgentsError>(forwarders.ready()? == ports);
+    if !Clock::start().until(patience, interrupted, all_ready)? && !interrupted() {
+        return Err(LabError::NoCredits(ports));
     }
     Ok(Some(forwarders))
 }
