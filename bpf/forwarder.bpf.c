@@ -17,8 +17,9 @@
  * made by a return, without a request, is of a flow that another port carried: credit.h excludes its data in flight.
  *
  * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
- * what leaves beside it without credits: messages, and small frames of services with credits. Without these the grants
- * of a whole R and the messages would exceed the link, and the port's queue would grow until it is full.
+ * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of the
+ * link all other packets. Without these the grants of a whole R and the others would exceed the link, and the port's
+ * queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -224,7 +225,7 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
  * Adds a packet that needs no credits to the queue of the model, up to 2 * C_0: there nothing is granted, and what
  * exceeds it does not pass the port's real queue either.
  */
-static __always_inline void enqueue_exempt(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
+static __always_inline void enqueue_other(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
 {
 	u32 zero = 0;
 	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
@@ -439,7 +440,7 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 		return DROP;
 	kind = read_message(skb, work, packet);
 	if (kind == WEIR_CREDIT_ALLOCATION) {
-		enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
+		enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
 	}
 	if (kind != WEIR_CREDIT_REQUEST && kind != WEIR_CREDIT_RETURN && kind != WEIR_CREDIT_TERMINATION)
@@ -459,7 +460,7 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 		count_event(replayed);
 		return DROP;
 	}
-	enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
+	enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 	count_event(messages);
 	return NEXT;
 }
@@ -498,19 +499,20 @@ int weir_forward_tx(struct __sk_buff *skb)
 	struct weir_forwarder_config *config = bpf_map_lookup_elem(&weir_fwd_config, &zero);
 	struct weir_forwarder_rules *rules;
 
-	if (!config || config->layout != WEIR_FORWARDER_LAYOUT || weir_parse(skb, &packet) != WEIR_PARSED)
+	if (!config || config->layout != WEIR_FORWARDER_LAYOUT)
 		return NEXT;
 	rules = rules_of(config);
 	if (!rules)
 		return NEXT;
-	if (is_message(&packet))
-		return leaving_message(skb, rules, &packet);
-	key.service = service_of(config, &packet);
-	if (!key.service)
-		return NEXT;
+	if (weir_parse(skb, &packet) == WEIR_PARSED) {
+		if (is_message(&packet))
+			return leaving_message(skb, rules, &packet);
+		key.service = service_of(config, &packet);
+	}
 	/* Acknowledgements and the like need no credits. */
-	if (skb->wire_len <= rules->credit.exempt) {
-		enqueue_exempt(rules, skb->wire_len, bpf_ktime_get_ns());
+	if (!key.service || skb->wire_len <= rules->credit.exempt) {
+		if (key.service || config->whole)
+			enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
 	}
 	key.source[0] = packet.source[0];

@@ -66,6 +66,7 @@ impl Port {
             .collect();
         kernel.set_keys(&own)?;
         kernel.set_rules(&classifier, &plan.numbers)?;
+        kernel.set_whole(rate == link)?;
         let shares = PortShares::new(now, plan.offline(rate), online.longest_lifetime());
         let longest = plan.least;
         let published = Published { per_weight: 0, rest: 0, period: longest, longest };
