@@ -134,7 +134,7 @@ impl Agents {
                 }
                 tenants.into_iter().for_each(|control| control.subscribe(&mut command, name));
                 if forwarders::have_credits(scenario) {
-                    command.args(["--credit-period", forwarders::PERIOD]);
+                    command.args(["--credit-period", &forwarders::shortest_period()]);
                 }
                 // On a real host an agent does not share two processors with two hundred senders.
                 tie(&mut command, -10);

@@ -8,8 +8,7 @@
 //! Worked example: rack `left` with machines `a` and `b`: `weir forwarder POLICY --switch left --period 20ms
 //! --interface uplink --interface m0 --interface m1 --key KEY --status left.json`.
 //!
-//! The period is [`PERIOD`]: one host runs all threads of agents, forwarders and senders, so a thread may be late by
-//! milliseconds, and a round trip takes as long.
+//! The shortest period is [`LAB_CREDIT_PERIOD`].
 
 use crate::agents::{AgentsError, io_error, log_end};
 use crate::janitor::tie;
@@ -20,11 +19,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use weir_scenario::{Enforcement, LabScenario};
+use weir_scenario::{Enforcement, LAB_CREDIT_PERIOD, LabScenario};
 use weir_status::PortCredits;
 
-/// The shortest period of credits in the lab, as an option of agents and forwarders.
-pub(crate) const PERIOD: &str = "20ms";
+/// The shortest period of credits, as an option of agents and forwarders.
+pub(crate) fn shortest_period() -> String {
+    format!("{}us", LAB_CREDIT_PERIOD.nanos() / 1_000)
+}
 
 /// Running forwarders; ended when dropped, which removes their programs and pins.
 pub struct Forwarders {
@@ -63,7 +64,8 @@ impl Forwarders {
             let output = File::create(&log).map_err(io_error(format!("create {}", log.display())))?;
             let errors = output.try_clone().map_err(io_error("share a log file"))?;
             let mut command = netns.command(weir)?;
-            command.arg("forwarder").arg(scenario.policy_path()).args(["--switch", &switch, "--period", PERIOD]);
+            command.arg("forwarder").arg(scenario.policy_path()).args(["--switch", &switch]);
+            command.args(["--period", &shortest_period()]);
             ports.iter().for_each(|(interface, _)| {
                 command.args(["--interface", interface]);
             });

@@ -2,7 +2,8 @@
 //!
 //! Rule: under an enforcement, traffic of a service with credits is sent by `pace`, whose ports grant it credits. Any
 //! other transport would send without them, and results would not be those of the policy. The lab's agents and
-//! forwarders grant the credits of real TCP; it refuses policies whose switches grant none.
+//! forwarders grant the credits of real TCP; it refuses policies whose switches grant none, and those with periods
+//! shorter than its own.
 //!
 //! Worked example: `services: { x: { credits: {} } }` in the policy and `{ service: x, transport: dctcp }` in the
 //! scenario is refused at the flow group.
@@ -10,7 +11,7 @@
 use super::traffic::Read;
 use super::{Files, Reader};
 use crate::governed::Enforcement;
-use crate::model::Traffic;
+use crate::model::{LAB_CREDIT_PERIOD, Traffic};
 use weir_policy::Policy;
 
 impl<F: Files> Reader<'_, F> {
@@ -44,10 +45,18 @@ pub(super) fn waits(group: &Traffic, policy: &Policy, enforcement: Enforcement) 
     enforcement != Enforcement::None && group.services().all(|id| policy.services().get(id).credits().is_some())
 }
 
-/// The first service with credits of a policy whose switches grant none.
-pub(super) fn without_forwarders(policy: &Policy) -> Option<&str> {
-    if policy.network().forwarders() {
-        return None;
+/// Why the lab's agents and forwarders do not grant a policy's credits.
+pub(super) fn not_of_lab(policy: &Policy) -> Option<String> {
+    let plan = policy.credit_plan()?;
+    if !policy.network().forwarders() {
+        let (_, service) = policy.services().leaves().find(|(_, service)| service.credits().is_some())?;
+        return Some(format!("service `{}` has credits, and the policy's switches grant none", service.path()));
     }
-    policy.services().leaves().find(|(_, service)| service.credits().is_some()).map(|(_, service)| service.path())
+    match plan.period_max {
+        None => Some("its policy has credits, and states neither `period-max` nor the buffers of all ports".to_owned()),
+        Some(most) if most < LAB_CREDIT_PERIOD => Some(format!(
+            "its policy limits the periods of credits to {most}, and the lab has {LAB_CREDIT_PERIOD} at least"
+        )),
+        Some(_) => None,
+    }
 }
