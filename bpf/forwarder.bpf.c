@@ -17,9 +17,9 @@
  * made by a return, without a request, is of a flow that another port carried: credit.h excludes its data in flight.
  *
  * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
- * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of the
- * link all other packets. Without these the grants of a whole R and the others would exceed the link, and the port's
- * queue would grow until it is full.
+ * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of
+ * the link all other packets. Without these the grants of a whole R and the others would exceed the link, and the
+ * port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *

@@ -57,7 +57,7 @@ fn forwarders(directory: &Path) -> usize {
 }
 
 #[test]
-fn forwarders_of_the_lab_grant_what_tcp_sends_and_drop_none_of_it() {
+fn tcp_through_the_labs_forwarders_loses_nothing() {
     if skipped("credits in the lab") {
         return;
     }

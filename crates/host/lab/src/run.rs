@@ -27,8 +27,8 @@ use weir_units::Duration;
 
 /// How long agents may take to receive each other's reports, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The additional time of each port that grants credits: its programs have the policy's filters, and the kernel takes 3 s
-/// of a processor to verify them, on a busy host more.
+/// The additional time of each port that grants credits: its programs have the policy's filters, and the kernel takes
+/// 3 s of a processor to verify them, on a busy host more.
 const PATIENCE_PORT: Duration = Duration::from_secs(10);
 /// The additional time of each agent: the kernel verifies its programs, which takes a second of a
 /// processor, on a busy host more.
