@@ -20,7 +20,10 @@
  * if the port has not seen the allocations of the last periods. For the longest life of such credits the flow's data
  * without a grant is `rerouted` in place of late. After a silence alone, data beyond the grants is late.
  *
- * Q, the bytes queued, comes from a model: the queue of credited data drains at R. tc programs cannot read a backlog.
+ * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
+ * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of
+ * the link all other packets. Without these the grants of a whole R and the others would exceed the link, and the
+ * port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -226,6 +229,24 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
 		port->idle_at = now;
 	port->idle_at += time >> WEIR_FORWARDER_PACE_SHIFT;
 	port->fraction = (u32)time & ((1U << WEIR_FORWARDER_PACE_SHIFT) - 1);
+}
+
+/*
+ * Adds a packet that needs no credits to the queue of the model, up to 2 * C_0: there nothing is granted, and what
+ * exceeds it does not pass the port's real queue either.
+ */
+static __always_inline void enqueue_other(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
+{
+	u32 zero = 0;
+	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
+	u64 most = 2000ULL * weir_credit_longest(&rules->credit);
+
+	if (!port)
+		return;
+	bpf_spin_lock(&port->lock);
+	if (port->idle_at < now + most)
+		enqueue(port, rules, bytes, now);
+	bpf_spin_unlock(&port->lock);
 }
 
 /* Q in bytes, rounded up to a microsecond of the port. */
@@ -499,8 +520,10 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 	if (!work || !packet || !rules)
 		return DROP;
 	kind = read_message(skb, work, packet);
-	if (kind == WEIR_CREDIT_ALLOCATION)
+	if (kind == WEIR_CREDIT_ALLOCATION) {
+		enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
+	}
 	if (kind != WEIR_CREDIT_REQUEST && kind != WEIR_CREDIT_RETURN && kind != WEIR_CREDIT_TERMINATION)
 		return refuse(kind);
 	if (!admit(work, packet))
@@ -518,6 +541,7 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 		count_event(replayed);
 		return DROP;
 	}
+	enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 	count_event(messages);
 	return NEXT;
 }
@@ -556,19 +580,22 @@ int weir_forward_tx(struct __sk_buff *skb)
 	struct weir_forwarder_config *config = bpf_map_lookup_elem(&weir_fwd_config, &zero);
 	struct weir_forwarder_rules *rules;
 
-	if (!config || config->layout != WEIR_FORWARDER_LAYOUT || weir_parse(skb, &packet) != WEIR_PARSED)
+	if (!config || config->layout != WEIR_FORWARDER_LAYOUT)
 		return NEXT;
 	rules = rules_of(config);
 	if (!rules)
 		return NEXT;
-	if (is_message(&packet))
-		return leaving_message(skb, rules, &packet);
-	/* Acknowledgements and control messages need no credits. */
-	if (skb->wire_len <= rules->credit.exempt)
+	if (weir_parse(skb, &packet) == WEIR_PARSED) {
+		if (is_message(&packet))
+			return leaving_message(skb, rules, &packet);
+		key.service = service_of(config, &packet);
+	}
+	/* Acknowledgements and the like need no credits. */
+	if (!key.service || skb->wire_len <= rules->credit.exempt) {
+		if (key.service || config->whole)
+			enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
-	key.service = service_of(config, &packet);
-	if (!key.service)
-		return NEXT;
+	}
 	key.source[0] = packet.source[0];
 	key.source[1] = packet.source[1];
 	key.destination[0] = packet.destination[0];

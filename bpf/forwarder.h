@@ -33,7 +33,7 @@ struct weir_forwarder_config {
 	u32 table;       /* index of the classifier in use */
 	u32 rules;       /* index of the rules in use */
 	u32 signing_key; /* index of the key that signs */
-	u32 reserved;
+	u32 whole;       /* 1: R is the rate of the link, so that all packets have one queue */
 };
 
 /* The values that the daemon publishes each period: one in use, one being written. */

@@ -84,6 +84,8 @@ pub struct PortRules {
     pub(crate) services: BTreeMap<u32, String>,
     pub(crate) online: CreditPort,
     pub(crate) offline: ForwarderSettings,
+    /// Whether R is the rate of the link.
+    pub(crate) whole: bool,
 }
 
 /// The settings of all ports.
@@ -146,6 +148,7 @@ impl Plan {
             services,
             online: online.with_whole_frames(self.frame),
             offline: ForwarderSettings { rule, memory: MEMORY },
+            whole: rate == link,
         })
     }
 

@@ -61,6 +61,7 @@ impl Port {
         online.close_until(closed_until);
         kernel.set_keys(&credit_keys(keys))?;
         kernel.set_rules(&rules.classifier, &rules.numbers)?;
+        kernel.set_whole(rules.whole)?;
         let shares = PortShares::new(now, rules.offline, online.longest_lifetime());
         let longest = rules.offline.rule.least;
         let published = Published { per_weight: 0, rest: 0, period: longest, longest };
@@ -83,6 +84,7 @@ impl Port {
         self.check(rules)?;
         self.kernel.set_keys(&credit_keys(keys))?;
         self.kernel.set_rules(&rules.classifier, &rules.numbers)?;
+        self.kernel.set_whole(rules.whole)?;
         self.online = rules.online.clone();
         self.online.close_until(self.closed_until);
         self.shares.renew(ForwarderPort::now(), rules.offline);

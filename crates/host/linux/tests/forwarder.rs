@@ -327,3 +327,30 @@ fn maps_are_adopted_and_removed() {
     assert_eq!(cable.a.run(running).expect("enter"), (true, 0, 0));
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
 }
+
+/// At 10 kb/s a small frame of 64 bytes takes 50 ms, and 2 · C_0 drain in 2 · p.
+#[test]
+fn packets_without_credits_are_in_the_queue() {
+    both_families("f7", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(1)).expect("published");
+        let queued = |port: &Port| port.port.read().expect("read").queued.get();
+        assert!(port.data(OTHER));
+        assert_eq!(queued(&port), 0, "another service has the rest of the link");
+        let (from, to) = port.hosts();
+        let ack = tcp(ethernet(ipv6, false), from, to, DATA, 0, 0);
+        for _ in 0..50 {
+            assert!(port.port.passed(true, &ack).expect("a run").is_some());
+        }
+        let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
+        assert!((1..budget + 2 * 64 + 40).contains(&queued(&port)), "{} of {budget} B", queued(&port));
+    });
+    both_families("f8", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(1)).expect("published");
+        port.port.set_whole(true).expect("set");
+        assert!(port.data(OTHER) && port.port.read().expect("read").queued > Bytes::ZERO);
+    });
+}

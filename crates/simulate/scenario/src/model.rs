@@ -305,6 +305,10 @@ pub struct Measurement {
     pub are_named: bool,
 }
 
+/// The shortest period of credits in the lab: one host runs all threads of agents, forwarders and senders, so a thread
+/// may be late by milliseconds, and a round trip takes as long.
+pub const LAB_CREDIT_PERIOD: Duration = Duration::from_millis(20);
+
 /// Long-lived transfers of one service, as the lab runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTransfers {

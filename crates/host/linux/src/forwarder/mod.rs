@@ -194,6 +194,13 @@ impl ForwarderPort {
         Ok(there.difference(&wanted).try_for_each(|number| self.numbers.remove(*number))?)
     }
 
+    /// Whether R is the rate of the link: then all packets that leave wait in the queue of the data, not only those of
+    /// services with credits.
+    pub fn set_whole(&mut self, is_whole: bool) -> Result<(), LoaderError> {
+        self.config.whole = u32::from(is_whole);
+        self.write_config()
+    }
+
     /// Sets how many pairs of hosts have flows at the port, by the numbers of services. Those without any have 1.
     pub fn set_pairs(&mut self, pairs: &BTreeMap<u32, u32>) -> Result<(), LoaderError> {
         for number in self.numbers.keys()? {

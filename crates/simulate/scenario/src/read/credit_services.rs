@@ -1,8 +1,9 @@
 //! Services with credits: a simulation enforces them by the transport of their flows.
 //!
 //! Rule: under an enforcement, traffic of a service with credits is sent by `pace`, whose ports grant it credits. Any
-//! other transport would send without them, and results would not be those of the policy. The lab refuses these
-//! policies, since it builds no forwarders.
+//! other transport would send without them, and results would not be those of the policy. The lab's agents and
+//! forwarders grant the credits of real TCP; it refuses policies whose switches grant none, and those with periods
+//! shorter than its own.
 //!
 //! Worked example: `services: { x: { credits: {} } }` in the policy and `{ service: x, transport: dctcp }` in the
 //! scenario is refused at the flow group.
@@ -10,6 +11,7 @@
 use super::traffic::Read;
 use super::{Files, Reader};
 use crate::governed::Enforcement;
+use crate::model::{LAB_CREDIT_PERIOD, Traffic};
 use weir_policy::Policy;
 
 impl<F: Files> Reader<'_, F> {
@@ -38,7 +40,23 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// The first service of a policy with credits, for which the lab builds no forwarders.
-pub(super) fn first(policy: &Policy) -> Option<&str> {
-    policy.services().leaves().find(|(_, service)| service.credits().is_some()).map(|(_, service)| service.path())
+/// Whether a flow group's data waits for credits in the lab: all of its services have them.
+pub(super) fn waits(group: &Traffic, policy: &Policy, enforcement: Enforcement) -> bool {
+    enforcement != Enforcement::None && group.services().all(|id| policy.services().get(id).credits().is_some())
+}
+
+/// Why the lab's agents and forwarders do not grant a policy's credits.
+pub(super) fn not_of_lab(policy: &Policy) -> Option<String> {
+    let plan = policy.credit_plan()?;
+    if !policy.network().forwarders() {
+        let (_, service) = policy.services().leaves().find(|(_, service)| service.credits().is_some())?;
+        return Some(format!("service `{}` has credits, and the policy's switches grant none", service.path()));
+    }
+    match plan.period_max {
+        None => Some("its policy has credits, and states neither `period-max` nor the buffers of all ports".to_owned()),
+        Some(most) if most < LAB_CREDIT_PERIOD => Some(format!(
+            "its policy limits the periods of credits to {most}, and the lab has {LAB_CREDIT_PERIOD} at least"
+        )),
+        Some(_) => None,
+    }
 }

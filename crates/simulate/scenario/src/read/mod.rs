@@ -291,9 +291,7 @@ fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
     };
-    let service = credit_services::first(policy);
-    let credits = service.map(|service| format!("service `{service}` has credits, and the lab builds no forwarders"));
-    system.map(str::to_owned).or(credits)
+    system.map(str::to_owned).or_else(|| credit_services::not_of_lab(policy))
 }
 
 /// The first reason why the lab cannot run a scenario.
@@ -342,6 +340,9 @@ fn simulator_only(
     if root.get("hosts").is_some() {
         return Some("it sets the order in hosts' interfaces, and the lab's hosts have Linux's".to_owned());
     }
+    if root.get("without-forwarder").is_some_and(|switches| !switches.items().is_empty()) {
+        return Some("some of its switches have no forwarder, and all of the lab's have one".to_owned());
+    }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());
     }
@@ -359,7 +360,8 @@ fn simulator_only(
         if rounds && protocol == "udp" {
             return Some(format!("{name} sends messages by UDP"));
         }
-        if !matches!(protocol, "newreno" | "cubic" | "udp") {
+        let waits = protocol == "pace" && credit_services::waits(&read.traffic, policy, governed.enforcement);
+        if !waits && !matches!(protocol, "newreno" | "cubic" | "udp") {
             return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
         }
         if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
