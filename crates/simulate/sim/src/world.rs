@@ -29,7 +29,7 @@
 //! ```
 
 use crate::agents::Agents;
-use crate::aggregates::Aggregates;
+use crate::aggregates::{self, Aggregates};
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
@@ -177,6 +177,10 @@ impl<O: Observer> World<O> {
     pub fn add_flow(&mut self, spec: FlowSpec, parameters: &Parameters) -> FlowId {
         assert!(spec.service.index() < (self.service_count - 1).max(1), "service {} is not a service", spec.service.0);
         assert!(spec.from != spec.to, "host {} sends to itself", spec.from.0);
+        let mut spec = spec;
+        if self.aggregates.has(spec.service) {
+            spec.hash = aggregates::path(spec.from, spec.to, spec.service);
+        }
         let connection = Connection {
             bytes: spec.size.unwrap_or(u64::MAX),
             payload: self.sizes.payload,

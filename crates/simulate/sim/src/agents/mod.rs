@@ -266,8 +266,11 @@ impl<O: Observer> World<O> {
     fn is_credit_data(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
-        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
-        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
+        let needs_credits = || match self.aggregates.is_on() {
+            true => packet.size > EXEMPT && self.aggregates.has(packet.service),
+            false => self.flows[packet.flow.index()].sender.needs_credits(),
+        };
+        is_data && !self.agents.installed.is_empty() && needs_credits()
     }
 
     /// A port's link goes down.
@@ -370,7 +373,10 @@ impl<O: Observer> World<O> {
     fn is_direct(&self, agent: AgentId, message: &Packet) -> bool {
         let port = self.agents.installed[agent.index()].port;
         let Node::Switch(switch) = self.records[port.index()].at.node() else { return true };
-        let address = &self.flows[message.flow.index()].address;
+        let address = match message.kind() {
+            Kind::Credits => self.aggregates.address(message.flow.0),
+            _ => self.flows[message.flow.index()].address,
+        };
         let leaf = self.hosts[address.to.index()].leaf;
         self.routes.route(switch, leaf, address.to, address.hash) == Some(port)
     }
@@ -384,7 +390,8 @@ impl<O: Observer> World<O> {
             kind => kind == Kind::Credits,
         };
         // Only messages to senders are compared with the way of their data.
-        let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
+        let compared = moment == Moment::Returns && matches!(kind, Kind::Message | Kind::Credits);
+        let direct = !compared || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }
