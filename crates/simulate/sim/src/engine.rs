@@ -12,7 +12,7 @@ use crate::agents::Moment;
 use crate::events::Event;
 use crate::ids::{HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Kind, MARKED, Packet, class_of};
+use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Extensions, Kind, MARKED, Packet, class_of};
 use crate::port::Service;
 use crate::world::World;
 use std::sync::Arc;
@@ -103,7 +103,8 @@ impl<O: Observer> World<O> {
         let port = packet.link();
         packet.leave_link();
         self.counters.packet_hops += 1;
-        if self.inspects && self.ports[port.index()].inspected {
+        let is_read = self.inspects && (self.inspects_all || packet.extension != Extensions::NONE);
+        if is_read && self.ports[port.index()].inspected {
             return self.arrive_inspected(port, id, hint);
         }
         match packet.towards.node() {
@@ -188,7 +189,8 @@ impl<O: Observer> World<O> {
         let profile = &self.profiles[out.profile as usize];
         let wait = out.backlog(self.now, profile, &self.records[port.index()]);
         // Agents inspect only packets that the port takes.
-        if profile.fits(wait, self.packets.get(id).size) && self.show(port, id, Moment::Enters) {
+        let packet = self.packets.get(id);
+        if self.is_shown(packet) && profile.fits(wait, packet.size) && self.show(port, id, Moment::Enters) {
             return;
         }
         self.enqueue_in_order(port, id);

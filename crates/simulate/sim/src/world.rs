@@ -130,6 +130,8 @@ pub struct World<O> {
     pub(crate) meters: Vec<Vec<u64>>,
     /// Some ports are inspected ([`Port::inspected`]).
     pub(crate) inspects: bool,
+    /// And packets without a control field, too.
+    pub(crate) inspects_all: bool,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
@@ -206,6 +208,7 @@ impl<O: Observer> World<O> {
             }
         };
         self.quotas.forget(id);
+        self.note_key(id);
         self.observer.began(id);
         self.start();
         self.events.push(connection.start, Event::Start(id));
@@ -249,7 +252,7 @@ impl<O: Observer> World<O> {
     pub fn add_meter(&mut self, ports: &[PortId]) -> MeterId {
         let id = MeterId(self.meters.len() as u32);
         self.meters.push(vec![0; self.service_count]);
-        self.inspects = true;
+        (self.inspects, self.inspects_all) = (true, true);
         for port in ports {
             self.ports[port.index()].inspected = true;
             self.records[port.index()].meter = id;

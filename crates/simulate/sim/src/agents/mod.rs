@@ -10,17 +10,23 @@
 //! The decisions are in [`weir_transport::agents`], which states the order of calls. The first flow
 //! of a transport with agents installs one at each port; [`World::add_agent`] installs any other.
 //!
+//! Most packets of a network with forwarders are acknowledgements, which no agent reads, and data without a message,
+//! which one call of the port's forwarder counts. Both take a short way ([`World::show`]) that loads no more than that
+//! needs: a table of the ports' forwarders and one of the flows' keys (`shortcut`).
+//!
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
 mod credits;
 #[cfg(test)]
 mod scripted;
+mod shortcut;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use credits::EXEMPT;
 use credits::{CreditAgent, CreditLosses, PortOf};
+use shortcut::Shortcuts;
 
 use crate::events::Event;
 use crate::flow::Life;
@@ -85,6 +91,7 @@ pub(crate) struct Agents {
     seed: u64,
     /// There are forwarders of credits.
     has_forwarders: bool,
+    shortcuts: Shortcuts,
     /// Forwarders that data of the current bucket enters, with the flows' slots, and later their numbers, while these
     /// are prefetched.
     entering: Vec<(AgentId, u32)>,
@@ -182,6 +189,9 @@ impl<O: Observer> World<O> {
             None => self.records[port.index()].agent = id.0,
             Some(last) => self.agents.installed[last].next = id.0,
         }
+        let alone = last.is_none() && matches!(agent, AnyAgent::Credits(_)) && !self.aggregates.is_on();
+        self.agents.shortcuts.installed(port, alone.then_some(id));
+        self.agents.shortcuts.all |= watch.all && !matches!(agent, AnyAgent::Credits(_));
         self.agents.installed.push(Installed { agent, watch, port, next: NONE, timer: Timer::default() });
         let down = !self.ports[port.index()].is_up();
         if watch.leaving && self.records[port.index()].usual != Service::Scheduled {
@@ -196,6 +206,8 @@ impl<O: Observer> World<O> {
         if watch.returning {
             let opposite = record.opposite;
             self.inspects = true;
+            // Forwarders read only messages of the packets that return.
+            self.inspects_all |= watch.all && !matches!(self.agents.installed[id.index()].agent, AnyAgent::Credits(_));
             self.ports[opposite.index()].inspected = true;
         }
         self.set_agent_timer(id);
@@ -299,6 +311,11 @@ impl<O: Observer> World<O> {
     pub(crate) fn fetch_credits(&mut self) {
         let mut entering = std::mem::take(&mut self.agents.entering);
         entering.clear();
+        let installed = &self.agents.installed;
+        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
+            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
+            _ => None,
+        };
         for (event, hint) in self.events.bucket_with_hints() {
             let (port, flow) = match event {
                 Event::Arrive(packet) if hint > 0 => {
@@ -314,14 +331,14 @@ impl<O: Observer> World<O> {
                 }
                 _ => continue,
             };
-            entering.push((AgentId(self.records[port.index()].agent), flow.0));
+            if let Some(agent) = self.agents.shortcuts.forwarder(port)
+                && let Some(forwarder) = forwarder(agent)
+            {
+                self.agents.shortcuts.fetch_key(flow);
+                forwarder.fetch_number(flow.0);
+                entering.push((agent, flow.0));
+            }
         }
-        let installed = &self.agents.installed;
-        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
-            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
-            _ => None,
-        };
-        entering.retain(|&(agent, slot)| forwarder(agent).map(|forwarder| forwarder.fetch_number(slot)).is_some());
         entering.retain_mut(|(agent, slot)| {
             let number = forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
             number.map(|number| *slot = number).is_some()
@@ -339,8 +356,9 @@ impl<O: Observer> World<O> {
         self.agents.control_priority.unwrap_or(data)
     }
 
-    /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
-    pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
+    /// Passes a packet to each agent of a port. Returns whether one consumed it: it is gone then.
+    #[inline(never)]
+    fn show_each(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));

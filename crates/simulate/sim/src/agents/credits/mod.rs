@@ -241,7 +241,7 @@ impl CreditAgent {
     }
 
     /// Data enters the port, which holds `held` bytes of all traffic.
-    fn on_data(&mut self, now: SimTime, flow: FlowKey, size: u32, held: u64) -> Verdict {
+    pub(crate) fn on_data(&mut self, now: SimTime, flow: FlowKey, size: u32, held: u64) -> Verdict {
         let (at, bytes) = (now.instant(), Bytes::new(size.into()));
         let is_changed = at < self.rerouted.changed_until;
         let number = match self.flows.number(flow) {
@@ -299,7 +299,25 @@ impl CreditAgent {
 
     /// Whether a packet of credits carries data.
     fn is_data(&self, packet: &Passing<'_>) -> bool {
-        packet.credits && packet.size > self.headers
+        packet.credits && self.is_frame_with_data(packet.size)
+    }
+
+    /// Whether a frame of a flow with credits carries data, by its size.
+    #[inline]
+    pub(crate) fn is_frame_with_data(&self, size: u32) -> bool {
+        size > self.headers
+    }
+
+    /// Whether the port chooses among frames.
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.scheduled
+    }
+
+    /// The transmission of a frame of data begins at a port that chooses.
+    #[inline]
+    pub(crate) fn on_data_leaves(&mut self, now: SimTime, size: u32) {
+        self.queue.leave(now, size);
     }
 
     /// Whether re-routed data has entered the port within the longest lifetime of a grant: the port makes no claim.
@@ -359,7 +377,7 @@ impl Agent for CreditAgent {
 
     fn on_leave(&mut self, now: SimTime, packet: &mut Passing<'_>) {
         if self.is_data(packet) {
-            self.queue.leave(now, packet.size);
+            self.on_data_leaves(now, packet.size);
         }
     }
 
