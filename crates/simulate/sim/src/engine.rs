@@ -185,27 +185,31 @@ impl<O: Observer> World<O> {
     /// A first-in first-out port with agents takes or drops a packet.
     #[inline(never)]
     fn enqueue_watched(&mut self, port: PortId, id: PacketId) {
-        let out = &self.ports[port.index()];
-        let profile = &self.profiles[out.profile as usize];
-        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
-        // Agents inspect only packets that the port takes.
-        let packet = self.packets.get(id);
-        if self.is_shown(packet) && profile.fits(wait, packet.size) && self.show(port, id, Moment::Enters) {
-            return;
-        }
-        self.enqueue_in_order(port, id);
+        self.enqueue_first_in_first_out::<true>(port, id);
     }
 
     /// A first-in first-out port takes or drops a packet.
     #[inline]
     fn enqueue_in_order(&mut self, port: PortId, id: PacketId) {
+        self.enqueue_first_in_first_out::<false>(port, id);
+    }
+
+    /// A first-in first-out port takes or drops a packet; `WATCHED` if it has agents.
+    #[inline]
+    fn enqueue_first_in_first_out<const WATCHED: bool>(&mut self, port: PortId, id: PacketId) {
+        let out = &self.ports[port.index()];
+        let profile = &self.profiles[out.profile as usize];
+        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
+        if !profile.fits(wait, self.packets.get(id).size) {
+            return self.drop(port, id, false);
+        }
+        // Agents inspect only packets that the port takes.
+        if WATCHED && self.show(port, id, Moment::Enters) {
+            return;
+        }
         let out = &mut self.ports[port.index()];
         let profile = &self.profiles[out.profile as usize];
         let packet = self.packets.get_mut(id);
-        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
-        if !profile.fits(wait, packet.size) {
-            return self.drop(port, id, false);
-        }
         let class = class_of(packet.priority);
         if profile.marks(wait) && packet.has(CAPABLE) {
             packet.set(MARKED, true);

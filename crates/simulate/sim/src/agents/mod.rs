@@ -26,7 +26,7 @@ mod tests;
 
 pub(crate) use credits::EXEMPT;
 use credits::{CreditAgent, CreditLosses, PortOf};
-use shortcut::Shortcuts;
+use shortcut::{Entering, Shortcuts};
 
 use crate::events::Event;
 use crate::flow::Life;
@@ -92,9 +92,7 @@ pub(crate) struct Agents {
     /// There are forwarders of credits.
     has_forwarders: bool,
     shortcuts: Shortcuts,
-    /// Forwarders that data of the current bucket enters, with the flows' slots, and later their numbers, while these
-    /// are prefetched.
-    entering: Vec<(AgentId, u32)>,
+    entering: Entering,
 }
 
 /// How a packet passes an agent's port.
@@ -304,51 +302,6 @@ impl<O: Observer> World<O> {
     #[inline]
     pub(crate) fn has_forwarders(&self) -> bool {
         self.agents.has_forwarders
-    }
-
-    /// Prefetches the states of the flows whose data the events of the current bucket bring to forwarders: first what
-    /// the ports have, then the flows' numbers, states and grants, each by the one before.
-    pub(crate) fn fetch_credits(&mut self) {
-        let mut entering = std::mem::take(&mut self.agents.entering);
-        entering.clear();
-        let installed = &self.agents.installed;
-        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
-            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
-            _ => None,
-        };
-        for (event, hint) in self.events.bucket_with_hints() {
-            let (port, flow) = match event {
-                Event::Arrive(packet) if hint > 0 => {
-                    let packet = self.packets.get(packet);
-                    if packet.kind() != Kind::Segment {
-                        continue;
-                    }
-                    (PortId(hint - 1), packet.flow)
-                }
-                Event::Timer(flow) | Event::Start(flow) => {
-                    let from = self.flows[flow.index()].address.from;
-                    (self.hosts[from.index()].interface, flow)
-                }
-                _ => continue,
-            };
-            if let Some(agent) = self.agents.shortcuts.forwarder(port)
-                && let Some(forwarder) = forwarder(agent)
-            {
-                self.agents.shortcuts.fetch_key(flow);
-                forwarder.fetch_number(flow.0);
-                entering.push((agent, flow.0));
-            }
-        }
-        entering.retain_mut(|(agent, slot)| {
-            let number = forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
-            number.map(|number| *slot = number).is_some()
-        });
-        for &(agent, number) in &entering {
-            if let Some(forwarder) = forwarder(agent) {
-                forwarder.fetch_grants(number);
-            }
-        }
-        self.agents.entering = entering;
     }
 
     /// The priority class of a message of credits: that of `data`, or its own.

@@ -8,7 +8,8 @@
 //!
 //! A port with another agent, aggregates, and packets with an extension take the way through all agents of the port.
 
-use super::{AnyAgent, Moment};
+use super::credits::CreditAgent;
+use super::{Agents, AnyAgent, Moment};
 use crate::fetch::fetch_first;
 use crate::ids::{AgentId, FlowId, PacketId, PortId};
 use crate::observer::Observer;
@@ -25,6 +26,15 @@ struct Ends {
     hash: u32,
     /// Its data needs credits.
     credits: bool,
+}
+
+/// The forwarders that data of the current bucket of events enters, while the states of its flows are prefetched.
+#[derive(Debug, Default)]
+pub(super) struct Entering {
+    /// Flows that may send.
+    sending: Vec<FlowId>,
+    /// Forwarders with the slots of flows, and later their numbers.
+    data: Vec<(AgentId, u32)>,
 }
 
 /// What packets without a message need of agents.
@@ -60,7 +70,67 @@ impl Shortcuts {
     }
 }
 
+impl Agents {
+    /// The forwarder of a number.
+    #[inline]
+    fn forwarder(&self, agent: AgentId) -> Option<&CreditAgent> {
+        match self.installed.get(agent.index()).map(|installed| &installed.agent) {
+            Some(AnyAgent::Credits(forwarder)) => Some(forwarder),
+            _ => None,
+        }
+    }
+
+    /// Prefetching begins for another bucket of events.
+    #[inline]
+    pub(crate) fn begin_fetching(&mut self) {
+        self.entering.data.clear();
+        self.entering.sending.clear();
+    }
+
+    /// A flow may send at an event of the bucket.
+    #[inline]
+    pub(crate) fn fetch_sending(&mut self, flow: FlowId) {
+        if self.has_forwarders {
+            self.entering.sending.push(flow);
+        }
+    }
+
+    /// Prefetches what data of a flow that enters a port with a forwarder needs first.
+    #[inline]
+    pub(crate) fn fetch_entering(&mut self, port: PortId, flow: FlowId) {
+        if let Some(agent) = self.shortcuts.forwarder(port)
+            && let Some(forwarder) = self.forwarder(agent)
+        {
+            self.shortcuts.fetch_key(flow);
+            forwarder.fetch_number(flow.0);
+            self.entering.data.push((agent, flow.0));
+        }
+    }
+}
+
 impl<O: Observer> World<O> {
+    /// Prefetches the states of the flows whose data the events of the current bucket bring to forwarders: first what
+    /// the ports have ([`Agents::fetch_entering`]), then the flows' numbers, states and grants, each by the one before.
+    pub(crate) fn fetch_credits(&mut self) {
+        for at in 0..self.agents.entering.sending.len() {
+            let flow = self.agents.entering.sending[at];
+            let from = self.flows[flow.index()].address.from;
+            self.agents.fetch_entering(self.hosts[from.index()].interface, flow);
+        }
+        let mut data = std::mem::take(&mut self.agents.entering.data);
+        let agents = &self.agents;
+        data.retain_mut(|(agent, slot)| {
+            let number = agents.forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
+            number.map(|number| *slot = number).is_some()
+        });
+        for &(agent, number) in &data {
+            if let Some(forwarder) = agents.forwarder(agent) {
+                forwarder.fetch_grants(number);
+            }
+        }
+        self.agents.entering.data = data;
+    }
+
     /// A flow has begun in a slot.
     pub(crate) fn note_key(&mut self, id: FlowId) {
         let flow = &self.flows[id.index()];
