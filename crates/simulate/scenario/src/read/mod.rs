@@ -41,6 +41,7 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
 use crate::model::{Measurement, Scenario};
+use credit_services::CreditTraffic;
 use files::PolicyOnly;
 use names::Names;
 use std::path::{Path, PathBuf};
@@ -163,18 +164,23 @@ impl<F: Files> Reader<'_, F> {
             overload::remark(items, &traffic, &graph, self.problems);
             self.credits_can_be(root, items, &traffic, &graph);
         }
-        let aggregates = self.aggregates(root, items, &traffic, &graph);
-        let without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
+        let mut aggregates = if base.is_none() { self.aggregates(root, items, &traffic, &graph) } else { None };
+        let mut without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
         let events = self.events(root.get("events"), &names, duration);
         let (measurement, governed) = match base {
             Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 let (measurement, governed) = self.governed(root, base, &names, duration)?;
-                self.sent_without_credits(&traffic, &governed.policy, governed.enforcement);
+                let of = CreditTraffic { root, traffic: &traffic, graph: &graph, governed: &governed };
+                aggregates = self.credits_of_policy(of);
+                if aggregates.is_some() && !governed.policy.network().forwarders() {
+                    without_forwarder = Some((0..graph.switches.len()).collect());
+                }
                 (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
         };
+        self.remark_without_forwarder(root, &traffic, aggregates.is_some());
         let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
         let lab_only = self.lab_only(root);
         let simulator_only = simulator_only(root, governed.as_ref(), &traffic, &graph);
