@@ -123,7 +123,10 @@ impl Rack {
         let run = || {
             let plan = Plan::of(self.policy.clone(), PERIOD).expect("a plan");
             let link = Bandwidth::from_mbps(NIC as u64);
-            let start = |number: u8| Port::start(&plan, &keys(7), &format!("p{number}"), link).expect("a port");
+            let start = |number: u8| {
+                let name = format!("p{number}");
+                Port::start(&name, plan.port(&name, link).expect("rules"), &keys(7)).expect("a port")
+            };
             let mut ports: Vec<Port> = (1..=3).map(start).collect();
             while !ends.load(Ordering::Relaxed) {
                 for port in &mut ports {

@@ -55,8 +55,7 @@ pub use governed::{
 };
 pub use model::{
     Aggregates, Application, Change, FlowQuotas, HostOrder, HostQueues, LAB_CREDIT_PERIOD, LabScenario, Measure,
-    Measurement,
-    NetworkEvent, Pattern, Program, Scenario, ServiceTransfers, Traffic, ValueServer, Values,
+    Measurement, NetworkEvent, Pattern, Program, Scenario, ServiceTransfers, Traffic, ValueServer, Values,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};
