@@ -17,7 +17,7 @@ use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Netns, Prefix, connect};
-use weir_linux::settings::Classes;
+use weir_linux::settings::{Classes, cookie};
 use weir_linux::shaper::{Backend, ServiceRate, Shaper, obstacle_to_levels, probe};
 use weir_linux::tags::HostTags;
 use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES};
@@ -286,13 +286,15 @@ fn data_and_messages_of_credits_have_values_of_their_own() {
             &mut datapath,
             [(7002, 10), (7001, 10), (9999, 40), (7002, 46), (9999, 0), (7001, 26)].map(|(p, d)| as_sent(p, d)),
         );
-        datapath.set_credits(&[ServiceId(2)], PORT).expect("credits");
+        datapath.set_credits(&[ServiceId(2)], PORT, 0).expect("credits");
         let first = [(7002, 0, 10), (7002, 46, 10), (7002, 40, 10), (7001, 10, 0), (9999, 40, 0), (9999, 26, 26)];
         leave(&mut datapath, first);
         // By family: the service itself and two others.
         assert_eq!(datapath.counts().expect("counts").tags_claimed, 2 * 3);
         // Another service has them, as after a change of the policy.
-        datapath.set_credits(&[ServiceId(1)], PORT).expect("credits");
+        let message = UdpSocket::bind((Ipv4Addr::new(10, 77, 0, 1), PORT)).expect("a socket");
+        let cookie = cookie(&message).expect("a cookie");
+        datapath.set_credits(&[ServiceId(1)], PORT, cookie).expect("credits");
         leave(&mut datapath, [(7002, 0, 0), (7002, 10, 0), (7001, 0, 10), (7001, 10, 10), (9999, 10, 0), (9999, 0, 0)]);
         // Messages are those of an agent, which enforces a policy.
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
@@ -302,14 +304,13 @@ fn data_and_messages_of_credits_have_values_of_their_own() {
         let shaper = ShaperConfig::parley(&policy, None, None);
         let sending = Sending::over(&interface()).expect("offloads");
         datapath.set_shaper(&policy, MachineId(0), &shaper, sending).expect("the shaper");
-        let message = UdpSocket::bind((Ipv4Addr::new(10, 77, 0, 1), PORT)).expect("a socket");
         set_option(&message, libc::SOL_SOCKET, libc::SO_PRIORITY, 7);
         let other = UdpSocket::bind("10.77.0.1:0").expect("a socket");
         set_option(&other, libc::IPPROTO_IP, libc::IP_TOS, 40 << 2);
         for socket in [&message, &other] {
             socket.send_to(&[0; 72], "10.77.0.2:9998").expect("sent");
         }
-        datapath.set_credits(&[], PORT).expect("no credits");
+        datapath.set_credits(&[], PORT, 0).expect("no credits");
         leave(
             &mut datapath,
             [(7001, 0), (7001, 10), (7002, 40), (9999, 10), (9999, 40), (9999, 0)].map(|(p, d)| as_sent(p, d)),
