@@ -356,28 +356,31 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    traffic.iter().find_map(|read| {
-        let name = &read.traffic.name;
-        let protocol = read.traffic.transport.protocol();
-        let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
-        if read.transfers.is_none() && !rounds {
-            return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
-        }
-        if rounds && protocol == "udp" {
-            return Some(format!("{name} sends messages by UDP"));
-        }
-        let waits = protocol == "pace" && credit_services::waits(&read.traffic, policy, governed.enforcement);
-        if !waits && !matches!(protocol, "newreno" | "cubic" | "udp") {
-            return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
-        }
-        if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
-            && (udp.packet.is_some() || udp.burst > 1 || udp.on_off.is_some())
-        {
-            return Some(format!("{name} sends UDP in packets, bursts or times of its own"));
-        }
-        if read.traffic.connections.is_some() {
-            return Some(format!("{name} sends messages on connections that stay open"));
-        }
-        (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
-    })
+    traffic.iter().find_map(|read| not_sent_by_lab(read, policy, governed.enforcement))
+}
+
+/// The reason why the lab cannot send a flow group.
+fn not_sent_by_lab(read: &traffic::Read, policy: &Policy, enforcement: Enforcement) -> Option<String> {
+    let name = &read.traffic.name;
+    let protocol = read.traffic.transport.protocol();
+    let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
+    if read.transfers.is_none() && !rounds {
+        return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
+    }
+    if rounds && protocol == "udp" {
+        return Some(format!("{name} sends messages by UDP"));
+    }
+    let waits = protocol == "pace" && credit_services::waits(&read.traffic, policy, enforcement);
+    if !waits && !matches!(protocol, "newreno" | "cubic" | "udp") {
+        return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
+    }
+    if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
+        && (udp.packet.is_some() || udp.burst > 1 || udp.on_off.is_some())
+    {
+        return Some(format!("{name} sends UDP in packets, bursts or times of its own"));
+    }
+    if read.traffic.connections.is_some() {
+        return Some(format!("{name} sends messages on connections that stay open"));
+    }
+    (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
 }
