@@ -129,7 +129,7 @@ impl Driver {
         self.gates.set(&gates).map_err(shaper)
     }
 
-    /// What the next thread takes over, beside pairs and gates.
+    /// The newest order of each sender, which the next thread takes over beside pairs and gates.
     pub(super) fn into_newest(self) -> Newest {
         self.messages.into_newest()
     }
