@@ -213,8 +213,8 @@ impl CreditPairs {
 impl InterfaceDatapath {
     /// Packets of these services wait in gates from the next one on, if the classes are HTB's; `port` is that of credit
     /// messages, which only the socket with this cookie sends. Without services, nothing waits. Call it after
-    /// [`InterfaceDatapath::set_levels`]. These packets and messages get the DSCP values of credits, and no others leave
-    /// with one.
+    /// [`InterfaceDatapath::set_levels`]. These packets and messages get the DSCP values of credits, and no others have
+    /// one.
     ///
     /// # Errors
     /// Services without slots, and failures of the kernel.
