@@ -73,6 +73,7 @@ fn expectation(experiment: &Experiment, index: usize, value: &Value) {
         None => true,
         Some(Expected::AsPrinted) => value.published.is_some(),
         Some(Expected::Within(part)) => value.published.is_some() && is_number(part),
+        Some(Expected::Near(part, of)) => is_number(part) && is_number(of),
         Some(Expected::AtMost(most)) => is_number(most),
         Some(Expected::AtLeast(least)) => is_number(least),
         Some(Expected::Beside(_, other)) => {

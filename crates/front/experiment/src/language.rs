@@ -210,14 +210,21 @@ static EXPECT_KEYWORD: Scalar = Scalar::Words { what: "an expectation", words: E
 static EXPECT: Record = Record {
     id: "expect",
     what: "a comparison",
-    doc: "The criterion by which a measured value agrees with the published one: exactly one of `within`, `at-most` \
-          and `at-least`.",
+    doc: "The criterion by which a measured value agrees with the published one, or with the source's method: exactly \
+          one of `within`, `at-most` and `at-least`.",
     keys: &[
         Key::optional(
             "within",
             Shape::Scalar(&TOLERANCE),
-            "At most this far from the published value, or from that of `times`.",
+            "At most this far from the published value, or from that of `times` or `of`.",
             "within: 5%",
+        ),
+        Key::optional(
+            "of",
+            Shape::Scalar(&NUMBER),
+            "In place of the published value for `within`, in the value's unit: a number that follows from the source \
+             and that it does not print, such as a fair share.",
+            "of: 600",
         ),
         Key::optional("at-most", Shape::Scalar(&NUMBER), "At most this, in the value's unit.", "at-most: 38.3"),
         Key::optional("at-least", Shape::Scalar(&NUMBER), "At least this, in the value's unit.", "at-least: 0.99"),

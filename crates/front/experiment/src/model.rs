@@ -137,6 +137,8 @@ pub enum Expected {
     AsPrinted,
     /// At most this far from the published one, as a fraction of it.
     Within(f64),
+    /// At most this far, as a fraction of it, from a number that the source does not print, in the base unit.
+    Near(f64, f64),
     /// At most this, in the base unit.
     AtMost(f64),
     /// At least this, in the base unit.

@@ -58,6 +58,7 @@ fn verdict(value: &Value, reading: Option<Reading>, measured: &[Option<Reading>]
             None => Verdict::Unknown,
         },
         Expected::Within(part) => near(reading, |x| (x - published()).abs() <= part * published() + TINY),
+        Expected::Near(part, of) => near(reading, |x| (x - of).abs() <= part * of + TINY),
         Expected::AtMost(most) => at_most(reading, Reading::exact(most)),
         Expected::AtLeast(least) => at_most(Reading::exact(least), reading),
         Expected::Beside(which, other) => {
@@ -114,6 +115,7 @@ fn in_words(experiment: &Experiment, value: &Value) -> String {
         None => String::new(),
         Some(Expected::AsPrinted) => "as printed".to_owned(),
         Some(Expected::Within(part)) => format!("within {}", percent(part)),
+        Some(Expected::Near(part, of)) => format!("within {} of {}", percent(part), value.unit.text(of)),
         Some(Expected::AtMost(most)) => format!("at most {}", value.unit.text(most)),
         Some(Expected::AtLeast(least)) => format!("at least {}", value.unit.text(least)),
         Some(Expected::Beside(which, other)) => {

@@ -232,6 +232,15 @@ fn multiples_with_an_addition_have_verdicts() {
     assert_eq!(all(15.1).0, Verdict::Differs);
 }
 
+/// Near a number that the source does not print: 5 % of 10 ms is 0.5 ms.
+#[test]
+fn numbers_that_are_not_printed_have_verdicts() {
+    let values = value("a", "", ", expect: { within: 5%, of: 10 }");
+    let all = |ms: f64| verdicts(&values, &[Some(Reading::exact(ms * 1e-3))]).remove(0);
+    assert_eq!(all(10.5), (Verdict::Agrees, "within 5 % of 10 ms".to_owned()));
+    assert_eq!([9.5, 9.49, 10.51].map(|ms| all(ms).0), [Verdict::Agrees, Verdict::Differs, Verdict::Differs]);
+}
+
 #[test]
 fn expectations_have_verdicts() {
     let values = [

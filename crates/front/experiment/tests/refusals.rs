@@ -133,6 +133,8 @@ refusals! {
     no_expectation: "{ within: 3% }" => "{ times: second }";
     times_of_an_unknown_run: "times: third" => "times: thrid";
     times_of_another_kind: "times: third" => "times: first";
+    number_of_no_tolerance: "{ within: 3% }" => "{ at-most: 4, of: 3 }";
+    number_and_another_value: "times: third" => "times: third, of: 3";
     addition_to_no_multiple: "{ within: 3% }" => "{ at-most: 4, plus: 1 }";
     addition_to_a_lower_bound: "times: third" => "times: third, plus: 1";
     times_of_itself: "times: third" => "times: second";

@@ -19,7 +19,7 @@
 //! | [`destinations`] | rates in feedback, and the classes that enforce them |
 //! | [`credits`] | pairs of hosts of services with credits, and their gates in the tree |
 //! | [`port`] | ports of a Linux switch: queues, schedulers, DSCP maps, ECN thresholds |
-//! | [`forwarder`] | ports of a Linux switch that give credits (PACE) |
+//! | [`forwarder`] | ports of a Linux switch that are forwarders (PACE) |
 //! | [`tags`] | DSCP values of tenants |
 //! | [`tc`], [`netlink`] | existing qdiscs; messages to the kernel |
 //! | [`cgroups`] | control groups of filters, followed while they come and go |

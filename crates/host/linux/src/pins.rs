@@ -245,8 +245,8 @@ fn pinned(path: &Path) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Detaches the program of a pinned link; returns once no packet that arrives later meets it. The deletion of the last pin also
-/// detaches it, but at a later time, by a work queue of the kernel. A pin of another kind is left as it is.
+/// Detaches the program of a pinned link; returns once no packet that arrives later meets it. The deletion of the last
+/// pin also detaches it, but at a later time, by a work queue of the kernel. A pin of another kind is left as it is.
 fn detach(path: &Path) -> io::Result<()> {
     const BPF_LINK_DETACH: libc::c_long = 34;
     let link = pinned(path)?;

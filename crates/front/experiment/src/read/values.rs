@@ -101,6 +101,18 @@ impl Reader<'_> {
             self.error(node.span, "the expectation is missing", hint);
             return None;
         }
+        let of = node.get("of");
+        if let (Some(of), true) = (of, within.is_none() || node.get("times").is_some()) {
+            self.error(
+                of.span,
+                "`of` is the number that `within` refers to",
+                "write it beside `within`, without `times`",
+            );
+            return None;
+        }
+        if let (Some(part), Some(of)) = (within, of.and_then(number)) {
+            return Some(Expected::Near(part, of * unit.factor));
+        }
         let plus = node.get("plus");
         if let (Some(plus), true) = (plus, at_most.is_none() || node.get("times").is_none()) {
             self.error(

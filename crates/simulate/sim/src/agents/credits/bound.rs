@@ -6,18 +6,19 @@
 //! from one event to the next, however short the run.
 //!
 //! Data without a grant may enter where the port makes no claim: beyond grants of a port that drops nothing, after a
-//! restart, and on changed routes. It is allowed for until the queue has been empty.
+//! restart, and on changed routes. It is allowed for while it is in the queue ([`Held`]), and no longer: a queue that
+//! never becomes empty is compared like any other.
 //!
 //! Worked example: 2 · C_0 is 50,000 B at a grant of 12,500 B: the bound is 50,000 B. The budget falls to 25,000 B
 //! while A + Q is 40,000 B: nothing is granted, and the bound stays. At the next grant it is 25,000 B.
+
+use super::queue::Held;
 
 /// The bound of one port, its highest values, and how often it was exceeded.
 #[derive(Debug, Default)]
 pub(super) struct CreditBound {
     /// The budget at the last grant.
     limit: u64,
-    /// Bytes of data without grants since the queue was last empty.
-    ungranted: u64,
     reading: BoundReading,
 }
 
@@ -43,18 +44,11 @@ impl CreditBound {
         self.reading.budget = self.reading.budget.max(budget);
     }
 
-    /// `bytes` of data enter without a grant.
-    pub(super) fn on_ungranted(&mut self, bytes: u32) {
-        self.ungranted += u64::from(bytes);
-    }
-
-    /// Compares A (`outstanding`) and Q (`queued`) after an event, in bytes, with the bound.
-    pub(super) fn check(&mut self, outstanding: u64, queued: u64) {
-        if queued == 0 {
-            self.ungranted = 0;
-        }
+    /// Compares A (`outstanding`) and Q (`held`) after an event, in bytes, with the bound.
+    pub(super) fn check(&mut self, outstanding: u64, held: Held) {
+        let Held { bytes: queued, ungranted } = held;
         let used = outstanding + queued;
-        let claimed = used.saturating_sub(self.ungranted);
+        let claimed = used - ungranted;
         let reading = &mut self.reading;
         reading.peak = reading.peak.max(used);
         reading.queue = reading.queue.max(queued);
@@ -76,16 +70,21 @@ impl CreditBound {
 mod tests {
     use super::*;
 
+    /// Q, all of it with grants.
+    fn granted(bytes: u64) -> Held {
+        Held { bytes, ungranted: 0 }
+    }
+
     #[test]
     fn the_budget_of_the_last_grant_is_the_bound() {
         let mut bound = CreditBound::default();
         bound.on_grant(50_000);
-        bound.check(12_500, 37_500);
+        bound.check(12_500, granted(37_500));
         assert_eq!((bound.reading().fullest, bound.reading().exceeded), (1_000_000, 0));
         // The budget has fallen, and nothing is granted.
-        bound.check(10_000, 30_000);
+        bound.check(10_000, granted(30_000));
         bound.on_grant(25_000);
-        bound.check(1_000, 24_000);
+        bound.check(1_000, granted(24_000));
         assert_eq!(bound.reading().exceeded, 0);
         let highest = BoundReading { peak: 50_000, queue: 37_500, budget: 50_000, fullest: 1_000_000, exceeded: 0 };
         assert_eq!(bound.reading(), highest);
@@ -94,22 +93,21 @@ mod tests {
     #[test]
     fn a_byte_above_the_budget_is_counted() {
         let mut bound = CreditBound::default();
-        bound.check(0, 1);
+        bound.check(0, granted(1));
         assert_eq!(bound.reading().exceeded, 1);
         bound.on_grant(25_000);
-        bound.check(1, 25_000);
+        bound.check(1, granted(25_000));
         assert_eq!((bound.reading().exceeded, bound.reading().fullest), (2, 1_000_040));
     }
 
     #[test]
-    fn data_without_grants_is_allowed_for_until_the_queue_is_empty() {
+    fn data_without_grants_is_allowed_for_while_it_is_queued() {
         let mut bound = CreditBound::default();
         bound.on_grant(25_000);
-        bound.on_ungranted(1_514);
-        bound.check(20_000, 6_514);
-        assert_eq!(bound.reading().exceeded, 0);
-        bound.check(20_000, 0);
-        bound.check(20_000, 5_001);
+        bound.check(20_000, Held { bytes: 6_514, ungranted: 1_514 });
+        assert_eq!((bound.reading().exceeded, bound.reading().peak), (0, 26_514));
+        // It has left, and the queue has never been empty.
+        bound.check(20_000, granted(5_001));
         assert_eq!(bound.reading().exceeded, 1);
     }
 }

@@ -95,7 +95,7 @@ struct Rerouted {
     late: u64,
 }
 
-/// Bytes of data without grants that a port has taken.
+/// Bytes of data without grants that have arrived at a port.
 struct Ungranted {
     late: u64,
     rerouted: u64,
@@ -161,12 +161,13 @@ impl CreditAgent {
     fn allocate(&mut self, now: SimTime, flow: FlowKey, allocation: &Allocation, direct: bool) -> Allocation {
         let at = now.instant();
         self.expire(at);
-        let queued = self.queue.held(now);
+        let held = self.queue.held(now);
+        let queued = Bytes::new(held.bytes);
         let mut reduced = *allocation;
         if !direct {
             // Another port has the flow, and this one keeps nothing of it.
             let state = &mut weir_datapath::CreditFlow::default();
-            self.port.allocate(state, &mut reduced, at, Bytes::new(queued), false);
+            self.port.allocate(state, &mut reduced, at, queued, false);
             return self.parameters.coding.allocation(&reduced);
         }
         let number = self.flows.number_or_new(flow);
@@ -177,11 +178,11 @@ impl CreditAgent {
         let published = self.forwarder.publish(at);
         self.port.publish(&published);
         let granted = self.port.counters().granted;
-        self.port.allocate(self.flows.state(number), &mut reduced, at, Bytes::new(queued), true);
+        self.port.allocate(self.flows.state(number), &mut reduced, at, queued, true);
         if self.port.counters().granted > granted {
             self.bound.on_grant(self.forwarder.budget(&published).get());
         }
-        self.bound.check(self.port.outstanding().get(), queued);
+        self.bound.check(self.port.outstanding().get(), held);
         self.parameters.coding.allocation(&reduced)
     }
 
@@ -225,6 +226,7 @@ impl CreditAgent {
         };
         let after = Ungranted::of(self.port.counters());
         let [late, rerouted] = [after.late - before.late, after.rerouted - before.rerouted];
+        let ungranted = late + rerouted + (after.unaccounted - before.unaccounted);
         if late > 0 && is_changed {
             self.rerouted.late_packets += 1;
             self.rerouted.late += late;
@@ -235,13 +237,10 @@ impl CreditAgent {
             self.rerouted.packets += 1;
             self.rerouted.until = at + self.port.longest_lifetime();
         }
-        if late + rerouted > 0 || after.unaccounted > before.unaccounted {
-            self.bound.on_ungranted(size);
-        }
         self.data += u64::from(size);
-        self.queue.enter(now, size, held);
-        let queued = self.queue.held(now);
-        self.bound.check(self.port.outstanding().get(), queued);
+        self.queue.enter(now, size, ungranted as u32, held);
+        let held = self.queue.held(now);
+        self.bound.check(self.port.outstanding().get(), held);
         Verdict::Pass
     }
 

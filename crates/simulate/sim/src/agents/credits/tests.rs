@@ -111,8 +111,27 @@ fn a_queue_above_the_budget_exceeds_the_bound() {
     allocate(&mut agent, 10, 1, true);
     assert_eq!(agent.bound.reading().exceeded, 0);
     // 2 · C_0 is 50,000 B, and 25,000 B are granted.
-    agent.queue.enter(micros(20), 25_001, 0);
+    agent.queue.enter(micros(20), 25_001, 0, 0);
     enter(&mut agent, 20, 1_514, None);
+    assert_eq!(agent.bound.reading().exceeded, 1);
+}
+
+/// Data that entered without a grant excuses no excess after it has left, although the queue has never been empty.
+#[test]
+fn a_standing_queue_above_the_budget_exceeds_the_bound() {
+    let mut agent = agent();
+    request(&mut agent, 0, 0);
+    allocate(&mut agent, 10, 1, true);
+    agent.on_routes(micros(10).instant());
+    // Another flow, without credits here, and granted data behind it.
+    agent.on_data(micros(20), FlowKey { slot: 1, ..FLOW }, 1_514, 0);
+    assert_eq!(agent.queue.held(micros(20)).ungranted, 1_514);
+    assert_eq!(enter(&mut agent, 20, 1_514, None), Verdict::Pass);
+    // 2 · C_0 is 50,000 B; A is 21,972 B after the last frame.
+    agent.queue.enter(micros(30), 26_515, 0, 1_514);
+    assert_eq!(agent.queue.held(micros(36)).ungranted, 0);
+    assert_eq!(agent.bound.reading().exceeded, 0);
+    enter(&mut agent, 36, 1_514, None);
     assert_eq!(agent.bound.reading().exceeded, 1);
 }
 
@@ -123,7 +142,7 @@ fn the_queue_of_other_traffic_takes_no_credits() {
     let mut full = passing(PacketKind::Data, 1_514, true, None);
     (full.credits, full.port.held) = (false, 400_000);
     assert_eq!(agent.on_enter(micros(5), &mut full), Verdict::Pass);
-    assert_eq!((allocate(&mut agent, 10, 1, true), agent.queue.held(micros(10))), (25_000, 0));
+    assert_eq!((allocate(&mut agent, 10, 1, true), agent.queue.held(micros(10)).bytes), (25_000, 0));
 }
 
 #[test]
