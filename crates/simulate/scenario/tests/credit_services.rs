@@ -93,7 +93,6 @@ fn refusals_of_aggregates() {
         ("shaper", format!("{bulk}\naggregates: {{ dup-thresh: 3 }}"), "aggregates repair nothing"),
         ("shaper", format!("{bulk}\naggregates: {{ period: 40us }}"), "write at least `aggregates: { period: "),
         ("shaper", format!("{bulk}\naggregates: {{ period: 200ms }}"), "max-period is shorter"),
-        ("none", format!("{bulk}\naggregates: {{}}"), "nothing enforces credits"),
         (
             "shaper",
             format!("{bulk}\nevents: [ {{ at: 1s, policy: \"services.bulk.credits.weight=3\" }} ]"),
@@ -150,15 +149,19 @@ fn reason(changes: &[(&str, &str)], transport: &str, more: &str) -> Option<Strin
 
 #[test]
 fn credits_that_the_lab_grants_and_others() {
-    let pace = "{ protocol: pace, period: 20ms, max-period: 60ms }";
-    assert_eq!(reason(&[], pace, ""), None);
+    let lab = "aggregates: { period: 20ms }\n";
+    assert_eq!((reason(&[], "cubic", lab), reason(&[], "newreno", lab)), (None, None));
+    let paced = reason(&[], "{ protocol: pace, period: 20ms, max-period: 60ms }", "").unwrap_or_default();
+    assert!(paced.contains("is sent by pace"), "{paced}");
     for (changes, more, expected) in [
         (&[("period-max: 20ms", "period-max: 19ms")][..], "", "limits the periods of credits to 19 ms"),
         (&[("period-max: 20ms", "share: 50%"), (", buffer: 60kB", "")], "", "neither `period-max` nor the buffers"),
         (&[("{ forwarders: true, buffer: 60kB }", "{ buffer: 60kB }")], "", "the policy's switches grant none"),
         (&[], "without-forwarder: [r1]\n", "some of its switches have no forwarder"),
+        (&[], "aggregates: { period: 19ms }\n", "another shortest period than the lab's 20 ms"),
     ] {
-        let reason = reason(changes, pace, more).unwrap_or_default();
+        let lab = if more.contains("aggregates") { "" } else { lab };
+        let reason = reason(changes, "cubic", &format!("{lab}{more}")).unwrap_or_default();
         assert!(reason.contains(expected), "{changes:?} {more}: {reason}");
     }
 }

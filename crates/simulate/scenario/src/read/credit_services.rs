@@ -16,8 +16,8 @@ use super::credits::RoundTrips;
 use super::traffic::Read;
 use super::{Files, Reader};
 use crate::governed::{ControlChange, Enforcement, Governed};
-use crate::model::{Aggregates, LAB_CREDIT_PERIOD, Traffic};
-use weir_document::{Node, Span};
+use crate::model::{Aggregates, LAB_CREDIT_PERIOD};
+use weir_document::{Node, Span, scalar};
 use weir_network::graph::{Graph, Routing};
 use weir_network::layers::has_one_path;
 use weir_policy::{CreditPlan, Policy};
@@ -65,9 +65,18 @@ impl<F: Files> Reader<'_, F> {
         let written = of.root.get("aggregates");
         let enforced = of.governed.enforcement != Enforcement::None;
         let Some(plan) = of.policy().credit_plan().filter(|_| enforced) else {
-            if let Some(node) = written {
-                let cause = if enforced { "no service of the policy has credits" } else { "nothing enforces credits" };
-                self.error(node.span, format!("{cause}, so there are no aggregates"), "remove `aggregates`");
+            match written {
+                Some(node) if enforced => {
+                    let cause = "no service of the policy has credits, so there are no aggregates";
+                    self.error(node.span, cause, "remove `aggregates`");
+                }
+                // As for a run without enforcement beside the one with it.
+                Some(node) => self.problems.note(
+                    node.span,
+                    "nothing enforces credits, so this has no effect",
+                    "remove `aggregates`, or enforce the policy: `enforcement: shaper`",
+                ),
+                None => {}
             }
             return None;
         };
@@ -199,9 +208,10 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// Whether a flow group's data waits for credits in the lab: all of its services have them.
-pub(super) fn waits(group: &Traffic, policy: &Policy, enforcement: Enforcement) -> bool {
-    enforcement != Enforcement::None && group.services().all(|id| policy.services().get(id).credits().is_some())
+/// Whether `aggregates` states a shortest period that is not the lab's.
+pub(super) fn has_another_period(aggregates: &Node) -> bool {
+    let written = aggregates.get("period").and_then(Node::scalar);
+    written.and_then(|text| scalar::time(text, false).ok()).is_some_and(|period| period != LAB_CREDIT_PERIOD)
 }
 
 /// Why the lab's agents and forwarders do not grant a policy's credits.

@@ -40,7 +40,7 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
-use crate::model::{Measurement, Scenario};
+use crate::model::{LAB_CREDIT_PERIOD, Measurement, Scenario};
 use credit_services::CreditTraffic;
 use files::PolicyOnly;
 use names::Names;
@@ -356,11 +356,14 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    traffic.iter().find_map(|read| not_sent_by_lab(read, policy, governed.enforcement))
+    if root.get("aggregates").is_some_and(|own| credit_services::has_another_period(own)) {
+        return Some(format!("its `aggregates` have another shortest period than the lab's {LAB_CREDIT_PERIOD}"));
+    }
+    traffic.iter().find_map(not_sent_by_lab)
 }
 
 /// The reason why the lab cannot send a flow group.
-fn not_sent_by_lab(read: &traffic::Read, policy: &Policy, enforcement: Enforcement) -> Option<String> {
+fn not_sent_by_lab(read: &traffic::Read) -> Option<String> {
     let name = &read.traffic.name;
     let protocol = read.traffic.transport.protocol();
     let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
@@ -370,8 +373,7 @@ fn not_sent_by_lab(read: &traffic::Read, policy: &Policy, enforcement: Enforceme
     if rounds && protocol == "udp" {
         return Some(format!("{name} sends messages by UDP"));
     }
-    let waits = protocol == "pace" && credit_services::waits(&read.traffic, policy, enforcement);
-    if !waits && !matches!(protocol, "newreno" | "cubic" | "udp") {
+    if !matches!(protocol, "newreno" | "cubic" | "udp") {
         return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
     }
     if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
