@@ -154,7 +154,11 @@ fn credits_that_the_lab_grants_and_others() {
     let paced = reason(&[], "{ protocol: pace, period: 20ms, max-period: 60ms }", "").unwrap_or_default();
     assert!(paced.contains("is sent by pace"), "{paced}");
     for (changes, more, expected) in [
-        (&[("period-max: 20ms", "period-max: 19ms")][..], "", "limits the periods of credits to 19 ms"),
+        (
+            &[("period-max: 20ms", "period-max: 19ms")][..],
+            "aggregates: { period: 19ms }\n",
+            "limits the periods of credits to 19 ms",
+        ),
         (&[("period-max: 20ms", "share: 50%"), (", buffer: 60kB", "")], "", "neither `period-max` nor the buffers"),
         (&[("{ forwarders: true, buffer: 60kB }", "{ buffer: 60kB }")], "", "the policy's switches grant none"),
         (&[], "without-forwarder: [r1]\n", "some of its switches have no forwarder"),

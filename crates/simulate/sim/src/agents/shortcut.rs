@@ -37,7 +37,7 @@ pub(super) struct Entering {
     data: Vec<(AgentId, u32)>,
 }
 
-/// The agents that packets without a message need.
+/// The tables of the short way.
 #[derive(Debug, Default)]
 pub(super) struct Shortcuts {
     /// By port: its forwarder, if that is its only agent, or [`NONE`].

@@ -54,7 +54,7 @@ impl Event {
         }
     }
 
-    /// The packet of a packed arrival; `None` of another event. Faster than [`Event::unpack`], for loops over a bucket.
+    /// The packet of a packed arrival; `None` of another event. Shorter than [`Event::unpack`].
     #[inline]
     pub(super) fn arriving(word: u64) -> Option<PacketId> {
         (word as u8 == 0).then_some(PacketId((word >> 32) as u32))
