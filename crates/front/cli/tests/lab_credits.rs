@@ -20,9 +20,9 @@ fn scenario(directory: &Path, seconds: u64) -> PathBuf {
                   credits: { weight: 2 } }\n  light: { match: [ { protocol: tcp, port: 7010-7019 } ], credits: {} }\n";
     let scenario = format!(
         "scenario: 1\nname: small-credits\npolicy: policy.yaml\nduration: {seconds}s\nenforcement: shaper\nlinks: {{ \
-         queue: {{ discipline: drop-tail, buffer: 150kB }} }}\ntraffic:\n  - {{ service: heavy, from: s1, to: r1 }}\n  \
-         - {{ service: light, from: s2, to: r1 }}\ntransport: cubic\naggregates: {{ period: 20ms }}\nmeasure: {{ rack: right, \
-         direction: rx, every: 500ms }}\n"
+         queue: {{ discipline: drop-tail, buffer: 150kB }} }}\ntransport: cubic\naggregates: {{ period: 20ms \
+         }}\ntraffic:\n  - {{ service: heavy, from: s1, to: r1 }}\n  - {{ service: light, from: s2, to: r1 \
+         }}\nmeasure: {{ rack: right, direction: rx, every: 500ms }}\n"
     );
     fs::write(directory.join("policy.yaml"), policy).expect("written");
     let path = directory.join("small.scenario.yaml");

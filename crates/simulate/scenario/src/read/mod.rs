@@ -356,7 +356,7 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    if root.get("aggregates").is_some_and(|own| credit_services::has_another_period(own)) {
+    if root.get("aggregates").is_some_and(credit_services::has_another_period) {
         return Some(format!("its `aggregates` have another shortest period than the lab's {LAB_CREDIT_PERIOD}"));
     }
     traffic.iter().find_map(not_sent_by_lab)
