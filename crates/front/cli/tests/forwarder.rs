@@ -99,7 +99,8 @@ impl Network {
     fn wait_for(&self, port: usize, field: &str, value: impl Into<Value>) {
         let value = value.into();
         let is = || self.status(port, field).as_ref() == Some(&value);
-        let found = (0..200).any(|_| is() || pause(50));
+        // On a busy machine the verification of a port takes seconds.
+        let found = (0..1_200).any(|_| is() || pause(50));
         assert!(found || is(), "{field} is {:?}, not {value}\n{}", self.status(port, field), self.log());
     }
 
