@@ -2,17 +2,19 @@
 /*
  * Filter for control traffic at the edge of the host.
  *
- * Problem: feedback sets rates, and brokers' datagrams set limits. Tenants must not be able to send
- * or receive either of them, and a flood to the agent's port must not cut off the rack's brokers.
+ * Problem: feedback sets rates, brokers' datagrams set limits, and credit messages open gates. Tenants must not be able
+ * to send any of them or to receive the first two, and a flood to the agent's port must not cut off the rack's brokers.
  *
  * Rules for UDP datagrams to or from the control port:
  *
  *   egress   Datagrams of the agent's socket pass, with priority over tenants' packets
  *            (prioritize_control). The socket's cookie, which the kernel assigns, identifies it.
- *            All other datagrams are dropped.
+ *            All other datagrams are dropped. The same holds for the port of credit messages and
+ *            its socket, where services have credits.
  *   ingress  Feedback and ECN capability messages are verified, applied and consumed. Brokers'
  *            datagrams pass if they are addressed to the agent, come from a machine of the rack,
- *            and do not exceed that machine's rate limit. All other datagrams are dropped.
+ *            and do not exceed that machine's rate limit. All other datagrams are dropped. Credit
+ *            messages pass: the agent verifies them.
  *
  * Each reason for a drop has its own counter (struct weir_counts, tables.h).
  *
@@ -35,25 +37,25 @@ static __always_inline int is_control(const struct weir_config *config, u16 port
 #define WEIR_ORIGIN_AGENT 1   /* control traffic of the agent's socket */
 #define WEIR_ORIGIN_SPOOFED 2 /* control traffic of another socket: dropped */
 
-/* Whether a packet is a credit message of this host's agent: only a privileged program sets that priority. */
-static __always_inline int is_credit_message(const struct weir_config *config, const struct weir_packet *packet)
+/* Returns 1 for the port of credit messages. */
+static __always_inline int is_credit_port(const struct weir_config *config, u16 port)
 {
-	return config->credit_port && packet->protocol == WEIR_PROTOCOL_UDP && (packet->has & WEIR_HAS_PORTS) &&
-	       packet->source_port == config->credit_port && (packet->has & WEIR_HAS_PRIORITY) &&
-	       packet->priority == WEIR_PRIORITY_CONTROL;
+	return config->credit_port && port == config->credit_port;
 }
 
 /* Returns the origin of a packet at egress (WEIR_ORIGIN_*). */
 static __always_inline int origin_of(struct __sk_buff *skb, const struct weir_config *config,
 				     const struct weir_packet *packet)
 {
+	u64 cookie = config->agent_cookie;
+
 	if (packet->protocol != WEIR_PROTOCOL_UDP || !(packet->has & WEIR_HAS_PORTS))
 		return WEIR_ORIGIN_TENANT;
-	if (is_credit_message(config, packet))
-		return WEIR_ORIGIN_AGENT;
-	if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))
+	if (is_credit_port(config, packet->destination_port) || is_credit_port(config, packet->source_port))
+		cookie = config->credit_cookie;
+	else if (!is_control(config, packet->destination_port) && !is_control(config, packet->source_port))
 		return WEIR_ORIGIN_TENANT;
-	if (config->agent_cookie && bpf_get_socket_cookie(skb) == config->agent_cookie)
+	if (cookie && bpf_get_socket_cookie(skb) == cookie)
 		return WEIR_ORIGIN_AGENT;
 	count_event(spoofed);
 	return WEIR_ORIGIN_SPOOFED;

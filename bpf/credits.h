@@ -5,12 +5,14 @@
  * A pair is a service's data from one of this host's addresses to another host. Its packets wait in a gate, an HTB
  * class with a TBF that the agent opens for the bytes of each allocation (crates/host/linux/src/credits/). The first
  * packet of a pair takes one of the closed gates that the agent keeps in a queue, so no packet leaves before there are
- * credits, and none is dropped while a gate is free. It posts an event, and so does the first one after the agent has
- * marked the pair idle.
+ * credits. Packets are dropped while no gate is free, and those beyond the limit of their gate's queue. The first
+ * packet posts an event, and so does the first one after the agent has marked the pair idle.
  *
- * Frames up to WEIR_CREDIT_EXEMPT bytes need no credits: they leave by the class of their service, and post events as
- * well, so that a connection's first packet already requests credits. While no agent is alive all packets have the
- * class of the static policy.
+ * Frames up to WEIR_CREDIT_EXEMPT bytes need no credits: they leave by the class of their service, and overtake frames
+ * of their connection that wait in the gate. Of them only the first packets of TCP connections (SYN) post events, so
+ * that credits are requested before the first data. A host that sends acknowledgements alone would otherwise get
+ * credits that it cannot use, and their allocations would take a part of the direction of the data. While no agent is
+ * alive all packets have the class of the static policy.
  *
  * Credit messages of the agent leave as control traffic: behind data they would arrive later than a period.
  *
@@ -39,7 +41,7 @@ static __always_inline u32 add_credit_pair(const struct weir_credit_pair *pair)
 	}
 	event.pair = *pair;
 	event.gate = gate;
-	/* If the ring buffer is full, the agent finds the pair when it next lists the table. */
+	/* The ring buffer has room for an event of each pair. */
 	bpf_ringbuf_output(&weir_credit_events, &event, sizeof(event), 0);
 	return gate;
 }
@@ -56,10 +58,13 @@ static __noinline u32 credit_class(struct __sk_buff *skb, const struct weir_pack
 	struct weir_config *config;
 	struct weir_state *state;
 	u32 key = 0, gate;
+	int is_small = skb->wire_len <= WEIR_CREDIT_EXEMPT;
 
 	config = bpf_map_lookup_elem(&weir_config, &key);
 	state = bpf_map_lookup_elem(&weir_states, &key);
 	if (!packet || !config || !state || state->fallback)
+		return 0;
+	if (is_small && !(packet->tcp_flags & WEIR_TCP_SYN))
 		return 0;
 	pair.source[0] = packet->source[0];
 	pair.source[1] = packet->source[1];
@@ -77,7 +82,7 @@ static __noinline u32 credit_class(struct __sk_buff *skb, const struct weir_pack
 	} else {
 		gate = add_credit_pair(&pair);
 	}
-	if (skb->wire_len <= WEIR_CREDIT_EXEMPT)
+	if (is_small)
 		return 0;
 	if (gate >= WEIR_CREDIT_GATES_MAX) {
 		count_event(credit_gates_full);

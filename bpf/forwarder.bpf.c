@@ -13,10 +13,17 @@
  * in the other direction pass: the forwarder of the port at which an allocation arrived has rewritten it, and that of
  * the port by which a request leaves checks it.
  *
- * A flow's entry is made by messages that leave, so it is evidence that the flow's data leaves by this port. An entry
- * made by a return, without a request, is of a flow that another port carried: credit.h excludes its data in flight.
+ * A flow's entry is made by messages that leave, so it is evidence that the flow's data leaves by this port. A new
+ * entry takes no message that is older than the last ones of its hosts' forgotten flows: agents number all messages.
  *
- * Q, the bytes queued, comes from a model: the queue of credited data drains at R. tc programs cannot read a backlog.
+ * A return may be of credits that another port granted: the first message of a flow, or the first one after a silence,
+ * if the port has not seen the allocations of the last periods. For the longest life of such credits the flow's data
+ * without a grant is `rerouted` in place of late. After a silence alone, data beyond the grants is late.
+ *
+ * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
+ * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of
+ * the link all other packets. Without these the grants of a whole R and the others would exceed the link, and the
+ * port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -55,7 +62,7 @@ struct work {
 	u64 body[WEIR_CREDIT_MESSAGE_WORDS];
 	struct weir_credit_message message;
 	struct weir_forwarder_key key;
-	struct weir_forwarder_flow blank; /* all zeros */
+	struct weir_forwarder_flow fresh; /* all zeros but the orders */
 };
 
 /* written by the daemon */
@@ -80,6 +87,13 @@ struct {
 	__type(key, struct weir_forwarder_key);
 	__type(value, struct weir_forwarder_flow);
 } weir_fwd_flows SEC(".maps");
+/* written by the daemon: the last messages of hosts whose flows it has deleted */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WEIR_FORWARDER_HOSTS);
+	__type(key, struct weir_forwarder_host);
+	__type(value, struct weir_forwarder_order);
+} weir_fwd_hosts SEC(".maps");
 
 /* written by each CPU */
 PERCPU(weir_fwd_counts, struct weir_forwarder_counts);
@@ -126,33 +140,32 @@ static __always_inline int is_message(const struct weir_packet *packet)
 	       packet->destination_port == WEIR_CREDIT_MESSAGE_PORT;
 }
 
-/* The index of the key with the number of the message, or WEIR_KEYS. */
-static __always_inline u32 key_of(const struct work *work)
+/*
+ * Whether the key of this index has the number of the message and verifies its tag. A global function, so that the
+ * verifier checks the tag once, not for each key.
+ */
+__noinline u32 key_verifies(const struct work *work, const struct weir_packet *packet, u32 index)
 {
-	u32 i, index;
-
-	for (i = 0; i < WEIR_KEYS; i++) {
-		struct weir_key *key;
-
-		index = i;
-		key = bpf_map_lookup_elem(&weir_fwd_keys, &index);
-		if (key && key->known && key->id == work->message.key)
-			break;
-	}
-	return i;
-}
-
-/* Whether the key of the message verifies the tag of the body. The verifier follows the tag once, not for each key. */
-static __always_inline int verifies(const struct work *work, const struct weir_packet *packet)
-{
-	u32 index = key_of(work);
 	struct weir_key *key;
 
-	WEIR_OPAQUE(index);
+	if (!work || !packet)
+		return 0;
 	key = bpf_map_lookup_elem(&weir_fwd_keys, &index);
-	if (!key)
+	if (!key || !key->known || key->id != work->message.key)
 		return 0;
 	return weir_credit_message_tag(work->body, packet->source, packet->destination, &key->sip) == work->body[8];
+}
+
+/* Whether one of the keys verifies the message: numbers have 16 bits, so that two keys may have the same one. */
+static __always_inline int verifies(const struct work *work, const struct weir_packet *packet)
+{
+	u32 i;
+
+	for (i = 0; i < WEIR_KEYS; i++) {
+		if (key_verifies(work, packet, i))
+			return 1;
+	}
+	return 0;
 }
 
 /* Counts a datagram to the port of credits whose kind is none of this version. */
@@ -218,6 +231,24 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
 	port->fraction = (u32)time & ((1U << WEIR_FORWARDER_PACE_SHIFT) - 1);
 }
 
+/*
+ * Adds a packet that needs no credits to the queue of the model, up to 2 * C_0: there nothing is granted, and what
+ * exceeds it does not pass the port's real queue either.
+ */
+static __always_inline void enqueue_other(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
+{
+	u32 zero = 0;
+	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
+	u64 most = 2000ULL * weir_credit_longest(&rules->credit);
+
+	if (!port)
+		return;
+	bpf_spin_lock(&port->lock);
+	if (port->idle_at < now + most)
+		enqueue(port, rules, bytes, now);
+	bpf_spin_unlock(&port->lock);
+}
+
 /* Q in bytes, rounded up to a microsecond of the port. */
 static __always_inline u32 queued(const struct weir_forwarder_port *port, const struct weir_forwarder_rules *rules,
 				  u64 now)
@@ -236,14 +267,59 @@ static __always_inline int leaves_here(const struct weir_forwarder_flow *flow, c
 	return now <= left_at || now - left_at <= rules->memory;
 }
 
+/* An allocation with this clock crosses the port. */
+static __always_inline void note_clock(struct weir_forwarder_flow *flow, u32 clock)
+{
+	if (flow->seen && !weir_credit_is_later(clock, flow->seen))
+		return;
+	if (clock != flow->seen + 1)
+		flow->unbroken = clock;
+	flow->seen = clock;
+}
+
+/*
+ * A request has set the clocks back: those of an earlier receiver are no evidence of which allocations of the present
+ * one have crossed the port.
+ */
+static __always_inline void reset_clock(struct weir_forwarder_flow *flow, u32 clock)
+{
+	if (flow->credit.newest != clock || !flow->seen || !weir_credit_is_later(flow->seen, clock))
+		return;
+	flow->seen = clock;
+	flow->unbroken = clock;
+}
+
+/* Whether all credits that a sender may use when it returns the allocation with this clock have crossed the port. */
+static __always_inline int has_crossed(const struct weir_forwarder_flow *flow, u32 clock)
+{
+	u32 run = clock - flow->unbroken + 1;
+
+	if (!flow->seen || weir_credit_is_later(clock, flow->seen))
+		return 0;
+	return !flow->unbroken || (run >= WEIR_FORWARDER_USABLE && run <= WEIR_U32_MAX / 2);
+}
+
+/*
+ * A flow comes from another port, with data for which that port has granted credits: the values returned and those of
+ * one allocation on its way live for three periods, one more, and the wait.
+ */
+static __always_inline void reroute(struct weir_forwarder_flow *flow, const struct weir_forwarder_rules *rules,
+				    const struct weir_returned *returned, u64 now)
+{
+	u64 most = (u64)WEIR_CREDIT_SLOTS << rules->credit.slot_bits;
+	u64 life = ((u64)WEIR_FORWARDER_USABLE * returned->period + returned->queueing) * 1000;
+
+	flow->credit.stage = WEIR_CREDIT_LIVE;
+	flow->credit.rerouted_until = now + (life < most ? life : most);
+}
+
 /* The weight of a flow, in 1/WEIR_FORWARDER_WEIGHT_SCALE: the service's, divided among its pairs. */
 static __always_inline u32 divided(u32 weight, u32 pairs)
 {
-	u64 fine = (u64)weight * WEIR_FORWARDER_WEIGHT_SCALE / (pairs ? pairs : 1);
+	/* A message's weight is at most WEIR_CREDIT_WEIGHT_MAX, so the product is below 2^32. */
+	u32 fine = weight * WEIR_FORWARDER_WEIGHT_SCALE / (pairs ? pairs : 1);
 
-	if (fine > WEIR_CREDIT_WEIGHT_MAX)
-		return WEIR_CREDIT_WEIGHT_MAX;
-	return fine ? (u32)fine : 1;
+	return fine ? fine : 1;
 }
 
 /* An authentic allocation arrives. Returns whether it is newer than the last; the fields are reduced then. */
@@ -271,9 +347,11 @@ static __noinline int allocate(struct work *work, const struct weir_forwarder_ru
 		newer = 0;
 	} else if (!leaves_here(flow, rules, now)) {
 		note_order(message, &flow->to_source);
+		note_clock(flow, message->fields.clock);
 		weir_credit_astray(&port->port, &message->fields);
 	} else {
 		note_order(message, &flow->to_source);
+		note_clock(flow, message->fields.clock);
 		if (weir_credit_is_new(&flow->credit, &message->fields)) {
 			flow->arrived = message->fields;
 			flow->arrived_at = now;
@@ -348,15 +426,32 @@ int weir_forward_rx(struct __sk_buff *skb)
 	return NEXT;
 }
 
-/* The entry of a flow whose message leaves; it is made if there is none. */
-static __always_inline struct weir_forwarder_flow *entry_of(struct work *work)
+/* Reads the last message of a host's forgotten flows. */
+static __always_inline void last_of(const u64 *address, struct weir_forwarder_order *order)
 {
-	struct weir_forwarder_flow *flow = bpf_map_lookup_elem(&weir_fwd_flows, &work->key);
+	struct weir_forwarder_host host = {};
+	struct weir_forwarder_order *last;
 
-	if (flow)
-		return flow;
+	host.address[0] = address[0];
+	host.address[1] = address[1];
+	last = bpf_map_lookup_elem(&weir_fwd_hosts, &host);
+	order->epoch = last ? last->epoch : 0;
+	order->sequence = last ? last->sequence : 0;
+}
+
+/* Prepares the entry of a flow that has none. Returns whether its message is newer than those of forgotten flows. */
+static __always_inline int prepare(struct work *work)
+{
+	last_of(work->key.source, &work->fresh.to_destination);
+	last_of(work->key.destination, &work->fresh.to_source);
+	return is_newer(&work->message, &work->fresh.to_destination);
+}
+
+/* Makes the entry that is prepared. */
+static __always_inline struct weir_forwarder_flow *make_entry(struct work *work)
+{
 	/* Another CPU may make it at the same moment. */
-	bpf_map_update_elem(&weir_fwd_flows, &work->key, &work->blank, BPF_NOEXIST);
+	bpf_map_update_elem(&weir_fwd_flows, &work->key, &work->fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&weir_fwd_flows, &work->key);
 }
 
@@ -374,9 +469,14 @@ static __noinline int leave(struct work *work, const struct weir_forwarder_rules
 		return 0;
 	message = &work->message;
 	port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
-	flow = entry_of(work);
+	flow = bpf_map_lookup_elem(&weir_fwd_flows, &work->key);
 	if (!port)
 		return 0;
+	if (!flow) {
+		if (!prepare(work))
+			return 0;
+		flow = make_entry(work);
+	}
 	if (!flow) {
 		count_event(flows_full);
 		return 1;
@@ -392,14 +492,16 @@ static __noinline int leave(struct work *work, const struct weir_forwarder_rules
 	if (newer) {
 		weir_credit_advance(&port->port, &rules->credit, now);
 		if (message->kind == WEIR_CREDIT_RETURN) {
-			/* It has come back from another port. */
-			if (flow->credit.stage == WEIR_CREDIT_LIVE && !leaves_here(flow, rules, now))
-				flow->credit.stage = WEIR_CREDIT_UNSEEN;
+			if (flow->credit.stage == WEIR_CREDIT_UNSEEN ||
+			    (flow->credit.stage == WEIR_CREDIT_LIVE && !leaves_here(flow, rules, now) &&
+			     !has_crossed(flow, returned.clock)))
+				reroute(flow, rules, &returned, now);
 			weir_credit_return(&port->port, &rules->credit, &flow->credit, &returned);
 		} else if (message->kind == WEIR_CREDIT_TERMINATION) {
 			weir_credit_terminate(&port->port, &flow->credit);
 		} else {
-			weir_credit_request(&flow->credit, message->fields.clock);
+			weir_credit_request(&port->port, &flow->credit, message->fields.clock);
+			reset_clock(flow, message->fields.clock);
 		}
 		flow->left_at = now;
 		note_order(message, &flow->to_destination);
@@ -418,8 +520,10 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 	if (!work || !packet || !rules)
 		return DROP;
 	kind = read_message(skb, work, packet);
-	if (kind == WEIR_CREDIT_ALLOCATION)
+	if (kind == WEIR_CREDIT_ALLOCATION) {
+		enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
+	}
 	if (kind != WEIR_CREDIT_REQUEST && kind != WEIR_CREDIT_RETURN && kind != WEIR_CREDIT_TERMINATION)
 		return refuse(kind);
 	if (!admit(work, packet))
@@ -437,6 +541,7 @@ static __noinline int leaving_message(struct __sk_buff *skb, const struct weir_f
 		count_event(replayed);
 		return DROP;
 	}
+	enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 	count_event(messages);
 	return NEXT;
 }
@@ -475,19 +580,22 @@ int weir_forward_tx(struct __sk_buff *skb)
 	struct weir_forwarder_config *config = bpf_map_lookup_elem(&weir_fwd_config, &zero);
 	struct weir_forwarder_rules *rules;
 
-	if (!config || config->layout != WEIR_FORWARDER_LAYOUT || weir_parse(skb, &packet) != WEIR_PARSED)
+	if (!config || config->layout != WEIR_FORWARDER_LAYOUT)
 		return NEXT;
 	rules = rules_of(config);
 	if (!rules)
 		return NEXT;
-	if (is_message(&packet))
-		return leaving_message(skb, rules, &packet);
-	/* Acknowledgements and control messages need no credits. */
-	if (skb->wire_len <= rules->credit.exempt)
+	if (weir_parse(skb, &packet) == WEIR_PARSED) {
+		if (is_message(&packet))
+			return leaving_message(skb, rules, &packet);
+		key.service = service_of(config, &packet);
+	}
+	/* Acknowledgements and the like need no credits. */
+	if (!key.service || skb->wire_len <= rules->credit.exempt) {
+		if (key.service || config->whole)
+			enqueue_other(rules, skb->wire_len, bpf_ktime_get_ns());
 		return NEXT;
-	key.service = service_of(config, &packet);
-	if (!key.service)
-		return NEXT;
+	}
 	key.source[0] = packet.source[0];
 	key.source[1] = packet.source[1];
 	key.destination[0] = packet.destination[0];

@@ -11,9 +11,16 @@
 #include "tables.h"
 
 /* Changes with the definitions below and those of credit.h: a daemon adopts the maps of its own layout only. */
-#define WEIR_FORWARDER_LAYOUT 1
+#define WEIR_FORWARDER_LAYOUT 2
 /* Flows of a port. */
 #define WEIR_FORWARDER_FLOWS 16384
+/* Hosts without a flow whose last message is kept; of more, those whose flows were forgotten last. */
+#define WEIR_FORWARDER_HOSTS 16384
+/*
+ * Allocations whose credits a sender may still use when a newer one has come, and that one: a grant lives for three
+ * periods.
+ */
+#define WEIR_FORWARDER_USABLE 4
 /* Fractions of a ns in `pace`. */
 #define WEIR_FORWARDER_PACE_SHIFT 20
 /* The weight of a service is divided among its pairs in these parts (crates/decide/credits/src/port_shares.rs). */
@@ -26,7 +33,7 @@ struct weir_forwarder_config {
 	u32 table;       /* index of the classifier in use */
 	u32 rules;       /* index of the rules in use */
 	u32 signing_key; /* index of the key that signs */
-	u32 reserved;
+	u32 whole;       /* 1: R is the rate of the link, so that all packets have one queue */
 };
 
 /* The values that the daemon publishes each period: one in use, one being written. */
@@ -63,9 +70,16 @@ struct weir_forwarder_order {
 	u64 sequence;
 };
 
+/* A host that sends messages. */
+struct weir_forwarder_host {
+	u64 address[2];
+};
+
 struct weir_forwarder_flow {
 	u64 left_at;    /* ns: the last packet or message that left by the port */
 	u64 arrived_at; /* ns: that allocation; 0: none */
+	u32 seen;       /* clock of the newest allocation that has crossed the port, with or without credits; 0: none */
+	u32 unbroken;   /* the first clock of those up to `seen` that have all crossed it; 0: all of the flow */
 	struct weir_allocation arrived; /* the last allocation that was new, as it arrived */
 	struct weir_forwarder_order to_destination; /* requests, returns, terminations */
 	struct weir_forwarder_order to_source;      /* allocations */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Egress path of DSCP values: latency levels, with the regulator and the queue of a level, and tenants.
+ * Egress path of DSCP values: latency levels, with the regulator and the queue of a level, tenants and credits.
  *
  * A packet of a service with a level passes the level's regulator (datapath/level.h), which is shared by
  * all services of the level on this host and by all CPUs, gets the level's DSCP value and enters the
@@ -27,19 +27,21 @@
 #include "dscp.h"
 #include "map_access.h"
 
-/* Returns the DSCP values that packets must not claim, one bit for each: those of levels and of tenants. */
+/* Returns the DSCP values that packets must not claim, one bit for each: those of levels, of tenants and of credits. */
 static __always_inline u64 claimable(const struct weir_config *config)
 {
-	return config->level_dscps | config->tenant_dscps;
+	u64 of_credits = config->class_credit ? 1ULL << WEIR_CREDIT_DATA_DSCP | 1ULL << WEIR_CREDIT_MESSAGE_DSCP : 0;
+
+	return config->level_dscps | config->tenant_dscps | of_credits;
 }
 
-/* Returns the levels of a service (WEIR_LEVEL_SENT, WEIR_LEVEL_RECEIVED), or its tag (WEIR_TAGGED), or WEIR_CREDITS. */
+/* Returns the levels of a service (WEIR_LEVEL_SENT, WEIR_LEVEL_RECEIVED), or its tag (WEIR_TAGGED) and WEIR_CREDITS. */
 static __always_inline u32 marks_of(const struct weir_config *config, u32 service)
 {
 	u32 slot = service < WEIR_SERVICES_MAX ? service : WEIR_REST;
 	u32 *marks;
 
-	if (!claimable(config) && !config->class_credit)
+	if (!claimable(config))
 		return 0;
 	marks = bpf_map_lookup_elem(&weir_service_marks, &slot);
 	return marks ? *marks : 0;
@@ -75,9 +77,9 @@ static __always_inline void count_remarked(u32 dscp, u32 segments)
 }
 
 /*
- * Gives a packet of no level the DSCP value of its tenant (`marks`), by which switches choose its queue, or 0
- * if it carries a value that others have. Returns DROP for one whose header is too short to be written: a
- * switch would still read its DSCP.
+ * Gives a packet of no level the DSCP value of its tenant or of credits (`marks`), by which switches choose
+ * its queue, or 0 if it carries a value that others have. Returns DROP for one whose header is too short to
+ * be written: a switch would still read its DSCP.
  */
 static __always_inline int mark_beside_levels(struct __sk_buff *skb, const struct weir_config *config,
 					      const struct weir_packet *packet, u32 marks, u32 segments)

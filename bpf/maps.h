@@ -94,7 +94,10 @@ struct {
 	__uint(max_entries, WEIR_DESTINATIONS_MAX * 16);
 } weir_events SEC(".maps");
 
-/* credits: pairs by their hosts and service; closed gates that no pair has; new pairs and those that are not idle */
+/*
+ * credits: pairs by their hosts and service; closed gates that no pair has; new pairs and those that are not idle, of
+ * 56 bytes each with their headers
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WEIR_CREDIT_GATES_MAX);

@@ -112,6 +112,7 @@ struct weir_config {
 	u32 level_segments;   /* most segments of a buffer of no level, by the policy; 0: no limit */
 	u32 class_credit;     /* minor number of the first gate of credits; 0: no service has credits */
 	u32 credit_port;      /* port of the agent's credit messages; 0: none */
+	u64 credit_cookie;    /* of the socket that sends them, the only local one that does */
 };
 
 struct weir_table {
@@ -307,6 +308,10 @@ struct weir_service_egress {
 /* Its packets wait for credits (credits.h). */
 #define WEIR_CREDITS 0x400
 
+/* DSCP values of data with credits and of their messages: AF11 and CS5 (RFC 4594), by which switches choose queues. */
+#define WEIR_CREDIT_DATA_DSCP 10
+#define WEIR_CREDIT_MESSAGE_DSCP 40
+
 /* Pairs of a service with credits and another host, each with a gate: what is left of HTB's class numbers. */
 #define WEIR_CREDIT_GATES_MAX 1792
 /* The class of a packet for which no gate is free. */
@@ -443,7 +448,7 @@ struct weir_counts {
 	/* Buffers of no latency level with more segments than `levels.segments`: bounds do not hold beside them. */
 	u64 long_buffers;
 	u64 cgroups_unknown;       /* Packets without a known socket on this host, while filters name control groups. */
-	u64 tags_claimed;          /* Buffers that carried the DSCP value of another tenant, re-marked. */
+	u64 tags_claimed;          /* Buffers that carried the DSCP value of another tenant or of credits, re-marked. */
 	u64 credit_gates_full;     /* Packets of services with credits that were dropped because no gate was free. */
 };
 

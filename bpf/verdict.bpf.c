@@ -225,7 +225,7 @@ int weir_credit_step(struct __sk_buff *skb)
 	else if (step.kind == WEIR_CREDIT_STEP_TERMINATE)
 		weir_credit_terminate(port, flow);
 	else if (step.kind == WEIR_CREDIT_STEP_REQUEST)
-		weir_credit_request(flow, step.allocation.clock);
+		weir_credit_request(port, flow, step.allocation.clock);
 	if (step.kind == WEIR_CREDIT_STEP_ROUND)
 		step.returned.clock = step.allocation.clock;
 	if (step.kind == WEIR_CREDIT_STEP_RETURN || step.kind == WEIR_CREDIT_STEP_ROUND)

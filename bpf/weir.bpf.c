@@ -79,6 +79,9 @@ int weir_egress(struct __sk_buff *skb)
 	/* The agent's datagrams pass no limiter of a service, whatever filter matches them. */
 	meter_packet(origin == WEIR_ORIGIN_AGENT ? WEIR_UNCLASSIFIED : service, WEIR_TX, skb->wire_len, segments);
 	if (origin == WEIR_ORIGIN_AGENT) {
+		if (config->credit_port && packet.source_port == config->credit_port &&
+		    packet.dscp != WEIR_CREDIT_MESSAGE_DSCP)
+			set_dscp(skb, packet.network, packet.family, WEIR_CREDIT_MESSAGE_DSCP);
 		prioritize_control(skb, config);
 		return NEXT;
 	}

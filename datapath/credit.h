@@ -396,11 +396,27 @@ WEIR_INLINE int weir_credit_is_new(const struct weir_credit_flow *flow, const st
 	       (!flow->newest || weir_credit_is_later(allocation->clock, flow->newest));
 }
 
-/* The sender of a flow requests credits; `clock` is that of its newest allocation. A request from before is void. */
-WEIR_INLINE void weir_credit_request(struct weir_credit_flow *flow, u32 clock)
+/*
+ * The sender of a flow requests credits; `clock` is that of its newest allocation. A request from before is void while
+ * a grant lives. After a lifetime without grants it is of a sender that has lost its clock, as after a restart, and
+ * the clocks of the port continue from it: the receiver may have lost its clock too, and all would be stale.
+ */
+WEIR_INLINE void weir_credit_request(const struct weir_credit_port *port, struct weir_credit_flow *flow, u32 clock)
 {
-	if (flow->current && weir_credit_is_later(flow->current, clock))
+	int is_before = flow->current && weir_credit_is_later(flow->current, clock), is_live;
+	u64 later = 0;
+	u32 i;
+
+	/* A live grant sets the top bit. Without a branch, since the verifier follows each path. */
+	for (i = 0; i < WEIR_CREDIT_GRANTS; i++)
+		later |= port->slot - flow->grants[i].over;
+	is_live = (int)(later >> 63);
+	if (is_before && is_live)
 		return;
+	if (is_before)
+		flow->current = 0;
+	if (!is_live && flow->newest && weir_credit_is_later(flow->newest, clock))
+		flow->newest = clock;
 	flow->stage = WEIR_CREDIT_LIVE;
 }
 

@@ -12,7 +12,7 @@
  *   2       key number
  *   2, 2    balance, 0
  *   4       service: the first four bytes of SHA-256 over its path, as in feedback
- *   8, 8    epoch (number of the start of the sending agent), sequence
+ *   8, 8    epoch (higher after each start of the sending agent), sequence of all its messages
  *   4, 4    clock, p
  *   4, 4    longest p, d_p
  *   4, 4    d, a
@@ -24,8 +24,8 @@
  *
  *   tag       SipHash under a key that hosts and forwarders have. A forwarder verifies an allocation and tags the one
  *             that it sends on.
- *   replay    (epoch, sequence) of a flow's messages ascends in each direction. Receivers of a message ignore and count
- *             one that is not newer than the last.
+ *   replay    (epoch, sequence) of an agent's messages ascends. Receivers of a message ignore and count one that is not
+ *             newer than the last of its flow and direction.
  *   balance   The ones' complement sum of the 16-bit words of the body is 0 with it. A rewritten body has the sum of
  *             the old one, so the UDP checksum holds as it is, whether hardware completes it or not.
  *
@@ -47,8 +47,8 @@
 #define WEIR_CREDIT_VERSION 1
 #define WEIR_CREDIT_MESSAGE_WORDS 9
 #define WEIR_CREDIT_MESSAGE_BYTES (WEIR_CREDIT_MESSAGE_WORDS * 8)
-/* The largest weight, in thousandths: that of the policy. */
-#define WEIR_CREDIT_WEIGHT_MAX 1000000000U
+/* The largest weight, in thousandths: that of the policy. Ports divide it in millionths, below 2^32. */
+#define WEIR_CREDIT_WEIGHT_MAX 1000000U
 
 /* Kinds of a datagram to the port of credit messages. */
 #define WEIR_CREDIT_FOREIGN 0       /* of another protocol */

@@ -53,6 +53,8 @@
 /* Globs over interfaces that match one guest's interface at most: of several, the first rules of one usually decide. */
 #define WEIR_GUEST_GLOBS 3
 
+#define WEIR_TCP_SYN 0x02
+
 #define WEIR_PROTOCOL_TCP 6
 #define WEIR_PROTOCOL_UDP 17
 #define WEIR_PROTOCOL_SCTP 132
@@ -74,7 +76,7 @@ struct weir_packet {
 	u8 dscp;     /* with WEIR_HAS_IP */
 	u8 has;      /* WEIR_HAS_* */
 	u8 ecn;      /* the lower two bits of the traffic class. With WEIR_HAS_IP */
-	u8 reserved;
+	u8 tcp_flags; /* WEIR_TCP_*; 0 if not TCP */
 	/* globs that match its guest's interface, from 1 on; 0: none. With WEIR_HAS_GUEST */
 	u16 interfaces[WEIR_GUEST_GLOBS];
 };
@@ -94,6 +96,7 @@ WEIR_INLINE int weir_parse_transport(weir_frame *frame, u32 offset, struct weir_
 		if (size < 20)
 			return WEIR_MALFORMED;
 		packet->header_bytes = offset + size;
+		packet->tcp_flags = header[13];
 	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
 		u8 vxlan[8] WEIR_ALIGNED;
 

@@ -17,6 +17,7 @@
 //! | [`paper()`] | a published experiment, beside fixed scenarios, policy and demands | `paper` |
 //! | [`rack_datagram()`] | a rack datagram, with or without its tag | `rack_datagram` |
 //! | [`fabric_datagram()`] | one between racks and the fabric broker | `fabric_datagram` |
+//! | [`credit_datagram()`] | a datagram of credits, with or without its tag | `credit_datagram` |
 //! | [`fabric_stream()`] | a message between a leader and the fabric broker on a stream | `fabric_stream` |
 //!
 //! The functions do not depend on the fuzzing engine, so `tests/corpora.rs` replays the committed
@@ -30,6 +31,7 @@
 //! cargo test -p weir-fuzz-targets                             # replay the seeds
 //! ```
 
+mod credit_datagram;
 mod demands;
 mod fabric_datagram;
 mod fabric_stream;
@@ -42,6 +44,7 @@ mod shares;
 mod table;
 mod trace;
 
+pub use credit_datagram::{credit_datagram, seeds as credit_datagram_seeds};
 pub use demands::demands;
 pub use fabric_datagram::{fabric_datagram, seeds as fabric_datagram_seeds};
 pub use fabric_stream::{fabric_stream, seeds as fabric_stream_seeds};

@@ -80,6 +80,11 @@ fn fabric_datagram() {
 }
 
 #[test]
+fn credit_datagram() {
+    replay("credit_datagram", weir_fuzz_targets::credit_datagram);
+}
+
+#[test]
 fn fabric_stream() {
     replay("fabric_stream", weir_fuzz_targets::fabric_stream);
 }
@@ -91,9 +96,11 @@ fn the_binary_seeds_are_of_this_format() {
     let rack = weir_fuzz_targets::rack_datagram_seeds().into_iter().map(|seed| ("rack_datagram", seed));
     let fabric = weir_fuzz_targets::fabric_datagram_seeds().into_iter().map(|seed| ("fabric_datagram", seed));
     let stream = weir_fuzz_targets::fabric_stream_seeds().into_iter().map(|seed| ("fabric_stream", seed));
-    for (target, (name, bytes)) in rack.chain(fabric).chain(stream) {
+    let credits = weir_fuzz_targets::credit_datagram_seeds().into_iter().map(|seed| ("credit_datagram", seed));
+    for (target, (name, bytes)) in rack.chain(fabric).chain(stream).chain(credits) {
         let path = corpus(target).join(name);
         if write {
+            fs::create_dir_all(corpus(target)).expect("it can be created");
             fs::write(&path, &bytes).expect("it can be written");
         }
         let found = fs::read(&path).unwrap_or_default();

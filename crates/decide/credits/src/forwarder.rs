@@ -163,6 +163,17 @@ impl Forwarder {
         }
     }
 
+    /// The constants have changed: R, or the bounds of the period, within which the present one is from now on.
+    /// Recorded demands keep their part of the port until the next allocation of their flow.
+    pub fn renew(&mut self, now: Instant, settings: ForwarderSettings) {
+        let (least, most) = (settings.rule.least, settings.rule.most);
+        let period = self.period.clamp(least, most.max(least));
+        if period != self.period {
+            (self.period, self.since) = (period, now);
+        }
+        self.settings = settings;
+    }
+
     /// R has changed.
     pub fn set_rate(&mut self, rate: Bandwidth) {
         self.settings.rule.rate = rate;
@@ -250,6 +261,24 @@ mod tests {
         assert_eq!((published.per_weight, published.rest), ((1u64 << 48).div_ceil(3_000), 0));
         assert_eq!((published.period.micros(), published.longest.micros()), (200, 200));
         assert_eq!((port.budget(&published), port.flows()), (Bytes::new(50_000), 2));
+    }
+
+    #[test]
+    fn renewed_constants_keep_flows_and_bound_the_period() {
+        let mut port = port();
+        port.record(micros(0), 1, &allocation(1_000, 12_500, 200));
+        port.record(micros(0), 2, &allocation(20_000, 25_000, 200));
+        // Two frames for 1 of 21: 504 us, rounded up.
+        assert_eq!(port.publish(micros(0)).period.micros(), 520);
+        let rule = PeriodRule { rate: Bandwidth::from_gbps(2), most: Period::from_micros(400), ..SETTINGS.rule };
+        port.renew(micros(10), ForwarderSettings { rule, memory: 2 });
+        let published = port.publish(micros(10));
+        assert_eq!((published.period.micros(), published.longest.micros(), port.flows()), (400, 400, 2));
+        assert_eq!(port.budget(&published), Bytes::new(200_000));
+        // A demand of 12,500 B is a quarter of C(p) now.
+        port.record(micros(20), 1, &allocation(1_000, 12_500, 200));
+        assert_eq!(port.expire(micros(819)), [2], "two periods of the port after its record");
+        assert_eq!(port.publish(micros(819)).rest, 3 << 30);
     }
 
     #[test]

@@ -63,12 +63,20 @@ pub struct PortShares<K> {
     keep: Duration,
     known: BTreeMap<K, Known>,
     numbered: BTreeMap<u32, K>,
+    /// Numbers below the largest one that no flow has.
+    free: Vec<u32>,
 }
 
 impl<K: Ord + Copy> PortShares<K> {
     /// A port without flows. `keep`: the longest lifetime of a grant there.
     pub fn new(now: Instant, settings: ForwarderSettings, keep: Duration) -> Self {
-        Self { forwarder: Forwarder::new(now, settings), keep, known: BTreeMap::new(), numbered: BTreeMap::new() }
+        let forwarder = Forwarder::new(now, settings);
+        Self { forwarder, keep, known: BTreeMap::new(), numbered: BTreeMap::new(), free: Vec::new() }
+    }
+
+    /// The constants have changed ([`Forwarder::renew`]), but for the lifetime of a grant. Flows are kept.
+    pub fn renew(&mut self, now: Instant, settings: ForwarderSettings) {
+        self.forwarder.renew(now, settings);
     }
 
     /// Takes all flows of the port as they are at `now`, which never falls.
@@ -78,7 +86,7 @@ impl<K: Ord + Copy> PortShares<K> {
         gone.iter().for_each(|key| self.forget(key));
         flows.iter().filter(|flow| flow.ended).for_each(|flow| self.leave_shares(&flow.key));
         for number in self.forwarder.expire(now) {
-            if let Some(key) = self.numbered.remove(&number)
+            if let Some(key) = self.release(number)
                 && let Some(known) = self.known.get_mut(&key)
             {
                 known.number = None;
@@ -116,7 +124,7 @@ impl<K: Ord + Copy> PortShares<K> {
         let number = match self.known.get(&flow.key).and_then(|known| known.number) {
             Some(number) => number,
             None => {
-                let number = self.free();
+                let number = self.free.pop().unwrap_or(self.numbered.len() as u32);
                 self.numbered.insert(number, flow.key);
                 number
             }
@@ -125,10 +133,11 @@ impl<K: Ord + Copy> PortShares<K> {
         self.forwarder.record(now, number, &Allocation { weight: divided(arrived.weight, pairs), ..arrived });
     }
 
-    /// The least number that no flow has.
-    fn free(&self) -> u32 {
-        let taken = self.numbered.keys().zip(0u32..).find(|(number, at)| *number != at);
-        taken.map_or(self.numbered.len() as u32, |(_, at)| at)
+    /// Another flow may have the number from now on.
+    fn release(&mut self, number: u32) -> Option<K> {
+        let key = self.numbered.remove(&number)?;
+        self.free.push(number);
+        Some(key)
     }
 
     fn leave_shares(&mut self, key: &K) {
@@ -136,7 +145,7 @@ impl<K: Ord + Copy> PortShares<K> {
             && let Some(number) = known.number.take()
         {
             self.forwarder.remove(number);
-            self.numbered.remove(&number);
+            self.release(number);
         }
     }
 
@@ -152,7 +161,8 @@ impl<K: Ord + Copy> PortShares<K> {
 }
 
 /// A weight in the units of divided ones, of a service with so many pairs. The kernel's program computes the same
-/// (`bpf/forwarder.bpf.c`).
+/// (`bpf/forwarder.bpf.c`). Messages have weights up to 1,000 ([`crate::wire::MAX_WEIGHT`]), above which divided ones
+/// would be clamped.
 pub fn divided(weight: Weight, pairs: u32) -> Weight {
     let fine = u64::from(weight.thousandths()) * WEIGHT_SCALE / u64::from(pairs.max(1));
     let most = u64::from(Weight::MAX.thousandths());
@@ -162,6 +172,7 @@ pub fn divided(weight: Weight, pairs: u32) -> Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::MAX_WEIGHT;
     use crate::{Period, PeriodRule};
     use weir_units::{Bandwidth, Bytes};
 
@@ -253,6 +264,13 @@ mod tests {
             port.round(micros(round.into()), &flows);
         }
         assert_eq!(port.numbered.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        port.round(micros(101), &[]);
+        assert_eq!((port.numbered.len(), port.free.len()), (0, 3));
+        // The last one first: none is searched for.
+        let (last, new) = (*port.free.last().expect("three"), flow(200, 1, 102));
+        port.round(micros(103), &[new]);
+        assert_eq!(port.numbered.keys().copied().collect::<Vec<_>>(), [last]);
+        assert_eq!(last, 2);
     }
 
     #[test]
@@ -260,5 +278,7 @@ mod tests {
         let of = |thousandths, pairs| divided(Weight::from_thousandths(thousandths).expect("ok"), pairs).thousandths();
         assert_eq!([of(1_000, 1), of(1_000, 16), of(1_000, 0)], [1_000_000, 62_500, 1_000_000]);
         assert_eq!([of(1_000_000_000, 1), of(1, 5_000)], [1_000_000_000, 1]);
+        // None of a message is clamped.
+        assert_eq!([of(MAX_WEIGHT, 1), of(MAX_WEIGHT - 1, 1)], [1_000_000_000, 999_999_000]);
     }
 }

@@ -154,6 +154,11 @@ impl Receiver {
         self.period = returned.longest.max(self.settings.least).min(self.settings.coding.longest());
     }
 
+    /// Whether a return that arrives now is of an earlier allocation than the newest: its round trip was longer than p.
+    pub fn is_slow(&self, returned: &Return) -> bool {
+        returned.clock != self.clock && is_later(returned.clock, self.returned)
+    }
+
     /// Another request of the flow has arrived: an idle flow starts again; for one that is not, it is a repetition. If
     /// the sender has had a later allocation than all of this receiver, which an old request has made, the next one
     /// follows it.

@@ -69,7 +69,7 @@ prop_compose! {
         clock in 1..=u32::MAX,
         period in 1..=u32::MAX,
         numbers in any::<[u32; 4]>(),
-        weight in 1..=Weight::MAX.thousandths(),
+        weight in 1..=wire::MAX_WEIGHT,
         queueing in any::<u32>(),
     ) -> Message {
         let weight = Weight::from_thousandths(weight).expect("in range");
@@ -175,5 +175,5 @@ fn kinds_of_other_datagrams() {
         [abi::CREDIT_MALFORMED; 2]
     );
     assert_eq!((wire::PORT, usize::try_from(abi::CREDIT_MESSAGE_BYTES)), (abi::CREDIT_MESSAGE_PORT, Ok(BYTES)));
-    assert_eq!((u32::from(wire::VERSION), Weight::MAX.thousandths()), (abi::CREDIT_VERSION, abi::CREDIT_WEIGHT_MAX));
+    assert_eq!((u32::from(wire::VERSION), wire::MAX_WEIGHT), (abi::CREDIT_VERSION, abi::CREDIT_WEIGHT_MAX));
 }

@@ -46,5 +46,5 @@ pub use policy::PolicyNeeds;
 pub use port::{
     DSCPS, DscpMap, DscpSet, FieldError, PortConfig, PortState, QUEUES_MAX, QueueConfig, Schedule, SwitchState,
 };
-pub use request::{Group, Needs, Request};
+pub use request::{CreditClasses, Group, Needs, Request};
 pub use weir_network::switches::{Offer, Scheduler};

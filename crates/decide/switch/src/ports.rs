@@ -85,6 +85,8 @@ pub fn leads_to_machines(graph: &Graph, switch: usize, port: &SwitchPort) -> boo
 pub struct OwnNeeds {
     /// The buffer of each queue; `None`: the switch's default.
     pub buffer: Option<Bytes>,
+    /// The buffer of the queue of data with credits where `buffer` is `None`; `None`: the switch's default.
+    pub credit_buffer: Option<Bytes>,
     /// The DSCP values that the neighbour may not claim: re-marked to 0 where its packets arrive.
     pub remark: DscpSet,
 }
@@ -100,9 +102,10 @@ pub fn desired(
 ) -> Result<Vec<(SwitchPort, PortConfig)>, Refusal> {
     let lower = |port: SwitchPort| {
         let link = graph.link(port.link);
-        let OwnNeeds { buffer, remark } = own(port.link);
+        let OwnNeeds { buffer, credit_buffer, remark } = own(port.link);
         let needs = Needs { mark: link.queue.mark.or(needs.mark), ..needs.clone() };
-        let config = needs.of_port(Some(link.rate), buffer).lower(offer);
+        let request = needs.of_port(Some(link.rate), buffer).with_credit_buffer(buffer.or(credit_buffer));
+        let config = request.lower(offer);
         let config = config.map_err(|error| Refusal::at(&graph.switches[switch], &port.name(), error))?;
         Ok((port, config.remarking(remark)))
     };

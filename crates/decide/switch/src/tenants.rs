@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn weights_and_values_change_and_levels_stay() {
         let groups = vec![Group { dscps: Vec::new(), weight: 1 }; 2];
-        let needs = Needs { mark: None, levels: vec![vec![46]], groups, shared: 1 };
+        let needs = Needs { mark: None, levels: vec![vec![46]], groups, credits: None, shared: 1 };
         let offer = Offer { queues: 5, scheduler: Scheduler::Mixed { strict: 2, weighted: 3 } };
         let base = needs.of_port(None, None).lower(offer).expect("valid");
         let of = |config: &PortConfig| {

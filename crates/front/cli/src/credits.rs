@@ -5,7 +5,8 @@ use crate::text;
 use serde_json::{Value, json};
 use std::io;
 use weir_network::Graph;
-use weir_policy::{CreditPlan, CreditPort, Obstacle, Policy};
+use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES};
+use weir_policy::{CreditPlan, CreditPort, CreditQueue, Obstacle, Policy};
 
 /// For `--json`; `None` without services with credits.
 pub(crate) fn to_json(policy: &Policy) -> Option<Value> {
@@ -33,9 +34,37 @@ pub(crate) fn to_json(policy: &Policy) -> Option<Value> {
         "forwarders": policy.network().forwarders(),
         "share": credits.share().map_or(1.0, |share| f64::from(share.billionths()) / 1e9),
         "period_max_us": plan.period_max.map(|period| period.nanos() / 1000),
+        "queue": policy.credit_queue().filter(|_| policy.network().forwarders()).map(queue_json),
         "services": services.collect::<Value>(),
         "ports": ports.collect::<Value>(),
     }))
+}
+
+fn queue_json(queue: CreditQueue) -> Value {
+    let (scheduler, own, others) = match queue {
+        CreditQueue::Weighted { own, others } => ("weighted", Some(own), Some(others)),
+        CreditQueue::Strict => ("strict", None, None),
+    };
+    let (dscp, messages) = (CREDIT_DATA, CREDIT_MESSAGES);
+    json!({ "scheduler": scheduler, "weight": own, "others_weight": others, "dscp": dscp, "messages_dscp": messages })
+}
+
+/// The queues of ports of switches that grant credits, as `weir switch` configures them.
+fn queues(policy: &Policy) -> Option<String> {
+    if !policy.network().forwarders() {
+        return None;
+    }
+    let own = match policy.credit_queue()? {
+        CreditQueue::Weighted { own, others } => {
+            format!("a queue of weight {own} beside weight {others} of all other traffic")
+        }
+        CreditQueue::Strict => "a strict queue before that of all other traffic".to_owned(),
+    };
+    let messages = if policy.queue_budget().control > 0 { "in a strict queue above it" } else { "in the same queue" };
+    Some(format!(
+        "queues of switches: data with credits (DSCP {CREDIT_DATA}) has {own}, messages of credits (DSCP \
+         {CREDIT_MESSAGES}) are {messages}. `weir switch` configures them"
+    ))
 }
 
 /// Prints services and ports, if services have credits.
@@ -72,6 +101,7 @@ pub(crate) fn print(policy: &Policy, ui: &mut Ui) -> io::Result<()> {
                 .to_owned(),
         );
     }
+    lines.extend(queues(policy));
     for line in lines {
         ui.print(&format!("\n{}", text::filled(&line, 100, "  ", "  ")))?;
     }
@@ -130,9 +160,10 @@ fn reasons(plan: &CreditPlan, graph: &Graph) -> Vec<String> {
             });
             format!("the buffer of {} is smaller than 2 \u{b7} R \u{b7} p{fits}", name(port, graph))
         }
-        Obstacle::NoQueue => "other traffic uses the ports too, and the switches have no weighted queue for credits: \
-                              write `scheduler: weighted`, or strict and weighted queues, under `network.switches` if \
-                              they have them"
+        Obstacle::NoQueue => "other traffic uses the ports too, and the switches have no queue for credits: write \
+                              `scheduler: weighted` under `network.switches`, or beside tenants and levels strict and \
+                              weighted queues with a strict one more than levels and network control need, if they \
+                              have them"
             .to_owned(),
     };
     plan.obstacles.iter().map(reason).collect()

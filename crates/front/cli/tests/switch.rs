@@ -14,7 +14,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Output;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::port::{SwitchLock, TcSwitch};
-use weir_switch::{Group, Needs, Offer, Scheduler, apply};
+use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES};
+use weir_policy::Policy;
+use weir_switch::{Driver, Group, Needs, Offer, Scheduler, apply};
 use weir_units::{Bandwidth, Bytes};
 
 const POLICY: &str = "weir: 1
@@ -250,6 +252,86 @@ fn levels_have_strict_queues_and_their_senders_alone_may_claim_them() {
     assert_eq!(both(46), [2, 2]);
     assert!(network.weir(&["remove", "--bridge", "br0"]).status.success());
     assert_eq!(network.configuration(), original);
+}
+
+/// Two services of which one has credits with three quarters of each port.
+const CREDITS: &str = "weir: 1
+network:
+  nic: 20Mb/s
+  switches: { forwarders: true, buffer: 300kB, queues: 4, scheduler: { strict: 1, weighted: 3 } }
+  racks: { r1: { uplink: 20Mb/s, machines: [m1, m2] } }
+credits: { share: 75%, period-max: 40ms }
+services:
+  store: { match: [ { protocol: tcp, port: 7000 } ], credits: {} }
+  web: { match: [ { protocol: tcp, port: 80 } ] }
+";
+
+/// Data with credits has the part of the port of which `weir forwarder` grants, beside other traffic that fills the
+/// rest; messages precede both.
+#[test]
+fn data_with_credits_has_its_part_of_a_port_and_messages_precede_it() {
+    if skipped("credits at a switch") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let network = Network::new();
+    network.take_policy(CREDITS);
+    network.on_bridge("apply", &[]);
+    insta::assert_snapshot!(network.on_bridge("show", &[]));
+    let (policy, _) = Policy::parse("policy.yaml", CREDITS).expect("sound");
+    let port = network.switch.run(|| TcSwitch::new("r1").read("m2").expect("a port")).expect("enter");
+    let rate = port.rate.expect("a rate");
+    assert_eq!(policy.credit_rate(rate), Some(Bandwidth::from_mbps(15)), "R, as `weir forwarder` computes it");
+    let plan = policy.credit_plan().expect("credits");
+    assert_eq!(plan.obstacles, []);
+    assert!(port.queues[&1].buffer >= Some(plan.ports[1].needed(plan.period_max.expect("stated"))));
+    // Segments of one frame, so that a round is short.
+    for port in ["swp1", "m2"] {
+        let offloads = || weir_linux::interface::Interface::named(port).expect("there").set_offloads(false);
+        network.switch.run(offloads).expect("enter").expect("offloads");
+    }
+    let to = SocketAddr::from(([10, 77, 0, 2], PORT));
+    // A receiver for each measurement: packets of before do not count.
+    let measure = |dscps: &[u8]| {
+        let receiver = bound(&network.b, to);
+        let socket = || UdpSocket::bind(("10.77.0.1", 0)).expect("a socket");
+        let sockets: Vec<UdpSocket> = dscps.iter().map(|_| network.a.run(socket).expect("enter")).collect();
+        let senders: Vec<(&UdpSocket, u8)> = sockets.iter().zip(dscps.iter().copied()).collect();
+        let packets = datagrams::shares_of(&senders, &receiver, to, 2_000);
+        println!("{packets:?} packets");
+        packets
+    };
+    let both = measure(&[0, CREDIT_DATA]);
+    let ratio = both[1] as f64 / both[0] as f64;
+    assert!((ratio / 3.0 - 1.0).abs() < 0.1, "weights 1 and 3: {both:?}");
+    let all = measure(&[0, CREDIT_DATA, CREDIT_MESSAGES]);
+    assert!(all[2] > 1_960, "messages have the port: {all:?}");
+    assert!(network.weir(&["remove", "--bridge", "br0"]).status.success());
+}
+
+/// The queues of policies with credits, and what `weir check` reports of them.
+#[test]
+fn queues_of_credits_are_those_of_the_check() {
+    let directory = directory();
+    let switches = "forwarders: true, buffer: 300kB, queues: 4, scheduler: { strict: 1, weighted: 3 }";
+    let tenants = "tenants: { t: { vms: 1, bandwidth: 1Mb/s, match: [ { vni: 5 } ] } }\n";
+    let with = |offer: &str| CREDITS.replace(switches, offer).replace("racks:", "slots: 2\n  racks:");
+    let policies = [
+        ("weighted", with("forwarders: true, scheduler: weighted")),
+        ("strict", with("forwarders: true, buffer: 300kB, scheduler: strict")),
+        ("one-queue", with("forwarders: true, buffer: 300kB")),
+        ("tenants", with(switches) + tenants),
+        ("alone", with(switches).replace("  web: { match: [ { protocol: tcp, port: 80 } ] }\n", "")),
+    ];
+    let mut all = String::new();
+    for (name, policy) in policies {
+        let path = file(directory.path(), &format!("{name}.yaml"), &policy);
+        let shown = text(&run(&["switch", "show", &path, "--switch", "r1"]).stdout);
+        let checked: Value = serde_json::from_slice(&run(&["check", "--json", &path]).stdout).expect("JSON");
+        let credits = &checked["credits"];
+        all += &format!("{name}\n{shown}queue: {}\nreasons: {}\n\n", credits["queue"], credits["reasons"]);
+    }
+    insta::assert_snapshot!(all);
 }
 
 /// Without CAP_BPF the classes are made, and the program is not loaded, however often that is tried: neither is it for

@@ -54,7 +54,7 @@ use weir_policy::{Levels, Policy, Service, Sharing};
 use weir_shaping::{LevelLimits, MachinePlan};
 use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, PerDirection, ServiceId};
 
-use crate::credits::{CreditReading, CreditThread};
+use crate::credits::{CreditOrder, CreditReading, CreditThread};
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
 
@@ -207,6 +207,7 @@ pub struct Host {
     datapath: InterfaceDatapath,
     /// The credits of services, if any has them. Dropped before the shaper.
     credits: Option<CreditThread>,
+    credit_order: CreditOrder,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
     /// Dropped before the shaper.
@@ -269,8 +270,7 @@ impl Host {
         let limits = limits_in_force(&datapath, &plan.leaves)?;
         let mut destinations = Destinations::open(&datapath)?;
         let limited = destinations.classed()?;
-        // Packets of their pairs are dropped until there are gates.
-        drop(CreditPairs::open(&datapath)?);
+        CreditPairs::keep_those_with_gates(&datapath, &interface)?;
         let mut shaper = shaper_of(backend, &interface, &datapath, &plan, &rates, &limited, force)?;
         shaper.set_kept(succeeds);
         let shaper = Arc::new(Mutex::new(Some(shaper)));
@@ -280,7 +280,8 @@ impl Host {
         datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| datapath.set_tags(tags))?;
         datapath.set_rules(&plan.classifier, classes(backend))?;
-        let credits = CreditThread::start(host_context, &interface, &mut datapath)?;
+        let mut credit_order = CreditOrder::default();
+        let credits = CreditThread::start(host_context, &interface, &mut datapath, &mut credit_order)?;
         datapath.start_timer()?;
         let sent = Sent::over(&interface, backend).map_err(ShaperError::from)?;
         let counted = Counted::read(&datapath, &plan.leaves)?;
@@ -295,6 +296,7 @@ impl Host {
             interface,
             datapath,
             credits,
+            credit_order,
             destinations,
             thread,
             shaper,
@@ -344,20 +346,22 @@ impl Host {
                 *before = self.before.get(slot).copied().unwrap_or(*before);
             }
         }
-        // Its gates go with the tree's classes that no service has.
+        // Its pairs and gates stay, closed, until the next thread takes them over.
         self.credits = None;
-        match self.reshape(&plan, &rates, false) {
+        let is_shaped = match self.reshape(&plan, &rates, false) {
             // Another program has replaced the root: the policy is taken without it, and the qdisc
-            // is restored by the new one.
-            Err(HostError::Shaper(ShaperError::Foreign(_))) => {}
-            reshaped => reshaped?,
-        }
+            // and the credits are restored by the new one.
+            Err(HostError::Shaper(ShaperError::Foreign(_))) => false,
+            reshaped => reshaped.map(|()| true)?,
+        };
         trust(&mut self.datapath, host_context)?;
         self.datapath.set_levels(&plan.levels, classes(self.backend))?;
         self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
-        self.start_credits(host_context)?;
+        if is_shaped {
+            self.start_credits(host_context)?;
+        }
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         self.longest_queue = longest_queue(plan.sending);
@@ -413,6 +417,8 @@ impl Host {
         let plan = Plan::new(host_context, &self.interface, self.backend)?;
         let rates = rates(&self.datapath, host_context, &plan)?;
         self.credits = None;
+        // The gates went with the qdisc.
+        CreditPairs::keep_those_with_gates(&self.datapath, &self.interface)?;
         let reshaped = self.reshape(&plan, &rates, force);
         if !self.destinations.is_running() {
             // The thread ended when it found its classes gone.
@@ -427,7 +433,8 @@ impl Host {
 
     /// Starts the credits of services again, after the shaper.
     fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
-        self.credits = CreditThread::start(host_context, &self.interface, &mut self.datapath)?;
+        let (interface, datapath) = (&self.interface, &mut self.datapath);
+        self.credits = CreditThread::start(host_context, interface, datapath, &mut self.credit_order)?;
         Ok(())
     }
 

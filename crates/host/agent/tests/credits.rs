@@ -1,8 +1,9 @@
 //! Services with credits between real hosts: three namespaces on a bridge, each with an agent's host, real TCP and UDP.
 #![expect(clippy::disallowed_methods, reason = "a test of real hosts waits in real time")]
 
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use weir_control::LimitRule;
 use weir_control::wire::{Key, Keys};
 use weir_credits::host::Held;
 use weir_forwarder::{Plan, Port};
+use weir_linux::credits::PAIRS_MAX;
 use weir_linux::interface::Interface;
 use weir_linux::netns::{Netns, Prefix, connect};
 use weir_linux::requirements::{Purpose, check};
@@ -78,8 +80,18 @@ impl Rack {
 
     /// An agent's host on a machine, without the daemon's loop.
     fn install(&self, machine: usize, key: u8) -> Host {
+        self.with_context(machine, key, |context| Host::install("eth0", context, false).expect("installed"))
+    }
+
+    /// The same policy again, as a reload or a change of tenants' shares does: the epoch stays.
+    fn renew(&self, host: &mut Host, machine: usize, key: u8) {
+        self.with_context(machine, key, |context| host.renew(context, false).expect("renewed"));
+    }
+
+    /// Runs `work` inside a machine's namespace with the context of its agent.
+    fn with_context<T: Send>(&self, machine: usize, key: u8, work: impl FnOnce(&HostContext<'_>) -> T + Send) -> T {
         let (policy, keys) = (Arc::new(self.policy.clone()), keys(key));
-        let install = || {
+        let inside = || {
             let socket = UdpSocket::bind(format!("10.80.0.{}:0", machine + 1)).expect("bound");
             let control = ControlSettings {
                 listen: socket.local_addr().expect("bound"),
@@ -100,9 +112,9 @@ impl Rack {
                 tags: None,
                 reserved: &[],
             };
-            Host::install("eth0", &context, false).expect("installed")
+            work(&context)
         };
-        self.hosts[machine].run(install).expect("inside")
+        self.hosts[machine].run(inside).expect("inside")
     }
 
     /// Runs forwarders at the ports p1 to p3 during `work`; returns its result and the ports' states at the end.
@@ -111,7 +123,10 @@ impl Rack {
         let run = || {
             let plan = Plan::of(self.policy.clone(), PERIOD).expect("a plan");
             let link = Bandwidth::from_mbps(NIC as u64);
-            let start = |number: u8| Port::start(&plan, &keys(7), &format!("p{number}"), link).expect("a port");
+            let start = |number: u8| {
+                let name = format!("p{number}");
+                Port::start(&name, plan.port(&name, link).expect("rules"), &keys(7)).expect("a port")
+            };
             let mut ports: Vec<Port> = (1..=3).map(start).collect();
             while !ends.load(Ordering::Relaxed) {
                 for port in &mut ports {
@@ -369,6 +384,183 @@ fn tcp_uses_its_credits_in_both_families() {
     hosts.into_iter().for_each(|host| host.remove().expect("removed"));
 }
 
+/// Sends `count` datagrams from a machine to an address.
+fn send_some(rack: &Rack, machine: usize, at: SocketAddr, count: usize) {
+    let send = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
+        for _ in 0..count {
+            socket.send_to(&[0; PAYLOAD], at).expect("sent");
+        }
+    };
+    rack.hosts[machine].run(send).expect("inside");
+}
+
+/// Datagrams that arrive at a socket within a time.
+fn arrivals(sink: &UdpSocket, time: Duration) -> usize {
+    sink.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    let (began, mut buffer) = (Instant::now(), [0; 2 * PAYLOAD]);
+    let mut count = 0;
+    while began.elapsed() < time {
+        count += usize::from(sink.recv(&mut buffer).is_ok());
+    }
+    count
+}
+
+#[test]
+fn a_renewed_host_is_no_replay() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wce", PLAIN);
+    let mut hosts: Vec<Host> = (0..2).map(|machine| rack.install(machine, 7)).collect();
+    let flows = [udp(0, 1, 5001)];
+    let before = rack.rates(&flows, warm(), Duration::from_millis(500));
+    for renewed in [0, 1] {
+        rack.renew(&mut hosts[renewed], renewed, 7);
+        let after = rack.rates(&flows, warm(), Duration::from_secs(1));
+        println!("{before:.2?} and {after:.2?} Mb/s, {:?}", hosts.iter().map(reading).collect::<Vec<_>>());
+        assert!(are_parts(&after, &[1.0]), "{before:?} before, {after:?} after host {renewed}");
+    }
+    for host in &hosts {
+        assert_eq!(reading(host).messages.replayed, 0, "{:?}", reading(host));
+    }
+    hosts.into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn waiting_data_outlives_a_change_of_policy_and_of_agent() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcf", PLAIN);
+    let mut sender = rack.install(0, 7);
+    let at = udp(0, 1, 5001).address();
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    // The receiver has no agent yet, so there are no credits.
+    send_some(&rack, 0, at, 5);
+    std::thread::sleep(Duration::from_millis(200));
+    rack.renew(&mut sender, 0, 7);
+    send_some(&rack, 0, at, 5);
+    std::thread::sleep(Duration::from_millis(200));
+    sender.keep();
+    drop(sender);
+    let sender = rack.install(0, 7);
+    send_some(&rack, 0, at, 5);
+    assert_eq!(arrivals(&sink, Duration::from_millis(300)), 0);
+    let receiver = rack.install(1, 7);
+    // Requests are repeated after a second at the latest.
+    assert_eq!(arrivals(&sink, Duration::from_secs(4)), 15, "{:?}", reading(&sender));
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+/// Sends `count` datagrams from a machine to an address, from any port: a program in a container may do that.
+fn send_raw(rack: &Rack, machine: usize, from: u16, at: SocketAddr, count: usize) {
+    let send = || {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("root");
+        let words = [from, at.port(), 8 + 72, 0];
+        let datagram: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).chain([0; 72]).collect();
+        for _ in 0..count {
+            socket.send_to(&datagram, &at.into()).expect("sent");
+        }
+    };
+    rack.hosts[machine].run(send).expect("inside");
+}
+
+#[test]
+fn tenants_send_nothing_from_the_port_of_credits() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wch", PLAIN);
+    let sender = rack.install(0, 7);
+    let at: SocketAddr = "10.80.0.2:9".parse().expect("an address");
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    send_raw(&rack, 0, 30_568, at, 20);
+    assert_eq!(arrivals(&sink, Duration::from_millis(200)), 0);
+    send_raw(&rack, 0, 30_569, at, 20);
+    send_raw(&rack, 2, 30_568, at, 20);
+    assert_eq!(arrivals(&sink, Duration::from_millis(200)), 40);
+    sender.remove().expect("removed");
+}
+
+#[test]
+fn credits_return_with_the_qdisc() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcj", PLAIN);
+    let (mut sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    let flows = [udp(0, 1, 5001)];
+    let rates = rack.rates(&flows, warm(), Duration::from_millis(500));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    let replace =
+        || std::process::Command::new("tc").args(["qdisc", "replace", "dev", "eth0", "root", "pfifo"]).status();
+    assert!(rack.hosts[0].run(replace).expect("inside").is_ok_and(|status| status.success()));
+    rack.renew(&mut sender, 0, 7);
+    assert_eq!(sender.credits(), None, "there are no gates");
+    rack.with_context(0, 7, |context| sender.restore(context, true).expect("restored"));
+    let rates = rack.rates(&flows, warm(), Duration::from_secs(1));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+/// More pairs than there are gates, one after the other.
+#[test]
+fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wck", PLAIN);
+    let sender = rack.install(0, 7);
+    let at = udp(0, 1, 5001).address();
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    send_some(&rack, 0, at, 5);
+    rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
+    let visit = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
+        for number in 0..2 * PAIRS_MAX {
+            let address = Ipv4Addr::from_bits(0x0a51_0001 + number);
+            // Frames that need no credits leave, and their pairs end.
+            socket.send_to(&[0; 8], (address, 5001)).expect("sent");
+            if number % 32 == 31 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    };
+    rack.hosts[0].run(visit).expect("inside");
+    std::thread::sleep(Duration::from_millis(500));
+    let state = reading(&sender);
+    assert_eq!((state.flows[0], state.dropped), (1, 0), "only the flow with data that waits is left: {state:?}");
+    let receiver = rack.install(1, 7);
+    assert_eq!(arrivals(&sink, Duration::from_secs(4)), 5, "{:?}", reading(&sender));
+    // New pairs still have gates, and so has one that gave its own up.
+    let rates = rack.rates(&[udp(0, 1, 5002)], warm(), Duration::from_millis(500));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn tenants_send_nothing_to_the_port_of_credits() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcg", PLAIN);
+    let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    let at: SocketAddr = "10.80.0.2:30568".parse().expect("an address");
+    let foreign = || {
+        std::thread::sleep(Duration::from_millis(300));
+        reading(&receiver).messages.foreign
+    };
+    send_some(&rack, 0, at, 20);
+    assert_eq!(foreign(), 0);
+    // A host without an agent is no host of the policy, and has no key.
+    send_some(&rack, 2, at, 20);
+    assert_eq!(foreign(), 20);
+    let rates = rack.rates(&[udp(0, 1, 5001)], warm(), Duration::from_millis(500));
+    assert!(are_parts(&rates, &[1.0]), "the agents' own messages pass: {rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
 #[test]
 fn nothing_leaves_without_credits() {
     if is_skipped() {
@@ -376,9 +568,15 @@ fn nothing_leaves_without_credits() {
     }
     let rack = Rack::new("wcc", PLAIN);
     // The key of the receiver is another one: its allocations do not verify, nor do the requests.
-    let hosts = [rack.install(0, 7), rack.install(1, 8)];
+    let mut hosts = [rack.install(0, 7), rack.install(1, 8)];
     let flows = [udp(0, 1, 5001), udp(0, 2, 5002)];
-    let rates = rack.rates(&flows, Duration::ZERO, Duration::from_secs(1));
+    let rates = std::thread::scope(|scope| {
+        let rates = scope.spawn(|| rack.rates(&flows, Duration::ZERO, Duration::from_secs(2)));
+        std::thread::sleep(Duration::from_secs(1));
+        // Nor during a change of the policy.
+        rack.renew(&mut hosts[0], 0, 7);
+        rates.join().expect("measured")
+    });
     assert_eq!(rates, [0.0, 0.0]);
     assert!(reading(&hosts[1]).messages.forged > 0, "{:?}", reading(&hosts[1]));
     let [sender, receiver] = hosts;

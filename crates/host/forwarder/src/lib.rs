@@ -8,11 +8,11 @@
 //! | module | contents |
 //! |---|---|
 //! | [`plan`] | what a policy needs of a forwarder's ports, or why it cannot have them |
-//! | [`port`] | one port: its start, its rounds, its status |
+//! | [`port`] | one port: its start, its rounds, new rules, its status |
 //!
-//! Order of calls: [`Plan::of`], [`Port::start`] for each interface, [`Port::round`] when it is due, and
-//! [`Port::remove`] at the end, unless the next daemon is to adopt the port. Act from a thread in the switch's network
-//! namespace.
+//! Order of calls: [`Plan::of`], [`Plan::port`] and [`Port::start`] for each interface, [`Port::round`] when it is due,
+//! [`Port::renew`] for another policy, and [`Port::remove`] at the end, unless the next daemon is to adopt the port.
+//! Act from a thread in the switch's network namespace.
 //!
 //! Worked example: 1 Gb/s, p-min 1 ms: a port with 64 flows selects p = 1.56 ms, so its shares are computed 640 times a
 //! second.
@@ -22,5 +22,5 @@
 pub mod plan;
 pub mod port;
 
-pub use plan::{Plan, PlanError};
+pub use plan::{Plan, PlanError, PortRules};
 pub use port::Port;

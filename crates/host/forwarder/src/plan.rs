@@ -74,26 +74,34 @@ impl PlanError {
     }
 }
 
+/// The rules of one port by a plan.
+#[derive(Debug, Clone)]
+pub struct PortRules {
+    pub(crate) classifier: Classifier,
+    /// By the index of a service; 0: no credits.
+    pub(crate) numbers: Vec<u32>,
+    /// The paths of the services with credits, by number.
+    pub(crate) services: BTreeMap<u32, String>,
+    pub(crate) online: CreditPort,
+    pub(crate) offline: ForwarderSettings,
+    /// Whether R is the rate of the link.
+    pub(crate) whole: bool,
+}
+
 /// The settings of all ports.
 #[derive(Debug)]
 pub struct Plan {
     policy: Policy,
     /// By the index of a service; 0: no credits.
-    pub(crate) numbers: Vec<u32>,
-    pub(crate) least: Period,
-    pub(crate) most: Period,
-    pub(crate) frame: Bytes,
+    numbers: Vec<u32>,
+    least: Period,
+    most: Period,
+    frame: Bytes,
     /// Why ports may lose packets; empty if they drop data without credits instead.
     obstacles: Vec<String>,
 }
 
 impl Plan {
-    /// The paths of the services with credits, by number.
-    pub(crate) fn services(&self) -> BTreeMap<u32, String> {
-        let paths = self.policy.services().iter().map(|(_, service)| service.path().to_owned());
-        self.numbers.iter().copied().zip(paths).filter(|(number, _)| *number != 0).collect()
-    }
-
     /// The plan of a policy with p-min.
     pub fn of(policy: Policy, least: Duration) -> Result<Self, PlanError> {
         let credits = policy.credit_plan().ok_or(PlanError::NoCredits)?;
@@ -126,20 +134,22 @@ impl Plan {
         self.policy.credit_rate(link).unwrap_or(link)
     }
 
-    pub(crate) fn classifier(&self, interface: &str) -> Result<Classifier, PlanError> {
-        Ok(Classifier::new(self.policy.services().classification_order(), Some(interface))?)
-    }
-
-    /// The online part of a port of this R.
-    pub(crate) fn online(&self, rate: Bandwidth) -> CreditPort {
-        let lossless = self.obstacles.is_empty();
-        CreditPort::new(&CreditPortSettings { rate, most: self.most, lossless }).with_whole_frames(self.frame)
-    }
-
-    /// The offline part of a port of this R.
-    pub(crate) fn offline(&self, rate: Bandwidth) -> ForwarderSettings {
+    /// The rules of the port of an interface whose link has this rate.
+    pub fn port(&self, interface: &str, link: Bandwidth) -> Result<PortRules, PlanError> {
+        let classifier = Classifier::new(self.policy.services().classification_order(), Some(interface))?;
+        let paths = self.policy.services().iter().map(|(_, service)| service.path().to_owned());
+        let services = self.numbers.iter().copied().zip(paths).filter(|(number, _)| *number != 0).collect();
+        let (rate, lossless) = (self.rate(link), self.obstacles.is_empty());
+        let online = CreditPort::new(&CreditPortSettings { rate, most: self.most, lossless });
         let rule = PeriodRule { rate, least: self.least, most: self.most, frame: self.frame };
-        ForwarderSettings { rule, memory: MEMORY }
+        Ok(PortRules {
+            classifier,
+            numbers: self.numbers.clone(),
+            services,
+            online: online.with_whole_frames(self.frame),
+            offline: ForwarderSettings { rule, memory: MEMORY },
+            whole: rate == link,
+        })
     }
 
     /// For how long after its last packet a flow leaves by a port, of this longest period.
@@ -227,10 +237,17 @@ mod tests {
     fn ports_alone_are_lossless() {
         let plan = plan(FORWARDERS, CREDITS).expect("a plan");
         assert_eq!(plan.numbers, [service_number("a")]);
+        let port = plan.port("swp1", Bandwidth::from_gbps(1)).expect("rules");
+        assert_eq!(port.services.get(&service_number("a")).map(String::as_str), Some("a"));
         assert_eq!((plan.obstacles(), plan.rate(Bandwidth::from_gbps(1))), (&[][..], Bandwidth::from_gbps(1)));
         // 2 MB at 10 Gb/s: 0.8 ms would be the longest of the uplinks.
         let error = self::plan(", switches: { forwarders: true, buffer: 2MB }", CREDITS).expect_err("too short");
         assert!(matches!(error, PlanError::Periods { .. }), "{error}");
+    }
+
+    #[test]
+    fn policies_have_the_weights_of_messages() {
+        assert_eq!(weir_policy::language::MAX_CREDIT_WEIGHT * 1_000, weir_credits::wire::MAX_WEIGHT);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! [`Port`]: one port of a forwarder: its start, its rounds, its status.
 //!
 //! A port that is opened without the state of an earlier daemon cannot compute A: it is closed for the longest lifetime
-//! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues.
+//! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues. So does one
+//! whose policy or keys are replaced ([`Port::renew`]): flows, grants and counters stay.
 
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, PortRules};
 use std::collections::BTreeMap;
 use weir_control::wire::Keys;
 use weir_credits::port_shares::{FlowState, PortShares, Round, WEIGHT_SCALE, divided};
+use weir_credits::wire::CreditKey;
 use weir_credits::{Allocation, Period, Published};
 use weir_datapath::{CreditFlow as CreditFlowState, CreditPort, SipKey, abi};
 use weir_linux::forwarder::{FlowKey, FlowReading, ForwarderPort};
@@ -28,6 +30,9 @@ pub enum PortError {
     /// The policy's filters.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A longest period with another wheel of grants.
+    #[error("the longest period is another one, by which this port's grants are recorded")]
+    Period,
 }
 
 /// A port. See the module's documentation.
@@ -35,46 +40,56 @@ pub enum PortError {
 pub struct Port {
     name: String,
     kernel: ForwarderPort,
+    /// With the values of the last round.
     online: CreditPort,
     shares: PortShares<FlowKey>,
     published: Published,
     closed_until: Instant,
-    lossless: bool,
     /// The services with credits, by number.
     services: BTreeMap<u32, String>,
 }
 
 impl Port {
-    /// Opens the port of an interface whose link has this rate, and attaches its programs. After an error nothing is
-    /// attached that was not before.
-    pub fn start(plan: &Plan, keys: &Keys, name: &str, link: Bandwidth) -> Result<Self, PortError> {
+    /// Opens the port of an interface, and attaches its programs. After an error the programs and maps that were
+    /// adopted stay, and others are removed.
+    pub fn start(name: &str, rules: PortRules, keys: &Keys) -> Result<Self, PortError> {
         let interface = Interface::named(name)?;
-        let classifier = plan.classifier(name)?;
-        let rate = plan.rate(link);
-        let mut online = plan.online(rate);
+        let mut online = rules.online.clone();
         let mut kernel = ForwarderPort::open(&interface, online.rules().slot_bits)?;
         let now = ForwarderPort::now();
         let closed_until = if kernel.is_adopted() { kernel.closed_until()? } else { now + online.longest_lifetime() };
         online.close_until(closed_until);
-        let own: Vec<FeedbackKey> = keys
-            .all()
-            .iter()
-            .map(|key| {
-                let credits = key.credits();
-                FeedbackKey { id: credits.number, key: SipKey::new(credits.bytes) }
-            })
-            .collect();
-        kernel.set_keys(&own)?;
-        kernel.set_rules(&classifier, &plan.numbers)?;
-        let shares = PortShares::new(now, plan.offline(rate), online.longest_lifetime());
-        let longest = plan.least;
+        kernel.set_keys(&credit_keys(keys))?;
+        kernel.set_rules(&rules.classifier, &rules.numbers)?;
+        kernel.set_whole(rules.whole)?;
+        let shares = PortShares::new(now, rules.offline, online.longest_lifetime());
+        let longest = rules.offline.rule.least;
         let published = Published { per_weight: 0, rest: 0, period: longest, longest };
-        let lossless = plan.obstacles().is_empty();
-        let (name, services) = (name.to_owned(), plan.services());
-        let mut port = Self { name, kernel, online, shares, published, closed_until, lossless, services };
+        let (name, services) = (name.to_owned(), rules.services);
+        let mut port = Self { name, kernel, online, shares, published, closed_until, services };
         port.round()?;
         port.kernel.attach()?;
         Ok(port)
+    }
+
+    /// Refuses rules that the port cannot take while it has grants.
+    pub fn check(&self, rules: &PortRules) -> Result<(), PortError> {
+        let is_same = rules.online.rules().slot_bits == self.online.rules().slot_bits;
+        if is_same { Ok(()) } else { Err(PortError::Period) }
+    }
+
+    /// Replaces rules and keys without a gap; returns when the next round is due. After an error they may be in force
+    /// in part: the caller renews the port by the old ones.
+    pub fn renew(&mut self, rules: &PortRules, keys: &Keys) -> Result<Instant, PortError> {
+        self.check(rules)?;
+        self.kernel.set_keys(&credit_keys(keys))?;
+        self.kernel.set_rules(&rules.classifier, &rules.numbers)?;
+        self.kernel.set_whole(rules.whole)?;
+        self.online = rules.online.clone();
+        self.online.close_until(self.closed_until);
+        self.shares.renew(ForwarderPort::now(), rules.offline);
+        self.services.clone_from(&rules.services);
+        self.round()
     }
 
     /// The interface.
@@ -124,7 +139,7 @@ impl Port {
         let billionths = |part: u128, whole: u128| u64::try_from((part * 1_000_000_000 / whole).min(1_000_000_000));
         Ok(PortCredits {
             rate_bps: self.online.rules().rate,
-            lossless: self.lossless,
+            lossless: self.online.rules().lossless != 0,
             closed: ForwarderPort::now() < self.closed_until,
             flows: self.shares.forwarder().flows() as u64,
             flows_expired: self.shares.forwarder().dropped(),
@@ -201,6 +216,11 @@ impl Port {
     pub fn remove_leftover(name: &str) -> Result<bool, PortError> {
         Ok(ForwarderPort::remove_leftover(&Interface::named(name)?)?)
     }
+}
+
+fn credit_keys(keys: &Keys) -> Vec<FeedbackKey> {
+    let of = |key: CreditKey| FeedbackKey { id: key.number, key: SipKey::new(key.bytes) };
+    keys.all().iter().map(|key| of(key.credits())).collect()
 }
 
 /// A flow with its newest allocation, unless it has ended or is silent for four of its periods.

@@ -6,6 +6,7 @@
 //! shaper` they exchange no reports: each is configured with an unused port of the others, and
 //! falls back to the static policy of its machine.
 
+use crate::forwarders;
 use crate::janitor::tie;
 use crate::network::{NIC, Network, address, machine_name};
 use crate::tenants::TenantControl;
@@ -53,6 +54,14 @@ pub enum AgentsError {
         /// The end of its output.
         log: String,
     },
+    /// A forwarder ended by itself.
+    #[error("the forwarder of {switch} ended: {log}")]
+    Forwarder {
+        /// The switch.
+        switch: String,
+        /// The end of its output.
+        log: String,
+    },
     /// They do not receive each other's reports.
     #[error("the agent of {machine} received reports of {received} of {peers} others in time")]
     NotReceived {
@@ -70,9 +79,17 @@ pub(crate) fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Age
     move |error| AgentsError::Io { what, error }
 }
 
+/// The end of a process's output.
+pub(crate) fn log_end(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
 /// Running agents; ended in order when dropped.
 pub struct Agents {
     agents: Vec<Agent>,
+    key: PathBuf,
 }
 
 struct Agent {
@@ -98,7 +115,7 @@ impl Agents {
         let brokers = scenario.enforcement() == Enforcement::Parley;
         let key = directory.join("key");
         key_file::create(&key)?;
-        let mut agents = Self { agents: Vec::new() };
+        let mut agents = Self { agents: Vec::new(), key: key.clone() };
         for rack in policy.network().racks() {
             for machine in rack.machines().iter().filter(|machine| scenario.has_agent(**machine)) {
                 let name = machine_name(policy, *machine);
@@ -116,6 +133,9 @@ impl Agents {
                     command.args(["--peer", &format!("{}={at}", machine_name(policy, *peer))]);
                 }
                 tenants.into_iter().for_each(|control| control.subscribe(&mut command, name));
+                if forwarders::have_credits(scenario) {
+                    command.args(["--credit-period", &forwarders::shortest_period()]);
+                }
                 // On a real host an agent does not share two processors with two hundred senders.
                 tie(&mut command, -10);
                 command.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -126,6 +146,11 @@ impl Agents {
             }
         }
         Ok(agents)
+    }
+
+    /// The file of their key.
+    pub fn key(&self) -> &Path {
+        &self.key
     }
 
     /// The number of agents that have reports of all others of their rack now; an error if one
@@ -202,10 +227,7 @@ impl Agent {
         if child.try_wait().map_err(io_error("wait for an agent"))?.is_none() {
             return Ok(());
         }
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let log = lines[lines.len().saturating_sub(5)..].join("\n");
-        Err(AgentsError::Ended { machine: self.machine.clone(), log })
+        Err(AgentsError::Ended { machine: self.machine.clone(), log: log_end(&self.log) })
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`applications`] | real servers, and clients that measure each request |
 //! | [`messages`] | messages that hosts send at once, in rounds |
 //! | [`agents`] | one agent per machine; waits until each has reports of the others |
+//! | [`forwarders`] | switches whose ports grant credits |
 //! | [`tenants`] | the controller of tenants' queues, and its subscribers on switches |
 //! | [`faults`] | processes of tenants' control that are killed during the traffic |
 //! | [`measure`] | per-service bandwidth at a rack's uplink, by the BPF meter |
@@ -29,6 +30,7 @@
 pub mod agents;
 pub mod applications;
 pub mod faults;
+pub mod forwarders;
 pub mod janitor;
 pub mod measure;
 pub mod messages;

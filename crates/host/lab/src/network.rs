@@ -21,7 +21,7 @@
 //! All machines are in one subnet, 10.77.0.0/16, so that switches need no routes. Neighbour entries are set
 //! by hand: no broadcasts, and nothing waits for address resolution.
 
-use crate::ports::{Neighbour, Port, PortPlan, PortsError, configure};
+use crate::ports::{self, Neighbour, Port, PortPlan, PortsError, configure};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
@@ -245,6 +245,19 @@ impl Network {
         Ok(())
     }
 
+    /// Puts the release of machines' packets before programs that were attached since the network was built
+    /// ([`Port::release_first`]).
+    pub fn release_first(&mut self) -> Result<(), PortsError> {
+        let switches: Vec<&Netns> = self.racks.iter().chain(&self.spine).collect();
+        for (name, port) in &mut self.ports {
+            let of = |switch: &&&Netns| name.strip_prefix(switch.name()).is_some_and(|rest| rest.starts_with(':'));
+            let switch = switches.iter().find(of).expect("a port is a switch's");
+            let (_, interface) = name.rsplit_once(':').expect("its name begins with that of its switch");
+            switch.run(|| port.release_first(interface))??;
+        }
+        Ok(())
+    }
+
     /// How often TCP found packets overtaken, on all machines since they were made.
     pub fn reorderings(&self) -> Result<u64, NetnsError> {
         let mut sum = 0;
@@ -260,6 +273,16 @@ impl Network {
     pub fn port_counts(&self) -> Result<Vec<(String, QueueCounts)>, PortsError> {
         let marking = self.ports.iter().filter(|(_, port)| port.marks());
         marking.map(|(name, port)| Ok((name.clone(), port.counts()?))).collect()
+    }
+
+    /// The packets that the ports of all switches have dropped.
+    pub fn dropped(&self) -> Result<u64, PortsError> {
+        let mut sum = 0;
+        for switch in self.racks.iter().chain(&self.spine) {
+            let names = self.ports.iter().filter_map(|(name, _)| name.strip_prefix(switch.name())?.strip_prefix(':'));
+            sum += ports::dropped(switch, names)?.into_iter().map(|(_, dropped)| dropped).sum::<u64>();
+        }
+        Ok(sum)
     }
 
     /// The rate of a rack's uplink: between two racks at most the other one's.

@@ -21,7 +21,7 @@ use weir_linux::loader::RELEASE_OBJECT;
 use weir_linux::netns::{Netns, NetnsError};
 use weir_linux::port::{PortError, PortProgram, QueueCounts, TcSwitch};
 use weir_network::graph::LinkRef;
-use weir_switch::{ApplyError, FieldError, Offer, PolicyNeeds, PortConfig, Request, apply};
+use weir_switch::{ApplyError, FieldError, Offer, PolicyNeeds, PortConfig, ReadQueues as _, Request, apply};
 use weir_units::{Bandwidth, Bytes};
 
 const DISCARD: &str = "weir_discard";
@@ -98,10 +98,21 @@ impl PortPlan {
 pub struct Port {
     program: PortProgram,
     marks: bool,
-    _release: Option<Ebpf>,
+    release: Option<Ebpf>,
 }
 
 impl Port {
+    /// Puts the release of packets before programs that were attached since the port was configured. The release lets a
+    /// packet arrive twice, and only programs after it see it once: a forwarder would take the second allocation for a
+    /// replay. To be called in the switch, for the port of this name.
+    pub fn release_first(&mut self, name: &str) -> Result<(), PortsError> {
+        if self.release.take().is_some() {
+            let (mut object, order) = (Ebpf::load(RELEASE_OBJECT)?, TcAttachOptions::TcxOrder(LinkOrder::first()));
+            discard(&mut object)?.attach_with_options(name, TcAttachType::Ingress, order)?;
+            self.release = Some(object);
+        }
+        Ok(())
+    }
     /// The counters of its packets since it was configured first.
     pub fn counts(&self) -> Result<QueueCounts, PortsError> {
         Ok(self.program.counts()?.into_iter().fold(QueueCounts::default(), |sum, queue| sum + queue))
@@ -122,18 +133,39 @@ pub fn configure(switch: &Netns, ports: &BTreeMap<String, PortPlan>) -> Result<V
             let program = driver.program(name)?.ok_or(PortsError::Missing("weir_port"))?;
             let release = (plan.neighbour == Neighbour::Machine).then(|| release(name)).transpose()?;
             let marks = plan.config.queues().any(|queue| queue.mark.is_some());
-            Ok((name.clone(), Port { program, marks, _release: release }))
+            Ok((name.clone(), Port { program, marks, release }))
         });
         configured.collect()
     })?
 }
 
-/// Lets a port release the packets of the machine behind it.
-fn release(port: &str) -> Result<Ebpf, PortsError> {
-    let mut object = Ebpf::load(RELEASE_OBJECT)?;
+/// The packets that ports of a switch have dropped since they were configured, by the names of their interfaces.
+pub fn dropped<'a>(
+    switch: &Netns,
+    ports: impl Iterator<Item = &'a str> + Send,
+) -> Result<Vec<(&'a str, u64)>, PortsError> {
+    switch.run(|| {
+        let mut driver = TcSwitch::new(switch.name());
+        let of = |name| {
+            let queues = driver.queues(name)?;
+            Ok((name, queues.values().filter_map(|queue| queue.dropped).sum()))
+        };
+        ports.map(of).collect()
+    })?
+}
+
+/// The loaded program of an object.
+fn discard(object: &mut Ebpf) -> Result<&mut SchedClassifier, PortsError> {
     let program = object.program_mut(DISCARD).ok_or(PortsError::Missing(DISCARD))?;
     let program: &mut SchedClassifier = program.try_into()?;
     program.load()?;
+    Ok(program)
+}
+
+/// Lets a port release the packets of the machine behind it.
+fn release(port: &str) -> Result<Ebpf, PortsError> {
+    let mut object = Ebpf::load(RELEASE_OBJECT)?;
+    let program = discard(&mut object)?;
     let link = TcAttachOptions::TcxOrder(LinkOrder::default());
     match program.attach_with_options(port, TcAttachType::Ingress, link) {
         Err(error) if lacks_tcx(&error) => {

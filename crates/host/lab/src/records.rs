@@ -33,7 +33,10 @@ impl LabOutcome {
                 .collect(),
             ports: self.ports.iter().map(port).collect(),
             agents: self.agents.iter().map(|(machine, status)| agent(machine, status)).collect(),
-            counters: [("transfers_without_report".to_owned(), failed as u64)].into(),
+            counters: {
+                let failed = ("transfers_without_report".to_owned(), failed as u64);
+                self.counters.clone().into_iter().chain([failed]).collect()
+            },
         }
     }
 

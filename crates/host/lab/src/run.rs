@@ -4,6 +4,7 @@ use crate::PREFIX;
 use crate::agents::{Agents, AgentsError};
 use crate::applications::{self, ApplicationError, Applications};
 use crate::faults::{self, Fault, FaultError, FaultTarget, RESTART, Recovery};
+use crate::forwarders::Forwarders;
 use crate::janitor::{self, Janitor};
 use crate::measure::{MeasureError, UplinkMeter};
 use crate::messages::{Messages, MessagesError};
@@ -11,7 +12,7 @@ use crate::network::{Network, NetworkError};
 use crate::ports::PortsError;
 use crate::tenants::{Events, TenantControl};
 use crate::traffic::{Goodput, TrafficError, Transfers};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -26,6 +27,9 @@ use weir_units::Duration;
 
 /// How long agents may take to receive each other's reports, and servers to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The additional time of each port that grants credits: its programs have the policy's filters, and the kernel takes
+/// 3 s of a processor to verify them, on a busy host more.
+const PATIENCE_PORT: Duration = Duration::from_secs(10);
 /// The additional time of each agent: the kernel verifies its programs, which takes a second of a
 /// processor, on a busy host more.
 const PATIENCE_AGENT: Duration = Duration::from_secs(2);
@@ -81,6 +85,9 @@ pub enum LabError {
     /// iperf3 servers that never listened.
     #[error("the iperf3 servers did not listen within {PATIENCE}")]
     NoServers,
+    /// Ports that grant nothing.
+    #[error("not all of {0} ports of switches began to grant credits in time")]
+    NoCredits(usize),
     /// Machines or switches that have not subscribed to the controller of tenants' queues.
     #[error("machines or switches did not subscribe to the controller of tenants' queues within {PATIENCE}")]
     NoSubscribers,
@@ -136,6 +143,8 @@ pub struct LabOutcome {
     pub tenants: serde_json::Value,
     /// How often TCP found packets overtaken, on all machines.
     pub reorderings: u64,
+    /// Packets that ports of switches dropped, and the sums of the counters of ports that grant credits, by name.
+    pub counters: BTreeMap<String, u64>,
     /// Whether it was ended early; the result has the samples until then.
     pub interrupted: bool,
 }
@@ -152,6 +161,7 @@ impl LabOutcome {
             omitted_faults: Vec::new(),
             tenants: serde_json::Value::Null,
             reorderings: 0,
+            counters: BTreeMap::new(),
             interrupted: true,
         }
     }
@@ -192,6 +202,7 @@ struct Lab {
     applications: Applications,
     transfers: Transfers,
     agents: Option<Agents>,
+    forwarders: Option<Forwarders>,
     tenants: Option<TenantControl>,
     network: Network,
 }
@@ -206,7 +217,7 @@ impl Lab {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Option<Self>, LabError> {
         progress(Progress::Step("building racks, machines and switches"));
-        let network = Network::build(prefix, scenario)?;
+        let mut network = Network::build(prefix, scenario)?;
         if interrupted() {
             return Ok(None);
         }
@@ -218,6 +229,14 @@ impl Lab {
         let agents = start_agents(scenario, weir, (&network, directory), tenants.as_ref(), interrupted, progress)?;
         if interrupted() {
             return Ok(None);
+        }
+        let names = (&network, directory);
+        let forwarders = start_forwarders(scenario, weir, names, agents.as_ref(), interrupted, progress)?;
+        if interrupted() {
+            return Ok(None);
+        }
+        if forwarders.is_some() {
+            network.release_first()?;
         }
         if let Some(control) = &mut tenants {
             progress(Progress::Step(
@@ -246,7 +265,7 @@ impl Lab {
             }
         }
         progress(Progress::Step(&describe(scenario, &transfers)));
-        Ok(Some(Self { meter, messages, applications, transfers, agents, tenants, network }))
+        Ok(Some(Self { meter, messages, applications, transfers, agents, forwarders, tenants, network }))
     }
 
     /// Sends the traffic and takes samples until its end or an interruption; returns whether it was
@@ -271,6 +290,9 @@ impl Lab {
             if now >= next_sample {
                 if let Some(agents) = &mut self.agents {
                     agents.check()?;
+                }
+                if let Some(forwarders) = &mut self.forwarders {
+                    forwarders.check()?;
                 }
                 if let Some(tenants) = &mut self.tenants {
                     tenants.check()?;
@@ -350,6 +372,9 @@ impl Lab {
         self.messages.end(&mut outcome.requests)?;
         outcome.ports = self.network.port_counts()?;
         outcome.reorderings = self.network.reorderings()?;
+        outcome.counters = self.forwarders.as_ref().map(Forwarders::counters).unwrap_or_default();
+        outcome.counters.insert("packets_dropped".to_owned(), self.network.dropped()?);
+        outcome.requests.counters.extend(outcome.counters.clone());
         outcome.tenants = self.tenants.as_mut().map_or(serde_json::Value::Null, TenantControl::report);
         outcome.agents = self.agents.as_ref().map(Agents::statuses).unwrap_or_default();
         Ok(())
@@ -387,6 +412,29 @@ fn start_agents(
     }
     progress(Progress::Step(&format!("{} agents: {}", agents.count(), agents.backends())));
     Ok(Some(agents))
+}
+
+/// Starts the switches' forwarders, if the scenario has credits, and waits until every port grants.
+fn start_forwarders(
+    scenario: LabScenario<'_>,
+    weir: &Path,
+    (network, directory): (&Network, &Path),
+    agents: Option<&Agents>,
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Option<Forwarders>, LabError> {
+    let Some(agents) = agents else { return Ok(None) };
+    let Some(mut forwarders) = Forwarders::start(weir, network, scenario, directory, agents.key())? else {
+        return Ok(None);
+    };
+    let ports = forwarders.ports();
+    progress(Progress::Step(&format!("waiting until {ports} ports of switches grant credits")));
+    let patience = PATIENCE + PATIENCE_PORT * ports as u64;
+    let all_ready = || Ok::<_, AgentsError>(forwarders.ready()? == ports);
+    if !Clock::start().until(patience, interrupted, all_ready)? && !interrupted() {
+        return Err(LabError::NoCredits(ports));
+    }
+    Ok(Some(forwarders))
 }
 
 /// Refuses hosts without the requirements.

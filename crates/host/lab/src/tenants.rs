@@ -6,7 +6,7 @@
 //! Worked example: rack `left` with machines `a1` and `a2`: `weir switch bind POLICY --switch left --port
 //! uplink=spine0 --port m0=a1 --port m1=a2 --fabric https://10.78.0.1:30567 …`.
 
-use crate::agents::{AgentsError, io_error};
+use crate::agents::{AgentsError, io_error, log_end};
 use crate::janitor::tie;
 use crate::network::{CONTROLLER, Network, UPLINK, machine_name};
 use serde_json::{Value, json};
@@ -181,10 +181,7 @@ impl TenantControl {
         for Process { name, child, log, .. } in &mut self.processes {
             let Some(child) = child else { continue };
             if child.try_wait().map_err(io_error("wait for a process"))?.is_some() {
-                let text = fs::read_to_string(log).unwrap_or_default();
-                let lines: Vec<&str> = text.lines().collect();
-                let log = lines[lines.len().saturating_sub(5)..].join("\n");
-                return Err(AgentsError::Ended { machine: name.clone(), log });
+                return Err(AgentsError::Ended { machine: name.clone(), log: log_end(log) });
             }
         }
         Ok(())
@@ -232,10 +229,10 @@ fn arguments(command: &mut Command, files: &IdentityFiles) {
 }
 
 /// A switch: its namespace, its name in the policy's network, and its ports by interface.
-type Switch<'a> = (&'a Netns, String, Vec<(String, String)>);
+pub(crate) type Switch<'a> = (&'a Netns, String, Vec<(String, String)>);
 
 /// The switches of the lab: their names in the policy's network, and the ports by interface.
-fn switches<'a>(network: &'a Network, policy: &Policy) -> Vec<Switch<'a>> {
+pub(crate) fn switches<'a>(network: &'a Network, policy: &Policy) -> Vec<Switch<'a>> {
     let mut all = Vec::new();
     for (rack, id) in policy.network().racks().iter().zip(0..) {
         let machines = rack.machines().iter();

@@ -4,6 +4,9 @@
 //! packets: other load on the machine only adds. Such runs repeat one frame, so an allocation is a replay after it was
 //! parsed and verified. New allocations have a frame and a run each; the row is the median, with the clock readings of
 //! the kernel around a single run.
+//!
+//! The last rows are of a daemon's round at a port: with one flow, and with a full table of which all flows have
+//! shares.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -11,9 +14,16 @@ mod common;
 mod port;
 
 use common::{Cable, skipped};
-use port::{DATA, FRAME, OTHER, Port};
+use port::{CREDIT_KEY, DATA, FRAME, OTHER, PERIOD, Port, RATE, SERVICE, allocation};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weir_credits::port_shares::{FlowState, PortShares};
+use weir_credits::wire::{self, Datagram};
+use weir_credits::{ForwarderSettings, Message, Period, PeriodRule, Request};
+use weir_datapath::abi;
+use weir_linux::forwarder::{FlowKey, FlowReading, ForwarderPort};
+use weir_units::{Bytes, Weight};
 
 const RUNS: usize = 20;
 const REPEAT: u32 = 50_000;
@@ -55,8 +65,60 @@ fn main() -> ExitCode {
         println!("{family}, leaving, data with a grant: {granted:?}, {:?} more", granted.saturating_sub(plain));
         let (plain, repeated, allocated) = allocations(&mut port, &other);
         println!("{family}, arriving, no message: {plain:?}; an allocation again: {repeated:?}; new: {allocated:?}");
+        println!("{family}, a round: {}", round(&port));
+        fill(&mut port);
+        println!("{family}, a round: {}", round(&port));
     }
     ExitCode::SUCCESS
+}
+
+/// Makes flows until the table is full, each with an allocation.
+fn fill(port: &mut Port) {
+    let (_, to) = port.hosts();
+    for host in 1..abi::FORWARDER_FLOWS {
+        let [.., high, low] = host.to_be_bytes();
+        let from = if port.ipv6 {
+            IpAddr::from([0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low])
+        } else {
+            IpAddr::from([10, 78, high, low])
+        };
+        let request = Message::Request(Request { weight: Weight::ONE, clock: 0 });
+        for (message, from, to) in [(request, from, to), (Message::Allocation(allocation(1)), to, from)] {
+            port.sequence += 1;
+            let datagram = Datagram { service: SERVICE, epoch: 1, sequence: port.sequence, message };
+            let frame = port::datagram(from, to, &wire::encode(&datagram, from, to, &CREDIT_KEY));
+            let passed = port.port.passed(matches!(message, Message::Request(_)), &frame).expect("a run");
+            assert!(passed.is_some());
+        }
+    }
+}
+
+/// The least times of the reading of all flows, and of the computation of their shares after new allocations.
+#[expect(clippy::disallowed_methods, reason = "a measurement of real time")]
+fn round(port: &Port) -> String {
+    let rule = PeriodRule { rate: RATE, least: PERIOD, most: Period::from_micros(2_000_000), frame: Bytes::new(FRAME) };
+    let start = ForwarderPort::now();
+    let mut shares = PortShares::new(start, ForwarderSettings { rule, memory: 4 }, weir_units::Duration::from_secs(60));
+    let (mut count, mut read) = (0, Duration::MAX);
+    let computed = least(|| {
+        let before = Instant::now();
+        let flows = port.port.flows().expect("read");
+        read = read.min(before.elapsed());
+        count = flows.len();
+        let now = ForwarderPort::now();
+        let state = |flow: &FlowReading| FlowState {
+            key: flow.key,
+            service: flow.key.service(),
+            left_at: flow.left_at,
+            arrived: Some((now, allocation(1))),
+            ended: false,
+        };
+        let states: Vec<FlowState<FlowKey>> = flows.iter().map(state).collect();
+        let before = Instant::now();
+        shares.round(now, &states);
+        before.elapsed()
+    });
+    format!("{count} flows: {read:?} to read, {computed:?} to compute")
 }
 
 fn least(run: impl FnMut() -> Duration) -> Duration {

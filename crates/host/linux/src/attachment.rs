@@ -13,10 +13,12 @@
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx); net/sched/cls_bpf.c.
 
-use crate::loader::LoaderError;
+use crate::interface::Interface;
+use crate::loader::{LoaderError, program};
 use crate::netlink::{NetlinkError, Socket};
 use crate::pins::Pins;
 use crate::tc::{self, Filter};
+use aya::Ebpf;
 use aya::programs::links::FdLink;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, SchedClassifierLinkId, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
@@ -39,8 +41,40 @@ pub enum Attachment {
     Clsact,
 }
 
+/// Adds clsact to an interface for an attachment that needs it; returns whether it was added, and is to be removed with
+/// the programs.
+pub(crate) fn add_clsact(attachment: Attachment, interface: &Interface) -> Result<bool, LoaderError> {
+    if attachment == Attachment::Tcx {
+        return Ok(false);
+    }
+    let mut socket = Socket::open()?;
+    let is_added = tc::add_clsact(&mut socket, interface.index())?;
+    if !is_added && tc::has_ingress(&mut socket, interface.index())? {
+        return Err(LoaderError::Ingress(interface.name().into()));
+    }
+    Ok(is_added)
+}
+
+/// Attaches loaded programs to an interface, in place of those of an earlier daemon. clsact is there if it is needed
+/// ([`add_clsact`]).
+pub(crate) fn attach_all(
+    object: &mut Ebpf,
+    programs: &[(&'static str, TcAttachType)],
+    attachment: Attachment,
+    (pins, interface): (&Pins, &Interface),
+) -> Result<(), LoaderError> {
+    let (name, index) = (interface.name(), interface.index());
+    programs.iter().try_for_each(|&(program_name, direction)| {
+        let program = program(object, program_name)?;
+        match attachment {
+            Attachment::Tcx => attach_link(program, pins, program_name, name, direction),
+            Attachment::Clsact => attach_filter(program, program_name, (name, index), direction),
+        }
+    })
+}
+
 /// Puts a program into the link that an earlier agent pinned, or attaches it and pins its link.
-pub(crate) fn attach_link(
+fn attach_link(
     program: &mut SchedClassifier,
     pins: &Pins,
     name: &'static str,

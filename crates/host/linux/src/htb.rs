@@ -32,8 +32,9 @@
 //! Source: net/sched/sch_htb.c; Parley §3.2 (root rate limiters per service).
 
 use crate::class::{self, Class, ClassSpec, RATE_MIN, Sending, queue_message};
+use crate::credits::is_gate;
 use crate::interface::{Interface, InterfaceError};
-use crate::netlink::{Message, NetlinkError, Socket, attribute, read_u32, read_u64};
+use crate::netlink::{Message, NetlinkError, Reply, Socket, attribute, read_u32, read_u64};
 use crate::tc::{self, ForeignQdisc, Found, Qdisc, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use std::collections::BTreeMap;
 use weir_datapath::abi::LEVELS_MAX;
@@ -175,8 +176,9 @@ impl HtbTree {
         }
         let mut orphans = Vec::new();
         if tree.found == Found::Leftover {
-            // The programs send to classes of levels until their rules change; without a level they stay empty.
-            let kept = |minor| minor < FIRST_MINOR || specs.iter().any(|spec| spec.minor == minor);
+            // The programs send to classes of levels until their rules change; without a level they stay empty. Data
+            // that waits in gates has pairs that lead there.
+            let kept = |minor| minor < FIRST_MINOR || is_gate(minor) || specs.iter().any(|spec| spec.minor == minor);
             orphans = tree.minors()?;
             orphans.retain(|minor| !kept(*minor));
             // Those that are nested have higher numbers, and go first.
@@ -367,29 +369,42 @@ pub(crate) fn classes(socket: &mut Socket, interface: u32) -> Result<Vec<ClassSt
 pub(crate) fn statuses(socket: &mut Socket, interface: u32, of: u32) -> Result<Vec<ClassStatus>, NetlinkError> {
     let request = Message::new(libc::RTM_GETTCLASS, 0, &tcmsg(interface, 0, 0));
     let replies = socket.dump("list classes", request)?;
-    let mut classes: Vec<ClassStatus> = replies
-        .iter()
-        .filter(|reply| reply.kind == libc::RTM_NEWTCLASS && reply.payload.len() >= TCMSG)
-        .filter_map(|reply| {
-            let handle = read_u32(&reply.payload, 8);
-            let minor = handle as u16;
-            if handle & 0xffff_0000 != of {
-                return None;
-            }
-            let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
-            let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
-            let queue = attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default();
-            Some(ClassStatus {
-                minor,
-                bytes: Bytes::new(read_u64(basic, 0)),
-                packets: read_u32(basic, 8),
-                backlog: Bytes::new(u64::from(read_u32(queue, 4))),
-                drops: read_u32(queue, 8),
-            })
-        })
-        .collect();
+    let mut classes: Vec<ClassStatus> = replies.iter().filter_map(|reply| status(reply, of)).collect();
     classes.sort_by_key(|class| class.minor);
     Ok(classes)
+}
+
+/// Counters of those of these classes that exist.
+pub(crate) fn statuses_of(
+    socket: &mut Socket,
+    interface: u32,
+    classes: impl Iterator<Item = u32>,
+) -> Result<Vec<ClassStatus>, NetlinkError> {
+    // Without the flag kernels before 6.8 reply to listeners of changes alone.
+    let get = |class| Message::new(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, &tcmsg(interface, class, 0));
+    let mut batch: Vec<Message> = classes.map(get).collect();
+    Ok(socket.get("read classes", &mut batch)?.iter().filter_map(|reply| status(reply, HANDLE)).collect())
+}
+
+/// The counters of a class of the qdisc with this handle.
+fn status(reply: &Reply, of: u32) -> Option<ClassStatus> {
+    if reply.kind != libc::RTM_NEWTCLASS || reply.payload.len() < TCMSG {
+        return None;
+    }
+    let handle = read_u32(&reply.payload, 8);
+    if handle & 0xffff_0000 != of {
+        return None;
+    }
+    let stats = attribute(&reply.payload[TCMSG..], TCA_STATS2).unwrap_or_default();
+    let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
+    let queue = attribute(stats, tc::TCA_STATS_QUEUE).unwrap_or_default();
+    Some(ClassStatus {
+        minor: handle as u16,
+        bytes: Bytes::new(read_u64(basic, 0)),
+        packets: read_u32(basic, 8),
+        backlog: Bytes::new(u64::from(read_u32(queue, 4))),
+        drops: read_u32(queue, 8),
+    })
 }
 
 /// Appends the options of an HTB qdisc, whose packets without a class are in `default`, to the request that makes it.

@@ -50,6 +50,7 @@ pub mod guests;
 pub mod htb;
 pub mod htb_shaper;
 pub mod interface;
+mod keys;
 pub mod levels;
 pub mod loader;
 #[doc(hidden)]

@@ -14,7 +14,7 @@
 //!
 //! Source: aya's documentation; kernel Documentation/bpf/ (tcx, BPF_PROG_TYPE_SCHED_CLS).
 
-use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
+use crate::attachment::{Attachment, add_clsact, attach_all, has_filters, lacks_tcx, remove_filters};
 use crate::cgroups::{CgroupError, CgroupFilters, sockets_are_readable};
 use crate::guests::{GuestError, GuestFilters, marks};
 use crate::interface::{Interface, InterfaceError};
@@ -278,24 +278,8 @@ impl InterfaceDatapath {
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
-        let name = self.interface.name().to_owned();
-        let index = self.interface.index();
-        if attachment == Attachment::Clsact {
-            let mut socket = Socket::open()?;
-            if tc::add_clsact(&mut socket, index)? {
-                self.config.clsact = 1;
-            } else if tc::has_ingress(&mut socket, index)? {
-                return Err(LoaderError::Ingress(name));
-            }
-        }
-        for (program_name, direction) in PROGRAMS {
-            let program = program(&mut self.object, program_name)?;
-            match attachment {
-                Attachment::Tcx => attach_link(program, &self.pins, program_name, &name, direction)?,
-                Attachment::Clsact => attach_filter(program, program_name, (&name, index), direction)?,
-            }
-        }
-        Ok(())
+        self.config.clsact |= u32::from(add_clsact(attachment, &self.interface)?);
+        attach_all(&mut self.object, &PROGRAMS, attachment, (&self.pins, &self.interface))
     }
 
     /// The kind of attachment.
@@ -518,6 +502,7 @@ fn load(pins: &Pins, paces: bool) -> Result<Ebpf, LoaderError> {
     Ok(object)
 }
 
-fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
+/// A program of an object.
+pub(crate) fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
     Ok(object.program_mut(name).ok_or(LoaderError::Missing(name))?.try_into()?)
 }

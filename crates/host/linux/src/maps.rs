@@ -114,6 +114,17 @@ impl<K: Pod, T: Pod> Entries<K, T> {
         self.0.insert(Value(key), Value(value), 0)
     }
 
+    /// Adds an entry; returns whether there was none.
+    pub(crate) fn add(&mut self, key: K, value: T) -> Result<bool, MapError> {
+        // linux/bpf.h
+        const BPF_NOEXIST: u64 = 1;
+        match self.0.insert(Value(key), Value(value), BPF_NOEXIST) {
+            Ok(()) => Ok(true),
+            Err(MapError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn remove(&mut self, key: K) -> Result<(), MapError> {
         self.0.remove(&Value(key))
     }

@@ -16,6 +16,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const HEADER: usize = 16;
 /// The most bytes of one `sendmsg`: below the default socket buffer (208 KiB), above 500 classes.
 const SEND_MAX: usize = 64 * 1024;
+/// The most objects of one request: the kernel charges some 5 kB for each reply to a buffer of 208 KiB.
+const GET_MAX: usize = 32;
 /// The kernel never makes a dump message larger (NLMSG_GOODSIZE is 8 KiB, dumps grow to 32 KiB).
 const RECEIVE: usize = 64 * 1024;
 
@@ -265,6 +267,48 @@ impl Socket {
                         });
                     }
                     _ => replies.push(Reply { kind, payload }),
+                }
+            }
+        }
+    }
+
+    /// Requests one object with each message of `batch`, which has `NLM_F_ECHO`, and returns those that exist. A batch
+    /// of [`GET_MAX`] fits the socket's buffer.
+    pub(crate) fn get(&mut self, what: &str, batch: &mut [Message]) -> Result<Vec<Reply>, NetlinkError> {
+        let mut replies = Vec::new();
+        for part in batch.chunks_mut(GET_MAX) {
+            if let Some(last) = part.last_mut() {
+                last.add_flags(libc::NLM_F_ACK);
+            }
+            let mut wire = Vec::new();
+            for message in part {
+                self.number(message);
+                wire.extend(&message.bytes);
+            }
+            self.send(what, &wire)?;
+            self.collect(what, &mut replies)?;
+        }
+        Ok(replies)
+    }
+
+    /// Receives replies up to the acknowledgement of the last request.
+    fn collect(&mut self, what: &str, replies: &mut Vec<Reply>) -> Result<(), NetlinkError> {
+        loop {
+            for Received { kind, flags, sequence, payload } in self.receive(what)? {
+                if kind != libc::NLMSG_ERROR as u16 {
+                    replies.push(Reply { kind, payload });
+                    continue;
+                }
+                let code = read_u32(&payload, 0) as i32;
+                if code != 0 && code != -libc::ENOENT {
+                    return Err(NetlinkError {
+                        what: what.into(),
+                        error: io::Error::from_raw_os_error(-code),
+                        explanation: explanation(flags, &payload),
+                    });
+                }
+                if sequence == self.sequence {
+                    return Ok(());
                 }
             }
         }

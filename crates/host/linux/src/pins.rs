@@ -14,6 +14,7 @@
 //! An agent of another version replaces the programs by their links and discards the maps. A
 //! deleted interface leaves its directory behind, with links to no interface: [`sweep`] deletes
 //! these, or without links (clsact) the directories of the own namespace whose interface is gone.
+//! The pins of a forwarder's port are in a directory of their own, `credits-forwarder-4026532281-7`.
 //! Agents of one host may start at the same moment, so directories are created and deleted under a
 //! lock on the file system's root.
 //!
@@ -35,6 +36,8 @@ use weir_datapath::abi::VERSION;
 const BPF_FS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 const ROOT: &str = "/sys/fs/bpf/weir";
+/// The links of agents and of forwarders to their interface.
+const LINKS: [&str; 4] = ["weir_egress", "weir_ingress", "weir_forward_tx", "weir_forward_rx"];
 
 /// Pins cannot be created or deleted.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +171,7 @@ pub fn sweep() -> usize {
     let own = netns::current().and_then(|file| file.metadata()).ok().map(|namespace| namespace.ino());
     let dead = |name: &str, directory: &Path| {
         let link = |name: &str| interface_of(&directory.join(name));
-        match link("weir_egress").or_else(|| link("weir_ingress")) {
+        match LINKS.iter().find_map(|name| link(name)) {
             Some(interface) => interface == 0,
             None => interface_in(name).is_some_and(|(namespace, index)| Some(namespace) == own && !is_there(index)),
         }
@@ -245,8 +248,8 @@ fn pinned(path: &Path) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Detaches the program of a pinned link; returns once no packet that arrives later meets it. The deletion of the last pin also
-/// detaches it, but at a later time, by a work queue of the kernel. A pin of another kind is left as it is.
+/// Detaches the program of a pinned link; returns once no packet that arrives later meets it. The deletion of the last
+/// pin also detaches it, but at a later time, by a work queue of the kernel. A pin of another kind is left as it is.
 fn detach(path: &Path) -> io::Result<()> {
     const BPF_LINK_DETACH: libc::c_long = 34;
     let link = pinned(path)?;

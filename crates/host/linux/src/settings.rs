@@ -9,16 +9,16 @@
 //! 3,000,000,000; when the rack broker limits it to 2 Gb/s, `rx_limit` becomes 2,000,000,000, and
 //! the next tick lowers the rate of its senders.
 
-use crate::KEYS_MAX;
 use crate::class::Sending;
 use crate::htb;
+use crate::keys;
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::slots::name;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use weir_datapath::abi::{self, Interface, Key, Peer, SERVICES_MAX, Service, Table};
+use weir_datapath::abi::{self, Interface, Peer, SERVICES_MAX, Service, Table};
 use weir_datapath::{Address, Classifier, InterfaceMeter, SipKey, destination_rules, receive_law};
 use weir_policy::{Policy, Sharing};
 use weir_shaping::ShaperConfig;
@@ -241,31 +241,12 @@ impl InterfaceDatapath {
     /// counts as forged from the next packet on.
     ///
     /// # Panics
-    /// With more than [`KEYS_MAX`] keys, or none.
+    /// With more than [`KEYS_MAX`](crate::KEYS_MAX) keys, or none.
     pub fn set_keys(&mut self, keys: &[FeedbackKey]) -> Result<(), LoaderError> {
-        assert!((1..=KEYS_MAX).contains(&keys.len()), "{} keys", keys.len());
-        let entry = |key: &FeedbackKey| Key { sip: key.key.raw(), id: key.id, known: 1, reserved: 0 };
-        let there: Vec<Key> = (0..KEYS_MAX as u32).map(|index| self.maps.keys.get(index)).collect::<Result<_, _>>()?;
-        let is = |entry: &Key, key: &FeedbackKey| entry.known == 1 && entry.id == key.id && entry.sip == key.key.raw();
-        // A key that stays keeps its index: an entry in use by a packet is not overwritten.
-        let mut indexes: Vec<Option<usize>> =
-            keys.iter().map(|key| there.iter().position(|entry| is(entry, key))).collect();
-        for (key, at) in keys.iter().zip(0..) {
-            if indexes[at].is_none() {
-                let free = (0..KEYS_MAX)
-                    .find(|index| !indexes.contains(&Some(*index)))
-                    .expect("at least as many entries as keys");
-                self.maps.keys.set(free as u32, Key::default())?;
-                self.maps.keys.set(free as u32, entry(key))?;
-                indexes[at] = Some(free);
-            }
-        }
-        self.config.signing_key = indexes[0].expect("assigned above") as u32;
+        let placed = keys::place(&mut self.maps.keys, keys)?;
+        self.config.signing_key = placed.signing();
         self.write_config()?;
-        for index in (0..KEYS_MAX).filter(|index| !indexes.contains(&Some(*index))) {
-            self.maps.keys.set(index as u32, Key::default())?;
-        }
-        Ok(())
+        placed.clear_others(&mut self.maps.keys)
     }
 
     /// Sets the endpoints of control traffic.
@@ -331,7 +312,7 @@ fn limit(rate: Bandwidth) -> u64 {
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, which BPF programs read.
-pub(crate) fn kernel_time() -> u64 {
+pub fn kernel_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes to `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

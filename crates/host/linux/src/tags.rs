@@ -10,7 +10,7 @@
 
 use crate::loader::{InterfaceDatapath, LoaderError};
 use crate::maps::Maps;
-use weir_datapath::abi::{REST, TAG_SHIFT, TAGGED};
+use weir_datapath::abi::{CREDITS, REST, TAG_SHIFT, TAGGED};
 use weir_units::ServiceId;
 
 /// The tags of a host's tenants.
@@ -29,14 +29,15 @@ pub(crate) struct Marks {
     pub(crate) levels: Vec<u32>,
     /// Tags of services.
     pub(crate) tags: Vec<u32>,
-    /// Whether services wait for credits.
+    /// Marks of services with credits.
     pub(crate) credits: Vec<u32>,
 }
 
 impl Marks {
     /// The tags in the kernel.
     pub(crate) fn of_kernel(maps: &Maps) -> Result<Self, LoaderError> {
-        let tag = |slot| Ok(Some(maps.service_marks.get(slot)?).filter(|mark| mark & TAGGED != 0).unwrap_or(0));
+        let is_tenants = |mark: &u32| mark & (TAGGED | CREDITS) == TAGGED;
+        let tag = |slot| Ok(Some(maps.service_marks.get(slot)?).filter(is_tenants).unwrap_or(0));
         let tags = (0..REST).map(tag).collect::<Result<_, LoaderError>>()?;
         Ok(Self { levels: Vec::new(), tags, credits: Vec::new() })
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_credits::Period;
 use weir_credits::host::Gate;
 use weir_linux::class::Sending;
-use weir_linux::credits::{CreditGates, GateReading};
+use weir_linux::credits::{CreditGates, GateReading, PAIRS_MAX};
 use weir_linux::htb::HtbTree;
 use weir_units::{Bandwidth, Bytes};
 
@@ -154,5 +154,75 @@ fn unused_bytes_end_when_the_gate_closes() {
         sources.iter().for_each(|source| source.send(3));
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (3, 0)]);
+    });
+}
+
+/// The thread of a host's credits reads gates in each turn with an allocation: a period is a millisecond.
+#[test]
+fn gates_are_read_one_by_one() {
+    if skipped() {
+        return;
+    }
+    with_gates("grd", |gates| {
+        let source = Source::new(1);
+        source.send(3);
+        let expected = |gates: &mut CreditGates, of: &[u32]| -> Vec<GateReading> {
+            let all = gates.read().expect("classes");
+            all.into_iter().filter(|reading| of.contains(&reading.gate)).collect()
+        };
+        let mut made = 2;
+        for count in [2, 16, 256, PAIRS_MAX] {
+            let more: Vec<u32> = (made..count).collect();
+            gates.add(&more).expect("gates");
+            made = count;
+            assert_eq!(gates.read_some(&[1, 0]).expect("read").len(), 2);
+            for of in [vec![], vec![0, 1], (0..count.min(200)).collect()] {
+                assert_eq!(gates.read_some(&of).expect("read"), expected(gates, &of));
+            }
+            let began = Instant::now();
+            (0..20).for_each(|_| assert_eq!(gates.read().expect("classes").len(), count as usize));
+            let all = began.elapsed() / 20;
+            let time = |gates: &mut CreditGates, some: &[u32]| {
+                let began = Instant::now();
+                (0..20).for_each(|_| assert_eq!(gates.read_some(some).expect("read").len(), some.len()));
+                began.elapsed() / 20
+            };
+            let some: Vec<u32> = (0..count.min(16)).collect();
+            let (one, some) = (time(gates, &[0]), time(gates, &some));
+            let began = Instant::now();
+            let closed: Vec<(u32, Gate)> = (0..count.min(16)).map(|number| (number, Gate::CLOSED)).collect();
+            (0..20).for_each(|_| gates.set(&closed).expect("set"));
+            let set = began.elapsed() / 20;
+            println!("{count} gates: all in {all:.1?}, one in {one:.1?}, 16 in {some:.1?}, set in {set:.1?}");
+        }
+        // One that does not exist has no reading.
+        gates.remove(&(2..PAIRS_MAX).collect::<Vec<_>>()).expect("removed");
+        assert_eq!(gates.read_some(&[7, 1, 9]).expect("read"), expected(gates, &[1]));
+    });
+}
+
+#[test]
+fn gates_and_waiting_data_outlive_a_tree() {
+    if skipped() {
+        return;
+    }
+    with_gates("gke", |gates| {
+        Source::new(0).send(3);
+        let interface = interface();
+        let sending = Sending::over(&interface).expect("frames");
+        // As after the end of an agent that has left its tree.
+        HtbTree::install(&interface, NIC, &[], &[], sending, false).expect("a tree").leave();
+        assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (0, 0)]);
+        // They are closed again, and keep it.
+        gates.set(&[(1, gate(90_000, 1))]).expect("set");
+        gates.add(&[0, 1]).expect("closed");
+        Source::new(1).send(2);
+        kick();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!([frames(gates, 0), frames(gates, 1)], [(0, 3), (0, 2)]);
+        gates.set(&[(0, gate(90_000, 1))]).expect("set");
+        kick();
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(frames(gates, 0), (3, 0));
     });
 }

@@ -8,12 +8,17 @@ use aya::programs::{SchedClassifier, TcAttachType};
 use common::frames::{ethernet, tcp, words};
 use common::{Cable, interface, skipped};
 use port::{CAPACITY, CREDIT_KEY, DATA, FRAME, OTHER, Port, SERVICE, allocation};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use weir_credits::wire::{self, Datagram};
-use weir_credits::{Message, Period};
+use weir_credits::{Message, Period, Request};
 use weir_datapath::abi::{self, ForwarderCounts};
 use weir_datapath::{SipKey, credit_message};
 use weir_linux::forwarder::{FlowKey, ForwarderPort};
-use weir_units::{Bytes, Duration};
+use weir_linux::loader::LoaderError;
+use weir_linux::pins::sweep;
+use weir_linux::settings::FeedbackKey;
+use weir_units::{Bytes, Duration, Weight};
 
 fn both_families(test: &str, run: impl Fn(&Cable, bool)) {
     if skipped() {
@@ -84,7 +89,7 @@ fn messages_of_others_grant_nothing() {
         expected.foreign = 1;
         // A weight out of range, of a sender with the key.
         let (from, to) = port.ends(&like);
-        let fields = abi::Allocation { clock: 1, period: 1, weight: 1_000_000_001, ..abi::Allocation::default() };
+        let fields = abi::Allocation { clock: 1, period: 1, weight: 1_000_001, ..abi::Allocation::default() };
         let message =
             abi::CreditMessage { service: SERVICE, epoch: 1, sequence: 9, key: 7, kind: 2, reserved: 0, fields };
         let heavy = credit_message::write(&message, &words(from), &words(to), &SipKey::new(CREDIT_KEY.bytes));
@@ -138,6 +143,138 @@ fn data_of_a_flow_that_moved_to_the_port_is_not_dropped() {
     });
 }
 
+/// A sender is silent for longer than the memory, and then sends more than it was granted.
+#[test]
+fn data_beyond_the_grants_is_dropped_after_a_silence() {
+    both_families("f7", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        port.request();
+        for clock in 1..=6 {
+            assert!(port.allocate(clock).expect("it passes") > 0);
+            port.give_back(clock, FRAME).expect("it passes");
+        }
+        let rules = *port.credit.rules();
+        port.port.publish(&rules, Duration::ZERO).expect("published");
+        // All allocations have crossed the port, so the data has no credits of another one.
+        port.give_back(6, FRAME).expect("it passes");
+        let passed = (0..10).filter(|_| port.data(DATA)).count();
+        let credits = port.port.read().expect("read").credits;
+        assert!((1..10).contains(&passed) && credits.late_packets == 10 - passed as u64, "{passed}: {credits:?}");
+        assert_eq!(credits.rerouted, 0);
+        // Those before the return have not: the flow comes from another port.
+        port.give_back(60, FRAME).expect("it passes");
+        assert!(port.data(DATA));
+        assert_eq!(port.port.read().expect("read").credits.rerouted, FRAME);
+    });
+}
+
+/// Both ends lose their clocks, and then the sender is silent for longer than the memory.
+#[test]
+fn data_is_dropped_after_a_silence_of_a_flow_whose_clocks_start_anew() {
+    both_families("fc", |cable, ipv6| {
+        // Allocations of 1 s live longer than the wheel of a port of 20 ms: the flow has no live grant.
+        let mut port = Port::open_with(&cable.a, ipv6, Period::from_micros(20_000));
+        port.request();
+        assert_eq!([port.allocate(10), port.allocate(12)], [Some(0); 2]);
+        port.request();
+        assert_eq!(port.allocate(1), Some(0));
+        assert_eq!(port.port.read().expect("read").credits.stale, 0);
+        let rules = *port.credit.rules();
+        port.port.publish(&rules, Duration::ZERO).expect("published");
+        port.give_back(1, FRAME).expect("it passes");
+        assert!(!port.data(DATA));
+        assert_eq!(port.port.read().expect("read").credits.rerouted, 0);
+    });
+}
+
+#[test]
+fn messages_of_a_forgotten_flow_are_replayed() {
+    both_families("f8", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let request = Message::Request(Request { weight: Weight::ONE, clock: 0 });
+        let bodies = [port.body(request), port.body(Message::Allocation(allocation(1)))];
+        assert!(port.send_body(&bodies[0], &request).is_some());
+        assert!(port.send_body(&bodies[1], &Message::Allocation(allocation(1))).is_some());
+        let (source, destination) = port.hosts();
+        let flow = FlowKey::new(SERVICE, source, destination);
+        port.port.forget(&flow).expect("forgotten");
+        assert_eq!(port.send_body(&bodies[0], &request), None);
+        assert_eq!(port.port.flows().expect("read"), []);
+        let granted = |passed: Datagram| match passed.message {
+            Message::Allocation(allocation) => allocation.allocation,
+            other => panic!("{other:?}"),
+        };
+        // Without an entry it is astray, and the next entry takes it for a replay.
+        let passed = port.send_body(&bodies[1], &Message::Allocation(allocation(1)));
+        assert_eq!(passed.map(granted), Some(Bytes::ZERO));
+        port.request_after(1);
+        assert_eq!(port.send_body(&bodies[1], &Message::Allocation(allocation(1))), None);
+        assert_eq!(port.counts().replayed, 2);
+        assert!(port.allocate(2).expect("it passes") > 0);
+    });
+}
+
+#[test]
+fn keys_with_one_number_all_verify() {
+    both_families("f9", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        // The numbers of keys have 16 bits.
+        let keys = [[9; 16], CREDIT_KEY.bytes].map(|key| FeedbackKey { id: CREDIT_KEY.number, key: SipKey::new(key) });
+        port.port.set_keys(&keys).expect("keys");
+        port.request();
+        assert_eq!(port.counts(), ForwarderCounts { messages: 1, ..ForwarderCounts::default() });
+    });
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fa");
+    drop(Port::open(&cable.a, false));
+    let inode = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
+    let which =
+        format!("-{}-{}", cable.a.run(inode).expect("enter"), cable.a.run(|| interface().index()).expect("enter"));
+    let pins = || Path::new("/sys/fs/bpf/weir").join(format!("credits-forwarder{which}"));
+    assert!(pins().join("weir_forward_rx").exists());
+    // The program of arriving packets has a pin elsewhere, so that the next start can attach one program only.
+    let elsewhere = Path::new("/sys/fs/bpf").join(format!("weir-test{which}"));
+    std::fs::rename(pins().join("weir_forward_rx"), &elsewhere).expect("moved");
+    let removed = || ForwarderPort::remove_leftover(&interface()).expect("removed");
+    assert!(cable.a.run(removed).expect("enter"));
+    let failed = cable.a.run(|| {
+        let mut port = ForwarderPort::open(&interface(), 20).expect("opened");
+        port.attach().expect_err("another program has the name")
+    });
+    std::fs::remove_file(&elsewhere).expect("removed");
+    assert!(matches!(failed.expect("enter"), LoaderError::AlreadyAttached(_)));
+    assert!(!pins().exists(), "no map and no program is left");
+    assert!(!cable.a.run(removed).expect("enter"));
+    drop(Port::open(&cable.a, false));
+    assert!(cable.a.run(removed).expect("enter"));
+}
+
+#[test]
+fn pins_of_a_deleted_interface_are_swept_from_another_namespace() {
+    if skipped() {
+        return;
+    }
+    let cable = Cable::new("fb");
+    drop(Port::open(&cable.a, false));
+    let inode = cable.a.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino());
+    let start = format!("credits-forwarder-{}-", inode.expect("enter"));
+    let left = || {
+        let entries = std::fs::read_dir("/sys/fs/bpf/weir").into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).count()
+    };
+    sweep();
+    assert_eq!(left(), 1, "its interface is there");
+    cable.a.ip(["link", "delete", "eth"]).expect("deleted");
+    sweep();
+    assert_eq!(left(), 0);
+}
+
 #[test]
 fn ended_flows_get_credits_after_a_request() {
     both_families("f5", |cable, ipv6| {
@@ -189,4 +326,31 @@ fn maps_are_adopted_and_removed() {
     };
     assert_eq!(cable.a.run(running).expect("enter"), (true, 0, 0));
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
+}
+
+/// At 10 kb/s a small frame of 64 bytes takes 50 ms, and 2 · C_0 drain in 2 · p.
+#[test]
+fn packets_without_credits_are_in_the_queue() {
+    both_families("f7", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(1)).expect("published");
+        let queued = |port: &Port| port.port.read().expect("read").queued.get();
+        assert!(port.data(OTHER));
+        assert_eq!(queued(&port), 0, "another service has the rest of the link");
+        let (from, to) = port.hosts();
+        let ack = tcp(ethernet(ipv6, false), from, to, DATA, 0, 0);
+        for _ in 0..50 {
+            assert!(port.port.passed(true, &ack).expect("a run").is_some());
+        }
+        let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
+        assert!((1..budget + 2 * 64 + 40).contains(&queued(&port)), "{} of {budget} B", queued(&port));
+    });
+    both_families("f8", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(1)).expect("published");
+        port.port.set_whole(true).expect("set");
+        assert!(port.data(OTHER) && port.port.read().expect("read").queued > Bytes::ZERO);
+    });
 }

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_datapath::Classifier;
+use weir_datapath::abi::{CREDIT_DATA_DSCP, CREDIT_MESSAGE_DSCP};
 use weir_linux::class::Sending;
 use weir_linux::edt_shaper::{EdtShaper, Egress};
 use weir_linux::htb::HtbTree;
@@ -16,13 +17,16 @@ use weir_linux::htb_shaper::HtbShaper;
 use weir_linux::levels::{HostLevels, ServiceLevels};
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::netns::{Netns, Prefix, connect};
-use weir_linux::settings::Classes;
+use weir_linux::settings::{Classes, cookie};
 use weir_linux::shaper::{Backend, ServiceRate, Shaper, obstacle_to_levels, probe};
 use weir_linux::tags::HostTags;
-use weir_policy::{Level, Match, Protocol, Sharing};
-use weir_shaping::LevelLimits;
-use weir_units::{Bandwidth, Bytes, Direction, ServiceId, Weight};
+use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES};
+use weir_policy::{Level, Match, Policy, Protocol, Sharing};
+use weir_shaping::{LevelLimits, ShaperConfig};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, ServiceId, Weight};
 
+/// The port of credit messages.
+const PORT: u16 = 30568;
 const NIC: Bandwidth = Bandwidth::from_gbps(1);
 /// A frame of 1,514 B with its framing.
 const PACKET: u64 = 1_538;
@@ -256,6 +260,84 @@ fn tenants_are_tagged_and_no_other_packet_has_their_values() {
         assert_eq!(datapath.passed(Direction::Tx, &frame).expect("a test run"), Some(frame));
     };
     cable.a.run(work).expect("enter");
+}
+
+/// Data with credits and their messages leave with their values whatever they carried, other packets without these.
+#[test]
+fn data_and_messages_of_credits_have_values_of_their_own() {
+    if skipped_with(Backend::Htb) {
+        return;
+    }
+    assert_eq!([CREDIT_DATA_DSCP, CREDIT_MESSAGE_DSCP], [CREDIT_DATA, CREDIT_MESSAGES].map(u32::from));
+    let cable = Cable::new("l10");
+    let work = || {
+        let (mut datapath, _shaper) = attach(Backend::Htb, &HostLevels::default(), NIC);
+        let frame = |ipv6, port, dscp| {
+            with_dscp(tcp(ethernet(ipv6, false), address(1, ipv6), address(2, ipv6), port, 10, 2), dscp)
+        };
+        let leave = |datapath: &mut InterfaceDatapath, cases: [(u16, u8, u8); 6]| {
+            for (ipv6, (port, before, after)) in [false, true].into_iter().flat_map(|v6| cases.map(|case| (v6, case))) {
+                let left = datapath.passed(Direction::Tx, &frame(ipv6, port, before)).expect("a test run");
+                assert_eq!(left, Some(frame(ipv6, port, after)), "port {port}, DSCP {before}, IPv6 {ipv6}");
+            }
+        };
+        let as_sent = |port, dscp| (port, dscp, dscp);
+        leave(
+            &mut datapath,
+            [(7002, 10), (7001, 10), (9999, 40), (7002, 46), (9999, 0), (7001, 26)].map(|(p, d)| as_sent(p, d)),
+        );
+        datapath.set_credits(&[ServiceId(2)], PORT, 0).expect("credits");
+        let first = [(7002, 0, 10), (7002, 46, 10), (7002, 40, 10), (7001, 10, 0), (9999, 40, 0), (9999, 26, 26)];
+        leave(&mut datapath, first);
+        // By family: the service itself and two others.
+        assert_eq!(datapath.counts().expect("counts").tags_claimed, 2 * 3);
+        // Another service has them, as after a change of the policy.
+        let message = UdpSocket::bind((Ipv4Addr::new(10, 77, 0, 1), PORT)).expect("a socket");
+        let cookie = cookie(&message).expect("a cookie");
+        datapath.set_credits(&[ServiceId(1)], PORT, cookie).expect("credits");
+        leave(&mut datapath, [(7002, 0, 0), (7002, 10, 0), (7001, 0, 10), (7001, 10, 10), (9999, 10, 0), (9999, 0, 0)]);
+        // Messages are those of an agent, which enforces a policy.
+        let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
+                    services: { a: { match: [ { port: 7000 } ] }, b: { match: [ { port: 7001 } ] }, \
+                    c: { match: [ { port: 7002 } ] } }\n";
+        let (policy, _) = Policy::parse("policy.yaml", text).expect("sound");
+        let shaper = ShaperConfig::parley(&policy, None, None);
+        let sending = Sending::over(&interface()).expect("offloads");
+        datapath.set_shaper(&policy, MachineId(0), &shaper, sending).expect("the shaper");
+        set_option(&message, libc::SOL_SOCKET, libc::SO_PRIORITY, 7);
+        let other = UdpSocket::bind("10.77.0.1:0").expect("a socket");
+        set_option(&other, libc::IPPROTO_IP, libc::IP_TOS, 40 << 2);
+        for socket in [&message, &other] {
+            socket.send_to(&[0; 72], "10.77.0.2:9998").expect("sent");
+        }
+        datapath.set_credits(&[], PORT, 0).expect("no credits");
+        leave(
+            &mut datapath,
+            [(7001, 0), (7001, 10), (7002, 40), (9999, 10), (9999, 40), (9999, 0)].map(|(p, d)| as_sent(p, d)),
+        );
+    };
+    let receiver = cable.b.run(|| UdpSocket::bind("10.77.0.2:9998").expect("a socket")).expect("enter");
+    set_option(&receiver, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+    receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    cable.a.run(work).expect("enter");
+    assert_eq!([service_type(&receiver), service_type(&receiver)], [40 << 2, 0]);
+}
+
+/// The type of service of the next datagram.
+fn service_type(socket: &UdpSocket) -> u8 {
+    let (mut buffer, mut control) = ([0u8; 72], [0u64; 8]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: zeros are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+    // SAFETY: the message has a buffer and room for the control message, both alive; the kernel sets their lengths.
+    unsafe {
+        assert!(libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) > 0, "a datagram");
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        assert!(!header.is_null() && (*header).cmsg_type == libc::IP_TOS, "a type of service");
+        *libc::CMSG_DATA(header)
+    }
 }
 
 fn set_option(socket: &UdpSocket, level: libc::c_int, option: libc::c_int, value: libc::c_int) {

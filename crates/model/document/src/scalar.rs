@@ -51,7 +51,10 @@ pub enum Scalar {
         zero: bool,
     },
     /// A weight.
-    Weight,
+    Weight {
+        /// The largest, in whole weights.
+        most: u32,
+    },
     /// A whole number in a range, both ends included.
     Integer {
         /// The name of the counted things, with an article, for messages.
@@ -112,7 +115,7 @@ impl Scalar {
             Self::Rate { unlimited, zero } => rate(text, unlimited, zero).map(drop),
             Self::Bytes => size(text).map(drop),
             Self::Duration { zero } => time(text, zero).map(drop),
-            Self::Weight => weight(text).map(drop),
+            Self::Weight { most } => weight_up_to(text, most).map(drop),
             Self::Integer { what, min, max } => integer(text, what, min, max).map(drop),
             Self::Decimal { what, min, max } => decimal(text, what, min, max).map(drop),
             Self::Percent { what, too_much } => percent(text, what, too_much).map(drop),
@@ -128,7 +131,7 @@ impl Scalar {
             Self::Rate { .. } => "a rate",
             Self::Bytes => "a size",
             Self::Duration { .. } => "a time",
-            Self::Weight => "a weight",
+            Self::Weight { .. } => "a weight",
             Self::Integer { what, .. }
             | Self::Decimal { what, .. }
             | Self::Percent { what, .. }
@@ -143,7 +146,7 @@ impl Scalar {
             Self::Rate { .. } => "10Gb/s".to_owned(),
             Self::Bytes => "80kB".to_owned(),
             Self::Duration { .. } => "200us".to_owned(),
-            Self::Weight => "2".to_owned(),
+            Self::Weight { .. } => "2".to_owned(),
             Self::Integer { min, max, .. } => format!("{}", 1.clamp(min, max)),
             Self::Decimal { min, max, .. } => millionths(MILLION.clamp(min, max)),
             Self::Percent { .. } => "60%".to_owned(),
@@ -197,9 +200,22 @@ pub fn time(text: &str, zero: bool) -> Result<Duration, Refusal> {
     Ok(time)
 }
 
+/// The largest weight of all, [`Weight::MAX`], in whole weights.
+pub const MAX_WEIGHT: u32 = Weight::MAX.thousandths() / 1_000;
+
 /// Reads a weight.
 pub fn weight(text: &str) -> Result<Weight, Refusal> {
     quantity(text, "a weight", "2")
+}
+
+/// Reads a weight of at most `most`.
+pub fn weight_up_to(text: &str, most: u32) -> Result<Weight, Refusal> {
+    let weight = weight(text)?;
+    if weight.thousandths() > most.saturating_mul(1_000) {
+        let hint = "only ratios of weights count: write smaller ones for all";
+        return Err(Refusal::new(format!("{} is above the largest weight here, {most}", quote(text)), hint));
+    }
+    Ok(weight)
 }
 
 /// Reads a whole number from `min` to `max`, written in decimal without a unit.

@@ -169,8 +169,8 @@ fn of_scalar(scalar: &Scalar) -> Value {
         }
         Scalar::Bytes => json!({ "type": "string", "pattern": format!("^{}$", quantity(SIZE_UNITS)) }),
         Scalar::Duration { .. } => json!({ "type": "string", "pattern": format!("^{}$", quantity(TIME_UNITS)) }),
-        Scalar::Weight => json!({ "anyOf": [
-            { "type": "number", "minimum": 0.001, "maximum": 1_000_000 },
+        Scalar::Weight { most } => json!({ "anyOf": [
+            { "type": "number", "minimum": 0.001, "maximum": most },
             { "type": "string", "pattern": r"^[0-9]{1,7}(\.[0-9]{1,3}0*)?$" },
         ] }),
         Scalar::Integer { min, max, .. } => {

@@ -61,6 +61,15 @@ pub enum Map {
 /// The DSCP values of network control: CS6 and CS7 (RFC 4594, RFC 2474).
 pub const NETWORK_CONTROL: [u8; 2] = [48, 56];
 
+/// The DSCP value that hosts give to data of services with credits: AF11, high-throughput data (RFC 4594 section 4.8).
+pub const CREDIT_DATA: u8 = 10;
+
+/// The DSCP value that hosts give to messages of credits: CS5, signalling (RFC 4594 section 4.2).
+pub const CREDIT_MESSAGES: u8 = 40;
+
+/// Both values of credits.
+pub const CREDITS: [u8; 2] = [CREDIT_DATA, CREDIT_MESSAGES];
+
 /// The DSCP values that tenants can have, ascending: all but 0, which is the shared queue's, those of network control,
 /// and those of others (latency levels, services' filters, the operator's own).
 pub fn pool(of_others: &BTreeSet<u8>) -> Vec<u8> {

@@ -10,6 +10,9 @@
 //! A period has two frames of each of n flows of equal weight if p ≥ 2 · P · n / R, P being the frame: so the buffer
 //! limits p, and p the number of flows.
 //!
+//! Where other traffic has a part of the ports, data with credits has a queue of its own there that gives it R at least
+//! ([`CreditQueue`]): a weighted one, or beside tenants, whose weights change all the time, a strict one.
+//!
 //! Worked example: 1 Gb/s without levels, all services with credits, 256 kB: R = 1 Gb/s, p up to 1.02 ms, in which 42
 //! flows send two frames of 1514 B.
 //!
@@ -54,6 +57,48 @@ impl Credits {
     }
 }
 
+/// The queue of data with credits at every port of a switch, beside that of all other traffic. The data takes R at
+/// most of either kind, since ports grant no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreditQueue {
+    /// By weight.
+    Weighted {
+        /// The weight of the queue.
+        own: u16,
+        /// The weight of the queue of all other traffic.
+        others: u16,
+    },
+    /// Before weighted queues, and behind network control.
+    Strict,
+}
+
+/// The most that a queue weighs: what Linux and SONiC have.
+const WEIGHT_MAX: u16 = 100;
+
+/// The weights of a queue with this share of a port, rounded up, and of a queue with the rest: the smallest of which
+/// the first has at most a tenth more than its share, or else the closest. `None` for a share that no weights give.
+///
+/// Weights are small, since a round of a scheduler serves each queue its weight in segments. A queue of data with
+/// credits does not use what its weight gives beyond R, so the rest has its part all the same.
+fn weights(share: Load) -> Option<(u16, u16)> {
+    let share = u64::from(share.billionths());
+    let of_total = |total: u16| {
+        let own = u16::try_from((share * u64::from(total)).div_ceil(1_000_000_000)).ok()?.max(1);
+        let rest = total.checked_sub(own).filter(|rest| *rest > 0)?;
+        (own <= WEIGHT_MAX && rest <= WEIGHT_MAX).then_some((own, rest))
+    };
+    let all = || (2..=WEIGHT_MAX + 1).filter_map(of_total);
+    let part = |(own, rest): (u16, u16)| u64::from(own) * 1_000_000_000 / u64::from(own + rest);
+    let close = all().find(|weights| part(*weights) * 10 <= share * 11);
+    close.or_else(|| all().min_by_key(|weights| part(*weights)))
+}
+
+/// 2 · R · p, rounded up: what a port that grants of R, with periods up to p, has granted or queues at most.
+pub fn credit_budget(granted: Bandwidth, period: Duration) -> Bytes {
+    let bits = 2 * u128::from(granted.bps()) * u128::from(period.nanos());
+    Bytes::new(u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX))
+}
+
 /// Ports alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreditPort {
@@ -72,10 +117,9 @@ pub struct CreditPort {
 }
 
 impl CreditPort {
-    /// 2 · R · p, rounded up: what the port has granted or queues at most.
+    /// [`credit_budget`] of the port.
     pub fn needed(&self, period: Duration) -> Bytes {
-        let bits = 2 * u128::from(self.granted.bps()) * u128::from(period.nanos());
-        Bytes::new(u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX))
+        credit_budget(self.granted, period)
     }
 
     /// The longest period that the buffer allows, in steps of 20 µs; at least one step. `None` without a known buffer.
@@ -104,7 +148,7 @@ pub enum Obstacle {
     UnknownBuffer(usize),
     /// The buffer of a port is smaller than 2 · R · p-max.
     SmallBuffer(usize),
-    /// Other traffic has a part of every port, and the switches have no weighted queue for credits.
+    /// Other traffic has a part of every port, and the switches have no queue for credits ([`Policy::credit_queue`]).
     NoQueue,
 }
 
@@ -145,10 +189,22 @@ impl Policy {
                 _ => {}
             }
         }
-        if credits.has_others && self.network().offer().is_none_or(|offer| offer.available().1 == 0) {
+        if credits.has_others && self.credit_queue().is_none() {
             obstacles.push(Obstacle::NoQueue);
         }
         Some(CreditPlan { ports, period_max, frame: Bytes::new(graph.packets.frame()), obstacles })
+    }
+
+    /// The queue of data with credits. `None` where it needs none of its own, without other traffic; and where switches
+    /// have none: no weighted queue beside the shared one, or only such as tenants have, or none of a weight that gives
+    /// the share; and no strict queue beside those of levels and of network control.
+    pub fn credit_queue(&self) -> Option<CreditQueue> {
+        let credits = self.credits().filter(|credits| credits.has_others)?;
+        let (strict, weighted) = self.network().offer()?.available();
+        let weights = credits.share.filter(|_| weighted > 0 && self.tenants().is_empty()).and_then(weights);
+        let levels = self.levels().map_or(0, |levels| levels.all().len() + 1);
+        let is_left = levels < strict;
+        weights.map(|(own, others)| CreditQueue::Weighted { own, others }).or(is_left.then_some(CreditQueue::Strict))
     }
 
     /// R of a port whose link has this rate: what levels leave of it, times the share of the queue of credits. `None`
@@ -238,6 +294,57 @@ mod tests {
                      a: { match: [ { port: 1 } ], credits: {} }, l: { match: [ { port: 3 } ], level: 1 } }\n";
         // 75 % of 80 %.
         assert_eq!(plan(&racks(""), level).ports[0].granted, Bandwidth::from_mbps(600));
+    }
+
+    #[test]
+    fn weights_are_the_smallest_that_give_the_share() {
+        let of = |billionths| weights(Load::from_billionths(billionths).expect("a load"));
+        // 3 of 5 are 60 %; 3 of 8 are 37.5 %, less than a tenth above 36 %; 1 of 101 is the least there is.
+        let cases = [
+            (500_000_000, (1, 1)),
+            (600_000_000, (3, 2)),
+            (800_000_000, (4, 1)),
+            (360_000_000, (3, 5)),
+            (1_000_000, (1, 100)),
+            (990_000_000, (99, 1)),
+        ];
+        for (share, expected) in cases {
+            assert_eq!(of(share), Some(expected), "{share}");
+        }
+        assert_eq!(of(995_000_000), None);
+        for share in (1..=990).map(|share| share * 1_000_000) {
+            let (own, rest) = of(share).expect("weights");
+            assert!(u64::from(own) * 1_000_000_000 >= u64::from(share) * u64::from(own + rest), "{share}");
+        }
+    }
+
+    #[test]
+    fn data_with_credits_has_a_queue_beside_other_traffic() {
+        let of = |scheduler: &str, more: &str| {
+            let switches = format!(", switches: {{ forwarders: true, buffer: 9MB, scheduler: {scheduler} }}");
+            let text = format!("weir: 1\nnetwork: {}\n{more}", racks(&switches).replace(" }}", " }, slots: 2 }"));
+            let (policy, _) = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+            let is_missing = policy.credit_plan().expect("credits").obstacles.contains(&Obstacle::NoQueue);
+            assert_eq!(is_missing, policy.credit_queue().is_none() && more != ALONE);
+            policy.credit_queue()
+        };
+        let by_weight = |own, others| Some(CreditQueue::Weighted { own, others });
+        assert_eq!(of("weighted", ALONE), None);
+        assert_eq!(of("weighted", TWO), by_weight(1, 1));
+        assert_eq!(of("weighted", &format!("credits: {{ share: 60% }}\n{TWO}")), by_weight(3, 2));
+        let nearly_all = format!("credits: {{ share: 99.5% }}\n{TWO}");
+        assert_eq!(of("weighted", &nearly_all), None);
+        assert_eq!(of("{ strict: 1, weighted: 7 }", &nearly_all), Some(CreditQueue::Strict));
+        let tenants = format!("{TWO}tenants: {{ t: {{ vms: 1, bandwidth: 1Mb/s, match: [ {{ vni: 5 }} ] }} }}\n");
+        assert_eq!(of("weighted", &tenants), None);
+        assert_eq!(of("{ strict: 1, weighted: 7 }", &tenants), Some(CreditQueue::Strict));
+        // Beside a level and network control.
+        let level = tenants.replace("b: {", "l: { match: [ { port: 3 } ], level: 1 }, b: {");
+        let level = format!("levels: {{ factors: [1] }}\n{level}");
+        assert_eq!(of("{ strict: 2, weighted: 6 }", &level), None);
+        assert_eq!(of("{ strict: 3, weighted: 5 }", &level), Some(CreditQueue::Strict));
+        assert_eq!(of("strict", TWO), Some(CreditQueue::Strict));
+        assert_eq!(of("plain", TWO), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! `read`, `admission` and `overlap`.
 
 use crate::filter_syntax as syntax;
-use weir_document::scalar::{Refusal, Scalar};
+use weir_document::scalar::{MAX_WEIGHT, Refusal, Scalar};
 use weir_document::shape::{Key, List, Map, Record, Shape};
 use weir_network::language::NETWORK;
 pub(crate) use weir_network::language::YES_NO;
@@ -46,7 +46,7 @@ static NAME: Scalar =
     Scalar::Checked { what: "a name", check: names::check_name, pattern: names::NAME_PATTERN, example: "m1" };
 static RATE: Scalar = Scalar::Rate { unlimited: false, zero: false };
 static LIMIT: Scalar = Scalar::Rate { unlimited: true, zero: false };
-static WEIGHT: Scalar = Scalar::Weight;
+static WEIGHT: Scalar = Scalar::Weight { most: MAX_WEIGHT };
 static SIZE: Scalar = Scalar::Bytes;
 static TIME: Scalar = Scalar::Duration { zero: false };
 static VERSION: Scalar = Scalar::Words { what: "a format version that this program reads", words: &["1"] };
@@ -580,14 +580,17 @@ static CREDIT_SHARE: Scalar =
 pub const MIN_CREDIT_PERIOD: Duration = Duration::from_micros(20);
 /// The longest period of credits that a policy may state: a thousand times those of a slow network.
 pub const MAX_CREDIT_PERIOD: Duration = Duration::from_secs(10);
+/// The largest weight of credits: ports divide weights among pairs of hosts, in millionths below 2^32.
+pub const MAX_CREDIT_WEIGHT: u32 = 1_000;
+static CREDIT_WEIGHT: Scalar = Scalar::Weight { most: MAX_CREDIT_WEIGHT };
 static CREDITS_OF_SERVICE: Record = Record {
     id: "service-credits",
     what: "the credits of a service",
     doc: "Its traffic waits for credits that every port of its path grants by weight (PACE).",
     keys: &[Key::optional(
         "weight",
-        Shape::Scalar(&WEIGHT),
-        "The weight of each of its flows at every port; 1 where not written.",
+        Shape::Scalar(&CREDIT_WEIGHT),
+        "The weight of its flows at every port, up to 1000; 1 where not written.",
         "weight: 2",
     )],
 };

@@ -13,7 +13,7 @@ use crate::machine_set::MachineSet;
 use crate::model::{Policy, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_network::switches::pool;
+use weir_network::switches::{CREDITS, pool};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Duration, MachineId, ServiceId, TenantId, Weight};
 
 /// A tenant.
@@ -134,15 +134,16 @@ impl Policy {
     }
 
     /// The DSCP values that tenants can have, ascending: all but 0, those of network control (CS6, CS7), of latency
-    /// levels, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other packet may
-    /// carry one of them.
+    /// levels, of credits, of services' filters and of [`TenantQueues::reserved_dscps`]; none without tenants. No other
+    /// packet may carry one of them.
     pub fn tenant_dscps(&self) -> Vec<u8> {
         if self.tenants.is_empty() {
             return Vec::new();
         }
         let levels = self.levels().into_iter().flat_map(|levels| levels.all()).map(|level| level.dscp);
         let filters = self.services().all().iter().flat_map(|service| service.matches());
-        let reserved = self.tenant_queues.reserved_dscps.iter().copied();
+        let of_credits = self.credits().map_or(&[][..], |_| &CREDITS).iter().copied();
+        let reserved = self.tenant_queues.reserved_dscps.iter().copied().chain(of_credits);
         pool(&levels.chain(filters.filter_map(|filter| filter.dscp)).chain(reserved).collect())
     }
 

@@ -87,7 +87,7 @@ refusals! {
         "weir: 1\nnetwork: { nic: 1Gb/s, slots: 1, racks: { r1: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
          tenants: { red: { vms: 1, bandwidth: 1Mb/s, match: [ { vni: 1 } ], credits: {} } }\n"
     );
-    credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000001 } }\n");
+    credits_of_too_large_a_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 1000.001 } }\n");
     credits_of_a_negative_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: -1 } }\n");
     credits_for_too_short: credits("", "credits: { period-max: 10us }");
     credits_that_leave_too_little_for_guarantees: refused(
@@ -95,6 +95,13 @@ refusals! {
          levels: { factors: [1], load: 20% }\n\
          services:\n  l: { match: [ { port: 3 } ], level: 1 }\n  x: { match: [ { port: 1 } ], credits: {} }\n  \
          web: { match: [ { port: 2 } ], machine: { min: 500Mb/s } }\n"
+    );
+    credits_by_dscp: services("  x: { match: [ { port: 1, dscp: 8 } ], credits: {} }\n");
+    credits_beside_a_filter_by_their_dscp: services("  x: { match: [ { port: 1 } ], credits: {} }\n  \
+                                                     y: { match: [ { port: 2, dscp: 10 } ] }\n");
+    credits_beside_a_level_of_their_dscp: levels(
+        "levels: { factors: [1], dscp: [40] }",
+        "  x: { match: [ { port: 1 } ], credits: {} }\n  y: { match: [ { port: 2 } ], level: 1 }\n"
     );
     credits_of_no_weight: services("  x: { match: [ { port: 1 } ], credits: { weight: 0 } }\n");
     credits_of_all_of_a_port: credits("", "credits: { share: 100% }");

@@ -141,9 +141,10 @@ impl CreditPort {
     }
 
     /// A sender requests credits; `clock` is that of the newest allocation that it has had, or 0. Without a request, a
-    /// flow that the port has not seen counts as one from another path.
+    /// flow that the port has not seen counts as one from another path. A clock before those of the port is void,
+    /// unless no grant of the flow lives: both ends have lost their clocks then, and the port continues from this one.
     pub fn on_request(&self, flow: &mut CreditFlow, clock: u32) {
-        abi::credit_request(&mut flow.raw, clock);
+        abi::credit_request(&self.raw, &mut flow.raw, clock);
     }
 
     /// Whether an allocation is later than the flow's newest, and the flow is not over. Others get no credits, and are

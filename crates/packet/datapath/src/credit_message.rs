@@ -32,6 +32,11 @@ pub fn read(body: &[u8; BYTES], source: &Address, destination: &Address, key: &S
     (abi::credit_message_tag(&words, source, destination, &key.raw()) == words[WORDS - 1]).then_some(message)
 }
 
+/// The tag that an authentic body ends with.
+pub fn tag(body: &[u8; BYTES], source: &Address, destination: &Address, key: &SipKey) -> [u8; 8] {
+    abi::credit_message_tag(&words(body), source, destination, &key.raw()).to_ne_bytes()
+}
+
 /// The kind by the first eight bytes: `abi::CREDIT_FOREIGN` to `abi::CREDIT_MALFORMED`.
 pub fn kind(first: [u8; 8]) -> u32 {
     abi::credit_kind(u64::from_ne_bytes(first))

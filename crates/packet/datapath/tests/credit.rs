@@ -243,6 +243,27 @@ fn a_flow_that_is_over_leaves_no_grants() {
     assert_eq!(allocate(&mut port, &mut flow, allocation(6, 9_000), 80).allocation, Bytes::new(9_000));
 }
 
+/// Sender and receiver have lost their clocks, and the port has not.
+#[test]
+fn ends_without_clocks_get_credits_after_a_lifetime() {
+    let (mut port, mut flow) = (port(ALL), flow());
+    let lifetime = port.longest_lifetime().nanos() / 1000;
+    let granted = allocate(&mut port, &mut flow, allocation(900, 9_000), 0);
+    port.on_return(&mut flow, &returned(&granted, 0), micros(10));
+    let mut first = None;
+    for at in (100..2 * lifetime).step_by(100) {
+        port.on_request(&mut flow, 0);
+        let left = allocate(&mut port, &mut flow, allocation(1, 1_000), at);
+        if left.allocation > Bytes::ZERO {
+            first.get_or_insert(at);
+        }
+    }
+    // The grant lives for two periods of 200 µs, rounded up to a slot of 131 µs: 524 µs.
+    let first = first.expect("credits");
+    assert!((524..=800).contains(&first), "{first} µs");
+    assert!(port.counters().stale > 0, "{:?}", port.counters());
+}
+
 /// The port has seen no request of the flow: its data was granted on another path for up to a lifetime.
 #[test]
 fn a_flow_of_another_path_is_late_after_a_lifetime() {

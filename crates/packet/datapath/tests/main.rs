@@ -5,6 +5,7 @@ mod classify;
 mod common;
 mod credit;
 mod credit_gate;
+mod credit_hosts;
 mod departure;
 mod ecn;
 mod feedback;

@@ -20,10 +20,11 @@ async function loadSeries() {
   if (request !== requests) return;
   series = { place, history: past.history, seconds: chosen.span };
   drawChart();
-  drawFacts(place, machine?.status ?? null);
+  drawFacts(place, machine?.status ?? null, machine?.credits ?? null);
+  drawFlows(place, machine?.credits ?? null);
 }
 
-function drawFacts(place, status) {
+function drawFacts(place, status, credits) {
   const facts = [];
   const add = (name, value) => {
     if (value !== null && value !== undefined && value !== "") facts.push([name, value]);
@@ -49,6 +50,7 @@ function drawFacts(place, status) {
       }
       add(`latency level ${level.level}`, parts.join(", "));
     }
+    if (credits) creditFacts(add, status.credits, credits.level);
     if (status.fabric) {
       add("the fabric's limits", status.fabric.receives ? "received" : "not received");
       const session = status.fabric.session?.state ?? "not configured";
@@ -108,5 +110,6 @@ function choose(place) {
   drawTree();
   drawLimited();
   drawTenants();
+  drawCredits();
   loadSeries().catch(trouble);
 }

@@ -98,6 +98,7 @@ async function refresh() {
     drawTitle();
     drawLimited();
     drawTenants();
+    drawCredits();
     // The hour has a new value every ten seconds.
     const isDue = Math.floor(now.clock / 10) !== Math.floor(clock / 10);
     if (chosen.span === 300 || isDue) await loadSeries();
@@ -126,6 +127,7 @@ async function start() {
     drawTree();
     drawLimited();
     drawTenants();
+    drawCredits();
   });
   choose(linked() ?? net.racks[0]);
   addEventListener("hashchange", () => {

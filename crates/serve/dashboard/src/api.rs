@@ -8,7 +8,7 @@
 //! | `/api/history?direction=tx&span=300&rack=r1` | usage over time, by service, summed over a rack's machines |
 //! | `…&machine=m1` | the same of one machine |
 //! | `…&machine=m1&service=dfs` | usage, limit and the deciding constraint |
-//! | `/api/machine?machine=m1` | a machine's status as it arrived |
+//! | `/api/machine?machine=m1` | a machine's status as it arrived, and what holds its flows with credits |
 //!
 //! Rates are bit/s; `null` is no limit, an unlimited demand, or unknown usage. `decided_by` is an
 //! index in `constraints`, counted from 1; 0 is unknown. A lost fabric broker has `null` for all
@@ -16,6 +16,7 @@
 //! parameters of another kind 400.
 
 use crate::SharedStatus;
+use crate::credits;
 use crate::history::{Ring, Sample};
 use crate::network_status::{NetworkStatus, agent};
 use crate::page;
@@ -160,6 +161,7 @@ async fn now(State(shared): State<SharedStatus>, Query(parameters): Query<Parame
             "left_out": seen.left_out(),
             "machines": machines,
             "fabric": fabric,
+            "credits": credits::now(seen),
         })
     })))
 }
@@ -277,7 +279,8 @@ async fn machine(
         let machine = name.and_then(|name| seen.policy.network().machine_named(name));
         let machine = machine.ok_or(unknown("the policy has no such machine"))?;
         let status = seen.machine(machine.index()).and_then(agent);
-        Ok(found(json!({ "status": status })))
+        let credits = status.map(|status| credits::of_machine(seen, status));
+        Ok(found(json!({ "status": status, "credits": credits })))
     })
 }
 

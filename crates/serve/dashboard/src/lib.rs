@@ -10,6 +10,7 @@
 //! | [`history`] | an hour of usage, limits and deciding constraints, in bounded memory |
 //! | [`network_status`] | the newest statuses and their history, by the policy's machines and services |
 //! | [`api`] | both as JSON |
+//! | `credits` | ports that grant credits, and what holds flows, as JSON |
 //! | [`page`] | the page, and the permissions of its scripts |
 //!
 //! Worked example: 100 machines with 20 services: 4,000 series of 660 samples, 32 MB.
@@ -27,6 +28,7 @@
 //! ```
 
 pub mod api;
+mod credits;
 pub mod history;
 pub mod network_status;
 pub mod page;
@@ -48,7 +50,7 @@ pub struct Config {
     pub machines: Vec<Liveness>,
     /// The sources of fabric brokers' statuses.
     pub fabric: Vec<Liveness>,
-    /// The sources of switches' statuses (`weir switch watch`).
+    /// The sources of switches' statuses (`weir switch watch`, `weir switch bind`, `weir forwarder`).
     pub switches: Vec<Liveness>,
 }
 

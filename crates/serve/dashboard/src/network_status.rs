@@ -82,7 +82,7 @@ impl NetworkStatus {
         }
     }
 
-    /// Takes the view of a watcher: the policy's machines in order, and then fabric brokers.
+    /// Takes the view of a watcher: the policy's machines in order, and then fabric brokers and switches.
     pub fn take(&mut self, view: &View) {
         self.livenesses.clone_from(&view.livenesses);
         self.at = view.at;
@@ -117,6 +117,11 @@ impl NetworkStatus {
             Some(Status::Fabric(status)) => (liveness, Some(status)),
             _ => (liveness, None),
         })
+    }
+    /// The switches.
+    pub(crate) fn switches(&self) -> impl Iterator<Item = &Liveness> {
+        let machines = self.policy.network().machines().len();
+        self.livenesses.iter().skip(machines).filter(|liveness| liveness.is_switch())
     }
     /// The causes for which the bounds of latency levels are not in force.
     pub(crate) fn obstacles_to_bounds(&self) -> Vec<String> {

@@ -16,6 +16,7 @@ const SCRIPT: &str = concat!(
     include_str!("../page/store.js"),
     include_str!("../page/tree.js"),
     include_str!("../page/chart.js"),
+    include_str!("../page/credits.js"),
     include_str!("../page/detail.js"),
     include_str!("../page/limited.js"),
     include_str!("../page/tenants.js"),

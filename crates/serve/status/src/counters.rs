@@ -119,7 +119,7 @@ counters! {
         long_buffers,
         /// Packets without a known socket on this host, while filters name control groups.
         cgroups_unknown,
-        /// Buffers that carried the DSCP value of another tenant, re-marked.
+        /// Buffers that carried the DSCP value of another tenant or of credits, re-marked.
         tags_claimed,
         /// Packets of services with credits that were dropped because no gate was free.
         credit_gates_full,

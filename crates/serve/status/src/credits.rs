@@ -124,6 +124,12 @@ pub struct HostCredits {
     pub allocations_stale: u64,
     /// Returns of flows that the host does not receive.
     pub returns_astray: u64,
+    /// Returns that arrived after the next allocation was issued: round trips longer than a period.
+    pub returns_slow: u64,
+    /// Messages of new flows beyond the most that the host has a state for.
+    pub flows_refused: u64,
+    /// Packets dropped since the queue of their gate was full.
+    pub dropped_packets: u64,
     /// Messages whose tag no key verifies.
     pub messages_forged: u64,
     /// Messages not newer than the last of their flow.

@@ -54,8 +54,8 @@ pub use governed::{
     ShaperSettings, Stale,
 };
 pub use model::{
-    Application, Change, FlowQuotas, HostOrder, HostQueues, LabScenario, Measure, Measurement, NetworkEvent, Pattern,
-    Program, Scenario, ServiceTransfers, Traffic, ValueServer, Values,
+    Aggregates, Application, Change, FlowQuotas, HostOrder, HostQueues, LAB_CREDIT_PERIOD, LabScenario, Measure,
+    Measurement, NetworkEvent, Pattern, Program, Scenario, ServiceTransfers, Traffic, ValueServer, Values,
 };
 pub use read::{Disk, Files, Outcome, PolicyOutcome, ReadOptions};
 pub use result::{RunResult, Sample};

@@ -5,14 +5,15 @@
 //! the scenario's own. A scenario that the lab can run is a [`LabScenario`].
 
 use crate::governed::{Enforcement, Governed};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use weir_document::Diagnostic;
 use weir_network::graph::{Graph, LinkRef, PRIORITIES};
 use weir_network::topology::Links;
 use weir_policy::Policy;
-use weir_transport::Parameters;
-use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, RackId, ServiceId};
+use weir_transport::{Parameters, pace};
+use weir_units::{Bandwidth, Bytes, Direction, Duration, MachineId, RackId, ServiceId, Weight};
 use weir_workload::Spec;
 
 /// A scenario that can be run: every name is resolved and every number is in range.
@@ -27,7 +28,7 @@ pub struct Scenario {
     pub(crate) events: Vec<NetworkEvent>,
     pub(crate) measurement: Measurement,
     pub(crate) without_forwarder: Vec<usize>,
-    pub(crate) aggregates: Option<weir_transport::pace::Parameters>,
+    pub(crate) aggregates: Option<Aggregates>,
     pub(crate) governed: Option<Governed>,
     /// The reason why the lab cannot run it.
     pub(crate) simulator_only: Option<String>,
@@ -43,6 +44,17 @@ pub struct HostQueues {
     /// The most bytes of a flow in its host. `None`: no limit in a FIFO; in fair interfaces two packets, or under a
     /// policy as much as Linux allows.
     pub flow_limit: Option<Bytes>,
+}
+
+/// Credits of aggregates: the data of a service from one host to another is one flow with credits, whatever its
+/// transports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregates {
+    /// The settings of ports and hosts. `share` is R as a part of each link.
+    pub parameters: pace::Parameters,
+    /// The weights of a policy's services with credits; other services send without. `None` without a policy: all data
+    /// has credits, of the weight of the parameters.
+    pub weights: Option<BTreeMap<ServiceId, Weight>>,
 }
 
 /// The order of departures from a host.
@@ -97,8 +109,8 @@ impl Scenario {
     pub fn without_forwarder(&self) -> &[usize] {
         &self.without_forwarder
     }
-    /// The credits of aggregates, if all data waits for those of its aggregate; `None` where flows send as they do.
-    pub fn aggregates(&self) -> Option<&weir_transport::pace::Parameters> {
+    /// The credits of aggregates, if data waits for those of its aggregate; `None` where flows send as they do.
+    pub fn aggregates(&self) -> Option<&Aggregates> {
         self.aggregates.as_ref()
     }
     /// The part that depends on a policy; `None` for a network of its own.
@@ -304,6 +316,10 @@ pub struct Measurement {
     /// The scenario names them; they are not those of a default.
     pub are_named: bool,
 }
+
+/// The shortest period of credits in the lab: one host runs all threads of agents, forwarders and senders, so a thread
+/// may be late by milliseconds, and a round trip takes as long.
+pub const LAB_CREDIT_PERIOD: Duration = Duration::from_millis(20);
 
 /// Long-lived transfers of one service, as the lab runs them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Policies with credits under a scenario: which traffic is refused, and what the lab does not run.
+//! Policies with credits under a scenario: aggregates, which traffic is refused, and what the lab does not run.
 
 use std::path::Path;
 use weir_document::{Diagnostics, Source};
@@ -14,12 +14,16 @@ services:
 ";
 
 fn read(enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
+    read_with(POLICY, enforcement, traffic)
+}
+
+fn read_with(policy: &str, enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
     let text = format!(
         "scenario: 1\nname: test\npolicy: test.policy.yaml\nduration: 1s\nenforcement: {enforcement}\ntraffic:\n  - \
          {traffic}\nmeasure: {{ rack: r1, direction: rx, every: 1s }}\n"
     );
     let source = Source::from_text("test.scenario.yaml", &text);
-    Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", POLICY))
+    Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy))
         .map(|(scenario, _)| scenario)
 }
 
@@ -27,26 +31,141 @@ fn read(enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
 fn a_service_with_credits_sends_by_pace() {
     let bulk = "{ service: bulk, from: a, to: b, transport: { protocol: pace, weight: 2 } }";
     let scenario = read("shaper", bulk).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-    let reason = "service `bulk` has credits, and the lab builds no forwarders";
+    let reason = "service `bulk` has credits, and the policy's switches grant none";
     assert_eq!(scenario.simulator_only(), Some(reason));
     for traffic in ["{ service: web, from: a, to: b }", "{ service: web, from: a, to: b, transport: pace }"] {
         read("shaper", traffic).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     }
 }
 
+/// One aggregate for each pair of hosts and service, over any transport: weights, R and p-max are the policy's.
 #[test]
-fn another_transport_is_refused() {
-    let refused = read("shaper", "{ service: bulk, from: a, to: b, transport: dctcp }").expect_err("dctcp");
-    insta::assert_snapshot!(refused.render(false));
+fn a_service_with_credits_has_aggregates() {
+    for transport in ["", ", transport: dctcp", ", transport: { protocol: udp, rate: 1Gb/s }"] {
+        let scenario = read("shaper", &format!("{{ service: bulk, from: a, to: b{transport} }}"));
+        let scenario = scenario.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let aggregates = scenario.aggregates().expect("of a service with credits");
+        let weights: Vec<u32> = aggregates.weights.iter().flatten().map(|(_, weight)| weight.thousandths()).collect();
+        assert_eq!((weights, aggregates.parameters.share), (vec![2_000], 0.5));
+        // 2 · 500 Mb/s · p = 256 kB.
+        let parameters = &aggregates.parameters;
+        assert_eq!((parameters.period.micros(), parameters.max_period.micros()), (200, 100_000));
+        assert_eq!((parameters.lossless, scenario.without_forwarder()), (false, &[0, 1][..]));
+    }
     let by_size = "by-size: [ { up-to: 10kB, service: bulk } ]";
     let random = format!("{{ kind: random, service: web, {by_size}, from: r1, to: r1, sizes: websearch, load: 10% }}");
-    let refused = read("shaper", &random).map(drop);
-    let refused = refused.expect_err("small flows are of a service with credits").render(false);
-    assert!(refused.contains("service `bulk` has credits, and random0 is sent by newreno"), "{refused}");
+    assert!(read("shaper", &random).is_ok_and(|scenario| scenario.aggregates().is_some()));
+    // No data needs credits.
+    let web = read("shaper", "{ service: web, from: a, to: b }");
+    assert!(web.is_ok_and(|scenario| scenario.aggregates().is_none() && scenario.without_forwarder().is_empty()));
+}
+
+/// The policy with forwarders whose ports lose nothing.
+#[test]
+fn forwarders_of_the_policy_claim_to_lose_nothing() {
+    let switches = "nic: 1Gb/s, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: weighted }, ";
+    let policy = POLICY.replace("nic: 1Gb/s, ", switches);
+    let bulk = "{ service: bulk, from: a, to: b }\naggregates: { period: 1ms }";
+    let scenario = read_with(&policy, "shaper", bulk).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let parameters = &scenario.aggregates().expect("of a service with credits").parameters;
+    assert_eq!((parameters.lossless, scenario.without_forwarder()), (true, &[][..]));
+    // 2 · 500 Mb/s · p = 256 kB.
+    assert_eq!((parameters.period.micros(), parameters.max_period.micros()), (1_000, 2_040));
+}
+
+#[test]
+fn refusals_of_aggregates() {
+    let paced =
+        "{ service: bulk, from: a, to: b, transport: dctcp }\n  - { service: web, from: a, to: b, transport: pace }";
+    let refused = read("shaper", paced).expect_err("credits of flows and of aggregates");
+    insta::assert_snapshot!(refused.render(false));
+    let bulk = "{ service: bulk, from: a, to: b }";
+    for (enforcement, traffic, cause) in [
+        (
+            "shaper",
+            "{ service: bulk, from: a, to: b, transport: d3 }".to_owned(),
+            "sent by d3, which has agents of its own",
+        ),
+        ("shaper", "{ service: bulk, from: a, to: b, transport: expresspass }".to_owned(), "sent by expresspass"),
+        ("shaper", format!("{bulk}\naggregates: {{ weight: 3 }}"), "a service has its weight in the policy"),
+        ("shaper", format!("{bulk}\naggregates: {{ share: 0.5 }}"), "the policy has the share of credits"),
+        ("shaper", format!("{bulk}\naggregates: {{ max-period: 4ms }}"), "the policy has the longest period"),
+        ("shaper", format!("{bulk}\naggregates: {{ dup-thresh: 3 }}"), "aggregates repair nothing"),
+        ("shaper", format!("{bulk}\naggregates: {{ period: 40us }}"), "write at least `aggregates: { period: "),
+        ("shaper", format!("{bulk}\naggregates: {{ period: 200ms }}"), "max-period is shorter"),
+        (
+            "shaper",
+            format!("{bulk}\nevents: [ {{ at: 1s, policy: \"services.bulk.credits.weight=3\" }} ]"),
+            "an event changes services' credits",
+        ),
+    ] {
+        let refused = read(enforcement, &traffic).map(drop).expect_err(cause).render(false);
+        assert!(refused.contains(cause), "{refused}");
+    }
+    let several = "{ service: bulk, from: a, to: b }\nnetwork: { topology: leaf-spine, racks: 2, hosts: 1, spines: 2, \
+                   host-link: { rate: 1Gb/s }, fabric-link: { rate: 500Mb/s } }\nmachines: { a: h0, b: h1 }";
+    let racks = "{ r1: { uplink: 1Gb/s, machines: [a] }, r2: { uplink: 1Gb/s, machines: [b] } }";
+    let without = POLICY.replace("{ r1: { uplink: 1Gb/s, machines: [a, b] } }", racks);
+    let policy = without.replace("nic: 1Gb/s, ", "nic: 1Gb/s, switches: { forwarders: true }, ");
+    let refused = read_with(&policy, "shaper", several).map(drop).expect_err("several paths").render(false);
+    assert!(refused.contains("these hosts have several paths"), "{refused}");
+    assert!(read_with(&without, "shaper", several).is_ok(), "hosts alone grant on any path");
 }
 
 #[test]
 fn nothing_is_refused_without_enforcement() {
     let scenario = read("none", "{ service: bulk, from: a, to: b }");
     assert_eq!(scenario.unwrap_or_else(|errors| panic!("{}", errors.render(false))).simulator_only(), None);
+}
+
+const FORWARDERS: &str = "
+weir: 1
+network:
+  nic: 10Mb/s
+  racks: { r1: { uplink: 10Mb/s, machines: [a, b] } }
+  switches: { forwarders: true, buffer: 60kB }
+credits: { period-max: 20ms }
+services:
+  bulk: { match: [ { port: 1 } ], credits: {} }
+  web: { match: [ { port: 2 } ] }
+";
+
+/// The reason why the lab does not run a scenario under a policy with forwarders, in which texts were replaced.
+fn reason(changes: &[(&str, &str)], transport: &str, more: &str) -> Option<String> {
+    let policy = changes.iter().fold(FORWARDERS.to_owned(), |text, (old, new)| {
+        assert!(text.contains(old), "{old}");
+        text.replace(old, new)
+    });
+    let text = format!(
+        "scenario: 1\nname: test\npolicy: test.policy.yaml\nduration: 1s\nenforcement: shaper\ntraffic:\n  - {{ \
+         service: bulk, from: a, to: b, transport: {transport} }}\nmeasure: {{ rack: r1, direction: rx, every: 1s \
+         }}\n{more}"
+    );
+    let source = Source::from_text("test.scenario.yaml", &text);
+    let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", &policy));
+    let (scenario, _) = read.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    scenario.simulator_only().map(str::to_owned)
+}
+
+#[test]
+fn credits_that_the_lab_grants_and_others() {
+    let lab = "aggregates: { period: 20ms }\n";
+    assert_eq!((reason(&[], "cubic", lab), reason(&[], "newreno", lab)), (None, None));
+    let paced = reason(&[], "{ protocol: pace, period: 20ms, max-period: 60ms }", "").unwrap_or_default();
+    assert!(paced.contains("is sent by pace"), "{paced}");
+    for (changes, more, expected) in [
+        (
+            &[("period-max: 20ms", "period-max: 19ms")][..],
+            "aggregates: { period: 19ms }\n",
+            "limits the periods of credits to 19 ms",
+        ),
+        (&[("period-max: 20ms", "share: 50%"), (", buffer: 60kB", "")], "", "neither `period-max` nor the buffers"),
+        (&[("{ forwarders: true, buffer: 60kB }", "{ buffer: 60kB }")], "", "the policy's switches grant none"),
+        (&[], "without-forwarder: [r1]\n", "some of its switches have no forwarder"),
+        (&[], "aggregates: { period: 19ms }\n", "another shortest period than the lab's 20 ms"),
+    ] {
+        let lab = if more.contains("aggregates") { "" } else { lab };
+        let reason = reason(changes, "cubic", &format!("{lab}{more}")).unwrap_or_default();
+        assert!(reason.contains(expected), "{changes:?} {more}: {reason}");
+    }
 }

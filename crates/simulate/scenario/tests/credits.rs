@@ -79,7 +79,7 @@ fn star(aggregates: &str, transport: &str) -> Result<(Scenario, Vec<Diagnostic>)
 #[test]
 fn aggregates_are_read_and_refused() {
     let (scenario, _) = star("{ period: 400us, share: 0.5 }", "newreno").expect("sound");
-    let aggregates = scenario.aggregates().expect("written");
+    let aggregates = &scenario.aggregates().expect("written").parameters;
     assert_eq!((aggregates.period.micros(), aggregates.share), (400, 0.5));
     for (aggregates, transport, cause) in [
         ("{ period: 40us }", "newreno", "write at least `period: 80us`"),

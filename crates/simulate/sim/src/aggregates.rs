@@ -8,19 +8,25 @@
 //! - Frames up to 128 B need no credits and do not wait: acknowledgements and messages.
 //! - Messages go between the hosts as frames of their own. A host acts on one when it arrives, without a thread's
 //!   delay.
-//! - A port has the flows of aggregates by their slots in this module.
+//! - A port has the flows of aggregates by their slots in this module, and divides the weight of a service by its
+//!   aggregates there, as hosts and forwarders on Linux do.
+//! - All flows of an aggregate have one hash, and so one path, which its messages take, too.
+//! - Under a policy its services with credits have aggregates, and other packets pass as they do without any. What
+//!   leaves a gate goes to the interface: on Linux, too, it has no class of its service or its destination.
 //!
-//! Order of calls: [`World::set_aggregates`] before the first event.
+//! Order of calls: [`World::set_aggregates`] or [`World::set_aggregates_of`] before the first event.
 //!
 //! Example: ten TCP flows of one host to another and one flow of another host share a port. Each host's aggregate has a
 //! half of the port.
 
 use crate::agents::EXEMPT;
 use crate::events::Event;
+use crate::flow::Address;
 use crate::host::Host as Machine;
 use crate::ids::{FlowId, HostId, PacketId, ServiceIndex, SlotId};
 use crate::observer::Observer;
-use crate::packet::{Extension, Kind, List, Packet};
+use crate::packet::{Extension, Kind, List, OTHERS, Packet};
+use crate::routes::mix;
 use crate::timer::{Fired, Timer};
 use crate::world::World;
 use std::collections::BTreeMap;
@@ -40,6 +46,8 @@ const LINGER: u64 = 10;
 pub(crate) struct Aggregates {
     /// By host; empty where flows need no credits.
     hosts: Vec<(Host<u32, NoPort>, Timer)>,
+    /// By service index: whether its data needs credits.
+    services: Vec<bool>,
     slots: Vec<Slot>,
     index: BTreeMap<Aggregate<u32>, u32>,
 }
@@ -61,24 +69,64 @@ struct Slot {
 }
 
 impl Aggregates {
-    /// Whether data needs credits of its aggregate.
+    /// Whether data of some services needs credits of its aggregate.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         !self.hosts.is_empty()
     }
 
-    /// The identity of an aggregate at ports.
+    /// Whether data of a service needs credits of its aggregate.
+    #[inline]
+    pub(crate) fn has(&self, service: ServiceIndex) -> bool {
+        self.services.get(service.index()) == Some(&true)
+    }
+
+    /// The identity of an aggregate at ports; its hash is the service.
     fn key(&self, slot: u32) -> FlowKey {
         let flow = self.slots[slot as usize].flow;
         FlowKey { slot, from: flow.source, to: flow.destination, hash: flow.service.0 }
     }
+
+    /// The address of an aggregate's data.
+    pub(crate) fn address(&self, slot: u32) -> Address {
+        let Aggregate { service, source, destination } = self.slots[slot as usize].flow;
+        let service = ServiceIndex(service.0 as u16);
+        Address {
+            from: HostId(source),
+            to: HostId(destination),
+            hash: path(HostId(source), HostId(destination), service),
+            service,
+            priority: 0,
+        }
+    }
+}
+
+/// The hash of all data of an aggregate.
+pub(crate) fn path(from: HostId, to: HostId, service: ServiceIndex) -> u32 {
+    mix(mix(mix(from.0) ^ to.0) ^ u32::from(service.0))
 }
 
 impl<O: Observer> World<O> {
-    /// Makes all data wait for the credits of its aggregate, with these ports and hosts. All links must exist, and each
-    /// pair of hosts must have one path.
+    /// Makes all data wait for the credits of its aggregate, with these ports and hosts. All links must exist, and
+    /// forwarders need one path for each pair of hosts, or symmetric routing.
     pub fn set_aggregates(&mut self, parameters: &pace::Parameters) {
+        self.set_aggregates_of(
+            parameters,
+            (0..self.service_count as u16).map(|own| (ServiceIndex(own), parameters.weight)),
+        );
+    }
+
+    /// Makes the data of these services wait for the credits of its aggregate: [`World::set_aggregates`].
+    pub fn set_aggregates_of(
+        &mut self,
+        parameters: &pace::Parameters,
+        weights: impl IntoIterator<Item = (ServiceIndex, Weight)>,
+    ) {
         assert!(!self.started, "aggregates are configured before the run");
+        let weights: BTreeMap<ServiceId, Weight> =
+            weights.into_iter().map(|(service, weight)| (ServiceId(service.0.into()), weight)).collect();
+        self.aggregates.services = vec![false; self.service_count];
+        weights.keys().for_each(|service| self.aggregates.services[service.0 as usize] = true);
         let (least, most) = (parameters.period, parameters.max_period.min(parameters.coding.longest()));
         let part = |rate: Bandwidth| Bandwidth::from_bps((rate.bps() as f64 * parameters.share) as u64);
         let frame = Bytes::new((self.sizes.payload + self.sizes.headers).into());
@@ -98,8 +146,7 @@ impl<O: Observer> World<O> {
                 coding: parameters.coding,
             };
             let mut machine = Host::new(settings, None);
-            let services = (0..self.service_count as u16).map(|service| (ServiceId(service.into()), parameters.weight));
-            machine.set_services(Instant::ZERO, services.collect::<BTreeMap<ServiceId, Weight>>());
+            machine.set_services(Instant::ZERO, weights.clone());
             self.aggregates.hosts.push((machine, Timer::default()));
         }
         self.hosts.iter_mut().for_each(|host: &mut Machine| host.limited += 1);
@@ -135,14 +182,18 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A new packet of a host whose data needs credits.
+    /// Whether a new packet needs credits of its aggregate.
+    #[inline]
+    pub(crate) fn needs_aggregate(&self, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        packet.kind() == Kind::Segment && packet.size > EXEMPT && self.aggregates.has(packet.service)
+    }
+
+    /// A new packet of a host that needs credits of its aggregate.
     pub(crate) fn enter_aggregate(&mut self, host: HostId, id: PacketId) {
+        self.leave_levels(id);
         let packet = self.packets.get(id);
         let (size, service, to) = (packet.size, ServiceId(packet.service.0.into()), packet.to.0);
-        if packet.kind() != Kind::Segment || size <= EXEMPT {
-            self.enter_interface(host, id);
-            return;
-        }
         let flow = Aggregate { service, source: host.0, destination: to };
         let number = self.aggregate_slot(flow);
         let slot = &mut self.aggregates.slots[number as usize];
@@ -228,8 +279,10 @@ impl<O: Observer> World<O> {
         let to = if host.0 == flow.source { flow.destination } else { flow.source };
         let mut packet = Packet::new(Kind::Credits, ALLOCATION, HostId(to), ServiceIndex(flow.service.0 as u16));
         packet.flow = FlowId(number);
+        let address = self.aggregates.address(number);
+        packet.hash = if host.0 == flow.source { address.hash } else { address.reverse_hash() };
         packet.leaf = self.hosts[to as usize].leaf;
-        packet.priority = self.control_priority(0);
+        packet.priority = self.control_priority(if self.levels.is_on() || self.tags.is_on() { OTHERS } else { 0 });
         packet.stamp = self.now;
         packet.extension = self.extensions.insert(Extension::Control(Box::new(message).into()));
         let size = packet.size;

@@ -70,6 +70,7 @@ impl<O: Observer> World<O> {
             over: VecDeque::new(),
             meters: Vec::new(),
             inspects: false,
+            inspects_all: false,
             inbox: VecDeque::new(),
             counters: Counters::default(),
             observer,

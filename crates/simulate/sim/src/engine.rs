@@ -12,7 +12,7 @@ use crate::agents::Moment;
 use crate::events::Event;
 use crate::ids::{HostId, Node, PacketId, PortId, SwitchId};
 use crate::observer::Observer;
-use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Kind, MARKED, Packet, class_of};
+use crate::packet::{CAPABLE, ETHERNET_HEADER, Extension, Extensions, Kind, MARKED, Packet, class_of};
 use crate::port::Service;
 use crate::world::World;
 use std::sync::Arc;
@@ -103,7 +103,8 @@ impl<O: Observer> World<O> {
         let port = packet.link();
         packet.leave_link();
         self.counters.packet_hops += 1;
-        if self.inspects && self.ports[port.index()].inspected {
+        let is_read = self.inspects && (self.inspects_all || packet.extension != Extensions::NONE);
+        if is_read && self.ports[port.index()].inspected {
             return self.arrive_inspected(port, id, hint);
         }
         match packet.towards.node() {
@@ -184,26 +185,31 @@ impl<O: Observer> World<O> {
     /// A first-in first-out port with agents takes or drops a packet.
     #[inline(never)]
     fn enqueue_watched(&mut self, port: PortId, id: PacketId) {
-        let out = &self.ports[port.index()];
-        let profile = &self.profiles[out.profile as usize];
-        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
-        // Agents inspect only packets that the port takes.
-        if profile.fits(wait, self.packets.get(id).size) && self.show(port, id, Moment::Enters) {
-            return;
-        }
-        self.enqueue_in_order(port, id);
+        self.enqueue_first_in_first_out::<true>(port, id);
     }
 
     /// A first-in first-out port takes or drops a packet.
     #[inline]
     fn enqueue_in_order(&mut self, port: PortId, id: PacketId) {
+        self.enqueue_first_in_first_out::<false>(port, id);
+    }
+
+    /// A first-in first-out port takes or drops a packet; `WATCHED` if it has agents.
+    #[inline]
+    fn enqueue_first_in_first_out<const WATCHED: bool>(&mut self, port: PortId, id: PacketId) {
+        let out = &self.ports[port.index()];
+        let profile = &self.profiles[out.profile as usize];
+        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
+        if !profile.fits(wait, self.packets.get(id).size) {
+            return self.drop(port, id, false);
+        }
+        // Agents inspect only packets that the port takes.
+        if WATCHED && self.show(port, id, Moment::Enters) {
+            return;
+        }
         let out = &mut self.ports[port.index()];
         let profile = &self.profiles[out.profile as usize];
         let packet = self.packets.get_mut(id);
-        let wait = out.backlog(self.now, profile, &self.records[port.index()]);
-        if !profile.fits(wait, packet.size) {
-            return self.drop(port, id, false);
-        }
         let class = class_of(packet.priority);
         if profile.marks(wait) && packet.has(CAPABLE) {
             packet.set(MARKED, true);

@@ -79,6 +79,7 @@ impl<O: Observer> World<O> {
     /// Prefetches the memory that the events of the current bucket use.
     pub(crate) fn fetch_bucket(&mut self) {
         self.freeing.clear();
+        self.agents.begin_fetching();
         for event in self.events.bucket() {
             // Most events are arrivals.
             if let Event::Arrive(packet) = event {
@@ -90,7 +91,11 @@ impl<O: Observer> World<O> {
                     fetch_first(&self.ports, port.index());
                     self.freeing.push(port);
                 }
-                Event::Start(flow) | Event::Timer(flow) | Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
+                Event::Start(flow) | Event::Timer(flow) => {
+                    fetch(&self.flows, flow.index());
+                    self.agents.fetch_sending(flow);
+                }
+                Event::DelayedAck(flow) => fetch(&self.flows, flow.index()),
                 Event::Release(host, service) => {
                     fetch(&self.services, host.index() * self.service_count + service.index())
                 }
@@ -111,6 +116,7 @@ impl<O: Observer> World<O> {
         let (ports, packets, routes) = (&self.ports, &self.packets, &self.routes);
         let (flows, hosts, queues) = (&self.flows, &self.hosts, &self.queues);
         let (host_bytes, services) = (&self.host_bytes, self.service_count);
+        let agents = &mut self.agents;
         // Their next ports are not those of the routes.
         let sprayed = self.spray.is_some() || self.tags.has_trees();
         self.events.give_hints(|id| {
@@ -135,6 +141,9 @@ impl<O: Observer> World<O> {
                     let next = routes.route(switch, packet.leaf, packet.to, packet.hash);
                     next.map_or(0, |next| {
                         fetch_first(ports, next.index());
+                        if packet.kind() == Kind::Segment {
+                            agents.fetch_entering(next, packet.flow);
+                        }
                         hint_of(next)
                     })
                 }

@@ -320,6 +320,17 @@ impl<O: Observer> World<O> {
         largest.into_iter().flatten().collect()
     }
 
+    /// A new packet without a level, which passes no queue of [`World::enter_level`].
+    pub(crate) fn leave_levels(&mut self, id: PacketId) {
+        if !self.levels.is_on() {
+            return;
+        }
+        self.levels.set_release(id, SimTime::NEVER);
+        if self.levels.parts.is_some_and(|parts| parts.priorities) {
+            self.packets.get_mut(id).priority = OTHERS;
+        }
+    }
+
     /// A new packet of a host with levels: to its level's regulator, or to its service's queue.
     pub(crate) fn enter_level(&mut self, host: HostId, id: PacketId) {
         let service = self.packets.get(id).service;

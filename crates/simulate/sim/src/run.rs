@@ -172,8 +172,14 @@ impl<'a, O: Observer> Run<'a, O> {
         let without: Vec<SwitchId> =
             scenario.without_forwarder().iter().map(|&switch| SwitchId(switch as u32)).collect();
         world.set_switches_without_forwarders(&without);
-        if let Some(parameters) = scenario.aggregates() {
-            world.set_aggregates(parameters);
+        if let Some(aggregates) = scenario.aggregates() {
+            match aggregates.weights.as_ref().zip(indices.as_ref()) {
+                Some((weights, indices)) => {
+                    let weights = weights.iter().filter_map(|(&service, &weight)| Some((indices.of(service)?, weight)));
+                    world.set_aggregates_of(&aggregates.parameters, weights);
+                }
+                None => world.set_aggregates(&aggregates.parameters),
+            }
         }
         let source = |traffic: &Traffic| source(traffic, indices.as_ref());
         let shaped = scenario.enforcement().shapes();

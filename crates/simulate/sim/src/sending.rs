@@ -61,10 +61,10 @@ impl<O: Observer> World<O> {
             self.enter_interface(host, id);
         } else if self.quotas.is_on() && self.exceeds_quota(host, id) {
             // It is gone.
+        } else if self.aggregates.is_on() && self.needs_aggregate(id) {
+            self.enter_aggregate(host, id);
         } else if self.levels.is_on() {
             self.enter_level(host, id);
-        } else if self.aggregates.is_on() {
-            self.enter_aggregate(host, id);
         } else if self.pairs.is_on() {
             self.enter_pair(host, id);
         } else if self.shaping.on {

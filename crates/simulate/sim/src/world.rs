@@ -29,7 +29,7 @@
 //! ```
 
 use crate::agents::Agents;
-use crate::aggregates::Aggregates;
+use crate::aggregates::{self, Aggregates};
 use crate::build::Switch;
 use crate::events::{Event, EventQueue};
 use crate::flow::{Flow, FlowSpec, Life};
@@ -130,6 +130,8 @@ pub struct World<O> {
     pub(crate) meters: Vec<Vec<u64>>,
     /// Some ports are inspected ([`Port::inspected`]).
     pub(crate) inspects: bool,
+    /// And packets without a control field, too.
+    pub(crate) inspects_all: bool,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) counters: Counters,
     pub(crate) observer: O,
@@ -177,6 +179,10 @@ impl<O: Observer> World<O> {
     pub fn add_flow(&mut self, spec: FlowSpec, parameters: &Parameters) -> FlowId {
         assert!(spec.service.index() < (self.service_count - 1).max(1), "service {} is not a service", spec.service.0);
         assert!(spec.from != spec.to, "host {} sends to itself", spec.from.0);
+        let mut spec = spec;
+        if self.aggregates.has(spec.service) {
+            spec.hash = aggregates::path(spec.from, spec.to, spec.service);
+        }
         let connection = Connection {
             bytes: spec.size.unwrap_or(u64::MAX),
             payload: self.sizes.payload,
@@ -202,6 +208,7 @@ impl<O: Observer> World<O> {
             }
         };
         self.quotas.forget(id);
+        self.note_key(id);
         self.observer.began(id);
         self.start();
         self.events.push(connection.start, Event::Start(id));
@@ -245,7 +252,7 @@ impl<O: Observer> World<O> {
     pub fn add_meter(&mut self, ports: &[PortId]) -> MeterId {
         let id = MeterId(self.meters.len() as u32);
         self.meters.push(vec![0; self.service_count]);
-        self.inspects = true;
+        (self.inspects, self.inspects_all) = (true, true);
         for port in ports {
             self.ports[port.index()].inspected = true;
             self.records[port.index()].meter = id;

@@ -1,8 +1,9 @@
 //! Aggregates with credits: flows of TCP whose data waits in hosts.
 
-use crate::support::{SIZES, delivered, flow, link};
+use crate::pace::counter;
+use crate::support::{SIZES, delivered, flow, link, scenarios};
 use weir_sim::checkers::{self, Checkers};
-use weir_sim::{FlowId, HostId, SimTime, Stop, World};
+use weir_sim::{FlowId, HostId, RunOutcome, SimTime, Stop, World};
 use weir_transport::{Parameters, newreno, pace, tcp};
 use weir_units::{Bandwidth, Duration};
 
@@ -93,4 +94,90 @@ fn an_aggregate_begins_again_after_a_pause() {
     // 250 kB take 2.1 ms, and a window that begins with 10 segments some round trips and periods more.
     assert!(ends.iter().zip([0, 30, 300]).all(|(end, start)| (start + 2..start + 6).contains(end)), "{ends:?}");
     assert_eq!((ends.len(), world.counters().dropped), (3, 0));
+}
+
+const POLICY: &str = "
+weir: 1
+network:
+  nic: 1Gb/s
+  racks: { r1: { uplink: 1Gb/s, machines: [a, b, c, d, e] } }
+  switches: { forwarders: true, buffer: 256kB }
+services:
+  double: { match: [ { protocol: tcp, port: 1 } ], credits: { weight: 2 } }
+  single: { match: [ { protocol: tcp, port: 2 } ], credits: {} }
+";
+
+/// Mb/s of payload of each flow group, in their order, over the second half of a run of 400 ms.
+fn rates(policy: &str, enforcement: &str, traffic: &[&str]) -> (Vec<f64>, RunOutcome) {
+    let groups: String = traffic.iter().map(|group| format!("  - {{ {group} }}\n")).collect();
+    let text = format!(
+        "scenario: 1\nname: shares\npolicy: test.policy.yaml\nseed: 3\nduration: 400ms\nenforcement: {enforcement}\n\
+         links: {{ buffer: 256kB }}\ntraffic:\n{groups}measure: {{ rack: r1, direction: rx, every: 100ms }}\n"
+    );
+    let outcome = scenarios::run(policy, text);
+    let rate = |group: usize| {
+        let samples = outcome.results.group_samples.iter();
+        let late = samples.filter(|sample| sample.group as usize == group && sample.at.picos() > 200_000_000_000);
+        late.map(|sample| sample.delivered).sum::<u64>() as f64 * 8.0 / 0.2 / 1e6
+    };
+    ((0..traffic.len()).map(rate).collect(), outcome)
+}
+
+fn assert_no_loss(outcome: &RunOutcome) {
+    let dropped = ["packets_dropped", "credits_dropped_packets", "credits_late_packets", "credits_overfull"];
+    for name in dropped.iter().chain(&["credits_host_astray", "credits_host_overspent"]) {
+        assert_eq!(counter(outcome, name), 0, "{name}");
+    }
+    assert!(counter(outcome, "credits_host_allocations") > 100);
+}
+
+/// The payload of 1 Gb/s in frames of 1,514 B.
+const PAYLOAD: f64 = 1_000.0 * 1_448.0 / 1_514.0;
+
+/// Services of a policy have their weights over any transport, whatever the number of their pairs and flows, as on
+/// Linux; nothing is lost, with every checker.
+#[test]
+fn services_of_a_policy_share_a_port_by_weight() {
+    let pairs = ["service: double, from: [a, b], to: e, flows: 2", "service: single, from: [b, c, d], to: e, flows: 5"];
+    let dctcp = pairs.map(|group| format!("{group}, transport: dctcp"));
+    for enforcement in ["shaper", "parley"] {
+        for traffic in [&pairs, &dctcp.each_ref().map(String::as_str)] {
+            let (rates, outcome) = rates(POLICY, enforcement, traffic);
+            assert_no_loss(&outcome);
+            for (rate, share) in rates.iter().zip([2.0 / 3.0, 1.0 / 3.0]) {
+                assert!((rate / (PAYLOAD * share) - 1.0).abs() < 0.05, "{enforcement}: {rates:?} Mb/s");
+            }
+        }
+    }
+}
+
+/// Credits have `share` of a port; traffic without credits passes beside, and is limited by its shaper as before.
+#[test]
+fn traffic_without_credits_passes_beside_aggregates() {
+    let policy = format!(
+        "{POLICY}  web: {{ match: [ {{ protocol: tcp, port: 3 }} ], machine: {{ rx: {{ max: 300Mb/s }} }} }}\n\
+         credits: {{ share: 60% }}\n"
+    );
+    let traffic =
+        ["service: double, from: a, to: e", "service: single, from: b, to: e", "service: web, from: c, to: e"];
+    let (rates, outcome) = rates(&policy, "shaper", &traffic);
+    for name in ["credits_dropped_packets", "credits_late_packets", "credits_overfull"] {
+        assert_eq!(counter(&outcome, name), 0, "{name}");
+    }
+    for (rate, share) in rates.iter().zip([0.4, 0.2, 0.3]) {
+        assert!((rate / (PAYLOAD * share) - 1.0).abs() < 0.07, "{rates:?} Mb/s");
+    }
+}
+
+/// Without forwarders the hosts' interfaces and the receivers grant: a sending host divides its own link by weight.
+#[test]
+fn hosts_alone_grant_without_forwarders() {
+    let policy = POLICY.replace("forwarders: true, ", "");
+    let alone = ["service: double, from: a, to: [d, e]", "service: single, from: a, to: e"];
+    let (shared, outcome) = rates(&policy, "shaper", &alone);
+    assert_eq!((counter(&outcome, "credits_ports"), counter(&outcome, "credits_ports_without_forwarder")), (5, 7));
+    // 2 for `double` in two pairs, 1 for `single`.
+    for (rate, share) in shared.iter().zip([2.0 / 3.0, 1.0 / 3.0]) {
+        assert!((rate / (PAYLOAD * share) - 1.0).abs() < 0.05, "{shared:?} Mb/s");
+    }
 }

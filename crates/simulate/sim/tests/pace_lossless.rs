@@ -74,10 +74,35 @@ fn losses_of_a_failing_link() {
     assert_eq!((dropped, counter(&outcome, "credits_overfull")), (excluded, 0));
 }
 
+/// The credits of flows instead of aggregates.
+const OF_FLOWS: [(&str, &str); 2] = [
+    (
+        "service: storage, from: \"h[0-3]\", to: h4",
+        "service: storage, from: \"h[0-3]\", to: h4, transport: { protocol: pace, weight: 2, share: 0.36 }",
+    ),
+    (
+        "service: batch, from: \"h[0-3]\", to: h4",
+        "service: batch, from: \"h[0-3]\", to: h4, transport: { protocol: pace, share: 0.36 }",
+    ),
+];
+
 /// Guarantees, a level, tenants and credits in one network: each has what its system guarantees.
 #[test]
 fn four_systems_at_once() {
-    let outcome = run(FOUR_POLICY, FOUR, &[]);
+    let outcome = assert_four_systems(&[]);
+    for name in ["credits_host_astray", "credits_host_overspent", "credits_astray"] {
+        assert_eq!(counter(&outcome, name), 0, "{name}");
+    }
+    assert!(counter(&outcome, "credits_host_allocations") > 1_000);
+}
+
+#[test]
+fn four_systems_with_credits_of_flows() {
+    assert_four_systems(&OF_FLOWS);
+}
+
+fn assert_four_systems(changes: &[(&str, &str)]) -> RunOutcome {
+    let outcome = run(FOUR_POLICY, FOUR, changes);
     // Credits: nothing is lost, and the two services share R towards h4, 360 Mb/s, by weight.
     for name in ["credits_dropped_packets", "credits_late_packets", "credits_overfull"] {
         assert_eq!(counter(&outcome, name), 0, "{name}");
@@ -104,4 +129,5 @@ fn four_systems_at_once() {
     // Tenants: queues are bound anew, and no packet overtakes another for it.
     assert!(counter(&outcome, "tenant_queue_moves_ended") > 0);
     assert_eq!(counter(&outcome, "packets_overtaken"), 0);
+    outcome
 }

@@ -21,7 +21,8 @@ use crate::receiver::Policy;
 use crate::registry::Machine;
 use crate::rto::Rto;
 use crate::tcp::{self, Congestion, Progress};
-use weir_credits::{Coding, Message, Period, SenderSettings};
+pub use weir_credits::Period;
+use weir_credits::{Coding, Message, SenderSettings};
 use weir_document::scalar::Scalar;
 use weir_document::shape::{Key, Record, Shape};
 use weir_document::{Node, Problems};
@@ -125,9 +126,14 @@ pub static PARAMETERS: Record = Record {
 
 /// Reads the parameters; `None` only if something was reported.
 pub fn read(node: &Node, problems: &mut Problems) -> Option<Parameters> {
+    read_beside(node, Parameters::default(), problems)
+}
+
+/// Reads parameters in place of `given` ones; `None` only if something was reported.
+pub fn read_beside(node: &Node, given: Parameters, problems: &mut Problems) -> Option<Parameters> {
     let mut reader = Reader::new(&PARAMETERS, node, problems);
-    let mut read = Parameters::default();
-    let mut weight = 1.0;
+    let mut read = given;
+    let mut weight = f64::from(read.weight.thousandths()) / 1_000.0;
     reader.decimal("weight", &mut weight);
     // Three decimals, like all weights; the range of the key is that of weights.
     read.weight = Weight::from_thousandths((weight * 1_000.0).round() as u32).unwrap_or_default();

@@ -37,6 +37,11 @@ impl<K: Copy + Ord> Deadlines<K> {
         self.order.first().map(|&(time, _)| time)
     }
 
+    /// The keys that are due at `now`.
+    pub(crate) fn due(&self, now: Instant) -> impl Iterator<Item = K> + '_ {
+        self.order.iter().take_while(move |(time, _)| *time <= now).map(|(_, key)| *key)
+    }
+
     /// Removes the earliest key that is due at `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<K> {
         let &(time, key) = self.order.first()?;
@@ -63,6 +68,7 @@ mod tests {
         deadlines.set(2, None);
         deadlines.set(1, Some(at(5)));
         assert_eq!(deadlines.first(), Some(at(5)));
+        assert_eq!([4, 39, 40].map(|now| deadlines.due(at(now)).collect::<Vec<_>>()), [vec![], vec![1], vec![1, 3]]);
         assert_eq!(
             [at(4), at(5), at(39), at(40), at(99)].map(|now| deadlines.pop(now)),
             [None, Some(1), None, Some(3), None]

@@ -170,6 +170,13 @@ impl<K: Copy + Ord + OfService, O: OnlinePort> FirstPort<K, O> {
         }
     }
 
+    /// The same port with this much data of before in its queue.
+    #[must_use]
+    pub fn with_queued(mut self, bytes: Bytes) -> Self {
+        self.queue.bytes = bytes.get();
+        self
+    }
+
     /// R has changed.
     pub fn set_rate(&mut self, rate: Bandwidth) {
         self.forwarder.set_rate(rate);

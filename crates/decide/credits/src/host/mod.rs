@@ -24,8 +24,9 @@
 //!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
-//! before [`Host::on_message`] with its allocation, and whenever data begins to wait; [`Host::on_timer`] when
-//! [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives nothing.
+//! before [`Host::on_message`] with its allocation, whenever data begins to wait, and for all of [`Host::due`] before
+//! [`Host::on_timer`], which is called when [`Host::timer`] is due; [`Host::poll`] after each of these, until it gives
+//! nothing.
 //!
 //! Worked example, 1 Gb/s, p = 1 ms: 5,000 B wait for host b. The host sends a request. b's first allocation has d = a
 //! = 125,000 B; the gate opens for 125,000 B in 1 ms, and a return with d_p = 5,000 B goes to b, whose next allocation
@@ -55,6 +56,10 @@ use deadlines::Deadlines;
 use outgoing::Outgoing;
 use std::collections::{BTreeMap, VecDeque};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
+
+/// The most flows that a host receives: those of a port (`WEIR_FORWARDER_FLOWS` of `bpf/forwarder.h`). Each has an
+/// allocation in a period, and a faulty sender must not take all memory.
+pub const INCOMING_MAX: usize = 16_384;
 
 /// The constants of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +96,11 @@ pub struct HostCounters {
     pub stale: u64,
     /// Returns of flows without a receiver.
     pub astray: u64,
+    /// Returns that arrived after the next allocation was issued: round trips, with queues, longer than a period. The
+    /// demand of their flows is a period older.
+    pub slow: u64,
+    /// Requests of flows beyond [`INCOMING_MAX`].
+    pub refused: u64,
     /// Messages of services without credits.
     pub foreign: u64,
     /// Bytes that left beyond the credits of their flow.
@@ -204,6 +214,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             Message::Request(request) => self.on_request(now, flow, request, weight),
             Message::Return(returned) => match self.incoming.get_mut(&flow) {
                 Some(receiver) => {
+                    self.counters.slow += u64::from(receiver.is_slow(returned));
                     receiver.on_return(now, returned);
                     self.receives.set(flow, receiver.timer());
                 }
@@ -218,6 +229,10 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     fn on_request(&mut self, now: Instant, flow: Aggregate<A>, request: &Request, weight: Weight) {
         let settings = self.receiver_settings(weight);
+        if self.incoming.len() >= INCOMING_MAX && !self.incoming.contains_key(&flow) {
+            self.counters.refused += 1;
+            return;
+        }
         let receiver = self.incoming.entry(flow).or_insert_with(|| Receiver::new(now, settings, request));
         receiver.on_request(now, request);
         self.receives.set(flow, receiver.timer());
@@ -252,6 +267,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// The time of the next event without a message; `None` for a host without flows.
     pub fn timer(&self) -> Option<Instant> {
         [self.sends.first(), self.receives.first()].into_iter().flatten().min()
+    }
+
+    /// The flows that the host sends and of which something is due at `now`: the end of a period or of the flow, or a
+    /// request. A driver reads them first: a flow without readings for [`HostSettings::linger`] ends, although data
+    /// waits.
+    pub fn due(&self, now: Instant) -> impl Iterator<Item = Aggregate<A>> + '_ {
+        let is_live = |flow: &Aggregate<A>| self.outgoing.get(flow).is_some_and(|sending| !sending.has_ended());
+        self.sends.due(now).filter(is_live)
     }
 
     /// Carries out what is due at `now`: allocations, requests, and the ends of periods and flows.

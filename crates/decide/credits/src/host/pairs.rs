@@ -35,6 +35,11 @@ impl PairWeights {
         }
     }
 
+    /// The number of a service's active flows.
+    pub fn count(&self, service: ServiceId) -> u32 {
+        self.pairs.get(&service).copied().unwrap_or_default()
+    }
+
     /// The weight of one of the service's flows, whose service has `weight`; rounded down to thousandths.
     pub fn weight(&self, service: ServiceId, weight: Weight) -> Weight {
         let pairs = self.pairs.get(&service).copied().unwrap_or(1);

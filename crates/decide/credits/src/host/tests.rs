@@ -106,6 +106,28 @@ fn a_gate_closes_with_its_period() {
     assert_eq!(gates(&outputs(&mut a)), [0]);
 }
 
+/// A driver that reads nothing but what is due.
+#[test]
+fn a_flow_is_due_before_it_ends() {
+    let ends = |waiting: u64| {
+        let mut a = host();
+        a.begin(millis(0), FLOW, 700);
+        (0..200).find(|at| {
+            let due: Vec<_> = a.due(millis(*at)).collect();
+            assert!(due.is_empty() || due == [FLOW], "{due:?}");
+            for flow in due {
+                // Data has come after the event.
+                a.on_reading(millis(*at), flow, reading(700, waiting));
+            }
+            if a.timer().is_some_and(|due| due <= millis(*at)) {
+                a.on_timer(millis(*at));
+            }
+            outputs(&mut a).contains(&Output::End { flow: FLOW })
+        })
+    };
+    assert_eq!([ends(0), ends(3_000)], [Some(50), None]);
+}
+
 #[test]
 fn bytes_beyond_the_credits_are_paid_by_later_allocations() {
     let mut a = host();
@@ -200,6 +222,33 @@ fn silent_senders_get_no_more_allocations() {
     }
     // One at 0 ms and one each period until 20 ms of silence.
     assert_eq!((allocations, b.receiving().count()), (20, 0));
+}
+
+#[test]
+fn round_trips_longer_than_a_period_are_counted() {
+    let mut b = host();
+    b.on_message(millis(0), FLOW, &Message::Request(Request { weight: Weight::ONE, clock: 0 }));
+    // The second return is of the second allocation, and arrives after the third.
+    for (at, clock, slow) in [(0, 1, 0), (1, 1, 0), (2, 2, 1)] {
+        b.on_timer(millis(at));
+        let (period, bytes, queueing) = (SETTINGS.least, Bytes::new(9_000), Duration::ZERO);
+        let returned = Return { clock, period, longest: period, potential: bytes, allocation: bytes, queueing };
+        // A repetition counts once.
+        (0..2).for_each(|_| b.on_message(millis(at), FLOW, &Message::Return(returned)));
+        assert_eq!(b.counters().slow, slow, "after {at} ms");
+    }
+}
+
+#[test]
+fn flows_beyond_the_most_are_refused() {
+    let mut b: Host<u32, NoPort> = Host::new(SETTINGS, None);
+    b.set_services(Instant::ZERO, BTreeMap::from([(SERVICE, Weight::ONE)]));
+    let request = Message::Request(Request { weight: Weight::ONE, clock: 0 });
+    let most = u32::try_from(INCOMING_MAX).expect("small");
+    for source in (0..most + 3).chain([5]) {
+        b.on_message(millis(0), Aggregate { service: SERVICE, source, destination: most + 9 }, &request);
+    }
+    assert_eq!((b.receiving().count(), b.counters().refused), (INCOMING_MAX, 3));
 }
 
 #[test]

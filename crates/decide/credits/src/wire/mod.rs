@@ -28,6 +28,9 @@ pub const VERSION: u8 = 1;
 /// Bytes of a datagram after its UDP header.
 pub const BYTES: usize = 72;
 
+/// The largest weight in a message, in thousandths: ports divide weights in millionths below 2³² among pairs of hosts.
+pub const MAX_WEIGHT: u32 = 1_000_000;
+
 const MAGIC: &[u8; 4] = b"PACE";
 const KIND_REQUEST: u8 = 1;
 const KIND_ALLOCATION: u8 = 2;
@@ -57,9 +60,9 @@ impl fmt::Debug for CreditKey {
 pub struct Datagram {
     /// The service of the flow: the first four bytes, big-endian, of SHA-256 over its path.
     pub service: u32,
-    /// Number of the start of the sending agent.
+    /// Of the sending agent: not lower than at any earlier message, and higher after each start.
     pub epoch: u64,
-    /// Ascends with each message of a flow that the agent sends.
+    /// Ascends with each message that the agent sends in an epoch, of any flow.
     pub sequence: u64,
     /// The message.
     pub message: Message,
@@ -92,7 +95,8 @@ pub enum DecodeError {
 /// The numbers of a message: clock, p, longest, d_p, d, a, weight, queueing.
 type Numbers = [u32; 8];
 
-/// Encodes a datagram from `source` to `destination`, the addresses of its IP header.
+/// Encodes a datagram from `source` to `destination`, the addresses of its IP header. A weight above [`MAX_WEIGHT`],
+/// which no policy has, is encoded as that.
 pub fn encode(datagram: &Datagram, source: IpAddr, destination: IpAddr, key: &CreditKey) -> [u8; BYTES] {
     let (kind, numbers) = numbers(&datagram.message);
     let mut body = [0; BYTES];
@@ -144,8 +148,9 @@ fn numbers(message: &Message) -> (u8, Numbers) {
     let bytes = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
     // Rounded up: it is a bound.
     let micros = |time: Duration| u32::try_from(time.nanos().div_ceil(1_000)).unwrap_or(u32::MAX);
+    let weight = |weight: Weight| weight.thousandths().min(MAX_WEIGHT);
     match message {
-        Message::Request(of) => (KIND_REQUEST, [of.clock, 0, 0, 0, 0, 0, of.weight.thousandths(), 0]),
+        Message::Request(of) => (KIND_REQUEST, [of.clock, 0, 0, 0, 0, 0, weight(of.weight), 0]),
         Message::Allocation(of) => (
             KIND_ALLOCATION,
             [
@@ -155,7 +160,7 @@ fn numbers(message: &Message) -> (u8, Numbers) {
                 bytes(of.potential),
                 bytes(of.demand),
                 bytes(of.allocation),
-                of.weight.thousandths(),
+                weight(of.weight),
                 micros(of.queueing),
             ],
         ),
@@ -183,7 +188,8 @@ fn message(kind: u8, numbers: &Numbers) -> Result<Message, DecodeError> {
         true => Err(DecodeError::Malformed("a field that the kind does not have is not 0")),
         false => Ok(()),
     };
-    let weight_of = || Weight::from_thousandths(weight).ok_or(DecodeError::Malformed("weight out of range"));
+    let in_range = Weight::from_thousandths(weight).filter(|_| weight <= MAX_WEIGHT);
+    let weight_of = || in_range.ok_or(DecodeError::Malformed("weight out of range"));
     let has_values = || match clock == 0 || period == 0 {
         true => Err(DecodeError::Malformed("clock or period 0")),
         false => Ok(()),

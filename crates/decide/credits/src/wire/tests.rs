@@ -14,7 +14,7 @@ fn messages() -> [Message; 4] {
     let (potential, allocation) = (Bytes::new(192_500), Bytes::new(3_008));
     let queueing = Duration::from_micros(6_160);
     [
-        Message::Request(Request { weight: Weight::MAX, clock: 7 }),
+        Message::Request(Request { weight: Weight::from_thousandths(MAX_WEIGHT).expect("in range"), clock: 7 }),
         Message::Allocation(Allocation {
             clock: u32::MAX,
             period,
@@ -84,7 +84,7 @@ fn impossible_values_are_malformed() {
     };
     let cases = [
         (KIND_REQUEST, 6, 0, "weight out of range"),
-        (KIND_ALLOCATION, 6, 1_000_000_001, "weight out of range"),
+        (KIND_ALLOCATION, 6, 1_000_001, "weight out of range"),
         (KIND_ALLOCATION, 0, 0, "clock or period 0"),
         (KIND_ALLOCATION, 1, 0, "clock or period 0"),
         (KIND_RETURN, 0, 0, "clock or period 0"),
@@ -113,4 +113,11 @@ fn newer_datagrams_have_a_later_epoch_or_sequence() {
     let datagram = datagram(Message::Terminate);
     assert!(datagram.is_newer((3, (1 << 40) - 1)) && datagram.is_newer((2, u64::MAX)));
     assert!(!datagram.is_newer((3, 1 << 40)) && !datagram.is_newer((4, 0)));
+}
+
+#[test]
+fn larger_weights_are_encoded_as_the_largest() {
+    let body =
+        encode(&datagram(Message::Request(Request { weight: Weight::MAX, clock: 7 })), SOURCE, DESTINATION, &KEY);
+    assert_eq!(decode(&body, SOURCE, DESTINATION, &[KEY]), Ok(datagram(messages()[0])));
 }

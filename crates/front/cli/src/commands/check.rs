@@ -43,7 +43,8 @@ A policy with latency levels has \"levels\" too: {\"packet_bytes\", \"framing_by
 \"unlimited\": [service]}.
 
 A policy with credits has \"credits\" too: {\"lossless\", \"reasons\" (why not), \"forwarders\", \"share\"
-(of what levels leave of every port), \"period_max_us\", \"services\": [{\"service\", \"weight\"}],
+(of what levels leave of every port), \"period_max_us\", \"queue\" of switches: null or {\"scheduler\",
+\"weight\", \"others_weight\", \"dscp\", \"messages_dscp\"}, \"services\": [{\"service\", \"weight\"}],
 \"ports\": [{\"port\", \"alike\", \"kind\", \"rate_bps\", \"granted_bps\", \"buffer_bytes\", \"needed_bytes\",
 \"flows\"}]}.
 
@@ -56,8 +57,8 @@ With --json it has \"tenants\" too: {\"places\": file or null, \"placed\", \"rej
 \"reason\"}], \"paths\", \"switches_without_routes\", \"links\": [{\"link\", \"kind\", \"rate_bps\",
 \"levels_bps\", \"credits_bps\", \"services_bps\", \"not_usable_bps\", \"for_tenants_bps\", \"reserved_bps\",
 \"left_bps\", \"tenants\"}], \"queues\": [{\"at\", \"ports\", \"queues\", \"control\", \"levels\", \"strict_left\",
-\"shared\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}. Reservations are
-the same in both directions of a link.
+\"shared\", \"credits\", \"tenants\", \"most_tenants\", \"queues_left\", \"ports_with_more_tenants\"}]}.
+Reservations are the same in both directions of a link.
 
 Exit code 0: valid, perhaps with notes. 2: refused.")]
 pub(crate) struct Args {

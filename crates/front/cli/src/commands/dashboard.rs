@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The status of a fabric broker: a URL or a file; may be given again
     #[arg(long, value_name = "URL")]
     fabric: Vec<String>,
-    /// The status of a switch (`weir switch watch`): a URL or a file; may be given again
+    /// The status of a switch (`weir switch watch`, `weir forwarder`): a URL or a file; may be given again
     #[arg(long, value_name = "URL")]
     switch: Vec<String>,
 }

@@ -1,17 +1,22 @@
 //! `weir forwarder`: the daemon of a switch whose ports grant credits.
 
+mod reload;
+
 use super::agent::log_to_stderr;
 use super::switch::publish::Publication;
 use crate::error::{CommandError, Exit};
 use crate::input;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Hangup, Interrupt};
 use crate::output::Ui;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use tracing::{info, warn};
 use weir_agent::key_file;
 use weir_control::wire::Keys;
+use weir_document::Diagnostic;
 use weir_forwarder::port::PortError;
 use weir_forwarder::{Plan, Port};
 use weir_linux::forwarder::ForwarderPort;
@@ -26,6 +31,9 @@ use weir_units::{Bandwidth, Duration, Instant};
 const STATUS: Duration = Duration::from_secs(1);
 /// The longest sleep, so that a signal ends the daemon soon.
 const SLEEP: Duration = Duration::from_millis(50);
+/// The shortest sleep of a port's thread, in which its status can be read, if its rounds are longer than its period.
+const PAUSE: Duration = Duration::from_micros(20);
+const NO_PANIC: &str = "no thread of a port has panicked";
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -44,6 +52,9 @@ A filter that a switch cannot decide (control group, socket priority, interface)
 SIGTERM or Ctrl-C removes everything, with --keep nothing: ports then grant by their last shares,
 and the next daemon continues with their grants. Without such a state a port grants nothing for the
 longest lifetime of a grant.
+
+SIGHUP reads the policy, the keys and the rates again, whole or not at all: a refusal is logged and
+in the status, and the old ones stay. Another longest period takes a restart.
 
 With --json, a status in each line, once a second: {\"name\", \"policy\", \"ports\":
 [{\"interface\", \"credits\": {\"rate_bps\", \"flows\", \"period_us\", \"level_billionths\",
@@ -126,27 +137,51 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     if args.remove {
         return remove(args, ui);
     }
-    let (Some(policy), Some(key)) = (&args.policy, &args.key) else {
-        return Err(CommandError::refused("a policy and --key are needed"));
-    };
-    let (policy, notes) = input::policy(policy)??;
+    let (setup, notes) = Setup::read(args)?;
     input::print_notes(&notes, ui)?;
-    let keys = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
-    let plan = Plan::of(policy, args.period).map_err(|error| {
-        let refused = CommandError::refused(error.to_string());
-        error.hint().into_iter().fold(refused, |refused, hint| refused.hint(hint))
-    })?;
-    let links = links(args)?;
-    let interrupt = Interrupt::listen()?;
+    let (interrupt, hangup) = (Interrupt::listen()?, Hangup::listen()?);
     log_to_stderr();
-    info!("{plan}");
-    for obstacle in plan.obstacles() {
-        warn!("data without credits is not dropped: {obstacle}");
-    }
-    let mut forwarder = Forwarder::start(args, &plan, &keys, &links)?;
-    forwarder.run(args, &interrupt, ui)?;
-    forwarder.end(args.keep)?;
+    setup.log();
+    let mut forwarder = Forwarder::start(args, setup)?;
+    // Programs without a daemon would grant by its last shares, so they are removed after an error too.
+    let ran = forwarder.run(args, (&interrupt, &hangup), ui);
+    let ended = forwarder.end(args.keep);
+    ran.and(ended)?;
     Ok(Exit::Done)
+}
+
+/// The statements of the files.
+struct Setup {
+    plan: Plan,
+    keys: Keys,
+    /// The ports with the rates of their links.
+    links: Vec<(String, Bandwidth)>,
+}
+
+impl Setup {
+    /// Reads and checks the files, with the policy's notes.
+    fn read(args: &Args) -> Result<(Self, Vec<Diagnostic>), CommandError> {
+        let (Some(policy), Some(key)) = (&args.policy, &args.key) else {
+            return Err(CommandError::refused("a policy and --key are needed"));
+        };
+        if policy == Path::new("-") {
+            return Err(CommandError::refused("the policy must be a file: SIGHUP reads it again"));
+        }
+        let (policy, notes) = input::policy(policy)??;
+        let keys = key_file::read(key).map_err(|error| CommandError::refused(error.to_string()))?;
+        let plan = Plan::of(policy, args.period).map_err(|error| {
+            let refused = CommandError::refused(error.to_string());
+            error.hint().into_iter().fold(refused, |refused, hint| refused.hint(hint))
+        })?;
+        Ok((Self { plan, keys, links: links(args)? }, notes))
+    }
+
+    fn log(&self) {
+        info!("{}", self.plan);
+        for obstacle in self.plan.obstacles() {
+            warn!("data without credits is not dropped: {obstacle}");
+        }
+    }
 }
 
 fn remove(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
@@ -188,97 +223,146 @@ fn links(args: &Args) -> Result<Vec<(String, Bandwidth)>, CommandError> {
     Ok(links)
 }
 
+/// Why a port does not work. A change is logged once.
+#[derive(Debug, Default)]
+struct Health {
+    /// The error of the last round.
+    round: Option<String>,
+    trouble: Option<String>,
+}
+
+impl Health {
+    /// Takes what keeps the programs from running, if anything does. The error of a round stays until a round succeeds.
+    /// Returns whether the trouble has changed.
+    fn update(&mut self, outside: Option<String>) -> bool {
+        let last = std::mem::replace(&mut self.trouble, self.round.clone().or(outside));
+        self.trouble != last
+    }
+
+    fn log(&self, name: &str) {
+        match &self.trouble {
+            Some(text) => warn!("{name}: {text}"),
+            None => info!("{name}: in force again"),
+        }
+    }
+}
+
+/// A port that is served, with the time of its next round.
+struct Served {
+    port: Port,
+    due: Instant,
+    health: Health,
+}
+
+impl Served {
+    fn new(port: Port) -> Self {
+        Self { port, due: ForwarderPort::now(), health: Health::default() }
+    }
+
+    fn round(&mut self) {
+        let round = self.port.round();
+        self.due = *round.as_ref().unwrap_or(&(ForwarderPort::now() + STATUS));
+        self.health.round = round.err().map(|error| error.to_string());
+        if self.health.round.is_some() {
+            self.examine(None);
+        }
+    }
+
+    fn examine(&mut self, outside: Option<String>) {
+        if self.health.update(outside) {
+            self.health.log(self.port.name());
+        }
+    }
+
+    fn status(&mut self) -> SwitchPortStatus {
+        self.examine(self.port.trouble());
+        let credits = self.port.status();
+        let flows = self.port.flows();
+        let unread = credits.as_ref().err().or(flows.as_ref().err()).map(ToString::to_string);
+        SwitchPortStatus {
+            port: self.port.name().to_owned(),
+            interface: self.port.name().to_owned(),
+            differs: self.health.trouble.iter().cloned().chain(unread).collect(),
+            credits: credits.ok(),
+            credit_flows: flows.unwrap_or_default(),
+            ..SwitchPortStatus::default()
+        }
+    }
+}
+
 /// The running daemon.
 struct Forwarder {
-    /// With the time of the next round, and the last error, which is reported once.
-    ports: Vec<(Port, Instant, Option<String>)>,
+    ports: Vec<Mutex<Served>>,
+    context: Context,
+}
+
+/// The setup in force, and the status.
+struct Context {
+    setup: Setup,
     publication: Publication,
     status: SwitchStatus,
 }
 
-impl Forwarder {
-    fn start(args: &Args, plan: &Plan, keys: &Keys, links: &[(String, Bandwidth)]) -> Result<Self, CommandError> {
-        let name = args.switch.clone().map_or_else(host_name, Ok)?;
-        let status =
-            SwitchStatus { levels: Some(Vec::new()), ..SwitchStatus::outline(name, fingerprint(plan.policy()), 1_000) };
-        let publication = Publication::new(args.status.clone(), args.metrics)?;
-        let mut ports: Vec<(Port, Instant, Option<String>)> = Vec::new();
-        for (name, rate) in links {
-            match Port::start(plan, keys, name, *rate) {
-                Ok(port) => {
-                    let how = if port.is_adopted() { "continues with its grants" } else { "starts without a state" };
-                    info!("{name}: {} of {rate}, {how}", plan.rate(*rate));
-                    ports.push((port, ForwarderPort::now(), None));
-                }
-                Err(error) => {
-                    let error = failed(name, &error);
-                    // Ports that an earlier daemon left stay, as it left them.
-                    for (port, ..) in ports.into_iter().filter(|(port, ..)| !port.is_adopted()) {
-                        if let Err(error) = port.remove() {
-                            warn!("{error}");
-                        }
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(Self { ports, publication, status })
-    }
-
-    fn run(&mut self, args: &Args, interrupt: &Interrupt, ui: &mut Ui) -> Result<(), CommandError> {
-        let mut publish = ForwarderPort::now();
-        while !interrupt.is_requested() {
-            let mut next = ForwarderPort::now() + SLEEP;
-            for (port, due, trouble) in &mut self.ports {
-                if *due <= ForwarderPort::now() {
-                    let round = port.round();
-                    *due = *round.as_ref().unwrap_or(&(ForwarderPort::now() + STATUS));
-                    if let Err(error) = round {
-                        report(port.name(), Some(error.to_string()), trouble);
-                    }
-                }
-                next = next.min(*due);
-            }
-            if publish <= ForwarderPort::now() {
-                publish = ForwarderPort::now() + STATUS;
-                self.publish(args, ui)?;
-            }
-            wait(next.saturating_since(ForwarderPort::now()));
-        }
-        Ok(())
-    }
-
-    fn publish(&mut self, args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
-        for (port, _, trouble) in &mut self.ports {
-            report(port.name(), port.trouble(), trouble);
-        }
-        let of = |(port, _, trouble): &(Port, Instant, Option<String>)| {
-            let credits = port.status();
-            let flows = port.flows();
-            let unread = credits.as_ref().err().or(flows.as_ref().err()).map(ToString::to_string);
-            SwitchPortStatus {
-                port: port.name().to_owned(),
-                interface: port.name().to_owned(),
-                differs: trouble.iter().cloned().chain(unread).collect(),
-                credits: credits.ok(),
-                credit_flows: flows.unwrap_or_default(),
-                ..SwitchPortStatus::default()
-            }
-        };
-        self.status.ports = self.ports.iter().map(of).collect();
+impl Context {
+    fn publish(&mut self, ports: &[Mutex<Served>], args: &Args, ui: &mut Ui) -> Result<(), CommandError> {
+        self.status.ports = ports.iter().map(|served| served.lock().expect(NO_PANIC).status()).collect();
         if let Err(error) = self.publication.publish(&mut self.status) {
             warn!("{error}");
         }
         if args.json {
             let line = serde_json::to_string(&self.status).expect("a status is JSON");
             ui.print(&format!("{line}\n"))?;
+            ui.flush()?;
         }
         Ok(())
+    }
+}
+
+impl Forwarder {
+    fn start(args: &Args, setup: Setup) -> Result<Self, CommandError> {
+        let name = args.switch.clone().map_or_else(host_name, Ok)?;
+        let outline = SwitchStatus::outline(name, fingerprint(setup.plan.policy()), 1_000);
+        let status = SwitchStatus { levels: Some(Vec::new()), ..outline };
+        let publication = Publication::new(args.status.clone(), args.metrics)?;
+        let ports = start_ports(&setup)?.into_iter().map(Served::new).map(Mutex::new).collect();
+        Ok(Self { ports, context: Context { setup, publication, status } })
+    }
+
+    /// Serves each port by a thread of its own, so that the flows of one do not delay the shares of another.
+    fn run(
+        &mut self,
+        args: &Args,
+        (interrupt, hangup): (&Interrupt, &Hangup),
+        ui: &mut Ui,
+    ) -> Result<(), CommandError> {
+        let ended = AtomicBool::new(false);
+        let (ports, context) = (&self.ports, &mut self.context);
+        std::thread::scope(|scope| {
+            for served in ports {
+                scope.spawn(|| serve(served, &ended));
+            }
+            // Of a panic too: the scope waits for all threads.
+            let _end = End(&ended);
+            let mut due = ForwarderPort::now();
+            while !interrupt.is_requested() {
+                if hangup.take() {
+                    context.reload(ports, args);
+                    due = ForwarderPort::now();
+                }
+                if due <= ForwarderPort::now() {
+                    due = ForwarderPort::now() + STATUS;
+                    context.publish(ports, args, ui)?;
+                }
+                wait(due.saturating_since(ForwarderPort::now()).min(SLEEP));
+            }
+            Ok(())
+        })
     }
 
     fn end(self, keep: bool) -> Result<(), CommandError> {
         let mut first = None;
-        for (port, ..) in self.ports.into_iter().filter(|_| !keep) {
+        for served in self.ports.into_iter().filter(|_| !keep) {
+            let Served { port, .. } = served.into_inner().unwrap_or_else(PoisonError::into_inner);
             let name = port.name().to_owned();
             if let Err(error) = port.remove() {
                 first.get_or_insert(failed(&name, &error));
@@ -288,14 +372,51 @@ impl Forwarder {
     }
 }
 
-/// Logs what has changed.
-fn report(name: &str, trouble: Option<String>, last: &mut Option<String>) {
-    match &trouble {
-        Some(text) if trouble != *last => warn!("{name}: {text}"),
-        None if last.is_some() => info!("{name}: in force again"),
-        _ => {}
+/// Starts all ports. After an error those that an earlier daemon left stay, as it left them.
+fn start_ports(setup: &Setup) -> Result<Vec<Port>, CommandError> {
+    let mut ports: Vec<Port> = Vec::new();
+    for (name, rate) in &setup.links {
+        let started = setup.plan.port(name, *rate).map_err(PortError::Plan);
+        match started.and_then(|rules| Port::start(name, rules, &setup.keys)) {
+            Ok(port) => {
+                let how = if port.is_adopted() { "continues with its grants" } else { "starts without a state" };
+                info!("{name}: {} of {rate}, {how}", setup.plan.rate(*rate));
+                ports.push(port);
+            }
+            Err(error) => {
+                for port in ports.into_iter().filter(|port| !port.is_adopted()) {
+                    if let Err(error) = port.remove() {
+                        warn!("{error}");
+                    }
+                }
+                return Err(failed(name, &error));
+            }
+        }
     }
-    *last = trouble;
+    Ok(ports)
+}
+
+/// Ends the threads of the ports when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The rounds of a port, until the daemon ends.
+fn serve(served: &Mutex<Served>, ended: &AtomicBool) {
+    while !ended.load(Ordering::Relaxed) {
+        let due = {
+            let mut served = served.lock().expect(NO_PANIC);
+            if served.due <= ForwarderPort::now() {
+                served.round();
+            }
+            served.due
+        };
+        wait(due.saturating_since(ForwarderPort::now()).clamp(PAUSE, SLEEP));
+    }
 }
 
 fn host_name() -> Result<String, CommandError> {
@@ -319,6 +440,17 @@ mod tests {
         assert_eq!(link("swp1"), Ok(Link { name: "swp1".into(), rate: None }));
         assert_eq!(link("swp1=1Gb/s"), Ok(Link { name: "swp1".into(), rate: Some(Bandwidth::from_gbps(1)) }));
         assert!(["", "=1Gb/s", "swp1=", "swp1=0", "swp1=x"].iter().all(|text| link(text).is_err()));
+    }
+
+    #[test]
+    fn an_error_of_a_round_stays_until_a_round_succeeds() {
+        let mut health = Health { round: Some("no memory".into()), ..Health::default() };
+        // The programs are attached.
+        assert!(health.update(None) && !health.update(None));
+        assert_eq!(health.trouble.as_deref(), Some("no memory"));
+        health.round = None;
+        assert!(health.update(Some("detached".into())) && health.update(None) && !health.update(None));
+        assert_eq!(health.trouble, None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// The status of a machine, if not at the policy's address
     #[arg(long, value_name = "MACHINE=URL", requires = "policy")]
     agent: Vec<String>,
-    /// The status of a switch (`weir switch watch`): a URL or a file; may be given again
+    /// The status of a switch (`weir switch watch`, `weir forwarder`): a URL or a file; may be given again
     #[arg(long, value_name = "URL")]
     switch: Vec<String>,
     /// Print it once

@@ -59,6 +59,7 @@ pub(crate) fn print(plan: &Plan, policy: &Policy, ui: &mut Ui) -> io::Result<()>
         ">levels",
         ">strict left",
         ">shared",
+        ">credits",
         ">tenants",
         ">most tenants of a port",
         ">queues left",
@@ -73,6 +74,7 @@ pub(crate) fn print(plan: &Plan, policy: &Policy, ui: &mut Ui) -> io::Result<()>
             budget.levels.to_string(),
             budget.strict_left.to_string(),
             budget.shared.to_string(),
+            budget.credits.to_string(),
             budget.tenants.to_string(),
             row.most.to_string(),
             budget.tenants.saturating_sub(row.most as usize).to_string(),
@@ -94,6 +96,7 @@ pub(crate) fn to_json(plan: &Plan, policy: &Policy) -> Value {
             "levels": budget.levels,
             "strict_left": budget.strict_left,
             "shared": budget.shared,
+            "credits": budget.credits,
             "tenants": budget.tenants,
             "most_tenants": row.most,
             "queues_left": budget.tenants.saturating_sub(row.most as usize),
@@ -106,6 +109,7 @@ pub(crate) fn to_json(plan: &Plan, policy: &Policy) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_policy::CreditQueue;
     use weir_switch::{PolicyNeeds, Schedule};
 
     /// The budget is that of the ports that `weir switch` configures.
@@ -118,10 +122,18 @@ mod tests {
         let mixed = [(offers[1], [level, tenants].concat()), (offers[1], level.to_owned())];
         let strict = ("queues: 8, scheduler: strict", level.to_owned());
         let cases = offers.map(|offer| (offer, tenants.to_owned())).into_iter().chain(mixed).chain([strict]);
+        let credits = service.replace("} ]", "} ], credits: {} }, b: { match: [ { port: 3 } ]");
+        let with_level = level.replace("services: {", "services: { c: { match: [ { port: 3 } ], credits: {} },");
+        let more = offers.iter().flat_map(|offer| [&credits, &with_level].map(|rest| (*offer, rest)));
+        let more = more.filter(|(offer, rest)| offer.contains("strict") || *rest == &credits);
+        let more = more.map(|(offer, rest)| (offer, rest.clone()));
+        let both = [(offers[1], [&credits, tenants].concat()), (offers[1], [&with_level, tenants].concat())];
+        let cases = cases.chain(more).chain(both);
         for (offer, rest) in cases.chain([("scheduler: plain", service.to_owned())]) {
+            let forwarders = if rest.contains("credits") { ", forwarders: true" } else { "" };
             let text = format!(
-                "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 1, switches: {{ {offer} }}, racks: {{ r: {{ uplink: 1Gb/s, \
-                 machines: [m1, m2] }} }} }}\n{rest}"
+                "weir: 1\nnetwork: {{ nic: 1Gb/s, slots: 1, switches: {{ {offer}{forwarders} }}, racks: {{ r: {{ \
+                 uplink: 1Gb/s, machines: [m1, m2] }} }} }}\n{rest}"
             );
             let policy = Policy::parse("p.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
             let needs = PolicyNeeds::of(&policy, None, Vec::new());
@@ -130,9 +142,11 @@ mod tests {
             let all = config.queues().count();
             let budget = policy.queue_budget();
             let shared_is_strict = offer.ends_with("strict");
-            let of_strict = budget.control + budget.levels + usize::from(shared_is_strict) * budget.shared;
+            let before = if policy.credit_queue() == Some(CreditQueue::Strict) { budget.credits } else { 0 };
+            let of_strict = budget.control + budget.levels + before + usize::from(shared_is_strict) * budget.shared;
             assert_eq!(strict, of_strict, "{text}{budget:?}");
-            assert_eq!(all, budget.control + budget.levels + budget.shared + budget.tenants, "{text}{budget:?}");
+            let of_all = budget.control + budget.levels + budget.shared + budget.credits + budget.tenants;
+            assert_eq!(all, of_all, "{text}{budget:?}");
             let sum = all + budget.strict_left + budget.weighted_left;
             assert_eq!(sum, budget.queues, "{text}{budget:?}");
         }

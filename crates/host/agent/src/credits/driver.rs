@@ -1,16 +1,20 @@
 //! [`Driver`]: the inputs and outputs of a host's credits.
 //!
-//! Each turn takes the events of the programs and all datagrams that have arrived. If an allocation is among them or a
-//! pair is new, it closes the gates of the allocations and reads all. Then it carries out the outputs: gates in one
-//! netlink batch, then the messages, since a return makes the kernel serve the gate that was set before it.
+//! Each turn takes the events of the programs and the datagrams that have arrived, at most [`TURN`] of each: another
+//! host or a tenant that sends more of them must not hold a real-time thread. It closes the gates of allocations among
+//! them, and reads the gates of these, of new pairs, and of flows of which something is due. Then it carries out the
+//! outputs: gates in one netlink batch, then the messages, since a return makes the kernel serve the gate that was set
+//! before it.
 //!
-//! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]). A pair keeps its gate while it is idle; when
-//! gates run short the pairs that have been idle for longest give theirs up.
+//! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]); `assignment` has the gates of flows. A pair
+//! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up,
+//! unless a packet has come meanwhile.
 //!
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
 
-use super::messages::{Flow, Messages};
+use super::assignment::Assignment;
+use super::messages::{Flow, Messages, Newest};
 use super::socket::CreditSocket;
 use super::{CreditReading, FirstPortReading, SendingFlow};
 use crate::host::HostError;
@@ -28,8 +32,8 @@ use weir_units::{Bandwidth, Instant, ServiceId};
 /// Gates that are ready for new pairs: a host that begins to send to more hosts at once, within the time in which this
 /// thread runs, drops packets.
 const SPARE: usize = 64;
-/// Bytes of the longest datagram that is read: longer ones are of another protocol.
-const DATAGRAM: usize = 256;
+/// The most events and the most datagrams of a turn: hundreds of flows have one in a period each.
+const TURN: usize = 256;
 
 /// All that the thread has.
 pub(super) struct Driver {
@@ -41,15 +45,14 @@ pub(super) struct Driver {
     /// Services by slot, and back.
     services: BTreeMap<u32, ServiceId>,
     slots: BTreeMap<ServiceId, u32>,
-    /// The flows with a gate, and back.
-    gate_of: BTreeMap<Flow, u32>,
-    flow_of: BTreeMap<u32, Flow>,
-    /// Flows that have ended and keep their gate, since when.
-    idle: BTreeSet<(Instant, Flow)>,
-    idle_since: BTreeMap<Flow, Instant>,
-    /// Gates that are ready, and those that were never made or are deleted.
-    ready: usize,
-    unmade: Vec<u32>,
+    assignment: Assignment,
+    /// Pairs of services without credits, of an earlier policy.
+    others: Vec<(Pair, u32)>,
+    /// All gates are to be read in the next turn: flows of an earlier thread may wait.
+    is_to_read: bool,
+    /// Packets that gates have dropped: of each gate as last read, and of all since the thread began.
+    drops: BTreeMap<u32, u32>,
+    dropped: u64,
     /// Whether the thread is a real-time one.
     pub(super) is_prompt: bool,
 }
@@ -72,23 +75,68 @@ impl Driver {
             messages,
             socket,
             services,
-            gate_of: BTreeMap::new(),
-            flow_of: BTreeMap::new(),
-            idle: BTreeSet::new(),
-            idle_since: BTreeMap::new(),
-            ready: 0,
-            unmade: (0..PAIRS_MAX).rev().collect(),
+            assignment: Assignment::new(PAIRS_MAX, SPARE),
+            others: Vec::new(),
+            is_to_read: true,
+            drops: BTreeMap::new(),
+            dropped: 0,
             is_prompt: false,
         };
-        driver.remove_leftovers()?;
-        driver.make_ready()?;
+        driver.take_over()?;
+        driver.make_ready(Instant::ZERO)?;
         Ok(driver)
     }
 
-    /// Gates of an earlier thread, whose pairs are gone.
-    fn remove_leftovers(&mut self) -> Result<(), HostError> {
-        let left: Vec<u32> = self.gates.read().map_err(shaper)?.iter().map(|reading| reading.gate).collect();
-        self.gates.remove(&left).map_err(shaper)
+    /// Takes the pairs and gates of an earlier thread over, with what waits in them. The gates are closed: what its
+    /// credits had left is void, so the first port begins without grants.
+    fn take_over(&mut self) -> Result<(), HostError> {
+        let readings = self.gates.read().map_err(shaper)?;
+        let gates: BTreeSet<u32> = readings.iter().map(|reading| reading.gate).collect();
+        self.drops = readings.iter().map(|reading| (reading.gate, reading.drops)).collect();
+        let left = self.pairs.take_over(&gates)?;
+        let (own, others): (Vec<_>, Vec<_>) =
+            left.pairs.into_iter().partition(|(pair, _)| self.services.contains_key(&pair.slot));
+        self.others = others;
+        let used: BTreeSet<u32> =
+            own.iter().chain(&self.others).map(|(_, gate)| *gate).chain(left.ready.iter().copied()).collect();
+        let unused: Vec<u32> = gates.difference(&used).copied().collect();
+        self.gates.add(&used.iter().copied().collect::<Vec<_>>()).map_err(shaper)?;
+        self.gates.remove(&unused).map_err(shaper)?;
+        self.assignment.note_existing(&used);
+        left.ready.into_iter().for_each(|gate| self.assignment.add_ready(gate));
+        for (pair, gate) in own {
+            let flow = Flow { service: self.services[&pair.slot], source: pair.source, destination: pair.destination };
+            self.assignment.resume(Instant::ZERO, flow, gate);
+            // Its next packet posts an event; what waits already is found by the first reading.
+            self.pairs.set_idle(pair, gate)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the pairs of services that have no credits any more, with what waits. Their packets do not enter gates.
+    pub(super) fn remove_others(&mut self) -> Result<(), HostError> {
+        for (pair, gate) in std::mem::take(&mut self.others) {
+            self.pairs.remove(pair)?;
+            self.gates.remove(&[gate]).map_err(shaper)?;
+            self.assignment.add_unmade(gate);
+        }
+        Ok(())
+    }
+
+    /// Closes all gates: no thread ends their periods any more.
+    pub(super) fn close_all(&mut self) -> Result<(), HostError> {
+        let gates: Vec<(u32, Gate)> = self.assignment.gates().map(|gate| (gate, Gate::CLOSED)).collect();
+        self.gates.set(&gates).map_err(shaper)
+    }
+
+    /// The newest order of each sender, which the next thread takes over beside pairs and gates.
+    pub(super) fn into_newest(self) -> Newest {
+        self.messages.into_newest()
+    }
+
+    /// The number by which the kernel identifies the socket.
+    pub(super) fn cookie(&self) -> Result<u64, HostError> {
+        self.socket.cookie().map_err(HostError::CreditSocket)
     }
 
     /// The files that wake the thread.
@@ -98,87 +146,99 @@ impl Driver {
 
     /// When the next turn is due at the latest.
     pub(super) fn timer(&self) -> Option<Instant> {
-        self.host.timer()
+        if self.is_to_read { Some(Instant::ZERO) } else { self.host.timer() }
     }
 
     /// One turn.
     pub(super) fn work(&mut self, now: Instant) -> Result<(), HostError> {
-        let new = self.take_events();
+        let new = self.take_events()?;
         let messages = self.receive();
-        let allocated = self.close(&messages)?;
-        if allocated || !new.is_empty() {
-            self.read(now, &new)?;
+        let mut gates = self.close(&messages)?;
+        if std::mem::take(&mut self.is_to_read) {
+            gates.extend(self.assignment.gates());
         }
+        let flows = new.iter().copied().chain(self.host.due(now));
+        gates.extend(flows.filter_map(|flow| self.assignment.gate(flow)));
+        self.read(now, &gates, &new)?;
         for (flow, message) in &messages {
             self.host.on_message(now, *flow, message);
         }
         if self.host.timer().is_some_and(|due| due <= now) {
             self.host.on_timer(now);
         }
-        if self.perform(now)? {
+        let ended = self.perform(now)?;
+        if !ended.is_empty() {
             // A packet may have come between the last reading and the mark of an idle pair.
-            self.read(now, &BTreeSet::new())?;
+            self.read(now, &ended, &BTreeSet::new())?;
             self.perform(now)?;
         }
-        if new.is_empty() { Ok(()) } else { self.make_ready() }
+        if !new.is_empty() {
+            self.make_ready(now)?;
+        }
+        Ok(())
     }
 
     /// The flows of pairs that are new or no longer idle.
-    fn take_events(&mut self) -> BTreeSet<Flow> {
+    fn take_events(&mut self) -> Result<BTreeSet<Flow>, HostError> {
         let mut flows = BTreeSet::new();
-        for (pair, gate) in self.pairs.events() {
-            let Some(&service) = self.services.get(&pair.slot) else { continue };
-            let flow = Flow { service, source: pair.source, destination: pair.destination };
-            if self.gate_of.insert(flow, gate) != Some(gate) {
-                self.flow_of.insert(gate, flow);
-                self.ready = self.ready.saturating_sub(1);
+        for (pair, gate) in self.pairs.events(TURN) {
+            if self.pairs.gate(pair)? != Some(gate) {
+                // The pair was removed after the event.
+                continue;
             }
-            self.renew(flow);
-            flows.insert(flow);
+            let Some(&service) = self.services.get(&pair.slot) else {
+                // Of a service that had credits until a moment ago.
+                if self.assignment.discard(gate) {
+                    self.pairs.remove(pair)?;
+                    self.gates.remove(&[gate]).map_err(shaper)?;
+                }
+                continue;
+            };
+            let flow = Flow { service, source: pair.source, destination: pair.destination };
+            if self.assignment.on_event(flow, gate) {
+                flows.insert(flow);
+            }
         }
-        flows
+        Ok(flows)
     }
 
-    /// All datagrams that have arrived.
+    /// The messages of datagrams that have arrived.
     fn receive(&mut self) -> Vec<(Flow, Message)> {
-        let (mut messages, mut buffer) = (Vec::new(), [0; DATAGRAM]);
-        loop {
-            match self.socket.receive(&mut buffer) {
-                Ok(Some(arrival)) => {
-                    messages.extend(self.messages.decode(&buffer[..arrival.length], arrival.from, arrival.to));
-                }
-                Ok(None) => return messages,
-                Err(error) => {
-                    // An ICMP error of an earlier datagram: that host has no agent.
-                    debug!("receive credits: {error}");
-                    return messages;
-                }
-            }
+        let Self { socket, messages, .. } = self;
+        let mut decoded = Vec::new();
+        let received = socket.receive_up_to(TURN, |body, arrival| {
+            decoded.extend(messages.decode(body, arrival.from, arrival.to));
+        });
+        if let Err(error) = received {
+            // An ICMP error of an earlier datagram: that host has no agent.
+            debug!("receive credits: {error}");
         }
+        decoded
     }
 
     /// Closes the gates for which there are allocations: a frame that leaves between the reading and the new gate would
-    /// have credits that are carried over too. Returns whether there are any.
-    fn close(&mut self, messages: &[(Flow, Message)]) -> Result<bool, HostError> {
+    /// have credits that are carried over too. Returns these gates.
+    fn close(&mut self, messages: &[(Flow, Message)]) -> Result<BTreeSet<u32>, HostError> {
         let allocations = messages.iter().filter(|(_, message)| matches!(message, Message::Allocation(_)));
-        let gates: BTreeSet<u32> = allocations.filter_map(|(flow, _)| self.gate_of.get(flow).copied()).collect();
-        if gates.is_empty() {
-            return Ok(false);
-        }
-        let gates: Vec<(u32, Gate)> = gates.into_iter().map(|gate| (gate, Gate::CLOSED)).collect();
-        self.gates.set(&gates).map_err(shaper)?;
-        Ok(true)
+        let gates: BTreeSet<u32> = allocations.filter_map(|(flow, _)| self.assignment.gate(*flow)).collect();
+        let closed: Vec<(u32, Gate)> = gates.iter().map(|gate| (*gate, Gate::CLOSED)).collect();
+        self.gates.set(&closed).map_err(shaper)?;
+        Ok(gates)
     }
 
-    /// Reads all gates; `new` flows begin, whether or not data waits yet.
-    fn read(&mut self, now: Instant, new: &BTreeSet<Flow>) -> Result<(), HostError> {
-        for reading in self.gates.read().map_err(shaper)? {
-            let Some(&flow) = self.flow_of.get(&reading.gate) else { continue };
+    /// Reads gates; `new` flows begin, whether or not data waits yet.
+    fn read(&mut self, now: Instant, gates: &BTreeSet<u32>, new: &BTreeSet<Flow>) -> Result<(), HostError> {
+        let gates: Vec<u32> = gates.iter().copied().collect();
+        for reading in self.gates.read_some(&gates).map_err(shaper)? {
+            let before = self.drops.insert(reading.gate, reading.drops).unwrap_or(0);
+            // A gate that is made again counts from 0.
+            self.dropped += u64::from(reading.drops.checked_sub(before).unwrap_or(reading.drops));
+            let Some(flow) = self.assignment.flow(reading.gate) else { continue };
             if new.contains(&flow) {
                 self.host.begin(now, flow, reading.sent);
             }
             if reading.waiting.get() > 0 {
-                self.renew(flow);
+                self.assignment.renew(flow);
             }
             self.host.on_reading(now, flow, Reading { sent: reading.sent, waiting: reading.waiting });
         }
@@ -188,18 +248,18 @@ impl Driver {
         Ok(())
     }
 
-    /// Carries out the outputs; returns whether a flow has ended.
-    fn perform(&mut self, now: Instant) -> Result<bool, HostError> {
-        let (mut gates, mut sends, mut ended) = (BTreeMap::new(), Vec::new(), false);
+    /// Carries out the outputs; returns the gates of flows that have ended.
+    fn perform(&mut self, now: Instant) -> Result<BTreeSet<u32>, HostError> {
+        let (mut gates, mut sends, mut ended) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         while let Some(output) = self.host.poll() {
             match output {
                 Output::Gate { flow, gate } => {
-                    gates.extend(self.gate_of.get(&flow).map(|&number| (number, gate)));
+                    gates.extend(self.assignment.gate(flow).map(|number| (number, gate)));
                 }
                 Output::Send { flow, message } => sends.push((flow, message)),
                 Output::End { flow } => {
-                    ended = true;
-                    if let Some(&gate) = self.gate_of.get(&flow) {
+                    if let Some(gate) = self.assignment.gate(flow) {
+                        ended.insert(gate);
                         gates.insert(gate, Gate::CLOSED);
                         self.set_idle(now, flow, gate)?;
                     }
@@ -221,38 +281,54 @@ impl Driver {
     }
 
     fn set_idle(&mut self, now: Instant, flow: Flow, gate: u32) -> Result<(), HostError> {
-        self.idle_since.insert(flow, now);
-        self.idle.insert((now, flow));
-        let slot = self.slots[&flow.service];
-        Ok(self.pairs.set_idle(Pair { slot, source: flow.source, destination: flow.destination }, gate)?)
+        self.assignment.set_idle(now, flow);
+        Ok(self.pairs.set_idle(self.pair(flow), gate)?)
     }
 
-    fn renew(&mut self, flow: Flow) {
-        if let Some(since) = self.idle_since.remove(&flow) {
-            self.idle.remove(&(since, flow));
-        }
+    fn pair(&self, flow: Flow) -> Pair {
+        Pair { slot: self.slots[&flow.service], source: flow.source, destination: flow.destination }
     }
 
     /// Makes gates ready for new pairs, of those that idle pairs give up if there are no others.
-    fn make_ready(&mut self) -> Result<(), HostError> {
-        let wanted = SPARE.saturating_sub(self.ready);
-        while self.unmade.len() < wanted
-            && let Some((_, flow)) = self.idle.pop_first()
-        {
-            self.idle_since.remove(&flow);
-            let Some(gate) = self.gate_of.remove(&flow) else { continue };
-            self.flow_of.remove(&gate);
-            let slot = self.slots[&flow.service];
-            self.pairs.remove(Pair { slot, source: flow.source, destination: flow.destination })?;
-            self.gates.remove(&[gate]).map_err(shaper)?;
-            self.unmade.push(gate);
-        }
-        let new = self.unmade.split_off(self.unmade.len() - wanted.min(self.unmade.len()));
+    fn make_ready(&mut self, now: Instant) -> Result<(), HostError> {
+        let retired = self.assignment.retire();
+        self.remove_idle(now, retired)?;
+        let new = self.assignment.make();
         self.gates.add(&new).map_err(shaper)?;
         for gate in &new {
             self.pairs.offer(*gate)?;
         }
-        self.ready += new.len();
+        Ok(())
+    }
+
+    /// Removes idle flows and their gates, but for those of which a packet has come meanwhile.
+    fn remove_idle(&mut self, now: Instant, retired: Vec<(Flow, u32)>) -> Result<(), HostError> {
+        let mut flows = BTreeMap::new();
+        for (flow, gate) in retired {
+            let pair = self.pair(flow);
+            if self.pairs.is_idle(pair)? {
+                self.pairs.remove(pair)?;
+                flows.insert(gate, flow);
+            } else {
+                // Its event is on its way.
+                self.assignment.keep(flow, gate);
+            }
+        }
+        let gates: Vec<u32> = flows.keys().copied().collect();
+        for reading in self.gates.read_some(&gates).map_err(shaper)? {
+            let Some(&flow) = flows.get(&reading.gate).filter(|_| reading.waiting.get() > 0) else { continue };
+            if self.pairs.put_back(self.pair(flow), reading.gate)? {
+                flows.remove(&reading.gate);
+                self.assignment.keep(flow, reading.gate);
+                self.host.on_reading(now, flow, Reading { sent: reading.sent, waiting: reading.waiting });
+            } else {
+                // Later packets have another gate already.
+                self.dropped += 1;
+            }
+        }
+        let gates: Vec<u32> = flows.into_keys().collect();
+        self.gates.remove(&gates).map_err(shaper)?;
+        gates.into_iter().for_each(|gate| self.assignment.add_unmade(gate));
         Ok(())
     }
 
@@ -265,6 +341,7 @@ impl Driver {
             messages: self.messages.counters,
             flows: [self.host.sending().count(), self.host.receiving().count()],
             outstanding: online.map_or(0, |online| online.outstanding().get()),
+            dropped: self.dropped,
             is_prompt: self.is_prompt,
             first: self.host.first_port().map(|first| first_port(first, now)).unwrap_or_default(),
             sending: Vec::new(),

@@ -7,16 +7,21 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | `assignment` | the gates of flows, and those that are free |
+//! | `budget` | the processor time of the thread |
 //! | `driver` | inputs and outputs of the host's machine: readings, gates, pairs |
 //! | `messages` | datagrams ↔ messages, verified and in order |
 //! | `report` | the status of credits |
 //! | `socket` | datagrams with both of their addresses |
 //!
-//! A change of the policy starts another thread: flows begin anew. A failure ends the thread, and the daemon with it,
-//! unless the qdisc is gone, which the daemon restores.
+//! A change of the policy starts another thread: flows begin anew, with the pairs, the gates and the waiting data of
+//! the thread before. A failure ends the thread, and the daemon with it, unless the qdisc is gone, which the daemon
+//! restores.
 //!
 //! Source: PACE §III; `docs/design/credits-linux.md`.
 
+mod assignment;
+mod budget;
 mod driver;
 mod messages;
 pub(crate) mod report;
@@ -24,9 +29,10 @@ mod socket;
 
 use crate::destination_limits::be_prompt;
 use crate::host::{HostContext, HostError};
+use budget::Budget;
 use driver::Driver;
 pub use messages::MessageCounters;
-use messages::Messages;
+use messages::{Messages, Newest};
 use socket::CreditSocket;
 use std::io;
 use std::net::IpAddr;
@@ -43,6 +49,7 @@ use weir_linux::credits::{CreditGates, CreditPairs};
 use weir_linux::interface::Interface;
 use weir_linux::loader::InterfaceDatapath;
 use weir_linux::service_number;
+use weir_linux::settings::kernel_time;
 use weir_linux::shaper::ShaperError;
 use weir_policy::{Levels, beside_levels};
 use weir_units::{Bandwidth, Direction, Duration, Instant, ServiceId, Weight};
@@ -55,7 +62,6 @@ const PERIOD_MAX: Duration = Duration::from_millis(100);
 const MEMORY: u64 = 4;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
-
 /// How often the list of flows is made: each turn may have another allocation.
 const LIST: Duration = Duration::from_millis(100);
 
@@ -72,6 +78,8 @@ pub struct CreditReading {
     pub flows: [usize; 2],
     /// A: bytes granted that have not left.
     pub outstanding: u64,
+    /// Packets dropped since the queue of their gate was full.
+    pub dropped: u64,
     /// Whether the thread is a real-time one.
     pub is_prompt: bool,
     /// The interface as the first port now.
@@ -114,7 +122,16 @@ pub struct SendingFlow {
     pub held: Option<Held>,
 }
 
-/// The thread; it is ended and joined when dropped. Gates and pairs stay, closed after their last period.
+/// The order of messages, which outlives a thread.
+#[derive(Debug, Default)]
+pub(crate) struct CreditOrder {
+    /// The highest epoch of own messages: other hosts ignore lower ones, also after a return to an old policy.
+    epoch: u64,
+    /// Of messages of other hosts.
+    newest: Arc<Mutex<Newest>>,
+}
+
+/// The thread; it is ended and joined when dropped. Pairs and their gates stay, closed.
 pub(crate) struct CreditThread {
     thread: Option<JoinHandle<Result<(), HostError>>>,
     stop: Arc<AtomicBool>,
@@ -123,25 +140,34 @@ pub(crate) struct CreditThread {
 
 impl CreditThread {
     /// Starts the thread on an interface with an HTB tree; `None` if no service has credits. Packets of services with
-    /// credits wait from now on.
+    /// credits wait from now on. `order` is that of earlier threads of this agent.
     pub(crate) fn start(
         context: &HostContext<'_>,
         interface: &Interface,
         datapath: &mut InterfaceDatapath,
+        order: &mut CreditOrder,
     ) -> Result<Option<Self>, HostError> {
+        order.epoch = order.epoch.max(context.control.epoch);
         let leaves = context.policy.services().leaves();
         let own: Vec<(ServiceId, u32, Weight)> =
             leaves.filter_map(|(id, service)| Some((id, service_number(service.path()), service.credits()?))).collect();
         if own.is_empty() {
-            datapath.set_credits(&[], PORT)?;
+            datapath.set_credits(&[], PORT, 0)?;
+            CreditPairs::open(datapath)?.clear()?;
+            CreditGates::remove_all(interface).map_err(ShaperError::from)?;
             return Ok(None);
         }
-        let driver = driver(context, interface, datapath, &own)?;
+        let mut driver = driver(context, interface, datapath, &own, order)?;
         let services: Vec<ServiceId> = own.iter().map(|(service, ..)| *service).collect();
-        datapath.set_credits(&services, PORT)?;
+        datapath.set_credits(&services, PORT, driver.cookie()?)?;
+        driver.remove_others()?;
         let (stop, reading) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
-        let (ends, shared) = (Arc::clone(&stop), Arc::clone(&reading));
-        let run = move || run(driver, &ends, &shared);
+        let (ends, shared, newest) = (Arc::clone(&stop), Arc::clone(&reading), Arc::clone(&order.newest));
+        let run = move || {
+            let result = run(&mut driver, &ends, &shared);
+            *newest.lock().unwrap_or_else(PoisonError::into_inner) = driver.into_newest();
+            result
+        };
         let thread = std::thread::Builder::new().name("credits".into()).spawn(run).map_err(HostError::Wait)?;
         Ok(Some(Self { thread: Some(thread), stop, reading }))
     }
@@ -178,6 +204,7 @@ fn driver(
     interface: &Interface,
     datapath: &InterfaceDatapath,
     own: &[(ServiceId, u32, Weight)],
+    order: &CreditOrder,
 ) -> Result<Driver, HostError> {
     let policy = context.policy;
     let rate = |direction| {
@@ -193,7 +220,9 @@ fn driver(
     let online = CreditPort::new(&CreditPortSettings { rate: leaving, most, lossless: false });
     let rule = PeriodRule { rate: leaving, least, most, frame: sending.frame };
     let settings = ForwarderSettings { rule, memory: MEMORY };
-    let first = FirstPort::new(Instant::ZERO, settings, online.with_whole_frames(sending.frame));
+    // Data of an earlier thread's last period may still be below the gates.
+    let first = FirstPort::new(Instant::ZERO, settings, online.with_whole_frames(sending.frame))
+        .with_queued(leaving.bytes_in(least.duration() * 2));
     let mut host = Host::new(host_settings(receiving, least, sending), Some(first)).with_hidden_backlog();
     host.set_services(Instant::ZERO, own.iter().map(|&(service, _, weight)| (service, weight)).collect());
     let numbers: Vec<(ServiceId, u32)> = own.iter().map(|&(service, number, _)| (service, number)).collect();
@@ -203,7 +232,8 @@ fn driver(
     let levels = policy.levels().map_or(0, |levels| levels.all().len());
     let gates = CreditGates::new(interface, leaving, sending, levels).map_err(ShaperError::from)?;
     let socket = CreditSocket::open(interface, PORT).map_err(HostError::CreditSocket)?;
-    let messages = Messages::new(keys, &numbers, context.control.epoch);
+    let newest = order.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let messages = Messages::new(keys, &numbers, order.epoch, Instant::from_nanos(kernel_time()), newest);
     Driver::new(host, CreditPairs::open(datapath)?, gates, messages, socket, slots)
 }
 
@@ -226,16 +256,16 @@ fn host_settings(rate: Bandwidth, least: Period, sending: Sending) -> HostSettin
     }
 }
 
-fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) -> Result<(), HostError> {
+fn run(driver: &mut Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) -> Result<(), HostError> {
     driver.is_prompt = be_prompt();
     let began = now();
     let time = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut list_at = Instant::ZERO;
+    let (mut list_at, mut budget) = (Instant::ZERO, Budget::default());
     while !stop.load(Ordering::Relaxed) {
         let left = driver.timer().map_or(SLEEP, |due| due.saturating_since(time()).min(SLEEP));
-        wait(driver.files(), left)?;
-        driver.work(time())?;
+        wait(&driver.files(), left)?;
         let now = time();
+        driver.work(now)?;
         let new = (now >= list_at).then(|| driver.sending(now));
         let mut shared = reading.lock().unwrap_or_else(PoisonError::into_inner);
         let sending = match new {
@@ -246,13 +276,19 @@ fn run(mut driver: Driver, stop: &AtomicBool, reading: &Mutex<CreditReading>) ->
             None => std::mem::take(&mut shared.sending),
         };
         *shared = CreditReading { sending, ..driver.reading(now) };
+        drop(shared);
+        let pause = budget.spend(now, time());
+        if pause > Duration::ZERO {
+            wait(&[], pause)?;
+        }
     }
-    Ok(())
+    driver.close_all()
 }
 
 /// Sleeps until a file is readable, or for this long.
-fn wait(files: [RawFd; 2], time: Duration) -> Result<(), HostError> {
-    let mut files = files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+fn wait(files: &[RawFd], time: Duration) -> Result<(), HostError> {
+    let entry = |&fd: &RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut files: Vec<libc::pollfd> = files.iter().map(entry).collect();
     let (seconds, nanos) = (time.nanos() / 1_000_000_000, time.nanos() % 1_000_000_000);
     let timeout = libc::timespec { tv_sec: seconds as libc::time_t, tv_nsec: nanos as libc::c_long };
     // SAFETY: the entries and the time live during the call.

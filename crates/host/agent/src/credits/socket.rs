@@ -2,8 +2,8 @@
 //!
 //! Problem: a flow is identified by the addresses of its hosts, and a host has several. A wildcard socket does not have
 //! the address at which a datagram arrived. Approach: one socket for IPv6 and, by mapped addresses, for IPv4, with the
-//! kernel's packet information in both directions, bound to the agent's interface. Its priority, which only a
-//! privileged program can set, is the mark by which the egress program puts datagrams before data (`bpf/credits.h`).
+//! kernel's packet information in both directions, bound to the agent's interface. By its cookie the egress program
+//! puts its datagrams before data, and drops those of other sockets (`bpf/control.h`).
 //!
 //! Source: RFC 3542, section 6 (packet information); RFC 4291, section 2.5.5.2 (mapped addresses).
 
@@ -13,8 +13,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, RawFd};
 use weir_linux::interface::Interface;
 
-/// TC_PRIO_CONTROL of linux/pkt_sched.h.
-const PRIORITY: libc::c_int = 7;
+/// Bytes of the longest datagram that is read: longer ones are of another protocol.
+const DATAGRAM: usize = 256;
 /// Bytes for the packet information of one datagram, with its header.
 const CONTROL: usize = 64;
 
@@ -46,17 +46,15 @@ impl CreditSocket {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
         socket.set_only_v6(false)?;
         socket.bind_device(Some(interface.name().as_bytes()))?;
-        let options =
-            [(libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY), (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)];
-        for (level, option, value) in options {
-            // SAFETY: the options are ints, and their size is given.
-            let set = unsafe {
-                let size = size_of::<libc::c_int>() as libc::socklen_t;
-                libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size)
-            };
-            if set != 0 {
-                return Err(io::Error::last_os_error());
-            }
+        let on: libc::c_int = 1;
+        // SAFETY: the option is an int, and its size is given.
+        let set = unsafe {
+            let size = size_of::<libc::c_int>() as libc::socklen_t;
+            let (level, option) = (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO);
+            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size)
+        };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
         }
         socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
         Ok(Self { socket, port })
@@ -94,6 +92,21 @@ impl CreditSocket {
         let to = to.ok_or_else(|| io::Error::other("a datagram without packet information"))?;
         let ip = |address: libc::in6_addr| Ipv6Addr::from(address.s6_addr).to_canonical();
         Ok(Some(Arrival { from: ip(from.sin6_addr), to: ip(to.ipi6_addr), length }))
+    }
+
+    /// Passes the datagrams that have arrived to `each`, at most `most`; returns how many.
+    pub(super) fn receive_up_to(&self, most: usize, mut each: impl FnMut(&[u8], Arrival)) -> io::Result<usize> {
+        let mut buffer = [0; DATAGRAM];
+        for received in 0..most {
+            let Some(arrival) = self.receive(&mut buffer)? else { return Ok(received) };
+            each(&buffer[..arrival.length], arrival);
+        }
+        Ok(most)
+    }
+
+    /// The number by which the kernel, and so the programs, identify the socket.
+    pub(super) fn cookie(&self) -> io::Result<u64> {
+        weir_linux::settings::cookie(&self.socket)
     }
 
     /// Sends a datagram from an address of this host to the same port of another one.
@@ -137,12 +150,37 @@ fn octets(address: IpAddr) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    /// Needs the right to set the priority.
+    /// Sockets are bound to an interface, which old kernels permit to root alone.
+    fn is_skipped() -> bool {
+        // SAFETY: plain system call without arguments.
+        let skipped = unsafe { libc::geteuid() } != 0;
+        assert!(!skipped || std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this is not root");
+        skipped
+    }
+
+    #[test]
+    fn a_flood_is_received_in_parts() {
+        if is_skipped() {
+            return;
+        }
+        let lo = Interface::named("lo").expect("there");
+        let socket = CreditSocket::open(&lo, 30_998).expect("a socket");
+        for number in 0..10 {
+            socket.send(&[number], [127, 0, 0, 1].into(), [127, 0, 0, 1].into()).expect("sent");
+        }
+        let mut parts = Vec::new();
+        for _ in 0..4 {
+            let mut part = Vec::new();
+            let count = socket.receive_up_to(4, |body, _| part.extend_from_slice(body)).expect("received");
+            assert_eq!(count, part.len());
+            parts.push(part);
+        }
+        assert_eq!(parts, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9], vec![]]);
+    }
+
     #[test]
     fn datagrams_have_both_addresses_in_both_families() {
-        // SAFETY: plain system call without arguments.
-        if unsafe { libc::geteuid() } != 0 {
-            assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "WEIR_NO_SKIP is set, and this is not root");
+        if is_skipped() {
             return;
         }
         let lo = Interface::named("lo").expect("there");

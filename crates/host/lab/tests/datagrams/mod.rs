@@ -65,18 +65,29 @@ pub(crate) fn bound(netns: &Netns, address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// The packets of each sender among `count` that arrive while all send as fast as they can; sender q sends with DSCP
-/// 8 q. A socket's send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its
-/// sender waits for a processor for less than their time, 75 ms at 20 Mb/s.
+/// [`shares_of`] senders of which the q-th has DSCP 8 q.
 pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr, count: usize) -> Vec<usize> {
+    let senders: Vec<_> = senders.iter().zip((0..8).map(|queue| 8 * queue)).collect();
+    shares_of(&senders, receiver, to, count)
+}
+
+/// The packets of each sender among `count` that arrive while all send as fast as they can with their DSCP. A socket's
+/// send buffer, 180 packets, waits in the network: a queue with room for these is not empty while its sender waits for
+/// a processor for less than their time, 75 ms at 20 Mb/s.
+pub(crate) fn shares_of(
+    senders: &[(&UdpSocket, u8)],
+    receiver: &UdpSocket,
+    to: SocketAddr,
+    count: usize,
+) -> Vec<usize> {
     // The first packets find queues that are still empty.
     const FIRST: usize = 400;
     set(receiver, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 16_000_000);
     let ended = AtomicBool::new(false);
     let mut packets = vec![0; senders.len()];
     std::thread::scope(|scope| {
-        for (queue, sender) in (0u8..).zip(senders) {
-            set_tos(sender, (8 * queue) << 2);
+        for (sender, dscp) in senders {
+            set_tos(sender, dscp << 2);
             // The kernel doubles it, to twice its default.
             set(sender, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 212_992);
             let ended = &ended;
@@ -89,7 +100,7 @@ pub(crate) fn shares(senders: &[UdpSocket], receiver: &UdpSocket, to: SocketAddr
         for number in 0..count + FIRST {
             let Some((_, tos)) = receive(receiver) else { break };
             if number >= FIRST {
-                packets[usize::from(tos >> 2) / 8] += 1;
+                packets[senders.iter().position(|(_, dscp)| *dscp == tos >> 2).expect("of a sender")] += 1;
             }
         }
         ended.store(true, Ordering::Relaxed);

@@ -23,10 +23,11 @@
 //! Source: net/sched/sch_tbf.c (tbf_change, tbf_dequeue); net/sched/sch_htb.c (htb_dequeue_tree).
 
 use crate::class::{Class, PortClass, Sending, VLAN_TAGS, queue_bytes, queue_handle, rate_spec};
-use crate::htb::{HANDLE, ROOT_MINOR, statuses};
+use crate::htb::{ClassStatus, HANDLE, ROOT_MINOR, statuses, statuses_of};
 use crate::interface::Interface;
 use crate::netlink::{Message, NetlinkError, Socket};
 use crate::tc::{TCA_KIND, TCA_OPTIONS, tcmsg};
+use std::collections::BTreeSet;
 use weir_credits::host::Gate;
 use weir_datapath::abi::CREDIT_GATES_MAX;
 use weir_units::{Bandwidth, Bytes};
@@ -58,6 +59,8 @@ pub struct GateReading {
     pub sent: u64,
     /// Bytes that wait.
     pub waiting: Bytes,
+    /// Packets dropped since the queue was full.
+    pub drops: u32,
 }
 
 /// The gates of an interface with an HTB tree, which must exist and keeps them: they go with it.
@@ -90,7 +93,8 @@ impl CreditGates {
         })
     }
 
-    /// Adds closed gates.
+    /// Adds closed gates. Those that exist are closed and keep what waits in them; their classes get the numbers of
+    /// now.
     pub fn add(&mut self, gates: &[u32]) -> Result<(), NetlinkError> {
         let bursts = [self.rate.bytes_in(weir_units::Duration::from_millis(1)).max(self.quantum); 2];
         let (rate, quantum, priority) = (self.rate, self.quantum, self.priority);
@@ -120,14 +124,22 @@ impl CreditGates {
         self.socket.request("remove gates of credits", gates.iter().map(delete).collect())
     }
 
+    /// Deletes all gates of an interface, without which no service has credits.
+    pub fn remove_all(interface: &Interface) -> Result<(), NetlinkError> {
+        let gates = on(interface)?;
+        let delete = |gate: &u32| Message::new(libc::RTM_DELTCLASS, 0, &tcmsg(interface.index(), handle(*gate), 0));
+        Socket::open()?.request("remove gates of credits", gates.iter().map(delete).collect())
+    }
+
     /// The counters of all gates. Lists all classes of the interface.
     pub fn read(&mut self) -> Result<Vec<GateReading>, NetlinkError> {
-        let classes = statuses(&mut self.socket, self.interface, HANDLE)?.into_iter();
-        let gates = classes.filter_map(|class| {
-            let gate = u32::from(class.minor.checked_sub(CREDIT_FIRST)?);
-            Some(GateReading { gate, sent: class.bytes.get(), waiting: class.backlog })
-        });
-        Ok(gates.collect())
+        readings(&mut self.socket, self.interface)
+    }
+
+    /// The counters of those of these gates that exist.
+    pub fn read_some(&mut self, gates: &[u32]) -> Result<Vec<GateReading>, NetlinkError> {
+        let classes = statuses_of(&mut self.socket, self.interface, gates.iter().map(|gate| handle(*gate)))?;
+        Ok(classes.into_iter().map(reading).collect())
     }
 
     /// The request that makes or changes the TBF of a gate.
@@ -157,6 +169,27 @@ impl CreditGates {
                 .attribute(TCA_TBF_PBURST, &self.frame.to_ne_bytes())
         })
     }
+}
+
+/// Whether a class of the tree is a gate.
+pub(crate) fn is_gate(minor: u16) -> bool {
+    (u32::from(CREDIT_FIRST)..u32::from(CREDIT_FIRST) + CREDIT_GATES_MAX).contains(&minor.into())
+}
+
+/// The gates of an interface; none without Weir's tree.
+pub(super) fn on(interface: &Interface) -> Result<BTreeSet<u32>, NetlinkError> {
+    let readings = readings(&mut Socket::open()?, interface.index())?;
+    Ok(readings.iter().map(|reading| reading.gate).collect())
+}
+
+fn readings(socket: &mut Socket, interface: u32) -> Result<Vec<GateReading>, NetlinkError> {
+    let classes = statuses(socket, interface, HANDLE)?.into_iter().filter(|class| is_gate(class.minor));
+    Ok(classes.map(reading).collect())
+}
+
+fn reading(class: ClassStatus) -> GateReading {
+    let gate = u32::from(class.minor - CREDIT_FIRST);
+    GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, drops: class.drops }
 }
 
 fn handle(gate: u32) -> u32 {

@@ -15,8 +15,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use weir_datapath::abi::{Allocation, CREDIT_OVER, ForwarderFlow, ForwarderKey};
 use weir_units::Instant;
 
-/// Flows of one system call.
-const BATCH: usize = 1024;
+/// Flows of one system call. The buffers of more, which are filled with zeros for each reading, would cost a port with
+/// few flows more than the call.
+const BATCH: usize = 128;
 
 /// A flow: a service's data between two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

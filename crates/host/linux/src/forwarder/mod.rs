@@ -7,7 +7,8 @@
 //!
 //! Order of calls: [`ForwarderPort::open`], then [`ForwarderPort::set_keys`], [`ForwarderPort::set_rules`] and
 //! [`ForwarderPort::publish`], [`ForwarderPort::attach`], then [`ForwarderPort::flows`] and
-//! [`ForwarderPort::publish`] each period, and [`ForwarderPort::remove`]; a drop leaves everything in force. All but
+//! [`ForwarderPort::publish`] each period, and [`ForwarderPort::remove`]. A drop leaves everything in force, but for a
+//! port that is not attached yet and has not adopted the maps of an earlier daemon: it leaves nothing. All but
 //! `publish`, `flows` and readings act in the network namespace of the calling thread.
 //!
 //! Worked example: `/sys/fs/bpf/weir/credits-forwarder-4026532281-7` has the pins of the interface with index 7.
@@ -15,29 +16,30 @@
 //! Source: PACE (Carvalho et al. 2013) §III.E; kernel Documentation/bpf/ (tcx).
 
 mod flows;
+mod start;
 
 pub use flows::{FlowKey, FlowReading};
 
-use crate::KEYS_MAX;
-use crate::attachment::{Attachment, attach_filter, attach_link, has_filters, lacks_tcx, remove_filters};
+use crate::attachment::{Attachment, add_clsact, attach_all, has_filters, lacks_tcx, remove_filters};
 use crate::interface::Interface;
-use crate::loader::LoaderError;
+use crate::keys;
+use crate::loader::{LoaderError, program};
 use crate::maps::{CpuValues, Entries, Values};
 use crate::netlink::Socket;
 use crate::pins::{Pins, sweep};
 use crate::settings::{FeedbackKey, kernel_time};
 use crate::tc;
-use aya::maps::{MapData, MapInfo, MapType};
-use aya::programs::{SchedClassifier, TcAttachType};
+use aya::maps::{MapData, MapError, MapInfo, MapType};
+use aya::programs::TcAttachType;
 use aya::{Ebpf, EbpfLoader};
+use start::Start;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
 use weir_datapath::Classifier;
 use weir_datapath::abi::{
     self, CreditCounters, CreditRules, FORWARDER_LAYOUT, FORWARDER_PACE_SHIFT, ForwarderConfig, ForwarderCounts,
-    ForwarderFlow, ForwarderKey, ForwarderPort as State, ForwarderRules, ForwarderServices, Key, RuleIndex,
-    SERVICES_MAX,
+    ForwarderFlow, ForwarderHost, ForwarderKey, ForwarderOrder, ForwarderPort as State, ForwarderRules,
+    ForwarderServices, Key, RuleIndex, SERVICES_MAX,
 };
 use weir_units::{Bytes, Duration, Instant};
 
@@ -49,8 +51,9 @@ const RULES: &str = "weir_fwd_rules";
 const PORT: &str = "weir_fwd_port";
 const FLOWS: &str = "weir_fwd_flows";
 const COUNTS: &str = "weir_fwd_counts";
+const HOSTS: &str = "weir_fwd_hosts";
 /// The pinned maps, with the sizes of their values.
-const MAPS: [(&str, usize); 9] = [
+const MAPS: [(&str, usize); 10] = [
     (CONFIG, size_of::<ForwarderConfig>()),
     ("weir_fwd_tables", size_of::<RuleIndex>()),
     ("weir_fwd_services", size_of::<ForwarderServices>()),
@@ -59,13 +62,14 @@ const MAPS: [(&str, usize); 9] = [
     ("weir_fwd_numbers", size_of::<u32>()),
     (PORT, size_of::<State>()),
     (FLOWS, size_of::<ForwarderFlow>()),
+    (HOSTS, size_of::<ForwarderOrder>()),
     (COUNTS, size_of::<ForwarderCounts>()),
 ];
 
 /// A port of a forwarder. See the module's documentation.
 pub struct ForwarderPort {
     object: Ebpf,
-    pins: Pins,
+    start: Start,
     interface: Interface,
     config: ForwarderConfig,
     configs: Values<ForwarderConfig>,
@@ -76,13 +80,12 @@ pub struct ForwarderPort {
     numbers: Entries<u32, u32>,
     port: Values<State>,
     flows: Entries<ForwarderKey, ForwarderFlow>,
+    hosts: Entries<ForwarderHost, ForwarderOrder>,
     /// The same map, read in batches.
     flow_map: MapData,
     counts: CpuValues<ForwarderCounts>,
     adopted: bool,
     attachment: Attachment,
-    /// The directory of pins, locked.
-    _held: File,
 }
 
 /// The state of a port at one moment.
@@ -111,6 +114,9 @@ impl ForwarderPort {
         let held = pins.hold()?.ok_or_else(|| LoaderError::AlreadyAttached(interface.name().into()))?;
         let config = config_of(&pins);
         let adopted = is_whole(&pins, config.as_ref(), slot_bits);
+        let clsact = config.map_or(0, |config| config.clsact);
+        let start = Start::new(pins, interface.clone(), held, (adopted, clsact != 0));
+        let pins = start.pins();
         if !adopted {
             // The links stay: the new programs replace the old ones without a gap.
             MAPS.iter().try_for_each(|(name, _)| pins.unpin(name))?;
@@ -124,23 +130,23 @@ impl ForwarderPort {
             program(&mut object, name)?.load()?;
         }
         let mut port = Self {
-            configs: Values::of(&pins, CONFIG)?,
-            tables: Values::of(&pins, "weir_fwd_tables")?,
-            services: Values::of(&pins, "weir_fwd_services")?,
-            keys: Values::of(&pins, "weir_fwd_keys")?,
-            rules: Values::of(&pins, RULES)?,
-            numbers: Entries::of(&pins, "weir_fwd_numbers")?,
-            port: Values::of(&pins, PORT)?,
-            flows: Entries::of(&pins, FLOWS)?,
+            configs: Values::of(pins, CONFIG)?,
+            tables: Values::of(pins, "weir_fwd_tables")?,
+            services: Values::of(pins, "weir_fwd_services")?,
+            keys: Values::of(pins, "weir_fwd_keys")?,
+            rules: Values::of(pins, RULES)?,
+            numbers: Entries::of(pins, "weir_fwd_numbers")?,
+            port: Values::of(pins, PORT)?,
+            flows: Entries::of(pins, FLOWS)?,
+            hosts: Entries::of(pins, HOSTS)?,
             flow_map: MapData::from_pin(pins.path(FLOWS))?,
-            counts: CpuValues::of(&pins, COUNTS)?,
-            config: ForwarderConfig { clsact: config.map_or(0, |config| config.clsact), ..ForwarderConfig::default() },
+            counts: CpuValues::of(pins, COUNTS)?,
+            config: ForwarderConfig { clsact, ..ForwarderConfig::default() },
             object,
             interface: interface.clone(),
             adopted,
             attachment: Attachment::Tcx,
-            _held: held,
-            pins,
+            start,
         };
         if adopted {
             port.config = port.configs.get(0)?;
@@ -158,26 +164,15 @@ impl ForwarderPort {
         Ok(Instant::from_nanos(self.rules.get(self.config.rules & 1)?.credit.closed_until))
     }
 
-    /// Sets the keys of messages; the first signs.
+    /// Sets the keys of messages; the first signs. Keys that stay verify meanwhile.
     ///
     /// # Panics
     /// With more than [`KEYS_MAX`] keys, or none.
     pub fn set_keys(&mut self, keys: &[FeedbackKey]) -> Result<(), LoaderError> {
-        assert!((1..=KEYS_MAX).contains(&keys.len()), "{} keys", keys.len());
-        for index in 0..KEYS_MAX {
-            let key = keys.get(index).map_or_else(Key::default, |key| Key {
-                sip: key.key.raw(),
-                id: key.id,
-                known: 1,
-                reserved: 0,
-            });
-            if self.keys.get(index as u32)? != key {
-                self.keys.set(index as u32, Key::default())?;
-                self.keys.set(index as u32, key)?;
-            }
-        }
-        self.config.signing_key = 0;
-        self.write_config()
+        let placed = keys::place(&mut self.keys, keys)?;
+        self.config.signing_key = placed.signing();
+        self.write_config()?;
+        placed.clear_others(&mut self.keys)
     }
 
     /// Replaces the classifier, whose rules have services' indexes, and the numbers of services with credits by their
@@ -197,6 +192,13 @@ impl ForwarderPort {
         self.config.table = next;
         self.write_config()?;
         Ok(there.difference(&wanted).try_for_each(|number| self.numbers.remove(*number))?)
+    }
+
+    /// Whether R is the rate of the link: then all packets that leave wait in the queue of the data, not only those of
+    /// services with credits.
+    pub fn set_whole(&mut self, is_whole: bool) -> Result<(), LoaderError> {
+        self.config.whole = u32::from(is_whole);
+        self.write_config()
     }
 
     /// Sets how many pairs of hosts have flows at the port, by the numbers of services. Those without any have 1.
@@ -230,37 +232,29 @@ impl ForwarderPort {
         self.config.layout = FORWARDER_LAYOUT;
         self.write_config()?;
         match self.attach_as(Attachment::Tcx) {
-            Err(LoaderError::Program(error)) if lacks_tcx(&error) => self.attach_as(Attachment::Clsact),
-            result => result,
+            Err(LoaderError::Program(error)) if lacks_tcx(&error) => self.attach_as(Attachment::Clsact)?,
+            result => result?,
         }
+        self.start.complete();
+        Ok(())
     }
 
     fn attach_as(&mut self, attachment: Attachment) -> Result<(), LoaderError> {
-        let (name, index) = (self.interface.name().to_owned(), self.interface.index());
         self.attachment = attachment;
-        if attachment == Attachment::Clsact {
-            let mut socket = Socket::open()?;
-            if tc::add_clsact(&mut socket, index)? {
-                self.config.clsact = 1;
-                self.write_config()?;
-            } else if tc::has_ingress(&mut socket, index)? {
-                return Err(LoaderError::Ingress(name));
-            }
+        if add_clsact(attachment, &self.interface)? {
+            self.config.clsact = 1;
+            self.start.adds_clsact();
+            self.write_config()?;
         }
-        for (program_name, direction) in PROGRAMS {
-            let program = program(&mut self.object, program_name)?;
-            match attachment {
-                Attachment::Tcx => attach_link(program, &self.pins, program_name, &name, direction)?,
-                Attachment::Clsact => attach_filter(program, program_name, (&name, index), direction)?,
-            }
-        }
-        Ok(())
+        attach_all(&mut self.object, &PROGRAMS, attachment, (self.start.pins(), &self.interface))
     }
 
     /// Whether both programs are attached.
     pub fn is_attached(&self) -> Result<bool, LoaderError> {
         match self.attachment {
-            Attachment::Tcx => Ok(PROGRAMS.iter().all(|(name, _)| self.pins.leads_to(name, self.interface.index()))),
+            Attachment::Tcx => {
+                Ok(PROGRAMS.iter().all(|(name, _)| self.start.pins().leads_to(name, self.interface.index())))
+            }
             Attachment::Clsact => Ok(has_filters(self.interface.index(), &PROGRAMS)?),
         }
     }
@@ -270,9 +264,26 @@ impl ForwarderPort {
         flows::read(&self.flow_map, abi::FORWARDER_FLOWS)
     }
 
-    /// Forgets a flow; its grants expire.
+    /// Forgets a flow; its grants expire. Of its hosts the number of the last message is kept, so that messages of the
+    /// flow cannot be replayed.
     pub fn forget(&mut self, key: &FlowKey) -> Result<(), LoaderError> {
+        let flow = self.flows.get(key.0)?;
+        self.note(key.0.source, flow.to_destination)?;
+        self.note(key.0.destination, flow.to_source)?;
         Ok(self.flows.remove(key.0)?)
+    }
+
+    /// Notes the last message of a host, unless it has sent none or a later one is noted.
+    fn note(&mut self, address: [u64; 2], order: ForwarderOrder) -> Result<(), LoaderError> {
+        if order == ForwarderOrder::default() {
+            return Ok(());
+        }
+        let (host, number) = (ForwarderHost { address }, |of: ForwarderOrder| (of.epoch, of.sequence));
+        match self.hosts.get(host) {
+            Ok(last) if number(last) >= number(order) => Ok(()),
+            Ok(_) | Err(MapError::KeyNotFound) => Ok(self.hosts.insert(host, order)?),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The state of the port now.
@@ -295,7 +306,7 @@ impl ForwarderPort {
 
     /// Detaches the programs and removes all pins; packets pass without credits.
     pub fn remove(self) -> Result<(), LoaderError> {
-        detach(&self.pins, &self.interface, self.config.clsact != 0)?;
+        detach(self.start.pins(), &self.interface, self.config.clsact != 0)?;
         Ok(())
     }
 
@@ -397,8 +408,4 @@ fn detach(pins: &Pins, interface: &Interface, clsact: bool) -> Result<bool, Load
     }
     found |= pins.remove()?;
     Ok(found)
-}
-
-fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut SchedClassifier, LoaderError> {
-    Ok(object.program_mut(name).ok_or(LoaderError::Missing(name))?.try_into()?)
 }

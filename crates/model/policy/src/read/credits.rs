@@ -3,22 +3,24 @@
 //! Rules: a service with credits has neither a guarantee, its own or one that it is nested in, nor a latency level, nor
 //! weights of senders: ports divide what they have by the weights of credits alone. Where switches are forwarders, both
 //! directions of a flow take the same links, since a port grants only what its own data needs. No port sends more in
-//! two of the longest periods than the 32 bits of a grant hold.
+//! two of the longest periods than the 32 bits of a grant hold. Hosts give data and messages of credits DSCP values of
+//! their own, so that no filter of such a service is by DSCP, and nothing else has these values.
 //!
 //! Worked example: `x: { match: […], rack: { min: 1Gb/s }, credits: {} }` is refused at `min`.
 
 use super::ReadService;
 use crate::credits::Credits;
-use crate::language::{MAX_CREDIT_PERIOD, MIN_CREDIT_PERIOD};
+use crate::language::{MAX_CREDIT_PERIOD, MAX_CREDIT_WEIGHT, MIN_CREDIT_PERIOD};
 use weir_document::{Field, Node, Problems, Span, scalar};
 use weir_network::graph::Routing;
 use weir_network::read::ReadNetwork;
+use weir_network::switches::CREDITS;
 use weir_network::{Wiring, layers};
 use weir_units::{Bandwidth, ContentionPoint, Direction, Duration, Load, ServiceId, Weight};
 
 /// Reads `credits:` of a service.
 pub(super) fn weight(node: &Node) -> Weight {
-    node.field("weight", scalar::weight).value().unwrap_or_default()
+    node.field("weight", |text| scalar::weight_up_to(text, MAX_CREDIT_WEIGHT)).value().unwrap_or_default()
 }
 
 /// Reads `credits:` of the file; `None` if no service has credits.
@@ -35,6 +37,9 @@ pub(super) fn read(
         let Some(span) = read.credits_span else { continue };
         first = first.or(Some((span, read.service.path())));
         beside(read, span, services, problems);
+    }
+    if first.is_some() {
+        dscps(root, services, problems);
     }
     let Some((span, path)) = first else {
         let unused = written.map(|node| (node.span, "no service has credits"));
@@ -95,6 +100,34 @@ fn beside(read: &ReadService, span: Span, services: &[ReadService], problems: &m
             return;
         }
         at = above.service.parent().map(|ServiceId(id)| &services[id as usize]);
+    }
+}
+
+/// Values that switches take for those of credits, and filters of services with credits whose value hosts replace.
+fn dscps(root: &Node, services: &[ReadService], problems: &mut Problems) {
+    let [data, messages] = CREDITS;
+    for read in services {
+        let (path, has_credits) = (read.service.path(), read.credits_span.is_some());
+        for (filter, span) in read.service.matches.iter().zip(&read.match_spans) {
+            let Some(dscp) = filter.dscp.filter(|dscp| has_credits || CREDITS.contains(dscp)) else { continue };
+            let cause = match has_credits {
+                true => format!("service `{path}` has credits and matches DSCP {dscp}, and hosts set DSCP {data}"),
+                false => format!("service `{path}` matches DSCP {dscp}, which hosts set for credits"),
+            };
+            problems.error(*span, cause, "match other fields: ports, addresses or a protocol");
+        }
+    }
+    let of_levels = root.get("levels").and_then(|node| node.get("dscp"));
+    for item in of_levels.map_or(&[][..], Node::items) {
+        let value = item.read(|text| scalar::integer(text, "", 0, 63)).value();
+        if let Some(dscp) = value.filter(|dscp| CREDITS.iter().any(|own| i128::from(*own) == *dscp)) {
+            let cause = format!("DSCP {dscp} cannot be the value of a level beside services with credits");
+            problems.error(
+                item.span,
+                cause,
+                format!("hosts set {data} for data with credits, {messages} for messages"),
+            );
+        }
     }
 }
 

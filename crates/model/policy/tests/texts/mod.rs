@@ -71,7 +71,7 @@ levels:
   load: 25%
   epoch: regulated
   factors: [1, 10]
-  dscp: [40, 32, 24]
+  dscp: [44, 32, 24]
   processing: 2us
   segments: 8
 credits: { share: 60%, period-max: 100us }

@@ -154,11 +154,18 @@ impl Model {
     }
 
     pub(super) fn on_request(&mut self, flow: usize, clock: u32) {
+        let has_live = self.grants.iter().any(|grant| grant.flow == flow && grant.end > self.at);
         let flow = self.flows.entry(flow).or_default();
-        if flow.current == 0 || !is_later(flow.current, clock) {
-            flow.is_over = false;
-            flow.rerouted_until.get_or_insert(0);
+        let is_before = |of: u32| of != 0 && is_later(of, clock);
+        if has_live && is_before(flow.current) {
+            return;
         }
+        if !has_live {
+            flow.current = if is_before(flow.current) { 0 } else { flow.current };
+            flow.newest = if is_before(flow.newest) { clock } else { flow.newest };
+        }
+        flow.is_over = false;
+        flow.rerouted_until.get_or_insert(0);
     }
 
     /// Lists the allocated bytes as a grant, unless another one is in its place or it lives too long.

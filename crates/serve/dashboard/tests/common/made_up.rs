@@ -7,7 +7,9 @@ use std::sync::Arc;
 use weir_observe::watcher::View;
 use weir_observe::{Liveness, Lost, Source};
 use weir_policy::Policy;
-use weir_status::{AgentStatus, DirectionStatus, Mode, Status};
+use weir_status::{
+    AgentStatus, CreditFlow, DirectionStatus, HostCredits, Mode, PortCredits, Status, SwitchPortStatus, SwitchStatus,
+};
 use weir_units::{Bandwidth, Direction, Instant};
 
 /// A policy of `racks` racks of `machines` machines, and services beyond the four so that there are `services`.
@@ -108,4 +110,65 @@ pub(crate) fn view(policy: &Policy, second: u64, until: u64) -> View {
         seen
     };
     View { at: at(second), livenesses: machines.iter().enumerate().map(one).collect() }
+}
+
+/// A flow from m1, 10.0.0.1, with credits for 300 Mb/s of the 900 Mb/s that it could use.
+pub(crate) fn credit_flow(service: &str, destination: &str, held_by: &str) -> CreditFlow {
+    CreditFlow {
+        service: service.to_owned(),
+        source: "10.0.0.1".to_owned(),
+        destination: destination.to_owned(),
+        weight_thousandths: 1_500,
+        share_bps: 300_000_000,
+        demand_bps: 900_000_000,
+        held_by: held_by.to_owned(),
+    }
+}
+
+/// The credits of a host that sends these flows.
+pub(crate) fn host_credits(flows: Vec<CreditFlow>) -> HostCredits {
+    HostCredits {
+        rate_bps: 6_000_000_000,
+        period_us: 1_000,
+        longest_us: 2_000,
+        level_billionths: 250_000_000,
+        budget_bytes: 3_000_000,
+        outstanding_bytes: 37_500,
+        flows_sent: flows.len() as u64,
+        flows_received: 1,
+        messages_forged: 7,
+        flows,
+        ..HostCredits::default()
+    }
+}
+
+/// The source of a forwarder's status, with a port to m2 that has these flows and one without credits.
+pub(crate) fn forwarder(policy: &Policy, name: &str, flows: Vec<CreditFlow>) -> Liveness {
+    let credits = PortCredits {
+        rate_bps: 6_000_000_000,
+        lossless: true,
+        flows: flows.len() as u64,
+        period_us: 2_000,
+        level_billionths: 50_000_000,
+        budget_bytes: 3_000_000,
+        outstanding_bytes: 75_000,
+        queued_bytes: 1_500,
+        granted_bytes: 900_000,
+        expired_bytes: 3_000,
+        late_bytes: 64,
+        ..PortCredits::default()
+    };
+    let port = SwitchPortStatus {
+        port: "m2".to_owned(),
+        interface: "swp2".to_owned(),
+        credits: Some(credits),
+        credit_flows: flows,
+        ..SwitchPortStatus::default()
+    };
+    let plain = SwitchPortStatus { port: "m3".to_owned(), ..SwitchPortStatus::default() };
+    let ports = vec![port, plain];
+    let outline = SwitchStatus::outline(name.to_owned(), weir_status::fill::fingerprint(policy), 1_000);
+    let mut seen = Liveness::new("http://10.0.1.7:30566".parse().expect("a source"), None);
+    seen.status = Some(Arc::new(Status::Switch(SwitchStatus { ports, ..outline })));
+    seen
 }

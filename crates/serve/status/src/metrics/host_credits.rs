@@ -196,6 +196,27 @@ pub(super) const HOST_CREDITS: &[Metric] = &[
         Of::Agent(|status, give| count(status, give, |credits| credits.returns_astray)),
     ),
     counter(
+        "weir_credit_host_returns_slow",
+        None,
+        &[],
+        "Returns at a host whose round trip was longer than a period",
+        Of::Agent(|status, give| count(status, give, |credits| credits.returns_slow)),
+    ),
+    counter(
+        "weir_credit_host_flows_refused",
+        None,
+        &[],
+        "Messages of new flows beyond the most that a host has a state for",
+        Of::Agent(|status, give| count(status, give, |credits| credits.flows_refused)),
+    ),
+    counter(
+        "weir_credit_host_dropped_packets",
+        None,
+        &[],
+        "Packets with credits that a host dropped since the queue of their gate was full",
+        Of::Agent(|status, give| count(status, give, |credits| credits.dropped_packets)),
+    ),
+    counter(
         "weir_credit_host_messages_forged",
         None,
         &[],

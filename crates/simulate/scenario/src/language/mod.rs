@@ -185,6 +185,13 @@ pub static UNDER_POLICY: Record = Record {
         ),
         hosts::HOSTS_KEY,
         WITHOUT_FORWARDER_KEY,
+        Key::optional(
+            "aggregates",
+            Shape::Record(&weir_transport::pace::PARAMETERS),
+            "The settings of services with credits, whose data waits in its host for them: the keys of `pace` but \
+             `dup-thresh` and those that the policy has. For the simulator.",
+            "aggregates: { period: 1ms }",
+        ),
         TRANSPORT_KEY,
         Key::required(
             "traffic",

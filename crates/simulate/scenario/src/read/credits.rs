@@ -7,6 +7,7 @@
 //!   allocation to the sender, and a full frame back. With queues it is longer, which a run counts
 //!   (`credits_slow_returns`).
 //! - `aggregates` makes the data of all flows between two hosts one flow with credits; its flows must have one path.
+//!   Under a policy its services with credits have aggregates (`credit_services`).
 //! - `without-forwarder` names switches whose ports have no forwarder; then credits make no claim to be lossless.
 //!
 //! Worked example: two hosts at a switch, links of 1 Gb/s and 10 µs. An allocation of 84 B takes 0.672 µs on a link, a
@@ -14,6 +15,7 @@
 
 use super::traffic::Read;
 use super::{Files, Reader};
+use crate::model::Aggregates;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_document::{Node, Span, quote};
 use weir_network::graph::{Graph, LinkSpec, Routing};
@@ -66,12 +68,15 @@ impl<F: Files> Reader<'_, F> {
                 );
             }
             let at = transport.get("period").map_or(transport.span, |node| node.span);
-            self.longer_than_trips(at, pace.period.duration(), read, &mut trips);
+            self.longer_than_trips(at, pace.period.duration(), read, &mut trips, &longer);
         }
+    }
+
+    /// Remarks on `without-forwarder`, if flows or aggregates have credits or none do.
+    pub(super) fn remark_without_forwarder(&mut self, root: &Node, traffic: &[Read], has_aggregates: bool) {
         if let Some(node) = root.get("without-forwarder") {
-            let is_used = root.get("aggregates").is_some()
-                || traffic.iter().any(|read| matches!(read.traffic.transport, Parameters::Pace(_)));
-            let cause = match is_used {
+            let paced = |read: &Read| matches!(read.traffic.transport, Parameters::Pace(_));
+            let cause = match has_aggregates || traffic.iter().any(paced) {
                 true => "some ports have no forwarder: credits make no claim to be lossless",
                 false => "no flow group has credits, so `without-forwarder` has no effect",
             };
@@ -80,20 +85,23 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
+/// The remedy for a period that is too short.
+fn longer(micros: u64) -> String {
+    format!("write at least `period: {micros}us`")
+}
+
 impl<F: Files> Reader<'_, F> {
-    /// The credits of aggregates; `None` without, or if something was reported.
+    /// The credits of all aggregates, without a policy; `None` without, or if something was reported.
     pub(super) fn aggregates(
         &mut self,
         root: &Node,
         items: &[Node],
         traffic: &[Read],
         graph: &Graph,
-    ) -> Option<pace::Parameters> {
+    ) -> Option<Aggregates> {
         let node = root.get("aggregates")?;
         let parameters = pace::read(node, self.problems)?;
-        if let Some(node) = node.get("dup-thresh") {
-            self.error(node.span, "aggregates repair nothing: transports do", "remove `dup-thresh`");
-        }
+        self.refuse_repair(node);
         if !has_one_path(graph) {
             let cause = "the flows of an aggregate must have one path, but these hosts have several";
             self.error(node.span, cause, "choose a network with one path between any two hosts");
@@ -107,16 +115,30 @@ impl<F: Files> Reader<'_, F> {
                     format!("{} has credits of its own flows, and aggregates have some for it", read.traffic.name);
                 self.error(at, cause, "choose another transport, or remove `aggregates`");
             }
-            self.longer_than_trips(at, parameters.period.duration(), read, &mut trips);
+            self.longer_than_trips(at, parameters.period.duration(), read, &mut trips, &longer);
         }
-        Some(parameters)
+        Some(Aggregates { parameters, weights: None })
     }
 
-    /// Refuses a period that is shorter than a round trip of a flow group.
-    fn longer_than_trips(&mut self, at: Span, period: Duration, read: &Read, trips: &mut RoundTrips<'_>) {
+    /// Refuses the key of `pace` for lost segments. Returns whether it is written.
+    pub(super) fn refuse_repair(&mut self, node: &Node) -> bool {
+        let Some(node) = node.get("dup-thresh") else { return false };
+        self.error(node.span, "aggregates repair nothing: transports do", "remove `dup-thresh`");
+        true
+    }
+
+    /// Refuses a period that is shorter than a round trip of a flow group. `hint`: the remedy, by the microseconds of a
+    /// period that is long enough.
+    pub(super) fn longer_than_trips(
+        &mut self,
+        at: Span,
+        period: Duration,
+        read: &Read,
+        trips: &mut RoundTrips<'_>,
+        hint: &dyn Fn(u64) -> String,
+    ) {
         let (senders, receivers) = read.traffic.spec.ends();
         let (trip, ends) = trips.longest(&senders, &receivers);
-
         if trip > period {
             let [from, to] = ends.map(|host| trips.graph.hosts[host.index()].name.as_str());
             self.error(
@@ -125,14 +147,14 @@ impl<F: Files> Reader<'_, F> {
                     "a round trip between `{from}` and `{to}` takes {trip} on the idle network, longer than the period \
                      of {period}"
                 ),
-                format!("write at least `period: {}us`", trip.nanos().div_ceil(1_000).next_multiple_of(20)),
+                hint(trip.nanos().div_ceil(1_000).next_multiple_of(20)),
             );
         }
     }
 }
 
 /// The longest round trips of a network, by the switch of the sender.
-struct RoundTrips<'g> {
+pub(super) struct RoundTrips<'g> {
     graph: &'g Graph,
     /// By switch, the switches next to it with the time of an allocation and a frame over the cable.
     next: Vec<Vec<(usize, Duration)>>,
@@ -140,7 +162,7 @@ struct RoundTrips<'g> {
 }
 
 impl<'g> RoundTrips<'g> {
-    fn new(graph: &'g Graph) -> Self {
+    pub(super) fn new(graph: &'g Graph) -> Self {
         let mut next = vec![Vec::new(); graph.switches.len()];
         for cable in &graph.cables {
             let frame = graph.packets.frame();

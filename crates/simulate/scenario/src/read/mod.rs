@@ -40,7 +40,8 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
-use crate::model::{Measurement, Scenario};
+use crate::model::{LAB_CREDIT_PERIOD, Measurement, Scenario};
+use credit_services::CreditTraffic;
 use files::PolicyOnly;
 use names::Names;
 use std::path::{Path, PathBuf};
@@ -163,18 +164,23 @@ impl<F: Files> Reader<'_, F> {
             overload::remark(items, &traffic, &graph, self.problems);
             self.credits_can_be(root, items, &traffic, &graph);
         }
-        let aggregates = self.aggregates(root, items, &traffic, &graph);
-        let without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
+        let mut aggregates = if base.is_none() { self.aggregates(root, items, &traffic, &graph) } else { None };
+        let mut without_forwarder = self.without_forwarder(root.get("without-forwarder"), &graph);
         let events = self.events(root.get("events"), &names, duration);
         let (measurement, governed) = match base {
             Some(base) => {
                 let transfers = traffic.iter().filter_map(|read| read.transfers.clone()).collect();
                 let (measurement, governed) = self.governed(root, base, &names, duration)?;
-                self.sent_without_credits(&traffic, &governed.policy, governed.enforcement);
+                let of = CreditTraffic { root, traffic: &traffic, graph: &graph, governed: &governed };
+                aggregates = self.credits_of_policy(of);
+                if aggregates.is_some() && !governed.policy.network().forwarders() {
+                    without_forwarder = Some((0..graph.switches.len()).collect());
+                }
                 (Some(measurement), Some(Governed { transfers, applications, ..governed }))
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
         };
+        self.remark_without_forwarder(root, &traffic, aggregates.is_some());
         let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
         let lab_only = self.lab_only(root);
         let simulator_only = simulator_only(root, governed.as_ref(), &traffic, &graph);
@@ -291,9 +297,7 @@ fn not_of_agents(policy: &Policy, enforcement: Enforcement) -> Option<String> {
         Enforcement::Pairs(_) => Some("its agents limit no pairs of machines"),
         _ => None,
     };
-    let service = credit_services::first(policy);
-    let credits = service.map(|service| format!("service `{service}` has credits, and the lab builds no forwarders"));
-    system.map(str::to_owned).or(credits)
+    system.map(str::to_owned).or_else(|| credit_services::not_of_lab(policy))
 }
 
 /// The first reason why the lab cannot run a scenario.
@@ -342,6 +346,9 @@ fn simulator_only(
     if root.get("hosts").is_some() {
         return Some("it sets the order in hosts' interfaces, and the lab's hosts have Linux's".to_owned());
     }
+    if root.get("without-forwarder").is_some_and(|switches| !switches.items().is_empty()) {
+        return Some("some of its switches have no forwarder, and all of the lab's have one".to_owned());
+    }
     if root.get("events").is_some_and(|events| !events.items().is_empty()) {
         return Some("it has events in the network".to_owned());
     }
@@ -349,27 +356,33 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    traffic.iter().find_map(|read| {
-        let name = &read.traffic.name;
-        let protocol = read.traffic.transport.protocol();
-        let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
-        if read.transfers.is_none() && !rounds {
-            return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
-        }
-        if rounds && protocol == "udp" {
-            return Some(format!("{name} sends messages by UDP"));
-        }
-        if !matches!(protocol, "newreno" | "cubic" | "udp") {
-            return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
-        }
-        if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
-            && (udp.packet.is_some() || udp.burst > 1 || udp.on_off.is_some())
-        {
-            return Some(format!("{name} sends UDP in packets, bursts or times of its own"));
-        }
-        if read.traffic.connections.is_some() {
-            return Some(format!("{name} sends messages on connections that stay open"));
-        }
-        (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
-    })
+    if root.get("aggregates").is_some_and(credit_services::has_another_period) {
+        return Some(format!("its `aggregates` have another shortest period than the lab's {LAB_CREDIT_PERIOD}"));
+    }
+    traffic.iter().find_map(not_sent_by_lab)
+}
+
+/// The reason why the lab cannot send a flow group.
+fn not_sent_by_lab(read: &traffic::Read) -> Option<String> {
+    let name = &read.traffic.name;
+    let protocol = read.traffic.transport.protocol();
+    let rounds = matches!(read.traffic.spec, weir_workload::Spec::Rounds(_));
+    if read.transfers.is_none() && !rounds {
+        return Some(format!("{name} is neither long-lived transfers nor messages in rounds"));
+    }
+    if rounds && protocol == "udp" {
+        return Some(format!("{name} sends messages by UDP"));
+    }
+    if !matches!(protocol, "newreno" | "cubic" | "udp") {
+        return Some(format!("{name} is sent by {protocol}, and the lab has CUBIC and UDP only"));
+    }
+    if let weir_transport::Parameters::Udp(udp) = &read.traffic.transport
+        && (udp.packet.is_some() || udp.burst > 1 || udp.on_off.is_some())
+    {
+        return Some(format!("{name} sends UDP in packets, bursts or times of its own"));
+    }
+    if read.traffic.connections.is_some() {
+        return Some(format!("{name} sends messages on connections that stay open"));
+    }
+    (read.traffic.priority > 0).then(|| format!("{name} has a priority"))
 }

@@ -10,17 +10,23 @@
 //! The decisions are in [`weir_transport::agents`], which states the order of calls. The first flow
 //! of a transport with agents installs one at each port; [`World::add_agent`] installs any other.
 //!
+//! Most packets of a network with forwarders are acknowledgements, which no agent reads, and data without a message,
+//! which one call of the port's forwarder counts. Both take a short way ([`World::show`]) that loads no more than that
+//! needs: a table of the ports' forwarders and one of the flows' keys (`shortcut`).
+//!
 //! Example: port 3 has two agents, numbers 0 and 5 of the table. Its record names agent 0, which
 //! names agent 5 as the next one.
 
 mod credits;
 #[cfg(test)]
 mod scripted;
+mod shortcut;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use credits::EXEMPT;
 use credits::{CreditAgent, CreditLosses, PortOf};
+use shortcut::{Entering, Shortcuts};
 
 use crate::events::Event;
 use crate::flow::Life;
@@ -85,9 +91,8 @@ pub(crate) struct Agents {
     seed: u64,
     /// There are forwarders of credits.
     has_forwarders: bool,
-    /// Forwarders that data of the current bucket enters, with the flows' slots, and later their numbers, while these
-    /// are prefetched.
-    entering: Vec<(AgentId, u32)>,
+    shortcuts: Shortcuts,
+    entering: Entering,
 }
 
 /// How a packet passes an agent's port.
@@ -182,6 +187,9 @@ impl<O: Observer> World<O> {
             None => self.records[port.index()].agent = id.0,
             Some(last) => self.agents.installed[last].next = id.0,
         }
+        let alone = last.is_none() && matches!(agent, AnyAgent::Credits(_)) && !self.aggregates.is_on();
+        self.agents.shortcuts.installed(port, alone.then_some(id));
+        self.agents.shortcuts.all |= watch.all && !matches!(agent, AnyAgent::Credits(_));
         self.agents.installed.push(Installed { agent, watch, port, next: NONE, timer: Timer::default() });
         let down = !self.ports[port.index()].is_up();
         if watch.leaving && self.records[port.index()].usual != Service::Scheduled {
@@ -196,6 +204,8 @@ impl<O: Observer> World<O> {
         if watch.returning {
             let opposite = record.opposite;
             self.inspects = true;
+            // Forwarders read only messages of the packets that return.
+            self.inspects_all |= watch.all && !matches!(self.agents.installed[id.index()].agent, AnyAgent::Credits(_));
             self.ports[opposite.index()].inspected = true;
         }
         self.set_agent_timer(id);
@@ -266,8 +276,11 @@ impl<O: Observer> World<O> {
     fn is_credit_data(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
-        let needs_credits = || self.flows[packet.flow.index()].sender.needs_credits();
-        is_data && !self.agents.installed.is_empty() && (self.aggregates.is_on() || needs_credits())
+        let needs_credits = || match self.aggregates.is_on() {
+            true => packet.size > EXEMPT && self.aggregates.has(packet.service),
+            false => self.flows[packet.flow.index()].sender.needs_credits(),
+        };
+        is_data && !self.agents.installed.is_empty() && needs_credits()
     }
 
     /// A port's link goes down.
@@ -291,53 +304,14 @@ impl<O: Observer> World<O> {
         self.agents.has_forwarders
     }
 
-    /// Prefetches the states of the flows whose data the events of the current bucket bring to forwarders: first what
-    /// the ports have, then the flows' numbers, states and grants, each by the one before.
-    pub(crate) fn fetch_credits(&mut self) {
-        let mut entering = std::mem::take(&mut self.agents.entering);
-        entering.clear();
-        for (event, hint) in self.events.bucket_with_hints() {
-            let (port, flow) = match event {
-                Event::Arrive(packet) if hint > 0 => {
-                    let packet = self.packets.get(packet);
-                    if packet.kind() != Kind::Segment {
-                        continue;
-                    }
-                    (PortId(hint - 1), packet.flow)
-                }
-                Event::Timer(flow) | Event::Start(flow) => {
-                    let from = self.flows[flow.index()].address.from;
-                    (self.hosts[from.index()].interface, flow)
-                }
-                _ => continue,
-            };
-            entering.push((AgentId(self.records[port.index()].agent), flow.0));
-        }
-        let installed = &self.agents.installed;
-        let forwarder = |agent: AgentId| match installed.get(agent.index()).map(|installed| &installed.agent) {
-            Some(AnyAgent::Credits(forwarder)) => Some(&**forwarder),
-            _ => None,
-        };
-        entering.retain(|&(agent, slot)| forwarder(agent).map(|forwarder| forwarder.fetch_number(slot)).is_some());
-        entering.retain_mut(|(agent, slot)| {
-            let number = forwarder(*agent).and_then(|forwarder| forwarder.fetch_state(*slot));
-            number.map(|number| *slot = number).is_some()
-        });
-        for &(agent, number) in &entering {
-            if let Some(forwarder) = forwarder(agent) {
-                forwarder.fetch_grants(number);
-            }
-        }
-        self.agents.entering = entering;
-    }
-
     /// The priority class of a message of credits: that of `data`, or its own.
     pub(crate) fn control_priority(&self, data: u8) -> u8 {
         self.agents.control_priority.unwrap_or(data)
     }
 
-    /// Passes a packet to the agents of a port. Returns whether one consumed it: it is gone then.
-    pub(crate) fn show(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
+    /// Passes a packet to each agent of a port. Returns whether one consumed it: it is gone then.
+    #[inline(never)]
+    fn show_each(&mut self, port: PortId, id: PacketId, moment: Moment) -> bool {
         let mut agent = AgentId(self.records[port.index()].agent);
         while let Some(installed) = self.agents.installed.get(agent.index()) {
             let (watch, next) = (installed.watch, AgentId(installed.next));
@@ -370,7 +344,10 @@ impl<O: Observer> World<O> {
     fn is_direct(&self, agent: AgentId, message: &Packet) -> bool {
         let port = self.agents.installed[agent.index()].port;
         let Node::Switch(switch) = self.records[port.index()].at.node() else { return true };
-        let address = &self.flows[message.flow.index()].address;
+        let address = match message.kind() {
+            Kind::Credits => self.aggregates.address(message.flow.0),
+            _ => self.flows[message.flow.index()].address,
+        };
         let leaf = self.hosts[address.to.index()].leaf;
         self.routes.route(switch, leaf, address.to, address.hash) == Some(port)
     }
@@ -384,7 +361,8 @@ impl<O: Observer> World<O> {
             kind => kind == Kind::Credits,
         };
         // Only messages to senders are compared with the way of their data.
-        let direct = moment != Moment::Returns || kind != Kind::Message || self.is_direct(agent, packet);
+        let compared = moment == Moment::Returns && matches!(kind, Kind::Message | Kind::Credits);
+        let direct = !compared || self.is_direct(agent, packet);
         let flow = packet.is_of_flow().then(|| {
             let address = &self.flows[packet.flow.index()].address;
             FlowKey { slot: packet.flow.0, from: address.from.0, to: address.to.0, hash: address.hash }

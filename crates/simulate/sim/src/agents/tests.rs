@@ -10,7 +10,7 @@ use crate::ids::{AgentId, FlowId, HostId, PortId, ServiceIndex};
 use crate::world::{Counters, World};
 use weir_network::graph::{Discipline, LinkSpec, Packets, QueueSpec};
 use weir_transport::agents::{FlowEnd, PacketKind, Watch};
-use weir_transport::{Parameters, d3, newreno, udp};
+use weir_transport::{Parameters, d3, newreno, pace, udp};
 use weir_units::{Bandwidth, Bytes, Duration, SimTime};
 
 const US: fn(u64) -> SimTime = SimTime::from_micros;
@@ -280,4 +280,28 @@ fn an_agent_rewrites_the_fields_that_pass() {
     line.run(SimTime::from_millis(200));
     let mbps = line.world.flow(id).delivered().get() as f64 * 8.0 / 0.2 / 1e6;
     assert!((45.0..50.0).contains(&mbps), "{mbps}");
+}
+
+/// Another agent at each port takes the short way past forwarders away: packets and grants are the same.
+#[test]
+fn the_short_way_past_forwarders_changes_nothing() {
+    let outcome = |beside: bool| {
+        let mut line = line(300);
+        let pace = Parameters::Pace(pace::Parameters::default());
+        let flows = [400_000, 100_000].map(|size| line.flow(size, &pace));
+        line.flow(200_000, &Parameters::default());
+        if beside {
+            for port in (0..line.world.ports().len() as u32).map(PortId) {
+                line.install(port, Scripted::watching(FIELDS));
+            }
+        }
+        assert_eq!(line.world.agents.shortcuts.forwarder(line.there).is_some(), !beside);
+        let over = line.run(US(50_000));
+        let ends = flows.map(|flow| line.world.flow(flow).finished());
+        (over, ends, format!("{:?}", line.world.counters()), line.world.credit_counters())
+    };
+    let short = outcome(false);
+    assert_eq!(short.0.len(), 3);
+    assert!(short.3["credits_arrived"] > 500_000, "{:?}", short.3);
+    assert_eq!(short, outcome(true));
 }

@@ -54,6 +54,12 @@ impl Event {
         }
     }
 
+    /// The packet of a packed arrival; `None` of another event. Shorter than [`Event::unpack`].
+    #[inline]
+    pub(super) fn arriving(word: u64) -> Option<PacketId> {
+        (word as u8 == 0).then_some(PacketId((word >> 32) as u32))
+    }
+
     /// The hint of an arrival: 0, or a number below 2^24.
     #[inline]
     pub(super) fn hint(word: u64) -> u32 {
@@ -107,6 +113,8 @@ mod tests {
             Event::Credits(HostId(id)),
         ] {
             assert_eq!(Event::unpack(event.pack()), event);
+            let arriving = matches!(event, Event::Arrive(_)).then_some(PacketId(id));
+            assert_eq!(Event::arriving(event.pack()), arriving);
             assert_eq!(Event::hint(event.pack()), 0);
         }
         let word = Event::with_hint(Event::Arrive(PacketId(id)).pack(), 0xAB_CDEF);

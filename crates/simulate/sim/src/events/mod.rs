@@ -201,18 +201,12 @@ impl EventQueue {
         self.current.iter().rev().map(|due| Event::unpack(due.event))
     }
 
-    /// The events of the current bucket with their hints, the first one first.
-    #[inline]
-    pub fn bucket_with_hints(&self) -> impl Iterator<Item = (Event, u32)> {
-        self.current.iter().rev().map(|due| (Event::unpack(due.event), Event::hint(due.event)))
-    }
-
     /// Puts hints beside the arrivals of the current bucket: `hint` gives a number below 2^24, or 0
     /// for none. The hints come with the events, so that their handlers do not repeat a lookup.
     #[inline]
     pub fn give_hints(&mut self, mut hint: impl FnMut(PacketId) -> u32) {
         for due in self.current.iter_mut().rev() {
-            if let Event::Arrive(packet) = Event::unpack(due.event) {
+            if let Some(packet) = Event::arriving(due.event) {
                 due.event = Event::with_hint(due.event, hint(packet));
             }
         }

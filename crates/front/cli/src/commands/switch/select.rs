@@ -94,7 +94,11 @@ impl Needed {
     }
 
     fn ports_of(&self, switch: usize) -> Result<Vec<(SwitchPort, PortConfig)>, CommandError> {
-        let own = |link| OwnNeeds { buffer: self.buffer(link), remark: self.needs.remark(link) };
+        let own = |link| OwnNeeds {
+            buffer: self.buffer(link),
+            credit_buffer: self.needs.credit_buffer(self.graph.link(link).rate),
+            remark: self.needs.remark(link),
+        };
         desired(&self.graph, switch, (&self.needs.needs, self.needs.offer), own)
             .map_err(|refusal| CommandError::refused(refusal.to_string()).hint(refusal.hint))
     }
@@ -117,8 +121,13 @@ impl Needed {
             return Err(CommandError::refused(cause).hint("state it by --queue-buffer, for example 16MB"));
         };
         self.needs.drain_limits(rate, buffer).ok_or_else(|| {
-            let cause = format!("{place}: the policy's levels may keep the queues of tenants from sending");
-            CommandError::refused(cause).hint("levels with token buckets are bounded: remove `epoch: windowed`")
+            let (credits, bounded) = match self.needs.needs.credits {
+                Some(_) => (" or credits", "; credits with a known `period-max` are, too"),
+                None => ("", ""),
+            };
+            let cause = format!("{place}: the policy's levels{credits} may keep the queues of tenants from sending");
+            let hint = format!("levels with token buckets are bounded: remove `epoch: windowed`{bounded}");
+            CommandError::refused(cause).hint(hint)
         })
     }
 

@@ -95,6 +95,11 @@ impl Flows {
         }
     }
 
+    /// The flow of a number.
+    pub(super) fn key(&self, number: u32) -> FlowKey {
+        self.flows[number as usize].key
+    }
+
     /// The per-packet state of a flow.
     pub(super) fn state(&mut self, number: u32) -> &mut CreditFlow {
         &mut self.flows[number as usize].state

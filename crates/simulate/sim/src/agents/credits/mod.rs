@@ -4,6 +4,8 @@
 //! which runs per packet). The shares are published with each allocation. An agent at a host's interface is the first
 //! port of the flows that leave the host, and has the receivers of those that arrive.
 //!
+//! - The aggregates of a service at a port divide its weight there, as at Linux's forwarders
+//!   ([`weir_credits::port_shares::divided`]).
 //! - A request passes on its way to the receiver: the port has state of its flow from then on.
 //! - An allocation arrives over the opposite direction of the port's link: it is recorded, if it is new, and reduced.
 //!   One of a flow whose data leaves by another port leaves no state.
@@ -30,13 +32,15 @@ use flows::Flows;
 use queue::CreditQueue;
 pub(crate) use readings::CreditLosses;
 use receivers::Receivers;
+use weir_credits::host::PairWeights;
+use weir_credits::port_shares::divided;
 use weir_credits::{Allocation, Forwarder, ForwarderSettings, Message, PeriodRule, ReceiverSettings};
 use weir_datapath::{CreditCounters, CreditPort, CreditPortSettings};
 use weir_transport::agents::{
     Agent, FlowEnd, FlowKey, Message as Packet, PacketKind, Passing, PortState, Verdict, Watch,
 };
 use weir_transport::pace::{ALLOCATION, Parameters};
-use weir_units::{Bandwidth, Bytes, Instant, SimTime, Weight};
+use weir_units::{Bandwidth, Bytes, Instant, ServiceId, SimTime, Weight};
 
 /// Bytes: frames up to this size need no credits where senders keep the sizes of frames (`datapath/credit.h`).
 pub(crate) const EXEMPT: u32 = 128;
@@ -74,6 +78,8 @@ pub(crate) struct CreditAgent {
     scheduled: bool,
     flows: Flows,
     receivers: Option<Receivers>,
+    /// Of aggregates: the number of each service's at the port.
+    pairs: Option<PairWeights>,
     queue: CreditQueue,
     bound: CreditBound,
     control: Control,
@@ -114,6 +120,18 @@ fn part(rate: Bandwidth, share: f64) -> Bandwidth {
     Bandwidth::from_bps((rate.bps() as f64 * share) as u64)
 }
 
+/// The service of an aggregate.
+fn service(flow: FlowKey) -> ServiceId {
+    ServiceId(flow.hash)
+}
+
+/// A flow has left the shares.
+fn leave(pairs: &mut Option<PairWeights>, flow: FlowKey) {
+    if let Some(pairs) = pairs {
+        pairs.remove(service(flow));
+    }
+}
+
 impl CreditAgent {
     /// The agent of a port; with receivers at a host's interface.
     pub(crate) fn new(parameters: &Parameters, of: PortOf) -> Self {
@@ -140,6 +158,7 @@ impl CreditAgent {
             scheduled: of.scheduled,
             flows: Flows::default(),
             receivers,
+            pairs: of.whole_frames.then(PairWeights::default),
             queue: CreditQueue::new(of.rate, of.scheduled),
             bound: CreditBound::default(),
             control: Control::new(parameters.control_loss, of.seed),
@@ -152,6 +171,7 @@ impl CreditAgent {
     fn expire(&mut self, now: Instant) {
         let until = now + self.port.longest_lifetime();
         for number in self.forwarder.expire(now) {
+            leave(&mut self.pairs, self.flows.key(number));
             self.flows.forget_at(number, until);
         }
         self.flows.forget(now);
@@ -173,8 +193,13 @@ impl CreditAgent {
         let number = self.flows.number_or_new(flow);
         if self.port.is_new(self.flows.state(number), allocation) {
             self.flows.renew(number);
-            self.forwarder.record(at, number, allocation);
+            if let Some(pairs) = self.pairs.as_mut().filter(|_| !self.forwarder.has(number)) {
+                pairs.add(service(flow));
+            }
+            reduced.weight = self.weight(flow, allocation.weight);
+            self.forwarder.record(at, number, &reduced);
         }
+        reduced.weight = self.weight(flow, allocation.weight);
         let published = self.forwarder.publish(at);
         self.port.publish(&published);
         let granted = self.port.counters().granted;
@@ -183,7 +208,13 @@ impl CreditAgent {
             self.bound.on_grant(self.forwarder.budget(&published).get());
         }
         self.bound.check(self.port.outstanding().get(), held);
+        reduced.weight = allocation.weight;
         self.parameters.coding.allocation(&reduced)
+    }
+
+    /// The weight of a flow at the port.
+    fn weight(&self, flow: FlowKey, weight: Weight) -> Weight {
+        self.pairs.as_ref().map_or(weight, |pairs| divided(weight, pairs.count(service(flow))))
     }
 
     /// A sender's message passes with its data, or alone.
@@ -200,7 +231,9 @@ impl CreditAgent {
             Message::Return(returned) => self.port.on_return(self.flows.state(number), returned, now),
             Message::Terminate => {
                 self.port.terminate(self.flows.state(number), now);
-                self.forwarder.remove(number);
+                if self.forwarder.remove(number) {
+                    leave(&mut self.pairs, flow);
+                }
                 self.flows.forget_at(number, now + self.port.longest_lifetime());
             }
             Message::Request(_) | Message::Allocation(_) => {}
@@ -208,7 +241,7 @@ impl CreditAgent {
     }
 
     /// Data enters the port, which holds `held` bytes of all traffic.
-    fn on_data(&mut self, now: SimTime, flow: FlowKey, size: u32, held: u64) -> Verdict {
+    pub(crate) fn on_data(&mut self, now: SimTime, flow: FlowKey, size: u32, held: u64) -> Verdict {
         let (at, bytes) = (now.instant(), Bytes::new(size.into()));
         let is_changed = at < self.rerouted.changed_until;
         let number = match self.flows.number(flow) {
@@ -266,7 +299,25 @@ impl CreditAgent {
 
     /// Whether a packet of credits carries data.
     fn is_data(&self, packet: &Passing<'_>) -> bool {
-        packet.credits && packet.size > self.headers
+        packet.credits && self.is_frame_with_data(packet.size)
+    }
+
+    /// Whether a frame of a flow with credits carries data, by its size.
+    #[inline]
+    pub(crate) fn is_frame_with_data(&self, size: u32) -> bool {
+        size > self.headers
+    }
+
+    /// Whether the port chooses among frames.
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.scheduled
+    }
+
+    /// The transmission of a frame of data begins at a port that chooses.
+    #[inline]
+    pub(crate) fn on_data_leaves(&mut self, now: SimTime, size: u32) {
+        self.queue.leave(now, size);
     }
 
     /// Whether re-routed data has entered the port within the longest lifetime of a grant: the port makes no claim.
@@ -326,7 +377,7 @@ impl Agent for CreditAgent {
 
     fn on_leave(&mut self, now: SimTime, packet: &mut Passing<'_>) {
         if self.is_data(packet) {
-            self.queue.leave(now, packet.size);
+            self.on_data_leaves(now, packet.size);
         }
     }
 
