@@ -97,7 +97,7 @@ impl<F: Files> Reader<'_, F> {
             return None;
         }
         let parameters = self.parameters_of_policy(of, written, &plan)?;
-        self.aggregates_can_be(of, written, parameters.period.duration());
+        self.aggregates_can_be(of, written, &parameters);
         let leaves = of.policy().services().leaves();
         let weights = leaves.filter_map(|(id, service)| Some((id, service.credits()?))).collect();
         Some(Aggregates { parameters, weights: Some(weights) })
@@ -158,7 +158,8 @@ impl<F: Files> Reader<'_, F> {
     }
 
     /// Refuses a network, transports and events under which aggregates cannot be served as on Linux.
-    fn aggregates_can_be(&mut self, of: CreditTraffic<'_>, written: Option<&Node>, period: Duration) {
+    fn aggregates_can_be(&mut self, of: CreditTraffic<'_>, written: Option<&Node>, parameters: &pace::Parameters) {
+        let (period, longest) = (parameters.period.duration(), parameters.max_period.duration());
         let CreditTraffic { root, graph, governed, .. } = of;
         let grants = of.policy().network().forwarders();
         if grants && graph.routing != Routing::Symmetric && !has_one_path(graph) {
@@ -183,7 +184,13 @@ impl<F: Files> Reader<'_, F> {
                     "choose `newreno`, `cubic`, `dctcp` or `udp`, or send all such groups by `pace`",
                 );
             }
-            let hint = |period: u64| format!("write at least `aggregates: {{ period: {period}us }}`");
+            let hint = |needed: u64| match Duration::from_micros(needed) <= longest {
+                true => format!("write at least `aggregates: {{ period: {needed}us }}`"),
+                false => format!(
+                    "the policy has periods of at most {longest}: write at least `credits: {{ period-max: {needed}us }}` \
+                     in it, with buffers for such periods"
+                ),
+            };
             self.longer_than_trips(at.unwrap_or(read.at), period, read, &mut trips, &hint);
         }
         self.unchanged_credits(root, governed);
@@ -208,10 +215,15 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// Whether `aggregates` states a shortest period that is not the lab's.
-pub(super) fn has_another_period(aggregates: &Node) -> bool {
-    let written = aggregates.get("period").and_then(Node::scalar);
-    written.and_then(|text| scalar::time(text, false).ok()).is_some_and(|period| period != LAB_CREDIT_PERIOD)
+/// Why the lab's aggregates are not those that `aggregates` states.
+pub(super) fn aggregates_not_of_lab(aggregates: &Node) -> Option<String> {
+    if let Some(entry) = aggregates.entries().iter().find(|entry| entry.0.text != "period") {
+        return Some(format!("`{}` of its `aggregates` is the simulator's", entry.0.text));
+    }
+    let period = aggregates.get("period").and_then(Node::scalar).and_then(|text| scalar::time(text, false).ok());
+    period.filter(|period| *period != LAB_CREDIT_PERIOD).map(|period| {
+        format!("its `aggregates` have a shortest period of {period}, and the lab has one of {LAB_CREDIT_PERIOD}")
+    })
 }
 
 /// Why the lab's agents and forwarders do not grant a policy's credits.

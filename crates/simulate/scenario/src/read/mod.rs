@@ -40,7 +40,7 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
-use crate::model::{LAB_CREDIT_PERIOD, Measurement, Scenario};
+use crate::model::{Measurement, Scenario};
 use credit_services::CreditTraffic;
 use files::PolicyOnly;
 use names::Names;
@@ -356,8 +356,8 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    if root.get("aggregates").is_some_and(credit_services::has_another_period) {
-        return Some(format!("its `aggregates` have another shortest period than the lab's {LAB_CREDIT_PERIOD}"));
+    if let Some(reason) = root.get("aggregates").and_then(credit_services::aggregates_not_of_lab) {
+        return Some(reason);
     }
     traffic.iter().find_map(not_sent_by_lab)
 }
