@@ -163,7 +163,11 @@ fn credits_that_the_lab_grants_and_others() {
         (&[("{ forwarders: true, buffer: 60kB }", "{ buffer: 60kB }")], "", "the policy's switches grant none"),
         (&[], "without-forwarder: [r1]\n", "some of its switches have no forwarder"),
         (&[], "aggregates: { period: 19ms }\n", "a shortest period of 19 ms, and the lab has one of 20 ms"),
-        (&[], "aggregates: { period: 20ms, coding: paper }\n", "`coding` of its `aggregates` is the simulator's"),
+        (
+            &[],
+            "aggregates: { period: 20ms, control-loss: 0.01 }\n",
+            "`control-loss` of its `aggregates` is the simulator's",
+        ),
     ] {
         let lab = if more.contains("aggregates") { "" } else { lab };
         let reason = reason(changes, "cubic", &format!("{lab}{more}")).unwrap_or_default();

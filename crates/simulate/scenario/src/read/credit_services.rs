@@ -187,8 +187,8 @@ impl<F: Files> Reader<'_, F> {
             let hint = |needed: u64| match Duration::from_micros(needed) <= longest {
                 true => format!("write at least `aggregates: {{ period: {needed}us }}`"),
                 false => format!(
-                    "the policy has periods of at most {longest}: write at least `credits: {{ period-max: {needed}us }}` \
-                     in it, with buffers for such periods"
+                    "the policy has periods of at most {longest}: write at least `credits: {{ period-max: \
+                     {needed}us }}` in it, with buffers for such periods"
                 ),
             };
             self.longer_than_trips(at.unwrap_or(read.at), period, read, &mut trips, &hint);
