@@ -568,18 +568,29 @@ fn nothing_leaves_without_credits() {
     }
     let rack = Rack::new("wcc", PLAIN);
     // The key of the receiver is another one: its allocations do not verify, nor do the requests.
-    let mut hosts = [rack.install(0, 7), rack.install(1, 8)];
+    let (mut sender, receiver) = (rack.install(0, 7), rack.install(1, 8));
     let flows = [udp(0, 1, 5001), udp(0, 2, 5002)];
-    let rates = std::thread::scope(|scope| {
-        let rates = scope.spawn(|| rack.rates(&flows, Duration::ZERO, Duration::from_secs(2)));
+    let bind = |flow: Traffic| rack.hosts[flow.to].run(|| UdpSocket::bind(flow.address()).expect("bound"));
+    let sinks = flows.map(|flow| bind(flow).expect("inside"));
+    let ends = &AtomicBool::new(false);
+    let sender = std::thread::scope(|scope| {
+        let end = EndOnDrop(ends);
+        for flow in flows {
+            let source = &rack.hosts[flow.from];
+            scope.spawn(move || source.run(|| send_datagrams(flow.address(), ends)).expect("inside"));
+        }
         std::thread::sleep(Duration::from_secs(1));
-        // Nor during a change of the policy.
-        rack.renew(&mut hosts[0], 0, 7);
-        rates.join().expect("measured")
+        // Nor during a change of the policy, or of the agent.
+        rack.renew(&mut sender, 0, 7);
+        sender.keep();
+        drop(sender);
+        let sender = rack.install(0, 7);
+        std::thread::sleep(Duration::from_millis(500));
+        drop(end);
+        sender
     });
-    assert_eq!(rates, [0.0, 0.0]);
-    assert!(reading(&hosts[1]).messages.forged > 0, "{:?}", reading(&hosts[1]));
-    let [sender, receiver] = hosts;
+    assert_eq!(sinks.map(|sink| arrivals(&sink, Duration::from_millis(200))), [0, 0]);
+    assert!(reading(&receiver).messages.forged > 0, "{:?}", reading(&receiver));
     sender.remove().expect("removed");
     let rates = rack.rates(&flows[..1], warm(), Duration::from_millis(500));
     assert!(rates[0] > 0.5 * NIC, "a host without an agent sends: {rates:?}");
