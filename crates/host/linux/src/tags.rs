@@ -42,6 +42,13 @@ impl Marks {
         let of = |kind| marks.iter().map(|mark| if mark & (TAGGED | CREDITS) == kind { *mark } else { 0 }).collect();
         Ok(Self { levels: Vec::new(), tags: of(TAGGED), credits: of(TAGGED | CREDITS) })
     }
+
+    /// The service of a slot has no credits.
+    pub(crate) fn remove_credits(&mut self, slot: u32) {
+        if let Some(mark) = self.credits.get_mut(slot as usize) {
+            *mark = 0;
+        }
+    }
 }
 
 impl InterfaceDatapath {
