@@ -16,6 +16,8 @@
 //!
 //! - A flow begins when a reading has data that waits: the host sends a request. It ends when nothing has waited or
 //!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
+//!   It ends with what waits after [`HostSettings::abandon_after`] without an allocation: the other host is gone, and
+//!   the driver needs the gate.
 //! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
 //! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
@@ -78,6 +80,9 @@ pub struct HostSettings {
     pub silence: Duration,
     /// How long nothing of a flow waits and leaves before it ends.
     pub linger: Duration,
+    /// How long after its newest allocation, or its begin, a flow ends although data waits ([`Output::Abandon`]): more
+    /// than the timeout of some requests. `None` where all hosts reply, as in the simulator.
+    pub abandon_after: Option<Duration>,
     /// How long the clock of a flow that has ended is kept: at least the longest lifetime of a grant at a port of the
     /// path, which grants nothing to an earlier clock for that time.
     pub memory: Duration,
@@ -156,7 +161,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         let is_over = |flow: &Aggregate<A>| !self.weights.contains_key(&flow.service);
         let over: Vec<_> = self.sending().filter(is_over).collect();
         let silent: Vec<_> = self.incoming.keys().copied().filter(is_over).collect();
-        over.into_iter().for_each(|flow| self.end(now, flow));
+        over.into_iter().for_each(|flow| self.end(now, flow, Output::End { flow }));
         for flow in silent {
             self.incoming.remove(&flow);
             self.receives.set(flow, None);
@@ -298,9 +303,10 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
                 }
                 continue;
             }
-            if sending.is_over(now, self.settings.linger) {
+            let is_over = sending.is_over(now, self.settings.linger);
+            if is_over || sending.is_abandoned(now, self.settings.abandon_after) {
                 self.outgoing.insert(flow, sending);
-                self.end(now, flow);
+                self.end(now, flow, if is_over { Output::End { flow } } else { Output::Abandon { flow } });
                 continue;
             }
             if sending.closes(now) {
@@ -321,20 +327,20 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         self.outputs.pop_front()
     }
 
-    /// The flow that the host sends is over.
-    fn end(&mut self, now: Instant, flow: Aggregate<A>) {
+    /// The flow that the host sends is over, as `output` reports.
+    fn end(&mut self, now: Instant, flow: Aggregate<A>, output: Output<A>) {
         let Some(mut sending) = self.outgoing.remove(&flow) else { return };
         sending.end(now);
         self.keep(flow, sending);
         if let Some(first) = &mut self.first {
             first.terminate(now, flow);
         }
-        self.outputs.push_back(Output::End { flow });
+        self.outputs.push_back(output);
         self.outputs.push_back(Output::Send { flow, message: Message::Terminate });
     }
 
     fn keep(&mut self, flow: Aggregate<A>, sending: Outgoing) {
-        self.sends.set(flow, Some(sending.timer(self.settings.linger, self.settings.memory)));
+        self.sends.set(flow, Some(sending.timer(&self.settings)));
         self.outgoing.insert(flow, sending);
     }
 

@@ -1,5 +1,6 @@
 //! The sending end of a flow: its [`Sender`], its readings and its gate.
 
+use super::HostSettings;
 use super::aggregate::{Gate, Reading};
 use super::passage::Passage;
 use crate::message::{Allocation, Request, Return};
@@ -31,6 +32,8 @@ pub(super) struct Outgoing {
     closes_at: Option<Instant>,
     /// When data last waited or left.
     active: Instant,
+    /// When the newest allocation arrived, or the flow began.
+    allocated: Instant,
     /// Since when the flow is over, and only its clock is kept.
     ended: Option<Instant>,
     /// The newest allocation.
@@ -49,6 +52,7 @@ impl Outgoing {
             debt: 0,
             closes_at: None,
             active: now,
+            allocated: now,
             ended: None,
             passage: None,
         }
@@ -58,7 +62,8 @@ impl Outgoing {
     pub(super) fn begin(mut self, now: Instant, sent: u64) -> Self {
         if self.ended.take().is_some() {
             self.reading = Reading { sent, waiting: Bytes::ZERO };
-            (self.active, self.spent, self.allotted, self.debt) = (now, 0, 0, 0);
+            (self.active, self.allocated) = (now, now);
+            (self.spent, self.allotted, self.debt) = (0, 0, 0);
             self.sender.on_write(now, Bytes::ZERO);
         }
         self
@@ -121,6 +126,7 @@ impl Outgoing {
         if !self.sender.on_allocation(now, allocation, backlog) {
             return None;
         }
+        self.allocated = now;
         let returned = self.sender.take_return()?;
         self.debt += self.spent.saturating_sub(self.allotted);
         let credit = self.sender.credit(now).get();
@@ -158,14 +164,20 @@ impl Outgoing {
         self.reading.waiting == Bytes::ZERO && now >= self.active + linger
     }
 
+    /// Whether no allocation has come for so long.
+    pub(super) fn is_abandoned(&self, now: Instant, after: Option<Duration>) -> bool {
+        after.is_some_and(|after| now >= self.allocated + after)
+    }
+
     /// The time of the next event.
-    pub(super) fn timer(&self, linger: Duration, memory: Duration) -> Instant {
+    pub(super) fn timer(&self, settings: &HostSettings) -> Instant {
         if let Some(ended) = self.ended {
-            return ended + memory;
+            return ended + settings.memory;
         }
-        let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + linger);
-        let events = [self.sender.timer(), self.closes_at, over];
+        let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + settings.linger);
+        let abandoned = settings.abandon_after.map(|after| self.allocated + after);
+        let events = [self.sender.timer(), self.closes_at, over, abandoned];
         // A flow with data that waits has a timer of its sender, which requests or has an allocation.
-        events.into_iter().flatten().min().unwrap_or(self.active + linger)
+        events.into_iter().flatten().min().unwrap_or(self.active + settings.linger)
     }
 }

@@ -60,6 +60,9 @@ pub const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_millis(100);
 /// Periods without an allocation that end a flow at the first port: three allocations in a row may be lost.
 const MEMORY: u64 = 4;
+/// What waits for credits is dropped after so many of the longest timeouts of requests without an allocation: 30 s with
+/// the shortest periods. The other host has no agent then, since one that is restarted is back within seconds.
+const ABANDON: u64 = 30;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
 /// How often the list of flows is made: each turn may have another allocation.
@@ -78,7 +81,7 @@ pub struct CreditReading {
     pub flows: [usize; 2],
     /// A: bytes granted that have not left.
     pub outstanding: u64,
-    /// Packets dropped since the queue of their gate was full.
+    /// Packets dropped since the queue of their gate was full, no allocation came, or their service has lost its credits.
     pub dropped: u64,
     /// Whether the thread is a real-time one.
     pub is_prompt: bool,
@@ -243,14 +246,16 @@ fn period(length: Duration) -> Period {
 
 fn host_settings(rate: Bandwidth, least: Period, sending: Sending) -> HostSettings {
     let length = least.duration();
+    let longest = Duration::from_secs(1).max(length * 10);
     HostSettings {
         rate,
         least,
         frame: sending.frame,
         whole_frames: true,
-        timeout: [length * 10, Duration::from_secs(1).max(length * 10)],
+        timeout: [length * 10, longest],
         silence: (length * 20).max(Duration::from_millis(100)),
         linger: (length * 20).max(Duration::from_millis(100)),
+        abandon_after: Some(longest * ABANDON),
         memory: Duration::from_secs(10),
         coding: Coding::Wide,
     }
