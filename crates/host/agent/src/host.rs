@@ -359,8 +359,9 @@ impl Host {
         self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
-        if is_shaped {
-            self.start_credits(host_context)?;
+        match is_shaped {
+            true => self.start_credits(host_context)?,
+            false => CreditThread::suspend(&mut self.datapath)?,
         }
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
@@ -425,6 +426,9 @@ impl Host {
             let destinations = Destinations::open(&self.datapath)?;
             self.destinations =
                 DestinationLimits::start(destinations, Arc::clone(&self.shaper)).map_err(HostError::Wait)?;
+        }
+        if let Err(HostError::Shaper(ShaperError::Foreign(_))) = &reshaped {
+            CreditThread::suspend(&mut self.datapath)?;
         }
         reshaped?;
         self.rates = rates;

@@ -175,6 +175,11 @@ impl CreditThread {
         Ok(Some(Self { thread: Some(thread), stop, reading }))
     }
 
+    /// No data waits for credits until the next thread starts: another program's qdisc has neither gates nor limits.
+    pub(crate) fn suspend(datapath: &mut InterfaceDatapath) -> Result<(), HostError> {
+        Ok(datapath.set_credits(&[], PORT, 0)?)
+    }
+
     /// An error if the thread ended by itself.
     pub(crate) fn check(&mut self) -> Result<(), HostError> {
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished)
