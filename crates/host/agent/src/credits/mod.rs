@@ -81,7 +81,7 @@ pub struct CreditReading {
     pub flows: [usize; 2],
     /// A: bytes granted that have not left.
     pub outstanding: u64,
-    /// Packets dropped since the queue of their gate was full, no allocation came, or their service has lost its credits.
+    /// Packets dropped since the queue of their gate was full, no allocation came, or their service lost its credits.
     pub dropped: u64,
     /// Whether the thread is a real-time one.
     pub is_prompt: bool,
