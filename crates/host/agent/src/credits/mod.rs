@@ -125,13 +125,27 @@ pub struct SendingFlow {
     pub held: Option<Held>,
 }
 
-/// The order of messages, which outlives a thread.
+/// What outlives a thread: the socket, whose port another program could take otherwise, and the order of messages.
 #[derive(Debug, Default)]
 pub(crate) struct CreditOrder {
+    /// While a service has credits.
+    socket: Option<CreditSocket>,
     /// The highest epoch of own messages: other hosts ignore lower ones, also after a return to an old policy.
     epoch: u64,
     /// Of messages of other hosts.
     newest: Arc<Mutex<Newest>>,
+}
+
+impl CreditOrder {
+    /// The socket for the next thread. Allocations that came between two threads are of gates that are closed.
+    fn socket(&mut self, interface: &Interface) -> io::Result<CreditSocket> {
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => CreditSocket::open(interface, PORT)?,
+        };
+        socket.discard();
+        self.socket.insert(socket).try_clone()
+    }
 }
 
 /// The thread; it is ended and joined when dropped. Pairs and their gates stay, closed.
@@ -158,6 +172,7 @@ impl CreditThread {
             datapath.set_credits(&[], PORT, 0)?;
             CreditPairs::open(datapath)?.clear()?;
             CreditGates::remove_all(interface).map_err(ShaperError::from)?;
+            order.socket = None;
             return Ok(None);
         }
         let mut driver = driver(context, interface, datapath, &own, order)?;
@@ -212,7 +227,7 @@ fn driver(
     interface: &Interface,
     datapath: &InterfaceDatapath,
     own: &[(ServiceId, u32, Weight)],
-    order: &CreditOrder,
+    order: &mut CreditOrder,
 ) -> Result<Driver, HostError> {
     let policy = context.policy;
     let rate = |direction| {
@@ -239,7 +254,7 @@ fn driver(
     let keys = context.keys.all().iter().map(weir_control::wire::Key::credits).collect();
     let levels = policy.levels().map_or(0, |levels| levels.all().len());
     let gates = CreditGates::new(interface, leaving, sending, levels).map_err(ShaperError::from)?;
-    let socket = CreditSocket::open(interface, PORT).map_err(HostError::CreditSocket)?;
+    let socket = order.socket(interface).map_err(HostError::CreditSocket)?;
     let newest = order.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let messages = Messages::new(keys, &numbers, order.epoch, Instant::from_nanos(kernel_time()), newest);
     Driver::new(host, CreditPairs::open(datapath)?, gates, messages, socket, slots)
