@@ -509,6 +509,26 @@ fn credits_return_with_the_qdisc() {
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 
+/// Begins a connection and closes it: its first frame makes a pair, and needs no credits.
+fn connect_some(at: SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP)).expect("a socket");
+    let error = socket.connect(&at.into()).expect_err("no connection at once");
+    assert_eq!(error.raw_os_error(), Some(libc::EINPROGRESS));
+}
+
+/// The first state of a host's credits for which `is` holds.
+fn state_with(host: &Host, is: impl Fn(&CreditReading) -> bool) -> CreditReading {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(60) {
+        let state = reading(host);
+        if is(&state) {
+            return state;
+        }
+        pause();
+    }
+    panic!("not within 60 s: {:?}", reading(host))
+}
+
 /// More pairs than there are gates, one after the other.
 #[test]
 fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
@@ -521,21 +541,17 @@ fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
     let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
     send_some(&rack, 0, at, 5);
     rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
-    let visit = || {
-        let socket = UdpSocket::bind("0.0.0.0:0").expect("bound");
-        for number in 0..2 * PAIRS_MAX {
-            let address = Ipv4Addr::from_bits(0x0a51_0001 + number);
-            // Frames that need no credits leave, and their pairs end.
-            socket.send_to(&[0; 8], (address, 5001)).expect("sent");
-            if number % 32 == 31 {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+    let begin = |first: u32| {
+        for number in first..first + 32 {
+            connect_some(SocketAddr::new(Ipv4Addr::from_bits(0x0a51_0001 + number).into(), 5001));
         }
+        std::thread::sleep(Duration::from_millis(20));
     };
-    rack.hosts[0].run(visit).expect("inside");
-    std::thread::sleep(Duration::from_millis(500));
-    let state = reading(&sender);
-    assert_eq!((state.flows[0], state.dropped), (1, 0), "only the flow with data that waits is left: {state:?}");
+    rack.hosts[0].run(|| (0..2 * PAIRS_MAX).step_by(32).for_each(begin)).expect("inside");
+    // Only the flow with data that waits is left.
+    let state = state_with(&sender, |state| state.flows[0] == 1);
+    assert_eq!(state.dropped, 0, "{state:?}");
+    assert!(state.host.begun > u64::from(PAIRS_MAX), "pairs take the gates of others: {state:?}");
     let receiver = rack.install(1, 7);
     assert_eq!(arrivals(&sink, Duration::from_secs(4)), 5, "{:?}", reading(&sender));
     // New pairs still have gates, and so has one that gave its own up.

@@ -93,6 +93,8 @@ pub struct HostSettings {
 /// Events of a host, since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounters {
+    /// Flows that the host sends, each time that one began.
+    pub begun: u64,
     /// Allocations that opened a gate.
     pub allocations: u64,
     /// Allocations of flows that the host does not send: each is replied to with a termination.
@@ -184,8 +186,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             return;
         }
         let sending = match self.outgoing.remove(&flow) {
-            Some(sending) => sending.begin(now, sent),
-            None => Outgoing::new(now, self.sender_settings(), sent),
+            Some(sending) => {
+                self.counters.begun += u64::from(sending.has_ended());
+                sending.begin(now, sent)
+            }
+            None => {
+                self.counters.begun += 1;
+                Outgoing::new(now, self.sender_settings(), sent)
+            }
         };
         self.keep(flow, sending);
     }

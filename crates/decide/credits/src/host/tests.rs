@@ -195,7 +195,7 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!(a.timer(), None);
     a.on_reading(millis(1_112), FLOW, reading(8_000, 3_000));
     a.on_timer(millis(1_112));
-    assert_eq!(outputs(&mut a), [request(0)]);
+    assert_eq!((outputs(&mut a), a.counters().begun), (vec![request(0)], 3));
 }
 
 /// Requests are repeated, and data waits all the time.

@@ -15,8 +15,8 @@ use weir_linux::interface::Interface;
 
 /// Bytes of the longest datagram that is read: longer ones are of another protocol.
 const DATAGRAM: usize = 256;
-/// The most datagrams that are discarded at once. The kernel's buffer of 208 KiB (net.core.rmem_default) has room for 277
-/// of the smallest, each of which it counts as at least 768 B.
+/// The most datagrams that are discarded at once. The kernel's buffer of 208 KiB (net.core.rmem_default) has room for
+/// 277 of the smallest, each of which counts as at least 768 B.
 const DISCARDED: usize = 1_024;
 /// Bytes for the packet information of one datagram, with its header.
 const CONTROL: usize = 64;
@@ -68,7 +68,7 @@ impl CreditSocket {
         Ok(Self { socket: self.socket.try_clone()?, port: self.port })
     }
 
-    /// Discards the datagrams that have arrived: more than the kernel's buffer holds are of now.
+    /// Discards the datagrams that wait, at most [`DISCARDED`].
     pub(super) fn discard(&self) {
         let mut buffer = [0; DATAGRAM];
         // An ICMP error of an earlier datagram counts as one.
