@@ -570,6 +570,56 @@ fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 
+/// As the last ready gate is taken no flow is idle, and no packet posts an event when one is.
+#[test]
+fn flows_that_end_without_events_give_up_their_gates() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcl", PLAIN);
+    let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
+    let at = |number: u32| SocketAddr::new(Ipv4Addr::from_bits(0x0a51_0001 + number).into(), 5001);
+    // Gates that are ready beside those of data, as many as the agent has ready.
+    let (ready, mut next) = (64, 0);
+    let missing = || PAIRS_MAX as usize - ready - reading(&sender).flows[0].min(PAIRS_MAX as usize - ready);
+    let began = Instant::now();
+    while missing() > 0 && began.elapsed() < Duration::from_secs(60) {
+        let some = next..next + missing().min(32) as u32;
+        next = some.end;
+        some.for_each(|number| send_some(&rack, 0, at(number), 1));
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert_eq!(missing(), 0, "{:?}", reading(&sender));
+    rack.hosts[0].run(|| (next..next + 2 * ready as u32).for_each(|number| connect_some(at(number)))).expect("inside");
+    std::thread::sleep(Duration::from_secs(1));
+    let other = udp(0, 1, 5002).address();
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(other).expect("bound")).expect("inside");
+    send_some(&rack, 0, other, 5);
+    assert_eq!(arrivals_from(&sink, 5), 5, "{:?}", reading(&sender));
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+#[test]
+fn data_to_a_host_without_an_agent_gives_up_its_gate() {
+    if is_skipped() {
+        return;
+    }
+    let rack = Rack::new("wcm", PLAIN);
+    let sender = rack.install(0, 7);
+    let at = udp(0, 1, 5001).address();
+    send_some(&rack, 0, at, 5);
+    let began = Instant::now();
+    let state = state_with(&sender, |state| state.host.begun > 0 && state.flows[0] == 0);
+    assert_eq!(state.dropped, 5, "{state:?}");
+    assert!(began.elapsed() > Duration::from_secs(29), "after {:?}", began.elapsed());
+    let receiver = rack.install(1, 7);
+    let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
+    send_some(&rack, 0, at, 5);
+    assert_eq!(arrivals_from(&sink, 5), 5, "{:?}", reading(&sender));
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
 #[test]
 fn tenants_send_nothing_to_the_port_of_credits() {
     if is_skipped() {
