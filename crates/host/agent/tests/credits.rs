@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_agent::CreditReading;
-use weir_agent::host::{Host, HostContext, HostError};
+use weir_agent::host::{Host, HostContext, HostError, Missing};
 use weir_control::LimitRule;
 use weir_control::wire::{Key, Keys};
 use weir_credits::host::Held;
@@ -53,6 +53,8 @@ struct Rack {
     switch: Netns,
     prefix: Prefix,
     policy: Policy,
+    /// The same services without credits.
+    without: Policy,
 }
 
 impl Rack {
@@ -60,8 +62,12 @@ impl Rack {
     fn new(prefix: &str, switches: &str) -> Self {
         let racks = "racks: { r: { uplink: 50Mb/s, machines: [m1, m2, m3] } }";
         let text = format!("weir: 1\nnetwork: {{ nic: 50Mb/s, {racks}{switches} }}\n");
-        let text = format!("{text}credits: {{ period-max: 40ms }}\n{SERVICES}");
-        let policy = Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0;
+        let policy = |rest: &str| {
+            let text = format!("{text}{rest}");
+            Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0
+        };
+        let without = SERVICES.replace(", credits: {}", "").replace(", credits: { weight: 2 }", "");
+        let (policy, without) = (policy(&format!("credits: {{ period-max: 40ms }}\n{SERVICES}")), policy(&without));
         let prefix = Prefix::new(prefix).expect("a prefix");
         prefix.cleanup().expect("leftovers of an earlier run go");
         let switch = prefix.create("sw").expect("made");
@@ -76,7 +82,7 @@ impl Rack {
             host
         };
         let hosts: Vec<Netns> = (1..=3).map(host).collect();
-        Self { hosts, switch, prefix, policy }
+        Self { hosts, switch, prefix, policy, without }
     }
 
     /// An agent's host on a machine, without the daemon's loop.
@@ -515,6 +521,52 @@ fn credits_return_with_the_qdisc() {
     assert!(rates[0] > 0.5 * NIC, "data leaves without credits: {rates:?}");
     rack.with_context(0, 7, |context| sender.restore(context, true).expect("restored"));
     let rates = rack.rates(&flows, warm(), Duration::from_secs(1));
+    assert!(are_parts(&rates, &[1.0]), "{rates:?}");
+    [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
+}
+
+/// Without its socket a thread cannot start, and data waits until it can.
+#[test]
+fn the_port_of_credits_stays_taken_and_is_taken_again() {
+    if is_skipped() {
+        return;
+    }
+    let mut rack = Rack::new("wci", PLAIN);
+    let (mut sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
+    let bind = |rack: &Rack| rack.hosts[0].run(|| UdpSocket::bind("[::]:30568")).expect("inside");
+    let ends = &AtomicBool::new(false);
+    let attempts = std::thread::scope(|scope| {
+        let end = EndOnDrop(ends);
+        let host = &rack.hosts[0];
+        let attempt = move || {
+            let mut attempts = Vec::new();
+            while !ends.load(Ordering::Relaxed) {
+                attempts.push(UdpSocket::bind("[::]:30568").is_ok());
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            attempts
+        };
+        let attempts = scope.spawn(move || host.run(attempt).expect("inside"));
+        (0..3).for_each(|_| rack.renew(&mut sender, 0, 7));
+        drop(end);
+        attempts.join().expect("no panic")
+    });
+    assert!(!attempts.is_empty() && !attempts.contains(&true), "{} attempts", attempts.len());
+    std::mem::swap(&mut rack.policy, &mut rack.without);
+    rack.renew(&mut sender, 0, 7);
+    let taken = bind(&rack).expect("free without credits");
+    assert!(matches!(sender.missing(), Ok(None)), "{:?}", sender.missing());
+    std::mem::swap(&mut rack.policy, &mut rack.without);
+    let renewed = rack.with_context(0, 7, |context| sender.renew(context, false));
+    assert!(matches!(renewed, Err(HostError::CreditSocket(_))), "{renewed:?}");
+    for _ in 0..2 {
+        assert!(matches!(sender.missing(), Ok(Some(Missing::Credits))), "{:?}", sender.missing());
+        assert!(rack.with_context(0, 7, |context| sender.restore(context, false)).is_err(), "still taken");
+    }
+    drop(taken);
+    rack.with_context(0, 7, |context| sender.restore(context, false).expect("restored"));
+    assert!(matches!(sender.missing(), Ok(None)), "{:?}", sender.missing());
+    let rates = rack.rates(&[udp(0, 1, 5001)], warm(), Duration::from_millis(500));
     assert!(are_parts(&rates, &[1.0]), "{rates:?}");
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
