@@ -23,7 +23,8 @@
 //! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
 //!   whose gate is coarse may let pass, are taken from the next allocation.
 //! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
-//!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
+//!   kept for [`HostSettings::memory`], without credits, and another request has its clock. After [`ENDED_MAX`] others
+//!   a flow begins without clock: ports that have its last one grant nothing for a lifetime.
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
 //! before [`Host::on_message`] with its allocation, whenever data begins to wait, and for all of [`Host::due`] before
@@ -62,6 +63,10 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
 /// The most flows that a host receives: those of a port (`WEIR_FORWARDER_FLOWS` of `bpf/forwarder.h`). Each has an
 /// allocation in a period, and a faulty sender must not take all memory.
 pub const INCOMING_MAX: usize = 16_384;
+
+/// The most flows that have ended and whose clocks are kept; of more, the oldest are forgotten. A scan of a network
+/// would otherwise take all memory.
+pub const ENDED_MAX: usize = 16_384;
 
 /// The constants of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +128,9 @@ pub struct Host<A, O: OnlinePort> {
     hides_backlog: bool,
     outgoing: BTreeMap<Aggregate<A>, Outgoing>,
     incoming: BTreeMap<Aggregate<A>, Receiver>,
+    /// Of flows of `outgoing` that have not ended, the next event; of the others, when they are forgotten.
     sends: Deadlines<Aggregate<A>>,
+    ended: Deadlines<Aggregate<A>>,
     receives: Deadlines<Aggregate<A>>,
     outputs: VecDeque<Output<A>>,
     counters: HostCounters,
@@ -141,6 +148,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             sends: Deadlines::new(),
+            ended: Deadlines::new(),
             receives: Deadlines::new(),
             outputs: VecDeque::new(),
             counters: HostCounters::default(),
@@ -188,6 +196,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         let sending = match self.outgoing.remove(&flow) {
             Some(sending) => {
                 self.counters.begun += u64::from(sending.has_ended());
+                self.ended.set(flow, None);
                 sending.begin(now, sent)
             }
             None => {
@@ -279,15 +288,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     /// The time of the next event without a message; `None` for a host without flows.
     pub fn timer(&self) -> Option<Instant> {
-        [self.sends.first(), self.receives.first()].into_iter().flatten().min()
+        [self.sends.first(), self.ended.first(), self.receives.first()].into_iter().flatten().min()
     }
 
     /// The flows that the host sends and of which something is due at `now`: the end of a period or of the flow, or a
     /// request. A driver reads them first: a flow without readings for [`HostSettings::linger`] ends, although data
     /// waits.
     pub fn due(&self, now: Instant) -> impl Iterator<Item = Aggregate<A>> + '_ {
-        let is_live = |flow: &Aggregate<A>| self.outgoing.get(flow).is_some_and(|sending| !sending.has_ended());
-        self.sends.due(now).filter(is_live)
+        self.sends.due(now)
     }
 
     /// Carries out what is due at `now`: allocations, requests, and the ends of periods and flows.
@@ -303,14 +311,11 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             }
             self.receives.set(flow, timer);
         }
+        while let Some(flow) = self.ended.pop(now) {
+            self.outgoing.remove(&flow);
+        }
         while let Some(flow) = self.sends.pop(now) {
             let Some(mut sending) = self.outgoing.remove(&flow) else { continue };
-            if sending.has_ended() {
-                if !sending.is_forgotten(now, self.settings.memory) {
-                    self.keep(flow, sending);
-                }
-                continue;
-            }
             let is_over = sending.is_over(now, self.settings.linger);
             if is_over || sending.is_abandoned(now, self.settings.abandon_after) {
                 self.outgoing.insert(flow, sending);
@@ -337,9 +342,15 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     /// The flow that the host sends is over, as `output` reports.
     fn end(&mut self, now: Instant, flow: Aggregate<A>, output: Output<A>) {
-        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
-        sending.end(now);
-        self.keep(flow, sending);
+        let Some(sending) = self.outgoing.get_mut(&flow) else { return };
+        sending.end();
+        self.sends.set(flow, None);
+        self.ended.set(flow, Some(now + self.settings.memory));
+        if self.ended.len() > ENDED_MAX
+            && let Some(oldest) = self.ended.first().and_then(|first| self.ended.pop(first))
+        {
+            self.outgoing.remove(&oldest);
+        }
         if let Some(first) = &mut self.first {
             first.terminate(now, flow);
         }
@@ -382,6 +393,11 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     pub fn passages(&self) -> impl Iterator<Item = (Aggregate<A>, Option<Passage>)> + '_ {
         let live = self.outgoing.iter().filter(|(_, sending)| !sending.has_ended());
         live.map(|(flow, sending)| (*flow, sending.passage()))
+    }
+
+    /// How many flows the host sends, and how many it receives.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.outgoing.len() - self.ended.len(), self.incoming.len()]
     }
 
     /// The flows that it receives.

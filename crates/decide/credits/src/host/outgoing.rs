@@ -34,8 +34,8 @@ pub(super) struct Outgoing {
     active: Instant,
     /// When the newest allocation arrived, or the flow began.
     allocated: Instant,
-    /// Since when the flow is over, and only its clock is kept.
-    ended: Option<Instant>,
+    /// Whether the flow is over, and only its clock is kept.
+    has_ended: bool,
     /// The newest allocation.
     passage: Option<Passage>,
 }
@@ -53,14 +53,14 @@ impl Outgoing {
             closes_at: None,
             active: now,
             allocated: now,
-            ended: None,
+            has_ended: false,
             passage: None,
         }
     }
 
     /// The flow begins again, of which `sent` bytes have left before; one that is not over goes on.
     pub(super) fn begin(mut self, now: Instant, sent: u64) -> Self {
-        if self.ended.take().is_some() {
+        if std::mem::take(&mut self.has_ended) {
             self.reading = Reading { sent, waiting: Bytes::ZERO };
             (self.active, self.allocated) = (now, now);
             (self.spent, self.allotted, self.debt) = (0, 0, 0);
@@ -70,18 +70,13 @@ impl Outgoing {
     }
 
     /// The flow is over.
-    pub(super) fn end(&mut self, now: Instant) {
-        (self.ended, self.closes_at, self.passage) = (Some(now), None, None);
+    pub(super) fn end(&mut self) {
+        (self.has_ended, self.closes_at, self.passage) = (true, None, None);
         self.sender.terminate();
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
-    /// Whether the flow ended `memory` before.
-    pub(super) fn is_forgotten(&self, now: Instant, memory: Duration) -> bool {
-        self.ended.is_some_and(|ended| now >= ended + memory)
+        self.has_ended
     }
 
     pub(super) fn on_reading(&mut self, now: Instant, reading: Reading) -> Progress {
@@ -169,11 +164,8 @@ impl Outgoing {
         after.is_some_and(|after| now >= self.allocated + after)
     }
 
-    /// The time of the next event.
+    /// The time of the next event before the end.
     pub(super) fn timer(&self, settings: &HostSettings) -> Instant {
-        if let Some(ended) = self.ended {
-            return ended + settings.memory;
-        }
         let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + settings.linger);
         let abandoned = settings.abandon_after.map(|after| self.allocated + after);
         let events = [self.sender.timer(), self.closes_at, over, abandoned];

@@ -198,6 +198,25 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!((outputs(&mut a), a.counters().begun), (vec![request(0)], 3));
 }
 
+/// As of a scan of a network: in each nanosecond another flow begins.
+#[test]
+fn ended_flows_beyond_the_most_are_forgotten() {
+    let mut a: Host<u32, NoPort> = Host::new(SETTINGS, None);
+    a.set_services(Instant::ZERO, BTreeMap::from([(SERVICE, Weight::ONE)]));
+    let count = u32::try_from(ENDED_MAX).expect("small") + 3;
+    let flow = |destination| Aggregate { service: SERVICE, source: count, destination };
+    let after = |start: u64, nanos: u32| Instant::from_nanos(start + u64::from(nanos));
+    (0..count).for_each(|number| a.begin(after(0, number), flow(number), 0));
+    assert_eq!(a.counts(), [ENDED_MAX + 3, 0]);
+    (0..count).for_each(|number| a.on_timer(after(50_000_000, number)));
+    assert_eq!((a.counts(), a.outgoing.len()), ([0, 0], ENDED_MAX));
+    assert_eq!([2, 3].map(|number| a.outgoing.contains_key(&flow(number))), [false, true]);
+    a.begin(millis(60), flow(7), 0);
+    assert_eq!((a.counts(), a.outgoing.len(), a.counters().begun), ([1, 0], ENDED_MAX, u64::from(count) + 1));
+    a.on_timer(millis(1_051));
+    assert_eq!(a.outgoing.len(), 1, "the others ended a second ago");
+}
+
 /// Requests are repeated, and data waits all the time.
 #[test]
 fn a_flow_without_allocations_is_abandoned() {

@@ -358,7 +358,7 @@ impl Driver {
             host: self.host.counters(),
             port: online.map(|online| *online.counters()).unwrap_or_default(),
             messages: self.messages.counters,
-            flows: [self.host.sending().count(), self.host.receiving().count()],
+            flows: self.host.counts(),
             outstanding: online.map_or(0, |online| online.outstanding().get()),
             dropped: self.dropped,
             is_prompt: self.is_prompt,
