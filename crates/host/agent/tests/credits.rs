@@ -381,7 +381,9 @@ fn flows_that_end_without_events_give_up_their_gates() {
     while flows() < data && began.elapsed() < Duration::from_secs(60) {
         let before = flows();
         let some = (data - before).min(32);
-        rack.hosts[0].run(|| (next..next + some as u32).for_each(|number| send_from_here(at(number), 1))).expect("inside");
+        rack.hosts[0]
+            .run(|| (next..next + some as u32).for_each(|number| send_from_here(at(number), 1)))
+            .expect("inside");
         next += some as u32;
         // Those that found no gate are lost.
         let _ = (0..50).any(|_| flows() >= before + some || pause());

@@ -330,8 +330,9 @@ fn marks_of_credits_stay_with_their_service() {
         return;
     }
     let work = || {
-        let data =
-            |port, dscp| with_dscp(tcp(ethernet(false, false), address(1, false), address(2, false), port, 10, 2), dscp);
+        let data = |port, dscp| {
+            with_dscp(tcp(ethernet(false, false), address(1, false), address(2, false), port, 10, 2), dscp)
+        };
         let credits = |datapath: &mut InterfaceDatapath| {
             [7000, 7001, 7002].map(|port| {
                 let left = datapath.passed(Direction::Tx, &data(port, 0)).expect("a test run");

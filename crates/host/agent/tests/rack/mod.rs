@@ -78,7 +78,12 @@ impl Rack {
     }
 
     /// Runs `work` inside a machine's namespace with the context of its agent.
-    pub(crate) fn with_context<T: Send>(&self, machine: usize, key: u8, work: impl FnOnce(&HostContext<'_>) -> T + Send) -> T {
+    pub(crate) fn with_context<T: Send>(
+        &self,
+        machine: usize,
+        key: u8,
+        work: impl FnOnce(&HostContext<'_>) -> T + Send,
+    ) -> T {
         let (policy, keys) = (Arc::new(self.policy.clone()), keys(key));
         let inside = || {
             let socket = UdpSocket::bind(format!("10.80.0.{}:0", machine + 1)).expect("bound");

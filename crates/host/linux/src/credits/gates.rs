@@ -191,13 +191,7 @@ fn readings(socket: &mut Socket, interface: u32) -> Result<Vec<GateReading>, Net
 
 fn reading(class: ClassStatus) -> GateReading {
     let gate = u32::from(class.minor - CREDIT_FIRST);
-    GateReading {
-        gate,
-        sent: class.bytes.get(),
-        waiting: class.backlog,
-        packets: class.waiting,
-        drops: class.drops,
-    }
+    GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, packets: class.waiting, drops: class.drops }
 }
 
 fn handle(gate: u32) -> u32 {
