@@ -37,6 +37,8 @@ pub(crate) struct Rack {
     pub(crate) policy: Policy,
     /// The same services without credits.
     pub(crate) without: Policy,
+    /// p-min of the agents.
+    pub(crate) period: weir_units::Duration,
 }
 
 impl Rack {
@@ -64,7 +66,7 @@ impl Rack {
             host
         };
         let hosts: Vec<Netns> = (1..=3).map(host).collect();
-        Self { hosts, switch, prefix, policy, without }
+        Self { hosts, switch, prefix, policy, without, period: PERIOD }
     }
 
     /// An agent's host on a machine, without the daemon's loop.
@@ -102,7 +104,7 @@ impl Rack {
                 rule: LimitRule::Ceilings,
                 control,
                 backend: None,
-                credit_period: PERIOD,
+                credit_period: self.period,
                 tags: None,
                 reserved: &[],
             };
