@@ -60,8 +60,8 @@ pub const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_millis(100);
 /// Periods without an allocation that end a flow at the first port: three allocations in a row may be lost.
 const MEMORY: u64 = 4;
-/// What waits for credits is dropped after so many of the longest timeouts of requests without an allocation: 30 s with
-/// the shortest periods. The other host has no agent then, since one that is restarted is back within seconds.
+/// Timeouts of requests, of the longest, without an allocation after which waiting data is dropped: 30 s with the
+/// shortest periods. The other host has no agent then, since one that is restarted is back within seconds.
 const ABANDON: u64 = 30;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -125,7 +125,7 @@ pub struct SendingFlow {
     pub held: Option<Held>,
 }
 
-/// What outlives a thread: the socket, whose port another program could take otherwise, and the order of messages.
+/// The parts that outlive a thread: the socket, whose port another program could take, and the order of messages.
 #[derive(Debug, Default)]
 pub(crate) struct CreditOrder {
     /// While a service has credits.

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_is_the_same_socket_without_what_was_discarded() {
+    fn a_clone_has_the_datagrams_that_were_not_discarded() {
         if is_skipped() {
             return;
         }

@@ -141,7 +141,7 @@ impl Rack {
         std::thread::scope(|scope| {
             let forwarders = scope.spawn(|| self.switch.run(run).expect("inside"));
             let end = EndOnDrop(ends);
-            // Ports grant nothing for the longest lifetime after their start, each of which takes 5 s on a busy machine.
+            // Ports grant nothing for the longest lifetime after their start, which takes 5 s a port on a busy machine.
             let is_open = || open.load(Ordering::Relaxed);
             assert!((0..12_000).any(|_| is_open() || forwarders.is_finished() || pause()), "the ports open");
             assert!(is_open(), "the forwarders run");
