@@ -328,6 +328,28 @@ fn maps_are_adopted_and_removed() {
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
 }
 
+/// At 10 kb/s a frame takes 1.2 s, and 2 · C_0 = 2,500 bytes drain in 2 · p.
+#[test]
+fn data_beyond_the_grants_is_in_the_queue_up_to_the_budget() {
+    both_families("fo", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, lossless: 0, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(60)).expect("published");
+        let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
+        let is_bounded = |port: &Port| {
+            let queued = port.port.read().expect("read").queued.get();
+            assert!((1..=budget + FRAME).contains(&queued), "{queued} of {budget} B");
+        };
+        // Of a flow without an entry, and then of one without a grant: both pass.
+        assert!((0..20).all(|_| port.data(DATA)));
+        is_bounded(&port);
+        port.request();
+        assert!((0..20).all(|_| port.data(DATA)));
+        is_bounded(&port);
+        assert_eq!(port.port.read().expect("read").credits.late_packets, 40);
+    });
+}
+
 /// At 10 kb/s a small frame of 64 bytes takes 50 ms, and 2 · C_0 drain in 2 · p.
 #[test]
 fn packets_without_credits_are_in_the_queue() {
