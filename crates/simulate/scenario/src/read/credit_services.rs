@@ -18,7 +18,7 @@ use super::{Files, Reader};
 use crate::governed::{ControlChange, Enforcement, Governed};
 use crate::model::{Aggregates, LAB_CREDIT_PERIOD};
 use weir_document::{Node, Span, scalar};
-use weir_network::graph::{Graph, Routing};
+use weir_network::graph::{Discipline, Graph, LinkRef, Routing};
 use weir_network::layers::has_one_path;
 use weir_policy::{CreditPlan, Policy};
 use weir_transport::Parameters;
@@ -98,6 +98,7 @@ impl<F: Files> Reader<'_, F> {
         }
         let parameters = self.parameters_of_policy(of, written, &plan)?;
         self.aggregates_can_be(of, written, &parameters);
+        self.remark_shared_queue(of);
         let leaves = of.policy().services().leaves();
         let weights = leaves.filter_map(|(id, service)| Some((id, service.credits()?))).collect();
         Some(Aggregates { parameters, weights: Some(weights) })
@@ -155,6 +156,28 @@ impl<F: Files> Reader<'_, F> {
         let repairs = self.refuse_repair(node);
         let read = pace::read_beside(node, given, self.problems)?;
         (!refused && !repairs).then_some(read)
+    }
+
+    /// A remark where simulated ports have no queue for credits, although the policy's switches have one.
+    fn remark_shared_queue(&mut self, of: CreditTraffic<'_>) {
+        let CreditTraffic { root, graph, governed: Governed { enforcement, .. }, .. } = of;
+        let ports = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
+        let under = match enforcement {
+            // Tenants' queues replace all others.
+            Enforcement::QShare => None,
+            Enforcement::Pairs(system) if system.has_priorities() => Some(enforcement.word()),
+            _ => ports().any(|queue| queue.discipline != Discipline::Fifo).then_some("a discipline of their own"),
+        };
+        let Some(under) = under.filter(|_| of.policy().network().forwarders() && of.policy().credit_queue().is_some())
+        else {
+            return;
+        };
+        let at = root.get("network").or(root.get("policy")).map_or(root.span, |node| node.span);
+        self.problems.note(
+            at,
+            format!("simulated ports have no queue for credits under {under}, so other traffic may take their room"),
+            "leave the discipline out, and enforce the policy: `enforcement: parley`",
+        );
     }
 
     /// Refuses a network, transports and events under which aggregates cannot be served as on Linux.
