@@ -3,7 +3,7 @@
 
 mod rack;
 
-use rack::{EndOnDrop, FORWARDERS, FRAME, NIC, PAYLOAD, PLAIN, Rack, Traffic, pause, send_datagrams, tcp, udp};
+use rack::{EndOnDrop, FORWARDERS, FRAME, NIC, PAYLOAD, PLAIN, Rack, Traffic, pause, tcp, udp};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -452,7 +452,15 @@ fn nothing_leaves_without_credits() {
         let end = EndOnDrop(ends);
         for flow in flows {
             let source = &rack.hosts[flow.from];
-            scope.spawn(move || source.run(|| send_datagrams(flow.address(), ends)).expect("inside"));
+            // Data that waits fills a socket, which then sends nothing.
+            let send = move || UdpSocket::bind("0.0.0.0:0").expect("bound").send_to(&[0; PAYLOAD], flow.address());
+            let send_all = move || {
+                while !ends.load(Ordering::Relaxed) {
+                    let _ = send();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
+            scope.spawn(move || source.run(send_all).expect("inside"));
         }
         std::thread::sleep(Duration::from_secs(1));
         // Nor during a change of the policy, or of the agent.

@@ -234,7 +234,7 @@ pub(crate) fn tcp(from: usize, to: usize, port: u16) -> Traffic {
     Traffic { is_tcp: true, ..udp(from, to, port) }
 }
 
-pub(crate) fn send_datagrams(at: SocketAddr, ends: &AtomicBool) {
+fn send_datagrams(at: SocketAddr, ends: &AtomicBool) {
     let any = if at.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).expect("bound");
     // Packets that wait for credits fill the socket.
