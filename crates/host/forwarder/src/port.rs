@@ -1,8 +1,8 @@
 //! [`Port`]: one port of a forwarder: its start, its rounds, its status.
 //!
 //! A start has two parts. [`Port::open`] has the kernel verify the programs, which takes seconds; what is in force
-//! stays as it is. [`Opened::start`] then writes rules and keys and attaches the programs, in milliseconds. So a switch
-//! opens all of its ports before the first one changes.
+//! stays as it is. [`Opened::start`] then writes rules and keys and attaches the programs, in tens of milliseconds. So
+//! a switch opens all of its ports before the first one changes.
 //!
 //! A port that is opened without the state of an earlier daemon cannot compute A: it is closed for the longest lifetime
 //! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues. So does one
