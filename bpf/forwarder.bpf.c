@@ -20,10 +20,10 @@
  * if the port has not seen the allocations of the last periods. For the longest life of such credits the flow's data
  * without a grant is `rerouted` in place of late. After a silence alone, data beyond the grants is late.
  *
- * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data, and
- * what leaves beside it without credits: messages, small frames of services with credits, and where R is the rate of
- * the link all other packets. Without these the grants of a whole R and the others would exceed the link, and the
- * port's queue would grow until it is full.
+ * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data that
+ * grants cover, and up to 2 * C_0 what leaves beside it: late data that is not dropped, messages, small frames of
+ * services with credits, and where R is the rate of the link all other packets. Without these the grants of a whole R
+ * and the others would exceed the link, and the port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -232,20 +232,28 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
 }
 
 /*
- * Adds a packet that needs no credits to the queue of the model, up to 2 * C_0: there nothing is granted, and what
- * exceeds it does not pass the port's real queue either.
+ * Adds a packet that no grant covers to the queue of the model, up to 2 * C_0: there nothing is granted, and what
+ * exceeds it does not pass the port's real queue either. Grants bound the data that they cover.
  */
+static __always_inline void enqueue_beside(struct weir_forwarder_port *port, const struct weir_forwarder_rules *rules,
+					   u32 bytes, u64 now)
+{
+	u64 most = 2000ULL * weir_credit_longest(&rules->credit);
+
+	if (port->idle_at < now + most)
+		enqueue(port, rules, bytes, now);
+}
+
+/* Adds a packet that needs no credits to the queue of the model. */
 static __always_inline void enqueue_other(const struct weir_forwarder_rules *rules, u32 bytes, u64 now)
 {
 	u32 zero = 0;
 	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
-	u64 most = 2000ULL * weir_credit_longest(&rules->credit);
 
 	if (!port)
 		return;
 	bpf_spin_lock(&port->lock);
-	if (port->idle_at < now + most)
-		enqueue(port, rules, bytes, now);
+	enqueue_beside(port, rules, bytes, now);
 	bpf_spin_unlock(&port->lock);
 }
 
@@ -553,20 +561,25 @@ static __always_inline int data(const struct weir_forwarder_rules *rules, const 
 	u32 zero = 0;
 	struct weir_forwarder_flow *flow = bpf_map_lookup_elem(&weir_fwd_flows, key);
 	struct weir_forwarder_port *port = bpf_map_lookup_elem(&weir_fwd_port, &zero);
+	u64 arrived;
 	int dropped;
 
 	if (!port)
 		return 0;
 	bpf_spin_lock(&port->lock);
 	weir_credit_advance(&port->port, &rules->credit, now);
+	arrived = port->port.counters.arrived;
 	if (flow) {
 		dropped = weir_credit_data(&port->port, &rules->credit, &flow->credit, bytes, now);
 		flow->left_at = now;
 	} else {
 		dropped = weir_credit_unknown(&port->port, &rules->credit, bytes, now);
 	}
-	if (!dropped)
+	/* `arrived` counts what grants cover. */
+	if (port->port.counters.arrived - arrived == bytes)
 		enqueue(port, rules, bytes, now);
+	else if (!dropped)
+		enqueue_beside(port, rules, bytes, now);
 	bpf_spin_unlock(&port->lock);
 	return dropped;
 }

@@ -60,6 +60,7 @@ fn new_host(now: u64, weights: &[u32]) -> Host<u32, CreditPort> {
         timeout: [Duration::from_millis(5), Duration::from_millis(100)],
         silence: Duration::from_millis(100),
         linger: Duration::from_millis(50),
+        abandon_after: None,
         memory: Duration::from_secs(1),
         coding: Coding::Wide,
     };
@@ -142,6 +143,7 @@ impl World {
                     queue.gate = Some((self.now, gate, 0));
                 }
                 Output::End { flow } => self.queues.get_mut(&flow).expect("it sends").gate = None,
+                Output::Abandon { flow } => panic!("{flow:?} has had allocations"),
             }
         }
     }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | shared | 0 | all DSCP values that nothing else has |
 //! | groups | from 1 | the DSCP values of each group, by weight |
-//! | credits | behind the groups | data with credits, by weight or strict, if other traffic has a part of the ports |
+//! | credits | after the groups | data with credits, by weight or strict, if other traffic has a part of the ports |
 //! | network control | below the levels | CS6 and CS7 beside levels, and messages of credits; strict, if one is left |
 //! | levels | the highest | the DSCP values of each level, strict; the most urgent has the highest number |
 //!
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_queues_of_data_are_behind_network_control() {
+    fn strict_queues_of_data_are_below_network_control() {
         let of = |strict, levels: &[&[u8]]| {
             let offer = Offer { queues: 8, scheduler: Scheduler::Mixed { strict, weighted: 5 } };
             let config = with_credits(offer, levels, Some(Schedule::Strict));

@@ -58,13 +58,15 @@ use crate::credits::{CreditOrder, CreditReading, CreditThread};
 use crate::destination_limits::{DestinationLimits, SharedShaper};
 use crate::shaper_thread::ShaperThread;
 
-/// A part on an interface that another program removed.
+/// A part on an interface that is not there: another program removed it, or it could not be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// The programs, one or both.
     Programs,
     /// The qdisc at the root, or classes of levels as they were made.
     Qdisc,
+    /// The thread of services with credits, whose data waits: it could not start.
+    Credits,
 }
 
 /// A policy's effect on an interface, computed without a change.
@@ -207,6 +209,8 @@ pub struct Host {
     datapath: InterfaceDatapath,
     /// The credits of services, if any has them. Dropped before the shaper.
     credits: Option<CreditThread>,
+    /// Whether a service of the policy has credits.
+    has_credits: bool,
     credit_order: CreditOrder,
     /// Dropped before the shaper.
     destinations: DestinationLimits,
@@ -295,6 +299,7 @@ impl Host {
         let mut host = Self {
             interface,
             datapath,
+            has_credits: credits.is_some(),
             credits,
             credit_order,
             destinations,
@@ -359,8 +364,10 @@ impl Host {
         self.datapath.set_tag_values(tag_values(host_context.policy))?;
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
-        if is_shaped {
-            self.start_credits(host_context)?;
+        self.has_credits = with_credits(host_context.policy).is_some();
+        match is_shaped {
+            true => self.start_credits(host_context)?,
+            false => CreditThread::suspend(&mut self.datapath)?,
         }
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
@@ -395,10 +402,13 @@ impl Host {
         })
     }
 
-    /// The part that another program removed from this interface, if any, by a check now. It may
-    /// wait for the kernel for long.
+    /// The part of this interface that is not there, if any, by a check now. It may wait for the kernel for long.
     pub fn missing(&self) -> Result<Option<Missing>, HostError> {
-        self.thread.missing()
+        Ok(self.thread.missing()?.or(self.missing_credits()))
+    }
+
+    fn missing_credits(&self) -> Option<Missing> {
+        (self.has_credits && self.credits.is_none()).then_some(Missing::Credits)
     }
 
     /// Checks qdisc and programs with the next reading.
@@ -408,7 +418,7 @@ impl Host {
 
     /// The result of a check with a reading since the last call.
     pub fn take_check(&mut self) -> Option<Option<Missing>> {
-        self.thread.take_check()
+        Some(self.thread.take_check()?.or(self.missing_credits()))
     }
 
     /// Restores the qdisc; programs and meters have gone on meanwhile. Another program's qdisc in
@@ -425,6 +435,9 @@ impl Host {
             let destinations = Destinations::open(&self.datapath)?;
             self.destinations =
                 DestinationLimits::start(destinations, Arc::clone(&self.shaper)).map_err(HostError::Wait)?;
+        }
+        if let Err(HostError::Shaper(ShaperError::Foreign(_))) = &reshaped {
+            CreditThread::suspend(&mut self.datapath)?;
         }
         reshaped?;
         self.rates = rates;

@@ -10,8 +10,9 @@
 //! | [`plan`] | what a policy needs of a forwarder's ports, or why it cannot have them |
 //! | [`port`] | one port: its start, its rounds, new rules, its status |
 //!
-//! Order of calls: [`Plan::of`], [`Plan::port`] and [`Port::start`] for each interface, [`Port::round`] when it is due,
-//! [`Port::renew`] for another policy, and [`Port::remove`] at the end, unless the next daemon is to adopt the port.
+//! Order of calls: [`Plan::of`], [`Plan::port`] and [`Port::open`] for each interface, [`Opened::start`] once all are
+//! open, [`Port::round`] when it is due, [`Port::renew`] for another policy, and [`Port::remove`] at the end, unless
+//! the next daemon is to adopt the port.
 //! Act from a thread in the switch's network namespace.
 //!
 //! Worked example: 1 Gb/s, p-min 1 ms: a port with 64 flows selects p = 1.56 ms, so its shares are computed 640 times a
@@ -23,4 +24,4 @@ pub mod plan;
 pub mod port;
 
 pub use plan::{Plan, PlanError, PortRules};
-pub use port::Port;
+pub use port::{Opened, Port};

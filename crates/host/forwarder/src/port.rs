@@ -1,5 +1,9 @@
 //! [`Port`]: one port of a forwarder: its start, its rounds, its status.
 //!
+//! A start has two parts. [`Port::open`] has the kernel verify the programs, which takes seconds; what is in force
+//! stays as it is. [`Opened::start`] then writes rules and keys and attaches the programs, in tens of milliseconds. So
+//! a switch opens all of its ports before the first one changes.
+//!
 //! A port that is opened without the state of an earlier daemon cannot compute A: it is closed for the longest lifetime
 //! of a grant, and data that arrives meanwhile is not dropped. A port that adopts its maps continues. So does one
 //! whose policy or keys are replaced ([`Port::renew`]): flows, grants and counters stay.
@@ -49,13 +53,21 @@ pub struct Port {
     services: BTreeMap<u32, String>,
 }
 
-impl Port {
-    /// Opens the port of an interface, and attaches its programs. After an error the programs and maps that were
-    /// adopted stay, and others are removed.
-    pub fn start(name: &str, rules: PortRules, keys: &Keys) -> Result<Self, PortError> {
-        let interface = Interface::named(name)?;
-        let mut online = rules.online.clone();
-        let mut kernel = ForwarderPort::open(&interface, online.rules().slot_bits)?;
+/// A port whose programs the kernel has verified, and which has not changed yet. A drop leaves what was adopted as it
+/// was, and nothing else.
+#[derive(Debug)]
+pub struct Opened {
+    name: String,
+    kernel: ForwarderPort,
+    rules: PortRules,
+}
+
+impl Opened {
+    /// Puts the rules and keys in force, and attaches the programs. After an error the programs and maps that were
+    /// adopted stay, perhaps with the new rules, and others are removed.
+    pub fn start(self, keys: &Keys) -> Result<Port, PortError> {
+        let Self { name, mut kernel, rules } = self;
+        let mut online = rules.online;
         let now = ForwarderPort::now();
         let closed_until = if kernel.is_adopted() { kernel.closed_until()? } else { now + online.longest_lifetime() };
         online.close_until(closed_until);
@@ -65,11 +77,24 @@ impl Port {
         let shares = PortShares::new(now, rules.offline, online.longest_lifetime());
         let longest = rules.offline.rule.least;
         let published = Published { per_weight: 0, rest: 0, period: longest, longest };
-        let (name, services) = (name.to_owned(), rules.services);
-        let mut port = Self { name, kernel, online, shares, published, closed_until, services };
+        let mut port = Port { name, kernel, online, shares, published, closed_until, services: rules.services };
         port.round()?;
         port.kernel.attach()?;
         Ok(port)
+    }
+}
+
+impl Port {
+    /// Loads the programs of the port of an interface. Several ports may be opened at a time, by threads.
+    pub fn open(name: &str, rules: PortRules) -> Result<Opened, PortError> {
+        let interface = Interface::named(name)?;
+        let kernel = ForwarderPort::open(&interface, rules.online.rules().slot_bits)?;
+        Ok(Opened { name: name.to_owned(), kernel, rules })
+    }
+
+    /// Opens and starts a port.
+    pub fn start(name: &str, rules: PortRules, keys: &Keys) -> Result<Self, PortError> {
+        Self::open(name, rules)?.start(keys)
     }
 
     /// Refuses rules that the port cannot take while it has grants.

@@ -162,7 +162,7 @@ fn discard(object: &mut Ebpf) -> Result<&mut SchedClassifier, PortsError> {
     Ok(program)
 }
 
-/// Lets a port release the packets of the machine behind it.
+/// Lets a port release the packets that arrive from its machine.
 fn release(port: &str) -> Result<Ebpf, PortsError> {
     let mut object = Ebpf::load(RELEASE_OBJECT)?;
     let program = discard(&mut object)?;

@@ -116,6 +116,8 @@ pub struct ClassStatus {
     pub packets: u32,
     /// Bytes waiting.
     pub backlog: Bytes,
+    /// Buffers waiting.
+    pub waiting: u32,
     /// Buffers dropped since the queue was full.
     pub drops: u32,
 }
@@ -403,6 +405,7 @@ fn status(reply: &Reply, of: u32) -> Option<ClassStatus> {
         bytes: Bytes::new(read_u64(basic, 0)),
         packets: read_u32(basic, 8),
         backlog: Bytes::new(u64::from(read_u32(queue, 4))),
+        waiting: read_u32(queue, 0),
         drops: read_u32(queue, 8),
     })
 }

@@ -220,7 +220,7 @@ impl InterfaceDatapath {
             (0..DESTINATIONS_MAX).try_for_each(|slot| free.push(slot, 0))?;
         }
         let slots = known_slots(&maps)?;
-        // An earlier agent's tags stay until others are set.
+        // An earlier agent's tags and services with credits stay until others are set.
         let marks = Marks::of_kernel(&maps)?;
         let cgroups = CgroupFilters::new(CgroupMaps::open(&pins)?)?;
         let guests = GuestFilters::new(GuestMaps::open(&pins)?)?;

@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn class(minor: u16, bytes: Bytes) -> ClassStatus {
-        ClassStatus { minor, bytes, packets: 0, backlog: Bytes::ZERO, drops: 0 }
+        ClassStatus { minor, bytes, packets: 0, backlog: Bytes::ZERO, waiting: 0, drops: 0 }
     }
 
     #[test]

@@ -81,11 +81,13 @@ pub fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
 }
 
 impl InterfaceDatapath {
-    /// Assigns a slot to every service of the policy, identified by its path, and releases all others.
+    /// Assigns a slot to every service of the policy, identified by its path, and releases all others. Slots whose
+    /// service changes have no credits from the next [`InterfaceDatapath::set_levels`] on, so before the rules.
     pub fn set_slots<'a>(&mut self, services: impl Iterator<Item = (ServiceId, &'a str)>) -> Result<(), LoaderError> {
         for slot in self.slots.assign(services)? {
             let generation = self.maps.services.get(slot)?.generation;
             self.maps.services.set(slot, Service { generation, ..Service::default() })?;
+            self.marks.remove_credits(slot);
         }
         // From here on the next agent can restore the assignment.
         for (_, slot, name) in self.slots.iter() {
@@ -94,6 +96,7 @@ impl InterfaceDatapath {
                 // A generation continues, so that the meter detects the change of the slot's service.
                 let entry = Service { name, known: 1, generation: there.generation, ..Service::default() };
                 self.maps.services.set(slot, entry)?;
+                self.marks.remove_credits(slot);
             }
         }
         Ok(())

@@ -34,12 +34,20 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// The tags in the kernel.
+    /// The tags in the kernel, and the marks of services with credits: without these, their data would leave without
+    /// credits until the next thread serves them.
     pub(crate) fn of_kernel(maps: &Maps) -> Result<Self, LoaderError> {
-        let is_tenants = |mark: &u32| mark & (TAGGED | CREDITS) == TAGGED;
-        let tag = |slot| Ok(Some(maps.service_marks.get(slot)?).filter(is_tenants).unwrap_or(0));
-        let tags = (0..REST).map(tag).collect::<Result<_, LoaderError>>()?;
-        Ok(Self { levels: Vec::new(), tags, credits: Vec::new() })
+        let marks: Vec<u32> =
+            (0..REST).map(|slot| Ok(maps.service_marks.get(slot)?)).collect::<Result<_, LoaderError>>()?;
+        let of = |kind| marks.iter().map(|mark| if mark & (TAGGED | CREDITS) == kind { *mark } else { 0 }).collect();
+        Ok(Self { levels: Vec::new(), tags: of(TAGGED), credits: of(TAGGED | CREDITS) })
+    }
+
+    /// The service of a slot has no credits.
+    pub(crate) fn remove_credits(&mut self, slot: u32) {
+        if let Some(mark) = self.credits.get_mut(slot as usize) {
+            *mark = 0;
+        }
     }
 }
 

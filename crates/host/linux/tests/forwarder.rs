@@ -231,7 +231,7 @@ fn a_start_that_fails_leaves_nothing() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("fa");
+    let cable = Cable::new("fl");
     drop(Port::open(&cable.a, false));
     let inode = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
     let which =
@@ -260,7 +260,7 @@ fn pins_of_a_deleted_interface_are_swept_from_another_namespace() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("fb");
+    let cable = Cable::new("fm");
     drop(Port::open(&cable.a, false));
     let inode = cable.a.run(|| std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino());
     let start = format!("credits-forwarder-{}-", inode.expect("enter"));
@@ -296,7 +296,7 @@ fn maps_are_adopted_and_removed() {
     if skipped() {
         return;
     }
-    let cable = Cable::new("f6");
+    let cable = Cable::new("fn");
     let mut port = Port::open(&cable.a, false);
     port.request();
     let granted = port.allocate(1).expect("it passes");
@@ -328,10 +328,32 @@ fn maps_are_adopted_and_removed() {
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
 }
 
+/// At 10 kb/s a frame takes 1.2 s, and 2 · C_0 = 2,500 bytes drain in 2 · p.
+#[test]
+fn data_beyond_the_grants_is_in_the_queue_up_to_the_budget() {
+    both_families("fo", |cable, ipv6| {
+        let mut port = Port::open(&cable.a, ipv6);
+        let rules = abi::CreditRules { rate: 10_000, lossless: 0, ..*port.credit.rules() };
+        port.port.publish(&rules, Duration::from_secs(60)).expect("published");
+        let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
+        let is_bounded = |port: &Port| {
+            let queued = port.port.read().expect("read").queued.get();
+            assert!((1..=budget + FRAME).contains(&queued), "{queued} of {budget} B");
+        };
+        // Of a flow without an entry, and then of one without a grant: both pass.
+        assert!((0..20).all(|_| port.data(DATA)));
+        is_bounded(&port);
+        port.request();
+        assert!((0..20).all(|_| port.data(DATA)));
+        is_bounded(&port);
+        assert_eq!(port.port.read().expect("read").credits.late_packets, 40);
+    });
+}
+
 /// At 10 kb/s a small frame of 64 bytes takes 50 ms, and 2 · C_0 drain in 2 · p.
 #[test]
 fn packets_without_credits_are_in_the_queue() {
-    both_families("f7", |cable, ipv6| {
+    both_families("fj", |cable, ipv6| {
         let mut port = Port::open(&cable.a, ipv6);
         let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
         port.port.publish(&rules, Duration::from_secs(1)).expect("published");
@@ -346,7 +368,7 @@ fn packets_without_credits_are_in_the_queue() {
         let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
         assert!((1..budget + 2 * 64 + 40).contains(&queued(&port)), "{} of {budget} B", queued(&port));
     });
-    both_families("f8", |cable, ipv6| {
+    both_families("fk", |cable, ipv6| {
         let mut port = Port::open(&cable.a, ipv6);
         let rules = abi::CreditRules { rate: 10_000, ..*port.credit.rules() };
         port.port.publish(&rules, Duration::from_secs(1)).expect("published");

@@ -323,6 +323,37 @@ fn data_and_messages_of_credits_have_values_of_their_own() {
     assert_eq!([service_type(&receiver), service_type(&receiver)], [40 << 2, 0]);
 }
 
+/// The next agent goes on with the marks of services with credits; the next service in a slot has no credits.
+#[test]
+fn marks_of_credits_stay_with_their_service() {
+    if skipped_with(Backend::Htb) {
+        return;
+    }
+    let work = || {
+        let data = |port, dscp| {
+            with_dscp(tcp(ethernet(false, false), address(1, false), address(2, false), port, 10, 2), dscp)
+        };
+        let credits = |datapath: &mut InterfaceDatapath| {
+            [7000, 7001, 7002].map(|port| {
+                let left = datapath.passed(Direction::Tx, &data(port, 0)).expect("a test run");
+                left == Some(data(port, CREDIT_DATA))
+            })
+        };
+        let (mut datapath, shaper) = attach(Backend::Htb, &HostLevels::default(), NIC);
+        datapath.set_credits(&[ServiceId(1), ServiceId(2)], PORT, 0).expect("credits");
+        assert_eq!(credits(&mut datapath), [false, true, true]);
+        datapath.leave();
+        shaper.leave();
+        let (mut datapath, _shaper) = attach(Backend::Htb, &HostLevels::default(), NIC);
+        assert_eq!(credits(&mut datapath), [false, true, true]);
+        let renamed = [(0, "a"), (1, "b"), (2, "other")].map(|(service, path)| (ServiceId(service), path));
+        datapath.set_slots(renamed.into_iter()).expect("slots");
+        datapath.set_levels(&HostLevels::default(), Classes::Htb).expect("no levels");
+        assert_eq!(credits(&mut datapath), [false, true, false]);
+    };
+    Cable::new("l11").a.run(work).expect("enter");
+}
+
 /// The type of service of the next datagram.
 fn service_type(socket: &UdpSocket) -> u8 {
     let (mut buffer, mut control) = ([0u8; 72], [0u64; 8]);

@@ -68,7 +68,7 @@ pub enum CreditQueue {
         /// The weight of the queue of all other traffic.
         others: u16,
     },
-    /// Before weighted queues, and behind network control.
+    /// Above weighted queues, and below network control.
     Strict,
 }
 

@@ -20,6 +20,7 @@ fn host() -> Host<u8, NoPort> {
         timeout: [Duration::from_millis(10), Duration::from_secs(1)],
         silence: Duration::from_millis(100),
         linger: Duration::from_millis(100),
+        abandon_after: None,
         memory: Duration::from_secs(10),
         coding: Coding::Wide,
     };

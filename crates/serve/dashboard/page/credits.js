@@ -43,7 +43,7 @@ function hasWords(text) {
   return chosen.filter.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
 }
 
-/** A row of texts; the cells at `numbers` are numbers, and the last one is what holds the flow. */
+/** A row of texts; the cells at `numbers` are numbers, and the last one is what limits the flow. */
 function creditRow(cells, numbers, isLimited) {
   const kind = (at) => (numbers.includes(at) ? "number" : at === cells.length - 1 ? "by" : null);
   const others = cells.slice(1).map((text, at) => el("td", { class: kind(at + 1) }, text));
@@ -82,13 +82,14 @@ function portRow(port) {
   const values = [
     rate(port.rate), port.flows.toLocaleString("en"), micros(port.period_us), rate(port.level), outstanding,
     bytes(port.queued), bytes(port.granted), bytes(port.expired), bytes(port.late),
+    port.dropped_packets.toLocaleString("en"),
   ];
   const name = el("th", { scope: "row", title: port.interface }, port.name, badge);
   const cells = values.map((value) => el("td", { class: "number" }, value));
   return el("tr", { class: port.lost ? "away" : null }, name, ...cells);
 }
 
-/** The ports of switches that grant credits, and the flows that they hold. */
+/** The ports of switches that grant credits, and the flows that they limit. */
 function drawCredits() {
   const credits = now?.credits;
   const isShown = Boolean(credits) && (credits.ports.length > 0 || credits.silent.length > 0);
@@ -106,7 +107,7 @@ function drawCredits() {
   byId("held").querySelector("tbody").replaceChildren(...held.map(row));
   const part = (shown, all, noun) => (shown < all ? `${shown} of ${count(all, noun)}` : "");
   const notes = [
-    part(ports.length, credits.ports_count, "port"), part(held.length, credits.held_count, "held flow"),
+    part(ports.length, credits.ports_count, "port"), part(held.length, credits.held_count, "limited flow"),
     ...credits.silent.map((one) => `switch ${one.name} has no status: ${one.why}`),
   ];
   setText(byId("credits-note"), notes.filter(Boolean).join(" · "));

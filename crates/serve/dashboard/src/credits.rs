@@ -22,7 +22,7 @@ const TEXT: usize = 200;
 /// `held_by` of a flow in the status of a port that has reduced it.
 const THIS_PORT: &str = "this port";
 
-/// `held_by` of a flow in a host's status, if a port of the network holds it, or the receiver behind it.
+/// `held_by` of a flow in a host's status, if a port of the network limits it, or the receiver.
 const NETWORK: &str = "network";
 
 /// A port that grants credits, with its switch.
@@ -100,7 +100,6 @@ fn port_now(seen: &NetworkStatus, port: &Port<'_>) -> Value {
         "flows": credits.flows,
         "period_us": credits.period_us,
         "level": part(credits.rate_bps, credits.level_billionths),
-        "rest": part(credits.rate_bps, credits.rest_billionths),
         "budget": credits.budget_bytes,
         "outstanding": credits.outstanding_bytes,
         "queued": credits.queued_bytes,

@@ -126,7 +126,7 @@ fn ports_that_grant_credits_are_shown_with_the_flows_that_they_hold() {
     let switches = vec![forwarder(&policy, "r1", held()), other, lost, silent];
     shared.with(|seen| seen.take(&view(&policy, Vec::new(), switches)));
     browser.wait("the ports", "document.querySelectorAll('#credit-ports tr').length === 3");
-    let values = "6 Gb/s|2|2 ms|300 Mb/s|75 kB of 3 MB|1.5 kB|900 kB|3 kB|64 B";
+    let values = "6 Gb/s|2|2 ms|300 Mb/s|75 kB of 3 MB|1.5 kB|900 kB|3 kB|64 B|7";
     let names = ["r1 m2", "r2 m2another policy", "r3 m2lost for 10 s"];
     assert_eq!(rows(&mut browser, "#credit-ports"), names.map(|name| format!("{name}|{values}")));
     // The lost switch holds none.
@@ -139,7 +139,7 @@ fn ports_that_grant_credits_are_shown_with_the_flows_that_they_hold() {
     browser.wait("the filter", "document.querySelectorAll('#credit-ports tr').length === 1");
     assert_eq!(rows(&mut browser, "#held tbody"), [flow("r2")]);
     let note = text(&mut browser, "document.getElementById('credits-note').textContent");
-    assert!(note.starts_with("1 of 3 ports · 1 of 2 held flows · "), "{note}");
+    assert!(note.starts_with("1 of 3 ports · 1 of 2 limited flows · "), "{note}");
     assert_eq!(browser.problems, Vec::<String>::new());
 }
 

@@ -128,7 +128,7 @@ pub struct HostCredits {
     pub returns_slow: u64,
     /// Messages of new flows beyond the most that the host has a state for.
     pub flows_refused: u64,
-    /// Packets dropped since the queue of their gate was full.
+    /// Packets dropped since the queue of their gate was full, no allocation came, or their service lost its credits.
     pub dropped_packets: u64,
     /// Messages whose tag no key verifies.
     pub messages_forged: u64,

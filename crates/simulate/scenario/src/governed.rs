@@ -91,6 +91,10 @@ impl Enforcement {
     pub fn shapes(self) -> bool {
         !matches!(self, Self::None | Self::Levels | Self::Pairs(_))
     }
+    /// Whether switches mark packets above [`MARK`] where a scenario gives no threshold.
+    pub fn marks(self) -> bool {
+        self.shapes() || self.pairs().is_some()
+    }
     /// Whether it depends on the places of tenants.
     pub fn places_tenants(self) -> bool {
         matches!(self, Self::QShare | Self::Pairs(_))

@@ -73,6 +73,42 @@ fn forwarders_of_the_policy_claim_to_lose_nothing() {
     assert_eq!((parameters.period.micros(), parameters.max_period.micros()), (1_000, 2_040));
 }
 
+/// The remarks on a scenario under a policy.
+fn remarks(policy: &str, enforcement: &str, more: &str) -> Vec<String> {
+    let text = format!(
+        "scenario: 1\nname: test\npolicy: test.policy.yaml\nduration: 1s\nenforcement: {enforcement}\ntraffic:\n  - \
+         {{ service: bulk, from: a, to: b, transport: dctcp }}\nmeasure: {{ rack: r1, direction: rx, every: 1s \
+         }}\n{more}"
+    );
+    let source = Source::from_text("test.scenario.yaml", &text);
+    let read = Scenario::from_source(&source, Path::new(""), |_| Policy::parse("test.policy.yaml", policy));
+    let (_, remarks) = read.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    remarks.iter().map(|remark| remark.cause().to_owned()).collect()
+}
+
+/// Ports have the policy's queue for credits, unless the scenario gives them another discipline.
+#[test]
+fn ports_without_a_queue_for_credits_are_remarked() {
+    let switches = "nic: 1Gb/s, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: weighted }, ";
+    let policy = POLICY.replace("nic: 1Gb/s, ", switches);
+    let is_remarked = |more: &str| {
+        let all = remarks(&policy, "shaper", more);
+        all.iter().any(|remark| remark.contains("simulated ports have no queue for credits"))
+    };
+    assert!(is_remarked("links: { queue: { discipline: strict-priority, buffer: 256kB } }\n"));
+    assert!(!is_remarked("links: { buffer: 256kB }\n"));
+}
+
+/// Shapers and limits of pairs mark at all ports.
+#[test]
+fn dctcp_is_remarked_only_where_nothing_marks() {
+    let is_remarked = |enforcement: &str| {
+        let all = remarks(POLICY, enforcement, "");
+        all.iter().any(|remark| remark.contains("no queue marks packets"))
+    };
+    assert_eq!(["none", "shaper", "parley"].map(is_remarked), [true, false, false]);
+}
+
 #[test]
 fn refusals_of_aggregates() {
     let paced =
@@ -162,7 +198,12 @@ fn credits_that_the_lab_grants_and_others() {
         (&[("period-max: 20ms", "share: 50%"), (", buffer: 60kB", "")], "", "neither `period-max` nor the buffers"),
         (&[("{ forwarders: true, buffer: 60kB }", "{ buffer: 60kB }")], "", "the policy's switches grant none"),
         (&[], "without-forwarder: [r1]\n", "some of its switches have no forwarder"),
-        (&[], "aggregates: { period: 19ms }\n", "another shortest period than the lab's 20 ms"),
+        (&[], "aggregates: { period: 19ms }\n", "a shortest period of 19 ms, and the lab has one of 20 ms"),
+        (
+            &[],
+            "aggregates: { period: 20ms, control-loss: 0.01 }\n",
+            "`control-loss` of its `aggregates` is the simulator's",
+        ),
     ] {
         let lab = if more.contains("aggregates") { "" } else { lab };
         let reason = reason(changes, "cubic", &format!("{lab}{more}")).unwrap_or_default();

@@ -142,6 +142,7 @@ impl<O: Observer> World<O> {
                 timeout: [parameters.min_rto.duration(), longest.duration()],
                 silence: parameters.min_rto.duration().max(most.duration() * 4),
                 linger: most.duration().max(least.duration() * LINGER),
+                abandon_after: None,
                 memory: port.longest_lifetime(),
                 coding: parameters.coding,
             };
@@ -265,6 +266,7 @@ impl<O: Observer> World<O> {
                 Output::Send { flow, message } => self.send_credits(host, flow, message),
                 Output::Gate { flow, gate } => self.open_gate(flow, gate),
                 Output::End { .. } => {}
+                Output::Abandon { .. } => unreachable!("`abandon_after` is `None`"),
             }
         }
         let (machine, timer) = &mut self.aggregates.hosts[host.index()];

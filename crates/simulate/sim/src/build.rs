@@ -64,6 +64,7 @@ impl<O: Observer> World<O> {
             shaping: Shaping::default(),
             levels: Levels::default(),
             tags: Tags::default(),
+            has_credit_queues: false,
             pairs: Pairs::default(),
             quotas: Quotas::default(),
             aggregates: Aggregates::default(),

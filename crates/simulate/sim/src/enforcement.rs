@@ -46,7 +46,7 @@ use weir_units::{Direction, Duration, MachineId, SimTime};
 pub(crate) fn marked<'a>(graph: &'a Graph, governed: Option<&Governed>) -> Cow<'a, Graph> {
     let Some(governed) = governed else { return Cow::Borrowed(graph) };
     let pairs = governed.enforcement.pairs();
-    let marks = governed.enforcement.shapes() || pairs.is_some();
+    let marks = governed.enforcement.marks();
     let levels = has_levels(governed) && governed.levels.priorities;
     let priorities = levels || pairs.is_some_and(PairSystem::has_priorities);
     if !marks && !priorities {
@@ -83,7 +83,7 @@ fn pair_system(governed: &Governed) -> Option<PairSystem> {
 }
 
 /// Whether the policy's latency levels are in force.
-fn has_levels(governed: &Governed) -> bool {
+pub(crate) fn has_levels(governed: &Governed) -> bool {
     let enforced = matches!(
         governed.enforcement,
         Enforcement::Levels | Enforcement::Shaper | Enforcement::Parley | Enforcement::QShare

@@ -250,7 +250,7 @@ impl<O: Observer> World<O> {
             (packet.size, packet.rank, packet.priority)
         };
         if (!idle || down) && drops {
-            let mut missing = self.missing(index, buffer, unsent, size);
+            let mut missing = self.missing(index, priority, buffer, unsent, size);
             if missing > 0 && !self.queues[index].can_give_up(&self.packets, priority, rank, missing) {
                 if owned {
                     self.leave_host(id);
@@ -275,7 +275,7 @@ impl<O: Observer> World<O> {
         let out = &mut self.ports[port.index()];
         out.peak_bytes = out.peak_bytes.max(waiting);
         let packet = self.packets.get_mut(id);
-        if joined > mark && packet.has(CAPABLE) {
+        if joined > mark && packet.has(CAPABLE) && !self.queues[index].is_of_credits(priority) {
             packet.set(MARKED, true);
             self.records[port.index()].marked[class_of(priority)].add(size);
             self.counters.marked += 1;
@@ -337,11 +337,11 @@ impl<O: Observer> World<O> {
 
     /// The bytes that a queue must give up before a frame of `size` bytes fits: into its own
     /// buffer, or its part of a shared one.
-    fn missing(&self, index: usize, buffer: u64, unsent: u64, size: u32) -> u64 {
+    fn missing(&self, index: usize, priority: u8, buffer: u64, unsent: u64, size: u32) -> u64 {
         let queue = &self.queues[index];
         match queue.shared {
             Some(shared) => self.shared[shared as usize].missing(queue.bytes(), size),
-            None => (queue.bytes() + unsent + u64::from(size)).saturating_sub(buffer),
+            None => queue.missing(priority, buffer, unsent, size),
         }
     }
 

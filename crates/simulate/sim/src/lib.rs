@@ -15,6 +15,7 @@
 //! | [`shaper`] | receive meters, feedback and destination limiters at the hosts |
 //! | [`sources`], `connections`, [`ideal`] | workloads, messages on connections, completion time of a flow alone |
 //! | `pairs` | limits of pairs of machines: the backend of [`weir_pair_rates`] |
+//! | `credit_queues` | queues of ports for credits beside other traffic, as switches have |
 //! | `levels` | latency levels at the hosts: regulators, worst delays and queues |
 //! | `quotas` | quotas of flows, as in QJump's published simulation |
 //! | [`observer`], [`checkers`] | observation of a run |
@@ -28,6 +29,7 @@ mod build;
 mod changes;
 pub mod checkers;
 mod connections;
+mod credit_queues;
 mod ends;
 mod enforcement;
 pub mod engine;

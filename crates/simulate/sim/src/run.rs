@@ -25,6 +25,7 @@
 
 use crate::brokers::{Exchange, ServiceIndices};
 use crate::checkers::{self, Checkers};
+use crate::credit_queues::set_credit_queues;
 use crate::enforcement::{self, Enforcer};
 use crate::engine::Stop;
 use crate::headers::{Headers, Unclassified};
@@ -162,6 +163,7 @@ impl<'a, O: Observer> Run<'a, O> {
             let jitter = frame_time(&world, frame).max(graph.jitter.into());
             world.set_jitter(jitter, rng.random());
             enforcement::set_levels(governed, graph, jitter, &mut world);
+            set_credit_queues(scenario, governed, &mut world);
         } else {
             world.set_short_host_queues();
             world.set_jitter(graph.jitter.into(), rng.random());

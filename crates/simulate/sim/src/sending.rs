@@ -178,6 +178,9 @@ impl<O: Observer> World<O> {
         if self.tags.is_on() {
             self.tag(host, id);
         }
+        if self.has_credit_queues {
+            self.mark_credits(id);
+        }
         let packet = self.packets.get(id);
         self.host_bytes[host.index() * self.service_count + packet.service.index()].tx += u64::from(packet.size);
         if packet.kind() == Kind::Segment {

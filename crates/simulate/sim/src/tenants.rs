@@ -19,7 +19,7 @@
 use crate::ids::{HostId, PortId, ServiceIndex, SwitchId};
 use crate::observer::Observer;
 use crate::packet::OTHERS;
-use crate::queue::Queue;
+use crate::queue::{FRAME, Queue};
 use crate::world::World;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,9 +31,6 @@ use weir_placement::{TenantPlace, of_services};
 use weir_policy::Policy;
 use weir_scenario::Tenancy;
 use weir_units::{Bandwidth, Bytes, Instant, MachineId, PerDirection, SimTime, TenantId};
-
-/// The bytes of the least weight in a round: a full Ethernet frame, so that each queue sends in every round.
-const FRAME: u32 = 1_514;
 
 /// Tags of tenants' packets, and the trees that they take.
 #[derive(Debug, Default)]
@@ -85,7 +82,7 @@ impl<O: Observer> World<O> {
 
     /// Gives a port weighted queues for tags, behind a strict one for each of `levels` levels. Call it before the first
     /// event.
-    fn set_tag_queues(&mut self, port: PortId, queues: u8, levels: u8) {
+    pub(crate) fn set_tag_queues(&mut self, port: PortId, queues: u8, levels: u8) {
         assert!(!self.started, "ports are configured before the run");
         let mut queue = Queue::of_marks(queues, levels);
         match self.queues.get_mut(self.ports[port.index()].queue as usize) {
@@ -99,7 +96,12 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn queue_of(&mut self, port: PortId) -> &mut Queue {
+    /// Whether a port has queues for tags.
+    pub(crate) fn has_tag_queues(&self, port: PortId) -> bool {
+        self.queues.get(self.ports[port.index()].queue as usize).is_some_and(Queue::has_marks)
+    }
+
+    pub(crate) fn queue_of(&mut self, port: PortId) -> &mut Queue {
         &mut self.queues[self.ports[port.index()].queue as usize]
     }
 

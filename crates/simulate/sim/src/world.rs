@@ -121,6 +121,8 @@ pub struct World<O> {
     pub(crate) shaping: Shaping,
     pub(crate) levels: Levels,
     pub(crate) tags: Tags,
+    /// Ports have queues for credits.
+    pub(crate) has_credit_queues: bool,
     pub(crate) pairs: Pairs,
     pub(crate) quotas: Quotas,
     pub(crate) aggregates: Aggregates,
@@ -324,10 +326,12 @@ impl<O: Observer> World<O> {
     pub fn delay(&self, id: PortId) -> SimTime {
         self.profile(id).delay()
     }
-    /// The size of a port's own buffer in bytes; `None` for an unlimited or a shared buffer.
+    /// The size of a port's own buffer in bytes, with that of a queue of data with credits; `None` for an unlimited or
+    /// a shared buffer.
     pub fn buffer(&self, id: PortId) -> Option<u64> {
         let buffer = self.profile(id).buffer;
-        (buffer != u64::MAX).then_some(buffer)
+        let of_credits = self.queues.get(self.ports[id.index()].queue as usize).map_or(0, Queue::credit_buffer);
+        (buffer != u64::MAX).then(|| buffer.saturating_add(of_credits))
     }
     fn profile(&self, id: PortId) -> &Profile {
         &self.profiles[self.ports[id.index()].profile as usize]

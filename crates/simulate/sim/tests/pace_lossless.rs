@@ -3,6 +3,7 @@
 
 use crate::pace::{assert_lossless, counter};
 use crate::support::scenarios;
+use std::collections::BTreeMap;
 use weir_sim::RunOutcome;
 
 const INCAST: &str = include_str!("../../../../scenarios/pace-incast.scenario.yaml");
@@ -74,6 +75,65 @@ fn losses_of_a_failing_link() {
     assert_eq!((dropped, counter(&outcome, "credits_overfull")), (excluded, 0));
 }
 
+/// The policy of docs/credits.md.
+fn documented_policy() -> String {
+    let text = include_str!("../../../../docs/credits.md");
+    let (_, block) = text.split_once("```yaml\n").expect("a policy");
+    let (policy, _) = block.split_once("```").expect("its end");
+    policy.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Storage and batch beside web traffic of NewReno that overloads their port.
+fn beside_web(policy: &str, enforcement: &str) -> RunOutcome {
+    let text = format!(
+        "scenario: 1\nname: beside-web\npolicy: test.policy.yaml\nduration: 500ms\nenforcement: {enforcement}\n\
+         traffic:\n  - {{ name: storage, service: storage, from: \"m[1-3]\", to: m8 }}\n  \
+         - {{ name: batch, service: batch, from: \"m[1-3]\", to: m8 }}\n  \
+         - {{ name: web, service: web, from: \"m[3-6]\", to: m8, flows: 2 }}\n\
+         measure: {{ rack: r1, direction: rx, every: 100ms }}\n"
+    );
+    scenarios::run(policy, text)
+}
+
+/// Data with credits has a queue of its own: other traffic fills its buffer and loses packets, credits lose none.
+#[test]
+fn other_traffic_takes_no_room_of_credits() {
+    let policy = documented_policy();
+    for enforcement in ["shaper", "parley", "levels"] {
+        let outcome = beside_web(&policy, enforcement);
+        for name in ["credits_dropped_packets", "credits_late_packets", "credits_overfull"] {
+            assert_eq!(counter(&outcome, name), 0, "{enforcement}: {name}");
+        }
+        assert!(counter(&outcome, "packets_dropped") > 0, "{enforcement}: web overloads the port");
+        // 600 Mb/s by 2 to 1.
+        let rates = rates(&outcome, 200_000_000_000, 0.3);
+        for (service, share) in [("storage", 400.0), ("batch", 200.0)] {
+            let part = rates[service] / (share * 1448.0 / 1514.0);
+            assert!((part - 1.0).abs() < 0.07, "{enforcement}: {rates:?} Mb/s");
+        }
+    }
+}
+
+/// The same traffic in one queue for all: the test above could fail.
+#[test]
+fn other_traffic_in_the_same_queue_takes_room_of_credits() {
+    let policy = documented_policy();
+    assert!(policy.contains("scheduler: weighted"));
+    let outcome = beside_web(&policy.replace("scheduler: weighted", "scheduler: plain"), "levels");
+    assert!(counter(&outcome, "credits_dropped_packets") > 0);
+}
+
+/// Mb/s of each flow group after `from` (ps), for so many seconds.
+fn rates(outcome: &RunOutcome, from: u64, seconds: f64) -> BTreeMap<&str, f64> {
+    let groups = outcome.results.groups.iter().enumerate();
+    let rate = |group: usize| {
+        let samples = outcome.results.group_samples.iter();
+        let late = samples.filter(|sample| sample.group as usize == group && sample.at.picos() > from);
+        late.map(|sample| sample.delivered).sum::<u64>() as f64 * 8.0 / seconds / 1e6
+    };
+    groups.map(|(group, own)| (own.name.as_str(), rate(group))).collect()
+}
+
 /// The credits of flows instead of aggregates.
 const OF_FLOWS: [(&str, &str); 2] = [
     (
@@ -107,13 +167,8 @@ fn assert_four_systems(changes: &[(&str, &str)]) -> RunOutcome {
     for name in ["credits_dropped_packets", "credits_late_packets", "credits_overfull"] {
         assert_eq!(counter(&outcome, name), 0, "{name}");
     }
-    let name = |group: u32| outcome.results.groups[group as usize].name.as_str();
-    let rate = |of: &str| {
-        let samples = outcome.results.group_samples.iter();
-        let late = samples.filter(|sample| name(sample.group) == of && sample.at.picos() > 100_000_000_000);
-        // Mb/s over 0.2 s.
-        late.map(|sample| sample.delivered).sum::<u64>() as f64 * 8.0 / 0.2 / 1e6
-    };
+    let rates = rates(&outcome, 100_000_000_000, 0.2);
+    let rate = |of: &str| rates[of];
     let payload = 1448.0 / 1514.0;
     for (service, share) in [("storage", 240.0 * payload), ("batch", 120.0 * payload)] {
         let rate = rate(service);

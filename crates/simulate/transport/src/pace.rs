@@ -147,8 +147,12 @@ pub fn read_beside(node: &Node, given: Parameters, problems: &mut Problems) -> O
     reader.time("min-rto", &mut read.min_rto);
     reader.number("dup-thresh", &mut read.dup_thresh);
     if read.max_period < read.period {
-        let span = reader.span(if reader.has("max-period") { "max-period" } else { "period" });
-        reader.error(span, "the max-period is shorter than the period", "write a longer `max-period`");
+        let (key, hint) = match reader.has("max-period") {
+            true => ("max-period", "write a longer `max-period`".to_owned()),
+            false => ("period", format!("write at most `period: {}us`", read.max_period.micros())),
+        };
+        let span = reader.span(key);
+        reader.error(span, "the max-period is shorter than the period", hint);
     }
     if read.coding == Coding::Paper {
         for (key, period) in [("period", read.period), ("max-period", read.max_period)] {

@@ -61,4 +61,9 @@ pub enum Output<A> {
         /// The flow.
         flow: Aggregate<A>,
     },
+    /// The flow has ended without allocations although data waits, which the driver drops before the next reading.
+    Abandon {
+        /// The flow.
+        flow: Aggregate<A>,
+    },
 }

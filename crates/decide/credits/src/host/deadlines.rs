@@ -32,6 +32,11 @@ impl<K: Copy + Ord> Deadlines<K> {
         }
     }
 
+    /// The keys that have a time.
+    pub(crate) fn len(&self) -> usize {
+        self.times.len()
+    }
+
     /// The earliest time.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.order.first().map(|&(time, _)| time)
@@ -67,7 +72,7 @@ mod tests {
         }
         deadlines.set(2, None);
         deadlines.set(1, Some(at(5)));
-        assert_eq!(deadlines.first(), Some(at(5)));
+        assert_eq!((deadlines.first(), deadlines.len()), (Some(at(5)), 2));
         assert_eq!([4, 39, 40].map(|now| deadlines.due(at(now)).collect::<Vec<_>>()), [vec![], vec![1], vec![1, 3]]);
         assert_eq!(
             [at(4), at(5), at(39), at(40), at(99)].map(|now| deadlines.pop(now)),

@@ -16,12 +16,15 @@
 //!
 //! - A flow begins when a reading has data that waits: the host sends a request. It ends when nothing has waited or
 //!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
+//!   It ends with what waits after [`HostSettings::abandon_after`] without an allocation: the other host is gone, and
+//!   the driver needs the gate.
 //! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
 //! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
 //!   whose gate is coarse may let pass, are taken from the next allocation.
 //! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
-//!   kept for [`HostSettings::memory`], without credits, and another request has its clock.
+//!   kept for [`HostSettings::memory`], without credits, and another request has its clock. After [`ENDED_MAX`] others
+//!   a flow begins without clock: ports that have its last one grant nothing for a lifetime.
 //!
 //! Order of calls: [`Host::set_services`] first and after each change of the policy; [`Host::on_reading`] for a flow
 //! before [`Host::on_message`] with its allocation, whenever data begins to wait, and for all of [`Host::due`] before
@@ -61,6 +64,10 @@ use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
 /// allocation in a period, and a faulty sender must not take all memory.
 pub const INCOMING_MAX: usize = 16_384;
 
+/// The most flows that have ended and whose clocks are kept; of more, the oldest are forgotten. A scan of a network
+/// would otherwise take all memory.
+pub const ENDED_MAX: usize = 16_384;
+
 /// The constants of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSettings {
@@ -78,6 +85,9 @@ pub struct HostSettings {
     pub silence: Duration,
     /// How long nothing of a flow waits and leaves before it ends.
     pub linger: Duration,
+    /// How long after its newest allocation, or its begin, a flow ends although data waits ([`Output::Abandon`]): more
+    /// than the timeout of some requests. `None` where all hosts reply, as in the simulator.
+    pub abandon_after: Option<Duration>,
     /// How long the clock of a flow that has ended is kept: at least the longest lifetime of a grant at a port of the
     /// path, which grants nothing to an earlier clock for that time.
     pub memory: Duration,
@@ -88,6 +98,8 @@ pub struct HostSettings {
 /// Events of a host, since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounters {
+    /// Flows that the host sends, each time that one began.
+    pub begun: u64,
     /// Allocations that opened a gate.
     pub allocations: u64,
     /// Allocations of flows that the host does not send: each is replied to with a termination.
@@ -116,7 +128,9 @@ pub struct Host<A, O: OnlinePort> {
     hides_backlog: bool,
     outgoing: BTreeMap<Aggregate<A>, Outgoing>,
     incoming: BTreeMap<Aggregate<A>, Receiver>,
+    /// Of flows of `outgoing` that have not ended, the next event; of the others, when they are forgotten.
     sends: Deadlines<Aggregate<A>>,
+    ended: Deadlines<Aggregate<A>>,
     receives: Deadlines<Aggregate<A>>,
     outputs: VecDeque<Output<A>>,
     counters: HostCounters,
@@ -134,6 +148,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             sends: Deadlines::new(),
+            ended: Deadlines::new(),
             receives: Deadlines::new(),
             outputs: VecDeque::new(),
             counters: HostCounters::default(),
@@ -156,7 +171,7 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         let is_over = |flow: &Aggregate<A>| !self.weights.contains_key(&flow.service);
         let over: Vec<_> = self.sending().filter(is_over).collect();
         let silent: Vec<_> = self.incoming.keys().copied().filter(is_over).collect();
-        over.into_iter().for_each(|flow| self.end(now, flow));
+        over.into_iter().for_each(|flow| self.end(now, flow, Output::End { flow }));
         for flow in silent {
             self.incoming.remove(&flow);
             self.receives.set(flow, None);
@@ -179,8 +194,15 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             return;
         }
         let sending = match self.outgoing.remove(&flow) {
-            Some(sending) => sending.begin(now, sent),
-            None => Outgoing::new(now, self.sender_settings(), sent),
+            Some(sending) => {
+                self.counters.begun += u64::from(sending.has_ended());
+                self.ended.set(flow, None);
+                sending.begin(now, sent)
+            }
+            None => {
+                self.counters.begun += 1;
+                Outgoing::new(now, self.sender_settings(), sent)
+            }
         };
         self.keep(flow, sending);
     }
@@ -266,15 +288,14 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
 
     /// The time of the next event without a message; `None` for a host without flows.
     pub fn timer(&self) -> Option<Instant> {
-        [self.sends.first(), self.receives.first()].into_iter().flatten().min()
+        [self.sends.first(), self.ended.first(), self.receives.first()].into_iter().flatten().min()
     }
 
     /// The flows that the host sends and of which something is due at `now`: the end of a period or of the flow, or a
     /// request. A driver reads them first: a flow without readings for [`HostSettings::linger`] ends, although data
     /// waits.
     pub fn due(&self, now: Instant) -> impl Iterator<Item = Aggregate<A>> + '_ {
-        let is_live = |flow: &Aggregate<A>| self.outgoing.get(flow).is_some_and(|sending| !sending.has_ended());
-        self.sends.due(now).filter(is_live)
+        self.sends.due(now)
     }
 
     /// Carries out what is due at `now`: allocations, requests, and the ends of periods and flows.
@@ -290,17 +311,15 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
             }
             self.receives.set(flow, timer);
         }
+        while let Some(flow) = self.ended.pop(now) {
+            self.outgoing.remove(&flow);
+        }
         while let Some(flow) = self.sends.pop(now) {
             let Some(mut sending) = self.outgoing.remove(&flow) else { continue };
-            if sending.has_ended() {
-                if !sending.is_forgotten(now, self.settings.memory) {
-                    self.keep(flow, sending);
-                }
-                continue;
-            }
-            if sending.is_over(now, self.settings.linger) {
+            let is_over = sending.is_over(now, self.settings.linger);
+            if is_over || sending.is_abandoned(now, self.settings.abandon_after) {
                 self.outgoing.insert(flow, sending);
-                self.end(now, flow);
+                self.end(now, flow, if is_over { Output::End { flow } } else { Output::Abandon { flow } });
                 continue;
             }
             if sending.closes(now) {
@@ -321,20 +340,26 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
         self.outputs.pop_front()
     }
 
-    /// The flow that the host sends is over.
-    fn end(&mut self, now: Instant, flow: Aggregate<A>) {
-        let Some(mut sending) = self.outgoing.remove(&flow) else { return };
-        sending.end(now);
-        self.keep(flow, sending);
+    /// The flow that the host sends is over, as `output` reports.
+    fn end(&mut self, now: Instant, flow: Aggregate<A>, output: Output<A>) {
+        let Some(sending) = self.outgoing.get_mut(&flow) else { return };
+        sending.end();
+        self.sends.set(flow, None);
+        self.ended.set(flow, Some(now + self.settings.memory));
+        if self.ended.len() > ENDED_MAX
+            && let Some(oldest) = self.ended.first().and_then(|first| self.ended.pop(first))
+        {
+            self.outgoing.remove(&oldest);
+        }
         if let Some(first) = &mut self.first {
             first.terminate(now, flow);
         }
-        self.outputs.push_back(Output::End { flow });
+        self.outputs.push_back(output);
         self.outputs.push_back(Output::Send { flow, message: Message::Terminate });
     }
 
     fn keep(&mut self, flow: Aggregate<A>, sending: Outgoing) {
-        self.sends.set(flow, Some(sending.timer(self.settings.linger, self.settings.memory)));
+        self.sends.set(flow, Some(sending.timer(&self.settings)));
         self.outgoing.insert(flow, sending);
     }
 
@@ -368,6 +393,11 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     pub fn passages(&self) -> impl Iterator<Item = (Aggregate<A>, Option<Passage>)> + '_ {
         let live = self.outgoing.iter().filter(|(_, sending)| !sending.has_ended());
         live.map(|(flow, sending)| (*flow, sending.passage()))
+    }
+
+    /// How many flows the host sends, and how many it receives.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.outgoing.len() - self.ended.len(), self.incoming.len()]
     }
 
     /// The flows that it receives.

@@ -1,5 +1,6 @@
 //! The sending end of a flow: its [`Sender`], its readings and its gate.
 
+use super::HostSettings;
 use super::aggregate::{Gate, Reading};
 use super::passage::Passage;
 use crate::message::{Allocation, Request, Return};
@@ -31,8 +32,10 @@ pub(super) struct Outgoing {
     closes_at: Option<Instant>,
     /// When data last waited or left.
     active: Instant,
-    /// Since when the flow is over, and only its clock is kept.
-    ended: Option<Instant>,
+    /// When the newest allocation arrived, or the flow began.
+    allocated: Instant,
+    /// Whether the flow is over, and only its clock is kept.
+    has_ended: bool,
     /// The newest allocation.
     passage: Option<Passage>,
 }
@@ -49,34 +52,31 @@ impl Outgoing {
             debt: 0,
             closes_at: None,
             active: now,
-            ended: None,
+            allocated: now,
+            has_ended: false,
             passage: None,
         }
     }
 
     /// The flow begins again, of which `sent` bytes have left before; one that is not over goes on.
     pub(super) fn begin(mut self, now: Instant, sent: u64) -> Self {
-        if self.ended.take().is_some() {
+        if std::mem::take(&mut self.has_ended) {
             self.reading = Reading { sent, waiting: Bytes::ZERO };
-            (self.active, self.spent, self.allotted, self.debt) = (now, 0, 0, 0);
+            (self.active, self.allocated) = (now, now);
+            (self.spent, self.allotted, self.debt) = (0, 0, 0);
             self.sender.on_write(now, Bytes::ZERO);
         }
         self
     }
 
     /// The flow is over.
-    pub(super) fn end(&mut self, now: Instant) {
-        (self.ended, self.closes_at, self.passage) = (Some(now), None, None);
+    pub(super) fn end(&mut self) {
+        (self.has_ended, self.closes_at, self.passage) = (true, None, None);
         self.sender.terminate();
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
-    /// Whether the flow ended `memory` before.
-    pub(super) fn is_forgotten(&self, now: Instant, memory: Duration) -> bool {
-        self.ended.is_some_and(|ended| now >= ended + memory)
+        self.has_ended
     }
 
     pub(super) fn on_reading(&mut self, now: Instant, reading: Reading) -> Progress {
@@ -121,6 +121,7 @@ impl Outgoing {
         if !self.sender.on_allocation(now, allocation, backlog) {
             return None;
         }
+        self.allocated = now;
         let returned = self.sender.take_return()?;
         self.debt += self.spent.saturating_sub(self.allotted);
         let credit = self.sender.credit(now).get();
@@ -158,14 +159,17 @@ impl Outgoing {
         self.reading.waiting == Bytes::ZERO && now >= self.active + linger
     }
 
-    /// The time of the next event.
-    pub(super) fn timer(&self, linger: Duration, memory: Duration) -> Instant {
-        if let Some(ended) = self.ended {
-            return ended + memory;
-        }
-        let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + linger);
-        let events = [self.sender.timer(), self.closes_at, over];
+    /// Whether no allocation has come for so long.
+    pub(super) fn is_abandoned(&self, now: Instant, after: Option<Duration>) -> bool {
+        after.is_some_and(|after| now >= self.allocated + after)
+    }
+
+    /// The time of the next event before the end.
+    pub(super) fn timer(&self, settings: &HostSettings) -> Instant {
+        let over = (self.reading.waiting == Bytes::ZERO).then(|| self.active + settings.linger);
+        let abandoned = settings.abandon_after.map(|after| self.allocated + after);
+        let events = [self.sender.timer(), self.closes_at, over, abandoned];
         // A flow with data that waits has a timer of its sender, which requests or has an allocation.
-        events.into_iter().flatten().min().unwrap_or(self.active + linger)
+        events.into_iter().flatten().min().unwrap_or(self.active + settings.linger)
     }
 }

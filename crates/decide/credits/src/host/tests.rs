@@ -14,6 +14,7 @@ const SETTINGS: HostSettings = HostSettings {
     timeout: [Duration::from_millis(10), Duration::from_secs(1)],
     silence: Duration::from_millis(20),
     linger: Duration::from_millis(50),
+    abandon_after: Some(Duration::from_secs(30)),
     memory: Duration::from_secs(1),
     coding: Coding::Wide,
 };
@@ -194,7 +195,53 @@ fn a_flow_ends_when_it_is_idle_and_begins_again() {
     assert_eq!(a.timer(), None);
     a.on_reading(millis(1_112), FLOW, reading(8_000, 3_000));
     a.on_timer(millis(1_112));
-    assert_eq!(outputs(&mut a), [request(0)]);
+    assert_eq!((outputs(&mut a), a.counters().begun), (vec![request(0)], 3));
+}
+
+/// As of a scan of a network: in each nanosecond another flow begins.
+#[test]
+fn ended_flows_beyond_the_most_are_forgotten() {
+    let mut a: Host<u32, NoPort> = Host::new(SETTINGS, None);
+    a.set_services(Instant::ZERO, BTreeMap::from([(SERVICE, Weight::ONE)]));
+    let count = u32::try_from(ENDED_MAX).expect("small") + 3;
+    let flow = |destination| Aggregate { service: SERVICE, source: count, destination };
+    let after = |start: u64, nanos: u32| Instant::from_nanos(start + u64::from(nanos));
+    (0..count).for_each(|number| a.begin(after(0, number), flow(number), 0));
+    assert_eq!(a.counts(), [ENDED_MAX + 3, 0]);
+    (0..count).for_each(|number| a.on_timer(after(50_000_000, number)));
+    assert_eq!((a.counts(), a.outgoing.len()), ([0, 0], ENDED_MAX));
+    assert_eq!([2, 3].map(|number| a.outgoing.contains_key(&flow(number))), [false, true]);
+    a.begin(millis(60), flow(7), 0);
+    assert_eq!((a.counts(), a.outgoing.len(), a.counters().begun), ([1, 0], ENDED_MAX, u64::from(count) + 1));
+    a.on_timer(millis(1_051));
+    assert_eq!(a.outgoing.len(), 1, "the others ended a second ago");
+}
+
+/// Requests are repeated, and data waits all the time.
+#[test]
+fn a_flow_without_allocations_is_abandoned() {
+    let mut a = host();
+    a.on_reading(millis(0), FLOW, reading(0, 5_000));
+    a.on_message(millis(2_000), FLOW, &allocation(1, 3_000));
+    let mut last = |from: u64, until: u64| {
+        let mut all = Vec::new();
+        for at in (from..until).step_by(10) {
+            a.on_reading(millis(at), FLOW, reading(3_000, 2_000));
+            a.on_timer(millis(at));
+            all.append(&mut outputs(&mut a));
+        }
+        all.pop()
+    };
+    assert!(matches!(last(2_010, 32_000), Some(Output::Send { message: Message::Request(_), .. })));
+    a.on_timer(millis(32_000));
+    let abandoned = [Output::Abandon { flow: FLOW }, Output::Send { flow: FLOW, message: Message::Terminate }];
+    assert_eq!((outputs(&mut a), a.sending().count()), (abandoned.to_vec(), 0));
+    // Data that comes later begins the flow again, for as long.
+    a.on_reading(millis(32_010), FLOW, reading(3_000, 1_000));
+    a.on_timer(millis(62_000));
+    assert!(matches!(outputs(&mut a)[..], [Output::Send { message: Message::Request(_), .. }]));
+    a.on_timer(millis(62_010));
+    assert_eq!(outputs(&mut a), abandoned);
 }
 
 #[test]

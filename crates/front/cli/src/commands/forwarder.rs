@@ -1,6 +1,7 @@
 //! `weir forwarder`: the daemon of a switch whose ports grant credits.
 
 mod reload;
+mod start;
 
 use super::agent::log_to_stderr;
 use super::switch::publish::Publication;
@@ -142,7 +143,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> Result<Exit, CommandError> {
     let (interrupt, hangup) = (Interrupt::listen()?, Hangup::listen()?);
     log_to_stderr();
     setup.log();
-    let mut forwarder = Forwarder::start(args, setup)?;
+    let Some(mut forwarder) = Forwarder::start(args, setup, &interrupt)? else {
+        return if args.keep { Ok(Exit::Done) } else { remove(args, ui) };
+    };
     // Programs without a daemon would grant by its last shares, so they are removed after an error too.
     let ran = forwarder.run(args, (&interrupt, &hangup), ui);
     let ended = forwarder.end(args.keep);
@@ -259,6 +262,14 @@ impl Served {
         Self { port, due: ForwarderPort::now(), health: Health::default() }
     }
 
+    /// The round of the port, if it is due. Returns when the next one is.
+    fn serve(&mut self) -> Instant {
+        if self.due <= ForwarderPort::now() {
+            self.round();
+        }
+        self.due
+    }
+
     fn round(&mut self) {
         let round = self.port.round();
         self.due = *round.as_ref().unwrap_or(&(ForwarderPort::now() + STATUS));
@@ -319,13 +330,15 @@ impl Context {
 }
 
 impl Forwarder {
-    fn start(args: &Args, setup: Setup) -> Result<Self, CommandError> {
+    /// `None` after a signal while programs are loaded: no port has changed.
+    fn start(args: &Args, setup: Setup, interrupt: &Interrupt) -> Result<Option<Self>, CommandError> {
         let name = args.switch.clone().map_or_else(host_name, Ok)?;
         let outline = SwitchStatus::outline(name, fingerprint(setup.plan.policy()), 1_000);
         let status = SwitchStatus { levels: Some(Vec::new()), ..outline };
         let publication = Publication::new(args.status.clone(), args.metrics)?;
-        let ports = start_ports(&setup)?.into_iter().map(Served::new).map(Mutex::new).collect();
-        Ok(Self { ports, context: Context { setup, publication, status } })
+        let Some(opened) = start::open(&setup, interrupt)? else { return Ok(None) };
+        let ports = start::start(&setup, opened)?.into_iter().map(Mutex::new).collect();
+        Ok(Some(Self { ports, context: Context { setup, publication, status } }))
     }
 
     /// Serves each port by a thread of its own, so that the flows of one do not delay the shares of another.
@@ -372,30 +385,6 @@ impl Forwarder {
     }
 }
 
-/// Starts all ports. After an error those that an earlier daemon left stay, as it left them.
-fn start_ports(setup: &Setup) -> Result<Vec<Port>, CommandError> {
-    let mut ports: Vec<Port> = Vec::new();
-    for (name, rate) in &setup.links {
-        let started = setup.plan.port(name, *rate).map_err(PortError::Plan);
-        match started.and_then(|rules| Port::start(name, rules, &setup.keys)) {
-            Ok(port) => {
-                let how = if port.is_adopted() { "continues with its grants" } else { "starts without a state" };
-                info!("{name}: {} of {rate}, {how}", setup.plan.rate(*rate));
-                ports.push(port);
-            }
-            Err(error) => {
-                for port in ports.into_iter().filter(|port| !port.is_adopted()) {
-                    if let Err(error) = port.remove() {
-                        warn!("{error}");
-                    }
-                }
-                return Err(failed(name, &error));
-            }
-        }
-    }
-    Ok(ports)
-}
-
 /// Ends the threads of the ports when it is dropped.
 struct End<'a>(&'a AtomicBool);
 
@@ -408,13 +397,7 @@ impl Drop for End<'_> {
 /// The rounds of a port, until the daemon ends.
 fn serve(served: &Mutex<Served>, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
-        let due = {
-            let mut served = served.lock().expect(NO_PANIC);
-            if served.due <= ForwarderPort::now() {
-                served.round();
-            }
-            served.due
-        };
+        let due = served.lock().expect(NO_PANIC).serve();
         wait(due.saturating_since(ForwarderPort::now()).clamp(PAUSE, SLEEP));
     }
 }

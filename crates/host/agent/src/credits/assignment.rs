@@ -72,13 +72,9 @@ impl Assignment {
         true
     }
 
-    /// A ready gate was taken by a pair that is no flow, and is gone. Returns whether it was ready.
+    /// A ready gate was taken by a pair that is no flow, and is to be deleted. Returns whether it was ready.
     pub(super) fn discard(&mut self, gate: u32) -> bool {
-        let was_ready = self.ready.remove(&gate);
-        if was_ready {
-            self.unmade.push_back(gate);
-        }
-        was_ready
+        self.ready.remove(&gate)
     }
 
     /// A gate that no flow had is gone.
@@ -124,7 +120,13 @@ impl Assignment {
         gates.collect()
     }
 
-    fn remove(&mut self, flow: Flow) -> Option<u32> {
+    /// Whether fewer gates are ready than are to be, and more can be: numbers are unmade, or flows idle.
+    pub(super) fn is_short(&self) -> bool {
+        self.ready.len() < self.spare && !(self.unmade.is_empty() && self.idle.is_empty())
+    }
+
+    /// The flow has no gate any more; returns the one that it had.
+    pub(super) fn remove(&mut self, flow: Flow) -> Option<u32> {
         self.renew(flow);
         let gate = self.gate_of.remove(&flow)?;
         self.flow_of.remove(&gate);
@@ -183,6 +185,29 @@ mod tests {
         assert_eq!(gates.gates().collect::<Vec<_>>(), [1, 2, 3, 5]);
     }
 
+    /// No event comes while the last flows end.
+    #[test]
+    fn gates_are_short_as_soon_as_one_can_be_ready() {
+        let mut gates = Assignment::new(2, 1);
+        assert!(gates.is_short());
+        assert_eq!((gates.make(), gates.is_short()), (vec![0], false));
+        assert!(gates.on_event(flow(1), 0) && gates.is_short());
+        assert_eq!((gates.make(), gates.is_short()), (vec![1], false));
+        // All flows are active.
+        assert!(gates.on_event(flow(2), 1) && !gates.is_short());
+        gates.set_idle(at(5), flow(1));
+        assert!(gates.is_short());
+        assert_eq!(gates.retire(), [(flow(1), 0)]);
+        gates.add_unmade(0);
+        assert_eq!((gates.make(), gates.is_short()), (vec![0], false));
+        // A flow that no allocation reaches.
+        assert!(gates.on_event(flow(3), 0) && !gates.is_short());
+        assert_eq!((gates.remove(flow(2)), gates.remove(flow(2)), gates.flow(1)), (Some(1), None, None));
+        gates.add_unmade(1);
+        assert!(gates.is_short());
+        assert_eq!(gates.make(), [1]);
+    }
+
     /// The event was posted before the pair was removed, and its gate belongs to another flow.
     #[test]
     fn a_late_event_opens_no_gate_of_another_flow() {
@@ -232,7 +257,8 @@ mod tests {
         assert_eq!((gates.gate(flow(1)), gates.retire()), (Some(2), vec![]));
         assert!(gates.on_event(flow(2), 0) && gates.on_event(flow(1), 2));
         assert!(gates.discard(1) && !gates.discard(1));
-        // Gate 3 had a pair of another service.
+        // Gate 3 had a pair of another service, and both are deleted.
+        gates.add_unmade(1);
         gates.add_unmade(3);
         assert_eq!(gates.make(), [1, 3]);
     }

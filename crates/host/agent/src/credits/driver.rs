@@ -8,7 +8,8 @@
 //!
 //! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]); `assignment` has the gates of flows. A pair
 //! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up,
-//! unless a packet has come meanwhile.
+//! unless a packet has come meanwhile. The gate of a flow that has had no allocation for [`super::ABANDON`] timeouts of
+//! requests is deleted with what waits in it.
 //!
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
@@ -117,8 +118,7 @@ impl Driver {
     pub(super) fn remove_others(&mut self) -> Result<(), HostError> {
         for (pair, gate) in std::mem::take(&mut self.others) {
             self.pairs.remove(pair)?;
-            self.gates.remove(&[gate]).map_err(shaper)?;
-            self.assignment.add_unmade(gate);
+            self.delete(&[gate])?;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Driver {
             self.read(now, &ended, &BTreeSet::new())?;
             self.perform(now)?;
         }
-        if !new.is_empty() {
+        if self.assignment.is_short() {
             self.make_ready(now)?;
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Driver {
                 // Of a service that had credits until a moment ago.
                 if self.assignment.discard(gate) {
                     self.pairs.remove(pair)?;
-                    self.gates.remove(&[gate]).map_err(shaper)?;
+                    self.delete(&[gate])?;
                 }
                 continue;
             };
@@ -231,8 +231,7 @@ impl Driver {
         let gates: Vec<u32> = gates.iter().copied().collect();
         for reading in self.gates.read_some(&gates).map_err(shaper)? {
             let before = self.drops.insert(reading.gate, reading.drops).unwrap_or(0);
-            // A gate that is made again counts from 0.
-            self.dropped += u64::from(reading.drops.checked_sub(before).unwrap_or(reading.drops));
+            self.dropped += u64::from(reading.drops.saturating_sub(before));
             let Some(flow) = self.assignment.flow(reading.gate) else { continue };
             if new.contains(&flow) {
                 self.host.begin(now, flow, reading.sent);
@@ -248,9 +247,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Carries out the outputs; returns the gates of flows that have ended.
+    /// Carries out the outputs; returns the gates of flows that have ended and keep them.
     fn perform(&mut self, now: Instant) -> Result<BTreeSet<u32>, HostError> {
         let (mut gates, mut sends, mut ended) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let mut abandoned = Vec::new();
         while let Some(output) = self.host.poll() {
             match output {
                 Output::Gate { flow, gate } => {
@@ -264,6 +264,7 @@ impl Driver {
                         self.set_idle(now, flow, gate)?;
                     }
                 }
+                Output::Abandon { flow } => abandoned.push(flow),
             }
         }
         let gates: Vec<(u32, Gate)> = gates.into_iter().collect();
@@ -277,7 +278,30 @@ impl Driver {
                 debug!("credits to {destination}: {error}");
             }
         }
+        self.abandon(abandoned)?;
         Ok(ended)
+    }
+
+    /// Flows that have ended although data waits lose their gates with it: their next packets get others.
+    fn abandon(&mut self, flows: Vec<Flow>) -> Result<(), HostError> {
+        let mut gates = Vec::new();
+        for flow in flows {
+            self.pairs.remove(self.pair(flow))?;
+            gates.extend(self.assignment.remove(flow));
+        }
+        self.delete(&gates)
+    }
+
+    /// Deletes gates that no pair has any more. What waits in them counts as dropped.
+    fn delete(&mut self, gates: &[u32]) -> Result<(), HostError> {
+        for reading in self.gates.read_some(gates).map_err(shaper)? {
+            // A gate that is made again counts from 0.
+            let before = self.drops.remove(&reading.gate).unwrap_or(0);
+            self.dropped += u64::from(reading.drops.saturating_sub(before)) + u64::from(reading.packets);
+        }
+        self.gates.remove(gates).map_err(shaper)?;
+        gates.iter().for_each(|gate| self.assignment.add_unmade(*gate));
+        Ok(())
     }
 
     fn set_idle(&mut self, now: Instant, flow: Flow, gate: u32) -> Result<(), HostError> {
@@ -321,15 +345,10 @@ impl Driver {
                 flows.remove(&reading.gate);
                 self.assignment.keep(flow, reading.gate);
                 self.host.on_reading(now, flow, Reading { sent: reading.sent, waiting: reading.waiting });
-            } else {
-                // Later packets have another gate already.
-                self.dropped += 1;
             }
+            // Otherwise later packets have another gate already.
         }
-        let gates: Vec<u32> = flows.into_keys().collect();
-        self.gates.remove(&gates).map_err(shaper)?;
-        gates.into_iter().for_each(|gate| self.assignment.add_unmade(gate));
-        Ok(())
+        self.delete(&flows.into_keys().collect::<Vec<_>>())
     }
 
     /// All but the flows.
@@ -339,7 +358,7 @@ impl Driver {
             host: self.host.counters(),
             port: online.map(|online| *online.counters()).unwrap_or_default(),
             messages: self.messages.counters,
-            flows: [self.host.sending().count(), self.host.receiving().count()],
+            flows: self.host.counts(),
             outstanding: online.map_or(0, |online| online.outstanding().get()),
             dropped: self.dropped,
             is_prompt: self.is_prompt,

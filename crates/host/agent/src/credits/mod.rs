@@ -60,6 +60,9 @@ pub const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_millis(100);
 /// Periods without an allocation that end a flow at the first port: three allocations in a row may be lost.
 const MEMORY: u64 = 4;
+/// Timeouts of requests, of the longest, without an allocation after which waiting data is dropped: 30 s with the
+/// shortest periods. The other host has no agent then, since one that is restarted is back within seconds.
+const ABANDON: u64 = 30;
 /// The longest sleep: how late the thread ends.
 const SLEEP: Duration = Duration::from_millis(100);
 /// How often the list of flows is made: each turn may have another allocation.
@@ -78,7 +81,7 @@ pub struct CreditReading {
     pub flows: [usize; 2],
     /// A: bytes granted that have not left.
     pub outstanding: u64,
-    /// Packets dropped since the queue of their gate was full.
+    /// Packets dropped since the queue of their gate was full, no allocation came, or their service lost its credits.
     pub dropped: u64,
     /// Whether the thread is a real-time one.
     pub is_prompt: bool,
@@ -122,13 +125,27 @@ pub struct SendingFlow {
     pub held: Option<Held>,
 }
 
-/// The order of messages, which outlives a thread.
+/// The parts that outlive a thread: the socket, whose port another program could take, and the order of messages.
 #[derive(Debug, Default)]
 pub(crate) struct CreditOrder {
+    /// While a service has credits.
+    socket: Option<CreditSocket>,
     /// The highest epoch of own messages: other hosts ignore lower ones, also after a return to an old policy.
     epoch: u64,
     /// Of messages of other hosts.
     newest: Arc<Mutex<Newest>>,
+}
+
+impl CreditOrder {
+    /// The socket for the next thread. Allocations that came between two threads are of gates that are closed.
+    fn socket(&mut self, interface: &Interface) -> io::Result<CreditSocket> {
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => CreditSocket::open(interface, PORT)?,
+        };
+        socket.discard();
+        self.socket.insert(socket).try_clone()
+    }
 }
 
 /// The thread; it is ended and joined when dropped. Pairs and their gates stay, closed.
@@ -155,6 +172,7 @@ impl CreditThread {
             datapath.set_credits(&[], PORT, 0)?;
             CreditPairs::open(datapath)?.clear()?;
             CreditGates::remove_all(interface).map_err(ShaperError::from)?;
+            order.socket = None;
             return Ok(None);
         }
         let mut driver = driver(context, interface, datapath, &own, order)?;
@@ -170,6 +188,11 @@ impl CreditThread {
         };
         let thread = std::thread::Builder::new().name("credits".into()).spawn(run).map_err(HostError::Wait)?;
         Ok(Some(Self { thread: Some(thread), stop, reading }))
+    }
+
+    /// No data waits for credits until the next thread starts: another program's qdisc has neither gates nor limits.
+    pub(crate) fn suspend(datapath: &mut InterfaceDatapath) -> Result<(), HostError> {
+        Ok(datapath.set_credits(&[], PORT, 0)?)
     }
 
     /// An error if the thread ended by itself.
@@ -204,7 +227,7 @@ fn driver(
     interface: &Interface,
     datapath: &InterfaceDatapath,
     own: &[(ServiceId, u32, Weight)],
-    order: &CreditOrder,
+    order: &mut CreditOrder,
 ) -> Result<Driver, HostError> {
     let policy = context.policy;
     let rate = |direction| {
@@ -231,7 +254,7 @@ fn driver(
     let keys = context.keys.all().iter().map(weir_control::wire::Key::credits).collect();
     let levels = policy.levels().map_or(0, |levels| levels.all().len());
     let gates = CreditGates::new(interface, leaving, sending, levels).map_err(ShaperError::from)?;
-    let socket = CreditSocket::open(interface, PORT).map_err(HostError::CreditSocket)?;
+    let socket = order.socket(interface).map_err(HostError::CreditSocket)?;
     let newest = order.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let messages = Messages::new(keys, &numbers, order.epoch, Instant::from_nanos(kernel_time()), newest);
     Driver::new(host, CreditPairs::open(datapath)?, gates, messages, socket, slots)
@@ -243,14 +266,16 @@ fn period(length: Duration) -> Period {
 
 fn host_settings(rate: Bandwidth, least: Period, sending: Sending) -> HostSettings {
     let length = least.duration();
+    let longest = Duration::from_secs(1).max(length * 10);
     HostSettings {
         rate,
         least,
         frame: sending.frame,
         whole_frames: true,
-        timeout: [length * 10, Duration::from_secs(1).max(length * 10)],
+        timeout: [length * 10, longest],
         silence: (length * 20).max(Duration::from_millis(100)),
         linger: (length * 20).max(Duration::from_millis(100)),
+        abandon_after: Some(longest * ABANDON),
         memory: Duration::from_secs(10),
         coding: Coding::Wide,
     }

@@ -15,6 +15,9 @@ use weir_linux::interface::Interface;
 
 /// Bytes of the longest datagram that is read: longer ones are of another protocol.
 const DATAGRAM: usize = 256;
+/// The most datagrams that are discarded at once. The kernel's buffer of 208 KiB (net.core.rmem_default) has room for
+/// 277 of the smallest, each of which counts as at least 768 B.
+const DISCARDED: usize = 1_024;
 /// Bytes for the packet information of one datagram, with its header.
 const CONTROL: usize = 64;
 
@@ -58,6 +61,22 @@ impl CreditSocket {
         }
         socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
         Ok(Self { socket, port })
+    }
+
+    /// The same socket: also that of the kernel, with its cookie.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, port: self.port })
+    }
+
+    /// Discards the datagrams that wait, at most [`DISCARDED`].
+    pub(super) fn discard(&self) {
+        let mut buffer = [0; DATAGRAM];
+        // An ICMP error of an earlier datagram counts as one.
+        for _ in 0..DISCARDED {
+            if matches!(self.receive(&mut buffer), Ok(None)) {
+                break;
+            }
+        }
     }
 
     pub(super) fn as_raw_fd(&self) -> RawFd {
@@ -176,6 +195,24 @@ mod tests {
             parts.push(part);
         }
         assert_eq!(parts, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9], vec![]]);
+    }
+
+    #[test]
+    fn a_clone_has_the_datagrams_that_were_not_discarded() {
+        if is_skipped() {
+            return;
+        }
+        let lo = Interface::named("lo").expect("there");
+        let socket = CreditSocket::open(&lo, 30_997).expect("a socket");
+        let send = |number| socket.send(&[number], [127, 0, 0, 1].into(), [127, 0, 0, 1].into()).expect("sent");
+        (0..10).for_each(send);
+        let next = socket.try_clone().expect("a file");
+        assert_eq!(next.cookie().expect("a cookie"), socket.cookie().expect("a cookie"));
+        next.discard();
+        send(77);
+        let mut left = Vec::new();
+        assert_eq!(next.receive_up_to(4, |body, _| left.extend_from_slice(body)).expect("received"), 1);
+        assert_eq!(left, [77]);
     }
 
     #[test]

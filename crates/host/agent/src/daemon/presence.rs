@@ -88,15 +88,17 @@ impl Daemon {
         }
     }
 
-    /// Restores a qdisc or programs that another program removed, as far as possible.
+    /// Restores a qdisc or programs that another program removed, or credits that could not start, as far as possible.
     fn restore_missing(&mut self) {
         let Some(host) = &mut self.host else { return };
         let name = &self.config.interface;
         match host.missing() {
             Ok(None) => self.enforces(),
-            Ok(Some(Missing::Qdisc)) => {
-                if self.not_enforced.is_none() {
-                    warn!("another program removed Weir's qdisc from {name}, or changed the classes of levels");
+            Ok(Some(missing @ (Missing::Qdisc | Missing::Credits))) => {
+                match missing {
+                    _ if self.not_enforced.is_some() => {}
+                    Missing::Credits => warn!("no thread sets the gates of services with credits on {name}"),
+                    _ => warn!("another program removed Weir's qdisc from {name}, or changed the classes of levels"),
                 }
                 let broker = &self.config.broker;
                 let host_context = host_context(

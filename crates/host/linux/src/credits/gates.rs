@@ -59,6 +59,8 @@ pub struct GateReading {
     pub sent: u64,
     /// Bytes that wait.
     pub waiting: Bytes,
+    /// Packets that wait; with offload, one stands for several.
+    pub packets: u32,
     /// Packets dropped since the queue was full.
     pub drops: u32,
 }
@@ -189,7 +191,7 @@ fn readings(socket: &mut Socket, interface: u32) -> Result<Vec<GateReading>, Net
 
 fn reading(class: ClassStatus) -> GateReading {
     let gate = u32::from(class.minor - CREDIT_FIRST);
-    GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, drops: class.drops }
+    GateReading { gate, sent: class.bytes.get(), waiting: class.backlog, packets: class.waiting, drops: class.drops }
 }
 
 fn handle(gate: u32) -> u32 {

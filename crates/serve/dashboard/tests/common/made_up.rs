@@ -156,6 +156,7 @@ pub(crate) fn forwarder(policy: &Policy, name: &str, flows: Vec<CreditFlow>) -> 
         granted_bytes: 900_000,
         expired_bytes: 3_000,
         late_bytes: 64,
+        dropped_packets: 7,
         ..PortCredits::default()
     };
     let port = SwitchPortStatus {

@@ -213,7 +213,7 @@ pub(super) const HOST_CREDITS: &[Metric] = &[
         "weir_credit_host_dropped_packets",
         None,
         &[],
-        "Packets with credits that a host dropped since the queue of their gate was full",
+        "Packets that waited for credits and were dropped: full queue, no allocation, or service without credits",
         Of::Agent(|status, give| count(status, give, |credits| credits.dropped_packets)),
     ),
     counter(

@@ -18,7 +18,7 @@ use super::{Files, Reader};
 use crate::governed::{ControlChange, Enforcement, Governed};
 use crate::model::{Aggregates, LAB_CREDIT_PERIOD};
 use weir_document::{Node, Span, scalar};
-use weir_network::graph::{Graph, Routing};
+use weir_network::graph::{Discipline, Graph, LinkRef, Routing};
 use weir_network::layers::has_one_path;
 use weir_policy::{CreditPlan, Policy};
 use weir_transport::Parameters;
@@ -97,7 +97,8 @@ impl<F: Files> Reader<'_, F> {
             return None;
         }
         let parameters = self.parameters_of_policy(of, written, &plan)?;
-        self.aggregates_can_be(of, written, parameters.period.duration());
+        self.aggregates_can_be(of, written, &parameters);
+        self.remark_shared_queue(of);
         let leaves = of.policy().services().leaves();
         let weights = leaves.filter_map(|(id, service)| Some((id, service.credits()?))).collect();
         Some(Aggregates { parameters, weights: Some(weights) })
@@ -157,8 +158,31 @@ impl<F: Files> Reader<'_, F> {
         (!refused && !repairs).then_some(read)
     }
 
+    /// A remark where simulated ports have no queue for credits, although the policy's switches have one.
+    fn remark_shared_queue(&mut self, of: CreditTraffic<'_>) {
+        let CreditTraffic { root, graph, governed: Governed { enforcement, .. }, .. } = of;
+        let ports = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
+        let under = match enforcement {
+            // Tenants' queues replace all others.
+            Enforcement::QShare => None,
+            Enforcement::Pairs(system) if system.has_priorities() => Some(enforcement.word()),
+            _ => ports().any(|queue| queue.discipline != Discipline::Fifo).then_some("a discipline of their own"),
+        };
+        let Some(under) = under.filter(|_| of.policy().network().forwarders() && of.policy().credit_queue().is_some())
+        else {
+            return;
+        };
+        let at = root.get("network").or(root.get("policy")).map_or(root.span, |node| node.span);
+        self.problems.note(
+            at,
+            format!("simulated ports have no queue for credits under {under}, so other traffic may take their room"),
+            "leave the discipline out, and enforce the policy: `enforcement: parley`",
+        );
+    }
+
     /// Refuses a network, transports and events under which aggregates cannot be served as on Linux.
-    fn aggregates_can_be(&mut self, of: CreditTraffic<'_>, written: Option<&Node>, period: Duration) {
+    fn aggregates_can_be(&mut self, of: CreditTraffic<'_>, written: Option<&Node>, parameters: &pace::Parameters) {
+        let (period, longest) = (parameters.period.duration(), parameters.max_period.duration());
         let CreditTraffic { root, graph, governed, .. } = of;
         let grants = of.policy().network().forwarders();
         if grants && graph.routing != Routing::Symmetric && !has_one_path(graph) {
@@ -183,7 +207,13 @@ impl<F: Files> Reader<'_, F> {
                     "choose `newreno`, `cubic`, `dctcp` or `udp`, or send all such groups by `pace`",
                 );
             }
-            let hint = |period: u64| format!("write at least `aggregates: {{ period: {period}us }}`");
+            let hint = |needed: u64| match Duration::from_micros(needed) <= longest {
+                true => format!("write at least `aggregates: {{ period: {needed}us }}`"),
+                false => format!(
+                    "the policy has periods of at most {longest}: write at least `credits: {{ period-max: \
+                     {needed}us }}` in it, with buffers for such periods"
+                ),
+            };
             self.longer_than_trips(at.unwrap_or(read.at), period, read, &mut trips, &hint);
         }
         self.unchanged_credits(root, governed);
@@ -208,10 +238,15 @@ impl<F: Files> Reader<'_, F> {
     }
 }
 
-/// Whether `aggregates` states a shortest period that is not the lab's.
-pub(super) fn has_another_period(aggregates: &Node) -> bool {
-    let written = aggregates.get("period").and_then(Node::scalar);
-    written.and_then(|text| scalar::time(text, false).ok()).is_some_and(|period| period != LAB_CREDIT_PERIOD)
+/// Why the lab's aggregates are not those that `aggregates` states.
+pub(super) fn aggregates_not_of_lab(aggregates: &Node) -> Option<String> {
+    if let Some(entry) = aggregates.entries().iter().find(|entry| entry.0.text != "period") {
+        return Some(format!("`{}` of its `aggregates` is the simulator's", entry.0.text));
+    }
+    let period = aggregates.get("period").and_then(Node::scalar).and_then(|text| scalar::time(text, false).ok());
+    period.filter(|period| *period != LAB_CREDIT_PERIOD).map(|period| {
+        format!("its `aggregates` have a shortest period of {period}, and the lab has one of {LAB_CREDIT_PERIOD}")
+    })
 }
 
 /// Why the lab's agents and forwarders do not grant a policy's credits.

@@ -40,7 +40,7 @@ pub use files::{Disk, Files, PolicyOutcome, ReadOptions};
 
 use crate::governed::{BrokerSettings, ControlChange, Enforcement, Governed, ShaperSettings};
 use crate::language::{MAX_DURATION, MAX_FILE, SCENARIO};
-use crate::model::{LAB_CREDIT_PERIOD, Measurement, Scenario};
+use crate::model::{Measurement, Scenario};
 use credit_services::CreditTraffic;
 use files::PolicyOnly;
 use names::Names;
@@ -157,7 +157,6 @@ impl<F: Files> Reader<'_, F> {
         let names = Names::new(&graph, policy.map(|policy| policy.network()));
         let transport = self.transport(root.get("transport"));
         let (traffic, applications) = self.traffic(root.get("traffic"), &names, policy, transport.as_ref(), duration);
-        self.remarks(root, &traffic, &graph);
         let items = root.get("traffic").map_or(&[][..], Node::items);
         // Where a flow group is missing, something is reported anyway.
         if items.len() == traffic.len() {
@@ -180,6 +179,7 @@ impl<F: Files> Reader<'_, F> {
             }
             None => (self.measure_links(root.get("measure"), &names, duration), None),
         };
+        self.remarks(root, &traffic, &graph, governed.as_ref().is_some_and(|governed| governed.enforcement.marks()));
         self.remark_without_forwarder(root, &traffic, aggregates.is_some());
         let seed = root.field("seed", |text| scalar::integer(text, "", 0, u64::MAX.into()));
         let lab_only = self.lab_only(root);
@@ -247,13 +247,14 @@ impl<F: Files> Reader<'_, F> {
         Some((measurement, governed))
     }
 
-    /// Remarks on transports whose features the network does not support.
-    fn remarks(&mut self, root: &Node, traffic: &[traffic::Read], graph: &Graph) {
+    /// Remarks on transports whose features the network does not support; `marks` if the enforcement marks packets in
+    /// all queues of switches.
+    fn remarks(&mut self, root: &Node, traffic: &[traffic::Read], graph: &Graph, marks: bool) {
         let sent_by = |protocol| traffic.iter().any(|read| read.traffic.transport.protocol() == protocol);
         // From the switches: these transports do not use the order in hosts' own interfaces.
         let queues = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
         let at = root.get("transport").or(root.get("traffic")).map_or(root.span, |node| node.span);
-        if sent_by("dctcp") && !queues().any(|queue| queue.mark.is_some()) {
+        if sent_by("dctcp") && !marks && !queues().any(|queue| queue.mark.is_some()) {
             self.problems.note(
                 at,
                 "no queue marks packets, so dctcp will do as newreno does",
@@ -356,8 +357,8 @@ fn simulator_only(
         return Some("its queues have classes or orders of their own".to_owned());
     }
     debug_assert!(governed.transfers.len() <= traffic.len());
-    if root.get("aggregates").is_some_and(credit_services::has_another_period) {
-        return Some(format!("its `aggregates` have another shortest period than the lab's {LAB_CREDIT_PERIOD}"));
+    if let Some(reason) = root.get("aggregates").and_then(credit_services::aggregates_not_of_lab) {
+        return Some(reason);
     }
     traffic.iter().find_map(not_sent_by_lab)
 }

@@ -273,7 +273,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Whether a packet has data of a flow with credits.
-    fn is_credit_data(&self, id: PacketId) -> bool {
+    pub(crate) fn is_credit_data(&self, id: PacketId) -> bool {
         let packet = self.packets.get(id);
         let is_data = packet.kind() == Kind::Segment && packet.size > self.sizes.headers;
         let needs_credits = || match self.aggregates.is_on() {

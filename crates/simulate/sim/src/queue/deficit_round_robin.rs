@@ -34,6 +34,8 @@ pub(crate) struct DeficitRoundRobin {
     turns: VecDeque<u8>,
     /// The first class has had its bytes for this turn.
     granted: bool,
+    /// A class whose frames make no room for others.
+    kept: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,18 @@ impl DeficitRoundRobin {
     pub(crate) fn new(weights: &[u32], quantum: u32) -> Self {
         let class = |weight: &u32| Class { frames: List::default(), deficit: 0, weight: (*weight).max(1) };
         let turns = VecDeque::with_capacity(weights.len());
-        Self { classes: weights.iter().map(class).collect(), quantum: quantum.max(1), turns, granted: false }
+        Self {
+            classes: weights.iter().map(class).collect(),
+            quantum: quantum.max(1),
+            turns,
+            granted: false,
+            kept: None,
+        }
+    }
+
+    /// Gives up no frames of a class from now on.
+    pub(crate) fn keep(&mut self, class: usize) {
+        self.kept = Some(class);
     }
 
     /// The number of classes.
@@ -112,7 +125,8 @@ impl DeficitRoundRobin {
             let weight = |class: usize| u128::from(self.classes[class].weight);
             (left * weight(*b)).cmp(&(right * weight(*a)))
         };
-        (0..self.len()).max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
+        let others = (0..self.len()).filter(|class| self.kept != Some(*class));
+        others.max_by(more).filter(|&longest| longest != priority && held[longest] > 0)
     }
 
     /// Whether repeated calls of [`DeficitRoundRobin::give_up`] would free `missing` bytes.

@@ -42,12 +42,16 @@ pub(crate) use strict_priority::StrictPriority;
 
 use crate::ids::PacketId;
 use crate::packet::{Arena, List, class_of};
+pub(crate) use marked_classes::CreditClasses;
 use marked_classes::MarkedClasses;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_alloc::ShareTree;
 use weir_network::graph::{Discipline, PRIORITIES};
 use weir_units::Bandwidth;
+
+/// The bytes of the least weight in a round: a full Ethernet frame, so that each queue sends in every round.
+pub(crate) const FRAME: u32 = 1_514;
 
 /// The rule for the next frame.
 #[derive(Debug)]
@@ -81,7 +85,8 @@ pub(crate) struct Queue {
     marks: Option<Box<MarkedClasses>>,
     /// The switch's shared buffer, an index into the world's table.
     pub(crate) shared: Option<u32>,
-    /// Frames of so many classes precede all others, the lowest class first: latency levels at a host's interface.
+    /// Frames of so many classes precede all others, the lowest class first: latency levels at a host's interface. At a
+    /// port of marks, those of its strict classes.
     first: Option<(u8, Box<StrictPriority>)>,
 }
 
@@ -102,6 +107,68 @@ impl Queue {
         queue.marks = Some(Box::new(MarkedClasses::new(queues.max(1), levels)));
         queue.serve_first(levels);
         queue
+    }
+
+    /// Gives credits their queues at an empty port of marks; a weighted one of data is the last of the weighted queues.
+    ///
+    /// # Panics
+    /// If the port has other queues.
+    pub(crate) fn add_credits(&mut self, own: CreditClasses) {
+        debug_assert!(self.is_empty(), "ports are configured before the run");
+        let (Order::DeficitRoundRobin(order), Some(marks)) = (&mut self.order, &mut self.marks) else {
+            unreachable!("the port has no queues of marks")
+        };
+        if let Some((data, others)) = own.weights {
+            let mut weights = vec![u32::from(others); order.len()];
+            weights[order.len() - 1] = data.into();
+            order.set_weights(&weights);
+            order.set_quantum(FRAME.div_ceil(data.min(others).max(1).into()));
+            order.keep(order.len() - 1);
+        } else if order.len() == 1 {
+            // No tenants, whose controller would set it.
+            order.set_quantum(FRAME);
+        }
+        self.held = Some(vec![0; marks.add_credits(own)].into());
+    }
+
+    /// Whether the port has queues of marks.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// The bytes that data with credits has for itself; 0 where it has no such room.
+    pub(crate) fn credit_buffer(&self) -> u64 {
+        self.marks.as_ref().and_then(|marks| marks.credits?.buffer).unwrap_or(0)
+    }
+
+    /// Whether a packet of this mark is in the queue of data with credits.
+    #[inline]
+    pub(crate) fn is_of_credits(&self, mark: u8) -> bool {
+        let credits = self.marks.as_ref().and_then(|marks| marks.credits);
+        credits.is_some_and(|room| room.class == self.class(mark))
+    }
+
+    /// The bytes that a frame of this mark lacks in the port's own buffer of `buffer` bytes, or in the room of data
+    /// with credits, when `unsent` bytes of the frame on the wire have not left.
+    #[inline]
+    pub(crate) fn missing(&self, mark: u8, buffer: u64, unsent: u64, size: u32) -> u64 {
+        let all = self.bytes + unsent;
+        let credits = self.marks.as_ref().and_then(|marks| marks.credits);
+        let (held, buffer) = match credits.and_then(|room| Some((room.class, room.buffer?))) {
+            Some((class, own)) => {
+                let of_credits = self.held_by(class, unsent);
+                if self.class(mark) == class { (of_credits, own) } else { (all - of_credits, buffer) }
+            }
+            None => (all, buffer),
+        };
+        (held + u64::from(size)).saturating_sub(buffer)
+    }
+
+    /// Bytes of a class, that of the frame on the wire included.
+    #[inline]
+    fn held_by(&self, class: usize, unsent: u64) -> u64 {
+        let held = self.held.as_ref().map_or(0, |held| held[class]);
+        held + if usize::from(self.on_wire) == class { unsent } else { 0 }
     }
 
     /// Sets the weights of the queues of a port of marks, the bytes of a weight of 1, and the queues of DSCP values;
@@ -156,10 +223,7 @@ impl Queue {
     #[inline]
     pub(crate) fn joined(&self, priority: u8, unsent: u64) -> u64 {
         match &self.held {
-            Some(held) => {
-                let class = self.class(priority);
-                held[class] + if usize::from(self.on_wire) == class { unsent } else { 0 }
-            }
+            Some(_) => self.held_by(self.class(priority), unsent),
             None => self.bytes + unsent,
         }
     }
@@ -192,10 +256,14 @@ impl Queue {
         if let Some(held) = &mut self.held {
             held[priority] += size;
         }
-        if let Some((classes, first)) = &mut self.first
-            && mark < *classes
-        {
-            return first.push(packets, mark.into(), id);
+        if let Some((classes, first)) = &mut self.first {
+            let strict = match &self.marks {
+                Some(marks) => marks.strict(priority),
+                None => (mark < *classes).then_some(mark.into()),
+            };
+            if let Some(strict) = strict {
+                return first.push(packets, strict, id);
+            }
         }
         match &mut self.order {
             Order::Fifo(list) => list.push(packets, id),
@@ -240,6 +308,10 @@ impl Queue {
 
     /// Whether giving up frames for one of this class and rank would free `missing` bytes.
     pub(crate) fn can_give_up(&self, packets: &Arena, priority: u8, rank: u32, missing: u64) -> bool {
+        // Its room is its own: frames of others would make none.
+        if self.credit_buffer() > 0 && self.is_of_credits(priority) {
+            return false;
+        }
         let priority = self.class(priority);
         match (&self.order, &self.held) {
             (Order::StrictPriority(_), Some(held)) => StrictPriority::can_give_up(held, priority, missing),
@@ -318,8 +390,9 @@ impl Queue {
 pub(crate) mod tests {
     use super::*;
     use crate::ids::{HostId, ServiceIndex};
-    use crate::packet::{Kind, Packet};
+    use crate::packet::{Kind, OTHERS, Packet};
     use proptest::prelude::*;
+    use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES};
 
     /// A packet of a class in the arena.
     pub(crate) fn packet(packets: &mut Arena, size: u32, priority: u8) -> PacketId {
@@ -378,6 +451,48 @@ pub(crate) mod tests {
             }
             prop_assert_eq!(reported, gone >= missing);
         }
+    }
+
+    const DATA: u8 = OTHERS + CREDIT_DATA;
+    const MESSAGES: u8 = OTHERS + CREDIT_MESSAGES;
+
+    fn fill(queue: &mut Queue, packets: &mut Arena, frames: &[(u32, u8)]) {
+        for &(size, mark) in frames {
+            let id = packet(packets, size, mark);
+            queue.push(packets, id);
+        }
+    }
+
+    fn marks(queue: &mut Queue, packets: &mut Arena) -> Vec<u8> {
+        std::iter::from_fn(|| queue.pop(packets).map(|id| packets.get(id).priority)).collect()
+    }
+
+    #[test]
+    fn credits_have_room_and_a_weight_of_their_own() {
+        let (mut packets, mut queue) = (Arena::default(), Queue::of_marks(2, 1));
+        queue.add_credits(CreditClasses { weights: Some((3, 2)), has_messages: true, buffer: Some(3_000) });
+        fill(&mut queue, &mut packets, &[(1_000, OTHERS), (1_000, OTHERS)]);
+        assert_eq!([OTHERS, MESSAGES, DATA].map(|mark| queue.missing(mark, 2_000, 0, 1_000)), [1_000, 1_000, 0]);
+        fill(&mut queue, &mut packets, &[(1_000, DATA); 3]);
+        assert_eq!([OTHERS, DATA].map(|mark| queue.missing(mark, 2_000, 0, 500)), [500, 500]);
+        // Others make room for a message, and data for nothing.
+        let can = |mark| queue.can_give_up(&packets, mark, 0, 500);
+        assert_eq!([OTHERS, DATA, MESSAGES, 0].map(can), [false, false, true, true]);
+        fill(&mut queue, &mut packets, &[(100, MESSAGES), (100, 0)]);
+        // In a round 2 · 757 B of others and 3 · 757 B of data.
+        let expected = [0, MESSAGES, OTHERS, DATA, DATA, OTHERS, DATA];
+        assert_eq!(marks(&mut queue, &mut packets), expected);
+    }
+
+    #[test]
+    fn credits_beside_tenants_are_before_weighted_queues_whatever_their_map() {
+        let (mut packets, mut queue) = (Arena::default(), Queue::of_marks(3, 1));
+        queue.add_credits(CreditClasses { weights: None, has_messages: false, buffer: None });
+        queue.configure(&[1, 1, 1], FRAME, &BTreeMap::from([(12, 2)]));
+        let frames = [OTHERS, OTHERS + 12, DATA, MESSAGES, 0].map(|mark| (1_000, mark));
+        fill(&mut queue, &mut packets, &frames);
+        assert_eq!((queue.is_of_credits(MESSAGES), queue.is_of_credits(OTHERS)), (true, false));
+        assert_eq!(marks(&mut queue, &mut packets), [0, DATA, MESSAGES, OTHERS, OTHERS + 12]);
     }
 
     #[test]

@@ -189,6 +189,13 @@ fn services_counters(results: &Results, ui: &mut Ui) -> Result<(), CommandError>
         counter("broker_datagrams_refused"),
         counter("events"),
     ))?;
+    let lost = counter("credits_dropped_packets");
+    if lost > 0 {
+        let excluded = counter("credits_excluded_packets");
+        ui.print(&format!(
+            "{lost} packets with credits dropped, {excluded} of them after changes of links or routes\n"
+        ))?;
+    }
     Ok(())
 }
 
