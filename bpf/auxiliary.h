@@ -119,7 +119,7 @@ struct weir_credit_gate_step {
 	u64 now; /* ns */
 	u32 kind;
 	u32 no_type; /* 0, as in struct weir_level_step */
-	u32 bytes;   /* of a frame, or what waits */
+	u32 bytes;   /* of a frame, or of those that wait */
 	u32 reserved;
 	struct weir_allocation allocation;
 };

@@ -10,12 +10,12 @@
  * held. Frames up to WEIR_CREDIT_EXEMPT bytes need no credits.
  *
  * The values of an allocation are returned once. The returned potential is at most what the sender will have to send in
- * the next period: what the allocation leaves, but for a frame, of what waits and is offered in this one, and what is
+ * the next period: the bytes that wait and are offered in this one beyond the allocation, but for a frame, and what is
  * offered in the next one; and at least one frame. Otherwise a flow that its application limits would leave its share
  * unused. Requests and their timeouts are user space's (crates/decide/credits/src/sender.rs).
  *
- * Order of calls: init once; allocate for each allocation that arrives; offer for each frame that is added to what
- * waits; departure for each frame when it is at the head of what waits; take_return after an allocation.
+ * Order of calls: init once; allocate for each allocation that arrives; offer for each frame that joins those that
+ * wait; departure for each frame when it is the first of them; take_return after an allocation.
  *
  * Worked example: 5,000 B in 200 us and frames of 1,514 B: three leave after 0, 60.56 and 121.12 us, and the fourth
  * waits. The next allocation of 5,000 B has 458 B more: 5,458 B, frames leave after 0, 55.48 and 110.96 us.
@@ -66,7 +66,7 @@ WEIR_INLINE u32 weir_credit_gate_left(const struct weir_credit_gate *gate)
 	return gate->allotted - gate->spent;
 }
 
-/* Adds a frame to what waits. */
+/* Adds a frame to those that wait. */
 WEIR_INLINE void weir_credit_gate_offer(struct weir_credit_gate *gate, u32 bytes)
 {
 	gate->offered = bytes < WEIR_U32_MAX - gate->offered ? gate->offered + bytes : WEIR_U32_MAX;

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_datapath::{Classifier, ClassifierError};
 use weir_linux::netns::NetnsError;
 use weir_results::{FlowRecord, Group, Results};
@@ -280,26 +280,25 @@ impl MessageGroup {
             }
             let wait = self.workload.next().map_or(LOOK, |next| {
                 let left = next.saturating_sub(time(since(origin))).picos() as f64 / 1e12;
-                std::time::Duration::from_secs_f64(left).min(LOOK)
+                Duration::from_secs_f64(left).min(LOOK)
             });
-            match self.events.recv_timeout(wait) {
-                Ok(MessageEvent::Begun(from, tag)) => {
+            match next_event(&self.events, wait, stop)? {
+                Some(MessageEvent::Begun(from, tag)) => {
                     under_way.insert(from, tag);
                 }
-                Ok(MessageEvent::Ended(from, bytes, at)) => {
+                Some(MessageEvent::Ended(from, bytes, at)) => {
                     let tag =
                         under_way.remove(&from).ok_or_else(|| io::Error::other("it came from an unknown sender"))?;
                     let flow = flows.get_mut(&tag).expect("a message under way was begun");
                     flow.delivered = bytes;
-                    if bytes < flow.bytes && !stop.load(Ordering::Relaxed) {
+                    if bytes < flow.bytes {
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its connection ended early"));
                     }
-                    flow.finished = (bytes == flow.bytes).then(|| time(at));
+                    flow.finished = Some(time(at));
                     self.workload.on_finished(time(since(origin)), tag);
                 }
-                Ok(MessageEvent::Failed(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("all its threads have ended")),
+                Some(MessageEvent::Failed(error)) => return Err(error),
+                None => {}
             }
         }
         Ok(flows.into_values().collect())
@@ -312,6 +311,17 @@ impl MessageGroup {
             let _ = thread.join();
         }
     }
+}
+
+/// The next event within `wait`. After `stop` there is none: receivers end before senders, so connections are then
+/// refused and messages incomplete without a fault.
+fn next_event(events: &Receiver<MessageEvent>, wait: Duration, stop: &AtomicBool) -> io::Result<Option<MessageEvent>> {
+    let event = match events.recv_timeout(wait) {
+        Ok(event) => Some(event),
+        Err(RecvTimeoutError::Timeout) => None,
+        Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("all its threads have ended")),
+    };
+    Ok(event.filter(|_| !stop.load(Ordering::Relaxed)))
 }
 
 /// Sends the messages of a machine, each by a thread of its own, until the channel closes.
@@ -429,4 +439,24 @@ fn read(mut stream: TcpStream, origin: Instant, stop: &AtomicBool) -> io::Result
 /// Whether the call only has to be repeated.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At the end of a run a receiver closes its port while senders still connect.
+    #[test]
+    fn failures_count_until_the_end() {
+        let (sender, events) = mpsc::channel();
+        let stop = AtomicBool::new(false);
+        let next = || {
+            let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+            sender.send(MessageEvent::Failed(refused)).expect("a receiver");
+            next_event(&events, Duration::ZERO, &stop).expect("a sender")
+        };
+        assert!(matches!(next(), Some(MessageEvent::Failed(_))));
+        stop.store(true, Ordering::Relaxed);
+        assert!(next().is_none());
+    }
 }

@@ -218,7 +218,7 @@ impl HtbTree {
         self.apply(specs.iter().copied())
     }
 
-    /// Deletes classes, and what waits in them; those that are not there are no error.
+    /// Deletes classes, and the packets in them; those that are not there are no error.
     pub fn delete_classes(&mut self, minors: &[u16]) -> Result<(), HtbError> {
         let mut minors: Vec<u16> = minors.iter().copied().filter(|minor| self.specs.contains_key(minor)).collect();
         minors.sort_unstable_by_key(|minor| std::cmp::Reverse(*minor));

@@ -3,7 +3,7 @@
 //! Problem: on Linux a flow with credits is such an aggregate, and its packets are TCP's. Approach: the packets of an
 //! aggregate wait in their host, in order, and leave through a gate that its allocations open. The host is
 //! [`weir_credits::host::Host`], the gate the per-packet code of `datapath/credit_gate.h`; ports are the forwarders of
-//! [`crate::agents`], for whole frames. A flow's window still applies before: what waits is in its host.
+//! [`crate::agents`], for whole frames. A flow's window still applies before: its packets wait in the host.
 //!
 //! - Frames up to 128 B need no credits and do not wait: acknowledgements and messages.
 //! - Messages go between the hosts as frames of their own. A host acts on one when it arrives, without a thread's
@@ -228,7 +228,7 @@ impl<O: Observer> World<O> {
         })
     }
 
-    /// The sending host reads what of an aggregate has left and what waits.
+    /// The sending host reads the bytes of an aggregate that have left and those that wait.
     fn read_aggregate(&mut self, number: u32) {
         let Slot { flow, bytes, sent, .. } = self.aggregates.slots[number as usize];
         let reading = Reading { sent, waiting: Bytes::new(bytes) };

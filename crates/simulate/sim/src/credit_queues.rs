@@ -1,7 +1,7 @@
 //! Queues of ports for credits beside other traffic, as switches have them under the policy ([`PolicyNeeds`]).
 //!
 //! Problem: ports lose no data with credits only if no other traffic takes its buffer or its share of the port.
-//! Approach: where the policy's switches have a queue for the data, so have the simulated ports: behind latency levels
+//! Approach: where the policy's switches have a queue for the data, so have the simulated ports: below latency levels
 //! and a strict queue of messages, if one is left, and weighted or strict. Packets are mapped to it by the DSCP values
 //! that hosts give to data and messages as they leave. Its room is its own: the buffer that the policy states, or else
 //! 2 R p and an eighth; other traffic has the port's. It marks nothing, as on switches.

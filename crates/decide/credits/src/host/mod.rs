@@ -16,12 +16,12 @@
 //!
 //! - A flow begins when a reading has data that waits: the host sends a request. It ends when nothing has waited or
 //!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
-//!   It ends with what waits after [`HostSettings::abandon_after`] without an allocation: the other host is gone, and
-//!   the driver needs the gate.
+//!   It ends, with its waiting packets, after [`HostSettings::abandon_after`] without an allocation: the other host is
+//!   gone, and the driver needs the gate.
 //! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
-//! - A reading has what has left through the gate, and what waits. Bytes beyond the credits, which a driver
-//!   whose gate is coarse may let pass, are taken from the next allocation.
+//! - A reading has the bytes that have left through the gate, and those that wait. Bytes beyond the credits, which a
+//!   driver whose gate is coarse may let pass, are taken from the next allocation.
 //! - A request makes a receiver, which continues after the sender's clock. So the sender of a flow that has ended is
 //!   kept for [`HostSettings::memory`], without credits, and another request has its clock. After [`ENDED_MAX`] others
 //!   a flow begins without clock: ports that have its last one grant nothing for a lifetime.

@@ -9,7 +9,7 @@
 //! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]); `assignment` has the gates of flows. A pair
 //! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up,
 //! unless a packet has come meanwhile. The gate of a flow that has had no allocation for [`super::ABANDON`] timeouts of
-//! requests is deleted with what waits in it.
+//! requests is deleted with the packets in it.
 //!
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
 //! arrives, the gates are read, gate 3 is set to 9,000 B, and the return leaves.
@@ -88,7 +88,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Takes the pairs and gates of an earlier thread over, with what waits in them. The gates are closed: what its
+    /// Takes the pairs and gates of an earlier thread over, with the packets in them. The gates are closed: what its
     /// credits had left is void, so the first port begins without grants.
     fn take_over(&mut self) -> Result<(), HostError> {
         let readings = self.gates.read().map_err(shaper)?;
@@ -108,13 +108,14 @@ impl Driver {
         for (pair, gate) in own {
             let flow = Flow { service: self.services[&pair.slot], source: pair.source, destination: pair.destination };
             self.assignment.resume(Instant::ZERO, flow, gate);
-            // Its next packet posts an event; what waits already is found by the first reading.
+            // Its next packet posts an event; packets that wait already are found by the first reading.
             self.pairs.set_idle(pair, gate)?;
         }
         Ok(())
     }
 
-    /// Removes the pairs of services that have no credits any more, with what waits. Their packets do not enter gates.
+    /// Removes the pairs of services that have no credits any more, with their waiting packets. Later packets do not
+    /// enter gates.
     pub(super) fn remove_others(&mut self) -> Result<(), HostError> {
         for (pair, gate) in std::mem::take(&mut self.others) {
             self.pairs.remove(pair)?;

@@ -95,7 +95,7 @@ impl CreditGates {
         })
     }
 
-    /// Adds closed gates. Those that exist are closed and keep what waits in them; their classes get the numbers of
+    /// Adds closed gates. Those that exist are closed and keep the packets in them; their classes get the numbers of
     /// now.
     pub fn add(&mut self, gates: &[u32]) -> Result<(), NetlinkError> {
         let bursts = [self.rate.bytes_in(weir_units::Duration::from_millis(1)).max(self.quantum); 2];

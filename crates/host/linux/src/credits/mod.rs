@@ -5,7 +5,7 @@
 //! that are ready, and post an event; the agent drives the pair (`weir_credits::host`) and sets its gate. A pair's gate
 //! stays while the pair is idle: its next packet waits there and posts another event.
 //!
-//! Pairs and gates outlive the thread that drives them, and an agent: the next one takes them over, with what waits in
+//! Pairs and gates outlive the thread that drives them, and an agent: the next one takes them over, with the packets in
 //! them. A pair whose class is gone would send to the default class, without credits; it is removed first.
 //!
 //! Order of calls: [`CreditPairs::keep_those_with_gates`] before the shaper is installed; [`CreditGates::new`] after
