@@ -18,7 +18,7 @@ use crate::request::{CONTROL, CreditClasses, Group, Needs};
 use weir_network::graph::LinkRef;
 use weir_network::switches::{CREDIT_DATA, CREDIT_MESSAGES, CREDITS, Offer};
 use weir_policy::{
-    CreditQueue, Credits, EpochForm, LevelRates, Levels, MachineSet, Policy, beside_levels, credit_budget,
+    CreditQueue, Credits, EpochForm, LevelRates, Levels, MachineSet, Policy, beside_levels, credit_budget, credit_room,
 };
 use weir_units::{Bandwidth, Bytes, Duration, Load, MachineId};
 
@@ -41,11 +41,6 @@ pub struct PolicyNeeds {
     /// credits, or with an unknown longest period.
     granted: Option<(Credits, Option<Load>, Duration)>,
 }
-
-/// The part of 2 R p for which a queue of data with credits has room beside that: acknowledgements, of up to 86 B for
-/// each frame of 1,514 B in the other direction, and messages, of up to 134 B for each two frames, are a tenth of the
-/// data.
-const BESIDE_BUDGET: u64 = 8;
 
 impl PolicyNeeds {
     /// The needs of a policy. `mark` is the ECN threshold of queues, if any; the machines `without_agent` may claim no
@@ -103,8 +98,7 @@ impl PolicyNeeds {
     /// packets without credits. `None` where ports grant none, or the longest period is not known.
     pub fn credit_buffer(&self, link: Bandwidth) -> Option<Bytes> {
         let (credits, reserved, period) = self.granted?;
-        let budget = credit_budget(credits.rate(beside_levels(link, reserved)), period).get();
-        Some(Bytes::new(budget.saturating_add(budget / BESIDE_BUDGET)))
+        Some(credit_room(credits.rate(beside_levels(link, reserved)), period))
     }
 
     /// The same without latency levels: queues of tenants and credits, and the shared one.
@@ -210,7 +204,7 @@ mod tests {
         let both = format!("{a}\n  b: {{ match: [ {{ port: 2 }} ] }}");
         let (needs, needed, m2) = of("forwarders: true, scheduler: weighted", &both);
         // 2 · 600 Mb/s · 2 ms are 300 kB, and an eighth of that.
-        assert_eq!((needed, needs.credit_buffer(rate)), (Bytes::new(300_000), Some(Bytes::new(337_500))));
+        assert_eq!((needed, needs.credit_buffer(rate)), (Bytes::new(337_500), Some(Bytes::new(337_500))));
         let credits = CreditClasses { data: Some((10, Schedule::Weighted(3))), messages: 40 };
         assert_eq!((needs.needs.credits, needs.needs.shared), (Some(credits), 2));
         // A machine without an agent may not claim what only credits give.

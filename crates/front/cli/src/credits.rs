@@ -96,8 +96,8 @@ pub(crate) fn print(policy: &Policy, ui: &mut Ui) -> io::Result<()> {
     if lines.is_empty() {
         lines.push(
             "no packet of these services is lost while links are up: every switch grants credits, packets take the \
-             same links in both directions, and each port holds 2 \u{b7} R \u{b7} p. Packets without credits, such as \
-             acknowledgements, need room beside that."
+             same links in both directions, and each port holds 2 \u{b7} R \u{b7} p, and an eighth of it for packets \
+             without credits, such as acknowledgements."
                 .to_owned(),
         );
     }
@@ -109,7 +109,7 @@ pub(crate) fn print(policy: &Policy, ui: &mut Ui) -> io::Result<()> {
 }
 
 fn ports(plan: &CreditPlan, graph: &Graph) -> Table {
-    let mut table = Table::new(&["port", ">rate", ">R", ">buffer", ">2 R p", ">flows of two frames"]);
+    let mut table = Table::new(&["port", ">rate", ">R", ">buffer", ">needed", ">flows of two frames"]);
     let unknown = || "unknown".to_owned();
     for port in &plan.ports {
         let buffer = match (port.is_of_switch, port.buffer) {
@@ -158,7 +158,7 @@ fn reasons(plan: &CreditPlan, graph: &Graph) -> Vec<String> {
             let fits = port.longest().map_or_else(String::new, |longest| {
                 format!(": a `period-max` of {} fits it", text::time(longest.as_secs_f64()))
             });
-            format!("the buffer of {} is smaller than 2 \u{b7} R \u{b7} p{fits}", name(port, graph))
+            format!("the buffer of {} is smaller than 2 \u{b7} R \u{b7} p and an eighth{fits}", name(port, graph))
         }
         Obstacle::NoQueue => "other traffic uses the ports too, and the switches have no queue for credits: write \
                               `scheduler: weighted` under `network.switches`, or beside tenants and levels strict and \

@@ -169,7 +169,9 @@ fn described(obstacle: Obstacle) -> &'static str {
         Obstacle::NoForwarders => "switches grant no credits",
         Obstacle::Paths => "both directions of a flow may take different paths",
         Obstacle::UnknownBuffer(_) => "the policy does not state the buffers of all ports",
-        Obstacle::SmallBuffer(_) => "the buffer of a port is smaller than what it grants in two of the longest periods",
+        Obstacle::SmallBuffer(_) => {
+            "the buffer of a port is smaller than its grants of two of the longest periods and an eighth"
+        }
         Obstacle::NoQueue => "other traffic has a part of the ports, and credits have no weighted queue",
     }
 }

@@ -13,7 +13,7 @@
 //! Where other traffic has a part of the ports, data with credits has a queue of its own there that gives it R at least
 //! ([`CreditQueue`]): a weighted one, or beside tenants, whose weights change all the time, a strict one.
 //!
-//! Worked example: 1 Gb/s without levels, all services with credits, 256 kB: R = 1 Gb/s, p up to 1.02 ms, in which 42
+//! Worked example: 1 Gb/s without levels, all services with credits, 256 kB: R = 1 Gb/s, p up to 0.9 ms, in which 37
 //! flows send two frames of 1514 B.
 //!
 //! Source: PACE §III.E, and the invariant A + Q ≤ 2 · R · p of `weir-credits`.
@@ -99,6 +99,17 @@ pub fn credit_budget(granted: Bandwidth, period: Duration) -> Bytes {
     Bytes::new(u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX))
 }
 
+/// The part of 2 · R · p for which a port has room beside that: acknowledgements, of up to 86 B for each frame of 1,514 B
+/// in the other direction, and messages, of up to 134 B for each two frames, are a tenth of the data.
+const BESIDE_BUDGET: u64 = 8;
+
+/// The bytes that a port which grants of R, with periods up to p, has to queue for services with credits:
+/// [`credit_budget`] and an eighth, for packets without credits.
+pub fn credit_room(granted: Bandwidth, period: Duration) -> Bytes {
+    let budget = credit_budget(granted, period).get();
+    Bytes::new(budget.saturating_add(budget / BESIDE_BUDGET))
+}
+
 /// Ports alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreditPort {
@@ -117,14 +128,15 @@ pub struct CreditPort {
 }
 
 impl CreditPort {
-    /// [`credit_budget`] of the port.
+    /// [`credit_room`] of the port.
     pub fn needed(&self, period: Duration) -> Bytes {
-        credit_budget(self.granted, period)
+        credit_room(self.granted, period)
     }
 
     /// The longest period that the buffer allows, in steps of 20 µs; at least one step. `None` without a known buffer.
     pub fn longest(&self) -> Option<Duration> {
-        let nanos = u128::from(self.buffer?.get()) * 4_000_000_000 / u128::from(self.granted.bps().max(1));
+        let budget = u128::from(self.buffer?.get()) * u128::from(BESIDE_BUDGET) / u128::from(BESIDE_BUDGET + 1);
+        let nanos = budget * 4_000_000_000 / u128::from(self.granted.bps().max(1));
         let step = MIN_CREDIT_PERIOD.nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
         Some(Duration::from_nanos((nanos / step).max(1) * step))
@@ -146,7 +158,7 @@ pub enum Obstacle {
     Paths,
     /// The buffer of a port is not stated.
     UnknownBuffer(usize),
-    /// The buffer of a port is smaller than 2 · R · p-max.
+    /// The buffer of a port is smaller than [`credit_room`] of p-max.
     SmallBuffer(usize),
     /// Other traffic has a part of every port, and the switches have no queue for credits ([`Policy::credit_queue`]).
     NoQueue,
@@ -262,14 +274,14 @@ mod tests {
     fn the_worked_example() {
         let plan = plan(&racks(", switches: { forwarders: true, buffer: { machine: 256kB, rack: 4MB } }"), ALONE);
         assert_eq!(plan.obstacles, []);
-        assert_eq!(plan.period_max, Some(Duration::from_micros(1_020)));
+        assert_eq!(plan.period_max, Some(Duration::from_micros(900)));
         let rates: Vec<_> = plan.ports.iter().map(|port| (port.is_of_switch, port.count, port.granted)).collect();
         let gbps = Bandwidth::from_gbps;
         assert_eq!(rates, [(false, 2, gbps(1)), (true, 2, gbps(1)), (true, 2, gbps(10))]);
-        let period = Duration::from_micros(1_020);
-        assert_eq!(plan.ports[1].needed(period), Bytes::new(255_000));
-        assert_eq!(plan.ports[1].flows(period, plan.frame), 42);
-        assert_eq!(plan.ports[2].needed(period), Bytes::new(2_550_000));
+        let period = Duration::from_micros(900);
+        assert_eq!(plan.ports[1].needed(period), Bytes::new(253_125));
+        assert_eq!(plan.ports[1].flows(period, plan.frame), 37);
+        assert_eq!(plan.ports[2].needed(period), Bytes::new(2_531_250));
         // The paper's clamp holds 212 flows of 1500 B at 1 Gb/s (PACE §III.E).
         assert_eq!(plan.ports[1].flows(Duration::from_micros(5_100), Bytes::new(1_500)), 212);
     }
@@ -353,7 +365,7 @@ mod tests {
                        fabric-link: { rate: 10Gb/s }, routing: symmetric, queue: { buffer: 2MB }, \
                        switches: { forwarders: true } }";
         let plan = plan(network, ALONE);
-        assert_eq!((plan.obstacles.len(), plan.period_max), (0, Some(Duration::from_micros(800))));
+        assert_eq!((plan.obstacles.len(), plan.period_max), (0, Some(Duration::from_micros(700))));
         assert_eq!(plan.ports.iter().map(|port| port.count).collect::<Vec<_>>(), [4, 4, 8]);
     }
 }

@@ -70,7 +70,7 @@ mod write;
 
 pub use admission::beside_levels;
 pub use cgroup::CgroupGlob;
-pub use credits::{CreditPlan, CreditPort, CreditQueue, Credits, Obstacle, credit_budget};
+pub use credits::{CreditPlan, CreditPort, CreditQueue, Credits, Obstacle, credit_budget, credit_room};
 pub use demands::Demands;
 pub use levels::{EpochForm, Level, LevelChoice, LevelRates, LevelSettings, Levels, WorstLatency};
 pub use machine_set::MachineSet;

@@ -259,7 +259,7 @@ fn offer(switches: Option<&Node>, problems: &mut Problems) -> Option<Offer> {
     if mismatch {
         let span = node.get("queues").map_or(written.span, |queues| queues.span);
         let cause = format!("a port with this scheduler has {needed} queues, not {has}");
-        problems.error(span, cause, "write the queues of both kinds together, or leave `queues` out");
+        problems.error(span, cause, format!("leave `queues` out, or write `queues: {needed}`"));
     }
     Some(Offer { queues: has, scheduler })
 }
