@@ -103,6 +103,8 @@ impl Driver {
         let unused: Vec<u32> = gates.difference(&used).copied().collect();
         self.gates.add(&used.iter().copied().collect::<Vec<_>>()).map_err(shaper)?;
         self.gates.remove(&unused).map_err(shaper)?;
+        // A gate that is made again counts from 0.
+        self.drops.retain(|gate, _| used.contains(gate));
         self.assignment.note_existing(&used);
         left.ready.into_iter().for_each(|gate| self.assignment.add_ready(gate));
         for (pair, gate) in own {
@@ -293,7 +295,7 @@ impl Driver {
         self.delete(&gates)
     }
 
-    /// Deletes gates that no pair has any more. What waits in them counts as dropped.
+    /// Deletes gates that no pair has any more. Packets in them count as dropped.
     fn delete(&mut self, gates: &[u32]) -> Result<(), HostError> {
         for reading in self.gates.read_some(gates).map_err(shaper)? {
             // A gate that is made again counts from 0.
