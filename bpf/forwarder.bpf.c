@@ -21,9 +21,9 @@
  * without a grant is `rerouted` in place of late. After a silence alone, data beyond the grants is late.
  *
  * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data that
- * grants cover, and up to 2 * C_0 packets that leave beside it: late data that is not dropped, messages, small frames of
- * services with credits, and where R is the rate of the link all other packets. Without these the grants of a whole R
- * and the others would exceed the link, and the port's queue would grow until it is full.
+ * grants cover, and up to 2 * C_0 packets that leave beside it: late data that is not dropped, messages, small frames
+ * of services with credits, and where R is the rate of the link all other packets. Without these the grants of a whole
+ * R and the others would exceed the link, and the port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *

@@ -63,9 +63,9 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Puts the rules and keys in force, and attaches the programs. After an error adopted maps stay with their programs,
-    /// perhaps with the new rules; maps that cannot be adopted stay too, but are removed if the error is of the
-    /// attachment.
+    /// Puts the rules and keys in force, and attaches the programs. After an error adopted maps stay with their
+    /// programs, perhaps with the new rules; maps that cannot be adopted stay too, but are removed if the error is of
+    /// the attachment.
     pub fn start(self, keys: &Keys) -> Result<Port, PortError> {
         let Self { name, mut kernel, rules } = self;
         let mut online = rules.online;

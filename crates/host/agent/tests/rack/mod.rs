@@ -71,7 +71,7 @@ impl Rack {
         Self { hosts, switch, prefix, network: text, policy, without, period: PERIOD }
     }
 
-    /// The policy with another service before those with credits.
+    /// The policy with another service.
     pub(crate) fn policy_with(&self, service: &str) -> Policy {
         let services = SERVICES.replacen("services:\n", &format!("services:\n  {service}\n"), 1);
         let text = format!("{}credits: {{ period-max: 40ms }}\n{services}", self.network);

@@ -227,8 +227,8 @@ impl ForwarderPort {
     /// Attaches the programs in both directions, in place of those of an earlier daemon; from then on the port grants.
     /// Tries tcx, and clsact if the kernel has no tcx.
     pub fn attach(&mut self) -> Result<(), LoaderError> {
-        // The links stay: the new programs replace the old ones without a gap. The first map is the configuration, which
-        // has no layout yet: maps of both daemons are never adopted together.
+        // The links stay: the new programs replace the old ones without a gap. The first map is the configuration,
+        // which has no layout yet: maps of both daemons are never adopted together.
         self.start.replace(MAPS.iter().map(|(name, _)| *name))?;
         self.config.layout = FORWARDER_LAYOUT;
         self.write_config()?;
