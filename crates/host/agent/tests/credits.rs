@@ -383,7 +383,7 @@ fn a_service_gives_up_gates_that_another_one_needs() {
     if is_skipped() {
         return;
     }
-    // Flows give up their gates after 10 periods, 10 s, and end after 20. All gates can be taken before: that takes 2 s.
+    // Flows give up their gates after 10 periods, 10 s, and end after 20. Before, all gates can be taken: in 2 s.
     let mut rack = Rack::new("wcl", PLAIN);
     rack.period = weir_units::Duration::from_secs(1);
     let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));

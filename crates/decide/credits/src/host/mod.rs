@@ -340,7 +340,8 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
     /// the service with the most flows that has such a one. A service with less than an equal part of all flows loses
     /// none, so data to hosts without an agent takes no gates of other services.
     pub fn give_up(&mut self, now: Instant, count: usize) {
-        let mut services: BTreeMap<ServiceId, (usize, BTreeSet<(Instant, Aggregate<A>)>)> = BTreeMap::new();
+        type Flows<A> = (usize, BTreeSet<(Instant, Aggregate<A>)>);
+        let mut services: BTreeMap<ServiceId, Flows<A>> = BTreeMap::new();
         for (flow, sending) in self.outgoing.iter().filter(|(_, sending)| !sending.has_ended()) {
             let (flows, waiting) = services.entry(flow.service).or_default();
             *flows += 1;
