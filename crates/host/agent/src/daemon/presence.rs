@@ -112,7 +112,7 @@ impl Daemon {
                 );
                 let (restored, back) = match missing {
                     Missing::Credits => (host.start_credits(&host_context), "credits of services are in force"),
-                    _ => (host.restore(&host_context, self.config.force), "Weir's qdisc is in force"),
+                    _ => (host.restore(&host_context, self.config.force), "Weir's qdisc is"),
                 };
                 match restored {
                     Ok(()) => {
