@@ -21,9 +21,9 @@
  * without a grant is `rerouted` in place of late. After a silence alone, data beyond the grants is late.
  *
  * Q, the bytes queued, comes from a model: a queue drains at R. tc programs cannot read a backlog. It has the data that
- * grants cover, and up to 2 * C_0 what leaves beside it: late data that is not dropped, messages, small frames of
- * services with credits, and where R is the rate of the link all other packets. Without these the grants of a whole R
- * and the others would exceed the link, and the port's queue would grow until it is full.
+ * grants cover, and up to 2 * C_0 packets that leave beside it: late data that is not dropped, messages, small frames
+ * of services with credits, and where R is the rate of the link all other packets. Without these the grants of a whole
+ * R and the others would exceed the link, and the port's queue would grow until it is full.
  *
  * Locks: the port's lock is held once per packet, for an event at the port and its flow.
  *
@@ -232,8 +232,8 @@ static __always_inline void enqueue(struct weir_forwarder_port *port, const stru
 }
 
 /*
- * Adds a packet that no grant covers to the queue of the model, up to 2 * C_0: there nothing is granted, and what
- * exceeds it does not pass the port's real queue either. Grants bound the data that they cover.
+ * Adds a packet that no grant covers to the queue of the model, up to 2 * C_0: there nothing is granted, and packets
+ * beyond it do not pass the port's real queue either. Grants bound the data that they cover.
  */
 static __always_inline void enqueue_beside(struct weir_forwarder_port *port, const struct weir_forwarder_rules *rules,
 					   u32 bytes, u64 now)
@@ -575,7 +575,7 @@ static __always_inline int data(const struct weir_forwarder_rules *rules, const 
 	} else {
 		dropped = weir_credit_unknown(&port->port, &rules->credit, bytes, now);
 	}
-	/* `arrived` counts what grants cover. */
+	/* `arrived` counts bytes that grants cover. */
 	if (port->port.counters.arrived - arrived == bytes)
 		enqueue(port, rules, bytes, now);
 	else if (!dropped)

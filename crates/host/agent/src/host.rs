@@ -328,8 +328,8 @@ impl Host {
     /// between two packets. An exception is `edt` that gets its first levels or loses its last ones
     /// ([`weir_linux::fq`]). `anew` means that a new broker reads the meters.
     ///
-    /// An error of [`HostError::is_refusal`] means that nothing has changed; after another one, the
-    /// old policy can be put in force again.
+    /// An error of [`HostError::is_refusal`] means that nothing has changed; one of [`HostError::CreditStart`] that all
+    /// but the credits of services is in force. After each, the old policy can be put in force again.
     pub fn renew(&mut self, host_context: &HostContext<'_>, anew: bool) -> Result<(), HostError> {
         if let (Some(_), Some(obstacle)) = (host_context.policy.levels(), shaper::obstacle_to_levels(self.backend)) {
             return Err(HostError::Levels { backend: self.backend, obstacle });
@@ -365,16 +365,16 @@ impl Host {
         host_context.tags.map_or(Ok(()), |tags| self.datapath.set_tags(tags))?;
         self.datapath.set_rules(&plan.classifier, classes(self.backend))?;
         self.has_credits = with_credits(host_context.policy).is_some();
-        match is_shaped {
-            true => self.start_credits(host_context)?,
-            false => CreditThread::suspend(&mut self.datapath)?,
-        }
         self.level_check.renew(host_context.policy);
         self.limits = limits_in_force(&self.datapath, &plan.leaves)?;
         self.longest_queue = longest_queue(plan.sending);
         (self.rates, self.leaves) = (rates, plan.leaves);
         (self.traffic, self.before) = (traffic, before);
-        Ok(())
+        // Last: a thread that cannot start leaves a host with all the rest.
+        match is_shaped {
+            true => self.start_credits(host_context),
+            false => CreditThread::suspend(&mut self.datapath),
+        }
     }
 
     /// Replaces the shaper by one of the plan. On failure there is no shaper, and the kernel keeps
@@ -444,10 +444,11 @@ impl Host {
         self.start_credits(host_context)
     }
 
-    /// Starts the credits of services again, after the shaper.
-    fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
+    /// Starts the credits of services with the gates that are there. An error is one of [`HostError::CreditStart`].
+    pub fn start_credits(&mut self, host_context: &HostContext<'_>) -> Result<(), HostError> {
         let (interface, datapath) = (&self.interface, &mut self.datapath);
-        self.credits = CreditThread::start(host_context, interface, datapath, &mut self.credit_order)?;
+        let started = CreditThread::start(host_context, interface, datapath, &mut self.credit_order);
+        self.credits = started.map_err(|error| HostError::CreditStart(Box::new(error)))?;
         Ok(())
     }
 

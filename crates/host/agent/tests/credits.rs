@@ -15,7 +15,7 @@ use weir_credits::host::Held;
 use weir_linux::credits::PAIRS_MAX;
 use weir_linux::requirements::{Purpose, check};
 use weir_linux::shaper::ShaperError;
-use weir_units::Weight;
+use weir_units::{Bandwidth, Weight};
 
 /// Whether this host lacks what the lab needs, which is reported; with WEIR_NO_SKIP that is a failure.
 fn is_skipped() -> bool {
@@ -143,7 +143,7 @@ fn send_some(rack: &Rack, machine: usize, at: SocketAddr, count: usize) {
     rack.hosts[machine].run(send).expect("inside");
 }
 
-/// Datagrams that arrive at a socket: so many within 10 s, and what comes a moment later.
+/// Datagrams that arrive at a socket: so many within 10 s, and later ones.
 fn arrivals_from(sink: &UdpSocket, count: usize) -> usize {
     let began = Instant::now();
     let mut arrived = 0;
@@ -266,6 +266,10 @@ fn credits_return_with_the_qdisc() {
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 
+fn is_taken(started: &Result<(), HostError>) -> bool {
+    matches!(started, Err(HostError::CreditStart(error)) if matches!(**error, HostError::CreditSocket(_)))
+}
+
 /// Without its socket a thread cannot start, and data waits until it can.
 #[test]
 fn the_port_of_credits_stays_taken_and_is_taken_again() {
@@ -297,15 +301,19 @@ fn the_port_of_credits_stays_taken_and_is_taken_again() {
     rack.renew(&mut sender, 0, 7);
     let taken = bind(&rack).expect("free without credits");
     assert!(matches!(sender.missing(), Ok(None)), "{:?}", sender.missing());
-    std::mem::swap(&mut rack.policy, &mut rack.without);
+    // All the rest of a policy is in force without credits: it has one service more, with a limit.
+    rack.policy = rack.policy_with("c: { match: [ { port: 6000 } ], machine: { max: 20Mb/s }, credits: {} }");
     let renewed = rack.with_context(0, 7, |context| sender.renew(context, false));
-    assert!(matches!(renewed, Err(HostError::CreditSocket(_))), "{renewed:?}");
+    assert!(is_taken(&renewed), "{renewed:?}");
+    assert_eq!(sender.limits().len(), 3);
+    assert!(sender.send_limits().contains(&Bandwidth::from_mbps(20)), "{:?}", sender.send_limits());
     for _ in 0..2 {
         assert!(matches!(sender.missing(), Ok(Some(Missing::Credits))), "{:?}", sender.missing());
-        assert!(rack.with_context(0, 7, |context| sender.restore(context, false)).is_err(), "still taken");
+        let started = rack.with_context(0, 7, |context| sender.start_credits(context));
+        assert!(is_taken(&started), "{started:?}");
     }
     drop(taken);
-    rack.with_context(0, 7, |context| sender.restore(context, false).expect("restored"));
+    rack.with_context(0, 7, |context| sender.start_credits(context).expect("started"));
     assert!(matches!(sender.missing(), Ok(None)), "{:?}", sender.missing());
     let rates = rack.rates(&[udp(0, 1, 5001)], warm(), Duration::from_millis(500));
     assert!(are_parts(&rates, &[1.0]), "{rates:?}");
@@ -332,6 +340,17 @@ fn state_with(host: &Host, is: impl Fn(&CreditReading) -> bool) -> CreditReading
     panic!("not within 60 s: {:?}", reading(host))
 }
 
+/// Begins pairs with new hosts of 10.81.0.0/16 until `is_done`, for a minute at most; returns whether it is.
+fn begin_pairs(is_done: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    let batches = (0x0a51_0001..0x0a51_ff00).step_by(32);
+    for first in batches.take_while(|_| !is_done() && began.elapsed().as_secs() < 60) {
+        (first..first + 32).for_each(|ip| connect_some(SocketAddr::new(Ipv4Addr::from_bits(ip).into(), 5001)));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    is_done()
+}
+
 /// More pairs than there are gates, one after the other.
 #[test]
 fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
@@ -344,18 +363,13 @@ fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
     let sink = rack.hosts[1].run(|| UdpSocket::bind(at).expect("bound")).expect("inside");
     send_some(&rack, 0, at, 5);
     rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
-    let begin = |first: u32| {
-        for number in first..first + 32 {
-            connect_some(SocketAddr::new(Ipv4Addr::from_bits(0x0a51_0001 + number).into(), 5001));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    rack.hosts[0].run(|| (0..2 * PAIRS_MAX).step_by(32).for_each(begin)).expect("inside");
+    // A thread that is late leaves some without gates.
+    let is_done = || reading(&sender).host.begun > u64::from(PAIRS_MAX);
+    assert!(rack.hosts[0].run(|| begin_pairs(is_done)).expect("inside"), "{:?}", reading(&sender));
     // Only the flow with data that waits is left.
     let state = state_with(&sender, |state| state.flows[0] == 1);
-    assert_eq!(state.dropped, 0, "{state:?}");
-    assert!(state.host.begun > u64::from(PAIRS_MAX), "pairs take the gates of others: {state:?}");
     let receiver = rack.install(1, 7);
+    assert_eq!(state.dropped, 0, "{state:?}");
     assert_eq!(arrivals_from(&sink, 5), 5, "{:?}", reading(&sender));
     // New pairs still have gates, and so has one that gave its own up.
     let rates = rack.rates(&[udp(0, 1, 5002)], warm(), Duration::from_millis(500));
@@ -363,33 +377,27 @@ fn idle_pairs_give_up_their_gates_and_waiting_data_keeps_its_own() {
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 
-/// As the last ready gate is taken no flow is idle, and no packet posts an event when one is.
+/// Service a has all gates, for hosts without agents.
 #[test]
-fn flows_that_end_without_events_give_up_their_gates() {
+fn a_service_gives_up_gates_that_another_one_needs() {
     if is_skipped() {
         return;
     }
-    // Flows without data end after 20 periods, 10 s, in which all gates can be taken.
+    // Flows give up their gates after 10 periods, 10 s, and end after 20. Before, all gates can be taken: in 2 s.
     let mut rack = Rack::new("wcl", PLAIN);
-    rack.period = weir_units::Duration::from_millis(500);
+    rack.period = weir_units::Duration::from_secs(1);
     let (sender, receiver) = (rack.install(0, 7), rack.install(1, 7));
     rack.hosts[0].ip(["route", "add", "10.81.0.0/16", "via", "10.80.0.2"]).expect("a route");
     let is_full = || reading(&sender).flows[0] == PAIRS_MAX as usize;
-    let fill = || {
-        let began = Instant::now();
-        let batches = (0x0a51_0001..).step_by(32).take_while(|_| !is_full() && began.elapsed().as_secs() < 60);
-        for first in batches {
-            (first..first + 32).for_each(|ip| connect_some(SocketAddr::new(Ipv4Addr::from_bits(ip).into(), 5001)));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        is_full()
-    };
-    assert!(rack.hosts[0].run(fill).expect("inside"), "{:?}", reading(&sender).flows);
-    state_with(&sender, |state| state.flows[0] == 0);
+    assert!(rack.hosts[0].run(|| begin_pairs(is_full)).expect("inside"), "{:?}", reading(&sender).flows);
+    let full = Instant::now();
+    let state = state_with(&sender, |state| state.flows[0] < PAIRS_MAX as usize);
+    assert!(state.flows[0] > PAIRS_MAX as usize / 2, "the others have not ended: {:?}", state.flows);
     let other = udp(0, 1, 5002).address();
     let sink = rack.hosts[1].run(|| UdpSocket::bind(other).expect("bound")).expect("inside");
     send_some(&rack, 0, other, 5);
-    assert_eq!(arrivals_from(&sink, 5), 5, "{:?}", reading(&sender));
+    assert_eq!(arrivals_from(&sink, 5), 5, "after {:?}: {:?}", full.elapsed(), reading(&sender).flows);
+    state_with(&sender, |state| state.flows[0] == 0);
     [sender, receiver].into_iter().for_each(|host| host.remove().expect("removed"));
 }
 

@@ -1,6 +1,6 @@
 //! [`Port`]: one port of a forwarder: its start, its rounds, its status.
 //!
-//! A start has two parts. [`Port::open`] has the kernel verify the programs, which takes seconds; what is in force
+//! A start has two parts. [`Port::open`] has the kernel verify the programs, which takes seconds; the state in force
 //! stays as it is. [`Opened::start`] then writes rules and keys and attaches the programs, in tens of milliseconds. So
 //! a switch opens all of its ports before the first one changes.
 //!
@@ -53,8 +53,8 @@ pub struct Port {
     services: BTreeMap<u32, String>,
 }
 
-/// A port whose programs the kernel has verified, and which has not changed yet. A drop leaves what was adopted as it
-/// was, and nothing else.
+/// A port whose programs the kernel has verified, and which has not changed yet. A drop leaves the state of an earlier
+/// daemon in force, adopted or not, and nothing else.
 #[derive(Debug)]
 pub struct Opened {
     name: String,
@@ -63,8 +63,9 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Puts the rules and keys in force, and attaches the programs. After an error the programs and maps that were
-    /// adopted stay, perhaps with the new rules, and others are removed.
+    /// Puts the rules and keys in force, and attaches the programs. After an error adopted maps stay with their
+    /// programs, perhaps with the new rules; maps that cannot be adopted stay too, but are removed if the error is of
+    /// the attachment.
     pub fn start(self, keys: &Keys) -> Result<Port, PortError> {
         let Self { name, mut kernel, rules } = self;
         let mut online = rules.online;

@@ -84,6 +84,27 @@ impl Pins {
         Ok(Self { directory: Path::new(ROOT).join(format!("credits-forwarder-{which}")) })
     }
 
+    /// A directory of pins in this one, empty, for those that replace the ones here ([`Pins::put_in`]).
+    pub(crate) fn inside(&self, name: &str) -> Result<Self, PinError> {
+        let inside = Self { directory: self.path(name) };
+        inside.discard()?;
+        fs::create_dir(&inside.directory).map_err(io_error(&inside.directory))?;
+        Ok(inside)
+    }
+
+    /// Removes the directory with pins of maps, if it exists.
+    pub(crate) fn discard(&self) -> Result<(), PinError> {
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&self.directory)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves a pin to another directory, in place of the one of this name there.
+    pub(crate) fn put_in(&self, target: &Self, name: &str) -> Result<(), PinError> {
+        fs::rename(self.path(name), target.path(name)).map_err(io_error(&target.path(name)))
+    }
+
     /// Whether there are any pins.
     pub(crate) fn exist(&self) -> bool {
         fs::read_dir(&self.directory).is_ok_and(|mut entries| entries.next().is_some())

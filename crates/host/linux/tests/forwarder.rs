@@ -7,7 +7,7 @@ mod port;
 use aya::programs::{SchedClassifier, TcAttachType};
 use common::frames::{ethernet, tcp, words};
 use common::{Cable, interface, skipped};
-use port::{CAPACITY, CREDIT_KEY, DATA, FRAME, OTHER, Port, SERVICE, allocation};
+use port::{CAPACITY, CREDIT_KEY, DATA, FRAME, OTHER, Port, SERVICE, allocation, credit_port};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir_credits::wire::{self, Datagram};
@@ -312,7 +312,17 @@ fn maps_are_adopted_and_removed() {
     let reading = next.port.read().expect("read");
     assert_eq!((reading.outstanding, reading.counts.messages), (Bytes::new(granted), 2));
     assert!(next.data(DATA));
-    // Another wheel: the grants are lost, the programs stay attached.
+    // Another wheel: until its programs are attached, those of before stay in force with their grants.
+    let (sequence, before) = (next.sequence, next.port.read().expect("read").outstanding);
+    drop(next);
+    let slot_bits = credit_port(Period::from_micros(20_000)).rules().slot_bits;
+    let opened = || ForwarderPort::open(&interface(), slot_bits).expect("opened").is_adopted();
+    assert!(!cable.a.run(opened).expect("enter"));
+    let next = Port { sequence, ..Port::open(&cable.a, false) };
+    let outstanding = next.port.read().expect("read").outstanding;
+    assert!(next.port.is_adopted() && before > Bytes::ZERO);
+    assert_eq!(outstanding, before);
+    // Then the grants are lost, and the programs stay attached.
     drop(next);
     let other = Port::open_with(&cable.a, false, Period::from_micros(20_000));
     assert!(!other.port.is_adopted());
@@ -328,12 +338,12 @@ fn maps_are_adopted_and_removed() {
     assert!(!cable.a.run(removed).expect("enter"), "nothing is left");
 }
 
-/// At 10 kb/s a frame takes 1.2 s, and 2 · C_0 = 2,500 bytes drain in 2 · p.
+/// At 1 kb/s a frame takes 12 s, longer than a reading is late, and 2 · C_0 = 250 bytes drain in 2 · p.
 #[test]
 fn data_beyond_the_grants_is_in_the_queue_up_to_the_budget() {
     both_families("fo", |cable, ipv6| {
         let mut port = Port::open(&cable.a, ipv6);
-        let rules = abi::CreditRules { rate: 10_000, lossless: 0, ..*port.credit.rules() };
+        let rules = abi::CreditRules { rate: 1_000, lossless: 0, ..*port.credit.rules() };
         port.port.publish(&rules, Duration::from_secs(60)).expect("published");
         let budget = 2 * rules.rate * u64::from(rules.longest.max(rules.period)) / 8_000_000;
         let is_bounded = |port: &Port| {

@@ -17,7 +17,7 @@
 //! - A flow begins when a reading has data that waits: the host sends a request. It ends when nothing has waited or
 //!   left for [`HostSettings::linger`]: the host sends a termination, and again for each allocation that still arrives.
 //!   It ends, with its waiting packets, after [`HostSettings::abandon_after`] without an allocation: the other host is
-//!   gone, and the driver needs the gate.
+//!   gone, and the driver needs the gate. Where gates are short it ends earlier ([`Host::give_up`]).
 //! - An allocation is reduced by the first port and opens the flow's gate for its bytes and its period. The return goes
 //!   out at once as a message of its own. The gate closes at the end of the period unless another allocation has come.
 //! - A reading has the bytes that have left through the gate, and those that wait. Bytes beyond the credits, which a
@@ -57,7 +57,7 @@ use crate::receiver::{Receiver, ReceiverSettings};
 use crate::sender::SenderSettings;
 use deadlines::Deadlines;
 use outgoing::Outgoing;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_units::{Bandwidth, Bytes, Duration, Instant, ServiceId, Weight};
 
 /// The most flows that a host receives: those of a port (`WEIR_FORWARDER_FLOWS` of `bpf/forwarder.h`). Each has an
@@ -332,6 +332,29 @@ impl<A: Copy + Ord, O: OnlinePort> Host<A, O> {
                 self.outputs.push_back(Output::Send { flow, message: Message::Request(request) });
             }
             self.keep(flow, sending);
+        }
+    }
+
+    /// Gates are short by `count`: at most so many flows that have waited without any allocation for longer than the
+    /// first timeout of requests are abandoned ([`Output::Abandon`]), each time the one that has waited for longest, of
+    /// the service with the most flows that has such a one. A service with less than an equal part of all flows loses
+    /// none, so data to hosts without an agent takes no gates of other services.
+    pub fn give_up(&mut self, now: Instant, count: usize) {
+        type Flows<A> = (usize, BTreeSet<(Instant, Aggregate<A>)>);
+        let mut services: BTreeMap<ServiceId, Flows<A>> = BTreeMap::new();
+        for (flow, sending) in self.outgoing.iter().filter(|(_, sending)| !sending.has_ended()) {
+            let (flows, waiting) = services.entry(flow.service).or_default();
+            *flows += 1;
+            let since = sending.unallocated_since().filter(|since| now >= *since + self.settings.timeout[0]);
+            waiting.extend(since.map(|since| (since, *flow)));
+        }
+        let mut all: usize = services.values().map(|(flows, _)| flows).sum();
+        for _ in 0..count {
+            let waiting = services.values_mut().filter(|(_, waiting)| !waiting.is_empty());
+            let Some((flows, waiting)) = waiting.max_by_key(|(flows, _)| *flows) else { return };
+            let Some((_, flow)) = waiting.pop_first().filter(|_| *flows * self.weights.len() >= all) else { return };
+            (*flows, all) = (*flows - 1, all - 1);
+            self.end(now, flow, Output::Abandon { flow });
         }
     }
 

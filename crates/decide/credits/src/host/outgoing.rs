@@ -159,6 +159,11 @@ impl Outgoing {
         self.reading.waiting == Bytes::ZERO && now >= self.active + linger
     }
 
+    /// When the flow began, unless an allocation has come.
+    pub(super) fn unallocated_since(&self) -> Option<Instant> {
+        self.passage.is_none().then_some(self.allocated)
+    }
+
     /// Whether no allocation has come for so long.
     pub(super) fn is_abandoned(&self, now: Instant, after: Option<Duration>) -> bool {
         after.is_some_and(|after| now >= self.allocated + after)

@@ -244,6 +244,35 @@ fn a_flow_without_allocations_is_abandoned() {
     assert_eq!(outputs(&mut a), abandoned);
 }
 
+/// Service 4 has five flows and service 3 two.
+#[test]
+fn the_service_with_the_most_flows_gives_up_those_that_wait_for_longest() {
+    let of = |service, destination| Aggregate { service: ServiceId(service), source: 1, destination };
+    let begin = |a: &mut Alone, service, at| a.begin(millis(at), of(service, at as u8), 0);
+    let mut a = host();
+    let weights = [3, 4].map(|service| (ServiceId(service), Weight::ONE));
+    a.set_services(Instant::ZERO, BTreeMap::from(weights));
+    [1, 2].into_iter().for_each(|at| begin(&mut a, 3, at));
+    [5, 3, 4, 6, 95].into_iter().for_each(|at| begin(&mut a, 4, at));
+    // One of them has had an allocation.
+    a.on_message(millis(7), of(4, 4), &allocation(1, 3_000));
+    outputs(&mut a);
+    let mut abandoned = |now, count| -> Vec<(u32, u8)> {
+        a.give_up(millis(now), count);
+        let flows = outputs(&mut a).into_iter().filter_map(|output| match output {
+            Output::Abandon { flow } => Some((flow.service.0, flow.destination)),
+            _ => None,
+        });
+        flows.collect()
+    };
+    assert_eq!(abandoned(12, 9), [], "none has waited for the first timeout");
+    assert_eq!(abandoned(13, 9), [(4, 3)]);
+    assert_eq!(abandoned(100, 0), []);
+    assert_eq!(abandoned(100, 1), [(4, 5)]);
+    // One of the two that are left has an allocation, and one began 5 ms ago. Service 3 has a half too, and then less.
+    assert_eq!(abandoned(100, 9), [(4, 6), (3, 1)]);
+}
+
 #[test]
 fn clocks_of_a_renewed_receiver_are_later() {
     let mut b = host();

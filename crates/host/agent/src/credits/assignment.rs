@@ -125,6 +125,14 @@ impl Assignment {
         self.ready.len() < self.spare && !(self.unmade.is_empty() && self.idle.is_empty())
     }
 
+    /// Gates that active flows are to give up: fewer are free than are to be ready, and no flow is idle.
+    pub(super) fn lacking(&self) -> usize {
+        match self.idle.is_empty() {
+            true => self.spare.saturating_sub(self.ready.len() + self.unmade.len()),
+            false => 0,
+        }
+    }
+
     /// The flow has no gate any more; returns the one that it had.
     pub(super) fn remove(&mut self, flow: Flow) -> Option<u32> {
         self.renew(flow);
@@ -193,10 +201,13 @@ mod tests {
         assert_eq!((gates.make(), gates.is_short()), (vec![0], false));
         assert!(gates.on_event(flow(1), 0) && gates.is_short());
         assert_eq!((gates.make(), gates.is_short()), (vec![1], false));
+        assert_eq!(gates.lacking(), 0);
         // All flows are active.
         assert!(gates.on_event(flow(2), 1) && !gates.is_short());
+        assert_eq!(gates.lacking(), 1);
         gates.set_idle(at(5), flow(1));
         assert!(gates.is_short());
+        assert_eq!(gates.lacking(), 0, "an idle one is given up first");
         assert_eq!(gates.retire(), [(flow(1), 0)]);
         gates.add_unmade(0);
         assert_eq!((gates.make(), gates.is_short()), (vec![0], false));

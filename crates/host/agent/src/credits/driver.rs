@@ -8,7 +8,8 @@
 //!
 //! Gates that no pair has are ready in a queue of the kernel ([`SPARE`]); `assignment` has the gates of flows. A pair
 //! keeps its gate while it is idle; when gates run short the pairs that have been idle for longest give theirs up,
-//! unless a packet has come meanwhile. The gate of a flow that has had no allocation for [`super::ABANDON`] timeouts of
+//! unless a packet has come meanwhile. Where none is idle, flows that wait for a first allocation are abandoned, of the
+//! service with the most gates. The gate of a flow that has had no allocation for [`super::ABANDON`] timeouts of
 //! requests is deleted with the packets in it.
 //!
 //! Worked example: an event reports a new pair with gate 3. A request leaves; 0.2 ms later an allocation of 9,000 B
@@ -28,13 +29,16 @@ use weir_credits::{Message, Period, Published};
 use weir_datapath::CreditPort;
 use weir_linux::credits::{CreditGates, CreditPairs, PAIRS_MAX, Pair};
 use weir_linux::shaper::ShaperError;
-use weir_units::{Bandwidth, Instant, ServiceId};
+use weir_units::{Bandwidth, Duration, Instant, ServiceId};
 
 /// Gates that are ready for new pairs: a host that begins to send to more hosts at once, within the time in which this
 /// thread runs, drops packets.
 const SPARE: usize = 64;
 /// The most events and the most datagrams of a turn: hundreds of flows have one in a period each.
 const TURN: usize = 256;
+
+/// How often active flows give up gates, [`SPARE`] at most: it takes a look at all flows.
+const GIVE_UP: Duration = Duration::from_millis(10);
 
 /// All that the thread has.
 pub(super) struct Driver {
@@ -51,6 +55,8 @@ pub(super) struct Driver {
     others: Vec<(Pair, u32)>,
     /// All gates are to be read in the next turn: flows of an earlier thread may wait.
     is_to_read: bool,
+    /// When active flows may give up gates again.
+    gives_up_at: Instant,
     /// Packets that gates have dropped: of each gate as last read, and of all since the thread began.
     drops: BTreeMap<u32, u32>,
     dropped: u64,
@@ -79,6 +85,7 @@ impl Driver {
             assignment: Assignment::new(PAIRS_MAX, SPARE),
             others: Vec::new(),
             is_to_read: true,
+            gives_up_at: Instant::ZERO,
             drops: BTreeMap::new(),
             dropped: 0,
             is_prompt: false,
@@ -103,6 +110,8 @@ impl Driver {
         let unused: Vec<u32> = gates.difference(&used).copied().collect();
         self.gates.add(&used.iter().copied().collect::<Vec<_>>()).map_err(shaper)?;
         self.gates.remove(&unused).map_err(shaper)?;
+        // A gate that is made again counts from 0.
+        self.drops.retain(|gate, _| used.contains(gate));
         self.assignment.note_existing(&used);
         left.ready.into_iter().for_each(|gate| self.assignment.add_ready(gate));
         for (pair, gate) in own {
@@ -167,6 +176,7 @@ impl Driver {
         if self.host.timer().is_some_and(|due| due <= now) {
             self.host.on_timer(now);
         }
+        self.give_up(now);
         let ended = self.perform(now)?;
         if !ended.is_empty() {
             // A packet may have come between the last reading and the mark of an idle pair.
@@ -283,6 +293,15 @@ impl Driver {
         Ok(ended)
     }
 
+    /// Ends active flows if their gates are needed.
+    fn give_up(&mut self, now: Instant) {
+        let lacking = self.assignment.lacking();
+        if lacking > 0 && now >= self.gives_up_at {
+            self.gives_up_at = now + GIVE_UP;
+            self.host.give_up(now, lacking);
+        }
+    }
+
     /// Flows that have ended although data waits lose their gates with it: their next packets get others.
     fn abandon(&mut self, flows: Vec<Flow>) -> Result<(), HostError> {
         let mut gates = Vec::new();
@@ -293,7 +312,7 @@ impl Driver {
         self.delete(&gates)
     }
 
-    /// Deletes gates that no pair has any more. What waits in them counts as dropped.
+    /// Deletes gates that no pair has any more. Packets in them count as dropped.
     fn delete(&mut self, gates: &[u32]) -> Result<(), HostError> {
         for reading in self.gates.read_some(gates).map_err(shaper)? {
             // A gate that is made again counts from 0.

@@ -79,7 +79,8 @@ impl Daemon {
             return Ok(());
         }
         match host.missing() {
-            Ok(Some(_)) => {
+            // Credits that could not start are the cause of no other error.
+            Ok(Some(Missing::Qdisc | Missing::Programs)) => {
                 debug!("{failed}");
                 self.restore_missing();
                 Ok(())
@@ -109,9 +110,13 @@ impl Daemon {
                     broker,
                     &self.tenants,
                 );
-                match host.restore(&host_context, self.config.force) {
+                let (restored, back) = match missing {
+                    Missing::Credits => (host.start_credits(&host_context), "credits of services are in force"),
+                    _ => (host.restore(&host_context, self.config.force), "Weir's qdisc is"),
+                };
+                match restored {
                     Ok(()) => {
-                        info!("Weir's qdisc is on {name} again");
+                        info!("{back} on {name} again");
                         self.enforces();
                     }
                     Err(error) => self.does_not_enforce(error.to_string()),

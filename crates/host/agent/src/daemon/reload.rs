@@ -13,7 +13,7 @@
 //! within the signal's handling, and its meter goes on.
 
 use super::{AgentError, Daemon, host_context};
-use crate::host::{self, Host};
+use crate::host::{self, Host, HostError};
 use crate::notify;
 use crate::runtime_config::RuntimeConfig;
 use crate::status;
@@ -103,7 +103,7 @@ impl Daemon {
                         broker,
                         &self.tenants,
                     );
-                    host.renew(&old, false)?;
+                    HostError::unless_of_credits(host.renew(&old, false))?;
                 }
                 return Ok(Some(reason.to_string()));
             }

@@ -21,7 +21,7 @@
 use super::shared_queue::SharedQueueLimits;
 use super::{AgentError, Daemon, host_context, saved};
 use crate::daemon::config::AgentConfig;
-use crate::host::{Host, tag_values};
+use crate::host::{Host, HostError, tag_values};
 use crate::runtime_config::RuntimeConfig;
 use std::sync::Arc;
 use tracing::{debug, info, warn};
@@ -474,7 +474,8 @@ impl Daemon {
             (Change::Shares(_), _) => {
                 let runtime = &config.runtime_config;
                 let context = host_context(runtime, config.means(), self.cookie, self.epoch, &config.broker, tenants);
-                host.renew(&context, false).and_then(|()| host.set_limits(&tenants.limits(runtime)).map(drop))
+                HostError::unless_of_credits(host.renew(&context, false))
+                    .and_then(|()| host.set_limits(&tenants.limits(runtime)).map(drop))
             }
             _ => Ok(()),
         };
@@ -485,7 +486,7 @@ impl Daemon {
             let runtime = &self.config.runtime_config;
             let (backend, broker) = (self.config.means(), &self.config.broker);
             let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
-            return Ok(host.renew(&context, false)?);
+            return Ok(HostError::unless_of_credits(host.renew(&context, false))?);
         }
         let retagged = match change {
             Change::Tags(retagged) | Change::Shares(retagged) => retagged,
@@ -509,8 +510,10 @@ impl Daemon {
         let (runtime, backend, broker) = (&self.config.runtime_config, self.config.means(), &self.config.broker);
         let context = host_context(runtime, backend, self.cookie, self.epoch, broker, &self.tenants);
         if let Some(host) = &mut self.host {
-            host.renew(&context, false)?;
-            host.set_limits(&self.tenants.limits(runtime))?;
+            let renewed = HostError::unless_of_credits(host.renew(&context, false));
+            // Whatever the first result is: this is not tried again, and the tenants must not send without limits.
+            let limited = host.set_limits(&self.tenants.limits(runtime));
+            renewed.and(limited.map(drop))?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use tracing::debug;
 use weir_datapath::ClassifierError;
 use weir_linux::cgroups::CgroupError;
 use weir_linux::interface::InterfaceError;
@@ -58,6 +59,9 @@ pub enum HostError {
     /// The socket of credits.
     #[error("the socket of credits: {0}")]
     CreditSocket(#[source] io::Error),
+    /// The credits of services alone: the rest of the policy is in force.
+    #[error(transparent)]
+    CreditStart(Box<HostError>),
     /// A fault of the agent.
     #[error("the thread of credits panicked")]
     CreditThread,
@@ -84,6 +88,18 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// Accepts that the credits of services could not start: the rest is in force, and the next check of the interface
+    /// finds [`Missing::Credits`](super::Missing::Credits) and starts them.
+    pub(crate) fn unless_of_credits(renewed: Result<(), Self>) -> Result<(), Self> {
+        match renewed {
+            Err(Self::CreditStart(error)) => {
+                debug!("{error}");
+                Ok(())
+            }
+            renewed => renewed,
+        }
+    }
+
     /// Whether the policy was refused before anything was changed. An error of control groups at the change itself or
     /// after it is one of [`LoaderError`].
     pub fn is_refusal(&self) -> bool {

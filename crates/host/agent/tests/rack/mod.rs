@@ -34,6 +34,8 @@ pub(crate) struct Rack {
     pub(crate) hosts: Vec<Netns>,
     switch: Netns,
     prefix: Prefix,
+    /// The policy's text up to its services.
+    network: String,
     pub(crate) policy: Policy,
     /// The same services without credits.
     pub(crate) without: Policy,
@@ -66,7 +68,14 @@ impl Rack {
             host
         };
         let hosts: Vec<Netns> = (1..=3).map(host).collect();
-        Self { hosts, switch, prefix, policy, without, period: PERIOD }
+        Self { hosts, switch, prefix, network: text, policy, without, period: PERIOD }
+    }
+
+    /// The policy with another service.
+    pub(crate) fn policy_with(&self, service: &str) -> Policy {
+        let services = SERVICES.replacen("services:\n", &format!("services:\n  {service}\n"), 1);
+        let text = format!("{}credits: {{ period-max: 40ms }}\n{services}", self.network);
+        Policy::parse("policy.yaml", &text).unwrap_or_else(|errors| panic!("{errors}")).0
     }
 
     /// An agent's host on a machine, without the daemon's loop.

@@ -3,13 +3,15 @@
 //! The programs (`bpf/forwarder.bpf.c`) reduce allocations and count data per packet; a daemon computes the shares and
 //! publishes them each period ([`ForwarderPort::publish`]). Maps and links are pinned, so all stays in force while no
 //! daemon runs, and the next one adopts the maps with the flows' grants. Maps of another layout, or of other slots of
-//! the wheel, cannot be adopted: the port has then lost its state, and grants nothing for a lifetime.
+//! the wheel, cannot be adopted: the port loses its state when the programs are attached, and grants nothing for a
+//! lifetime.
 //!
 //! Order of calls: [`ForwarderPort::open`], then [`ForwarderPort::set_keys`], [`ForwarderPort::set_rules`] and
 //! [`ForwarderPort::publish`], [`ForwarderPort::attach`], then [`ForwarderPort::flows`] and
-//! [`ForwarderPort::publish`] each period, and [`ForwarderPort::remove`]. A drop leaves everything in force, but for a
-//! port that is not attached yet and has not adopted the maps of an earlier daemon: it leaves nothing. All but
-//! `publish`, `flows` and readings act in the network namespace of the calling thread.
+//! [`ForwarderPort::publish`] each period, and [`ForwarderPort::remove`]. A drop leaves everything in force; before
+//! `attach` that is the state of an earlier daemon, if there is one. A drop after an `attach` that failed leaves the
+//! maps that were adopted, and otherwise nothing. All but `publish`, `flows` and readings act in the network namespace
+//! of the calling thread.
 //!
 //! Worked example: `/sys/fs/bpf/weir/credits-forwarder-4026532281-7` has the pins of the interface with index 7.
 //!
@@ -115,12 +117,8 @@ impl ForwarderPort {
         let config = config_of(&pins);
         let adopted = is_whole(&pins, config.as_ref(), slot_bits);
         let clsact = config.map_or(0, |config| config.clsact);
-        let start = Start::new(pins, interface.clone(), held, (adopted, clsact != 0));
-        let pins = start.pins();
-        if !adopted {
-            // The links stay: the new programs replace the old ones without a gap.
-            MAPS.iter().try_for_each(|(name, _)| pins.unpin(name))?;
-        }
+        let start = Start::new(pins, interface.clone(), held, (adopted, clsact != 0))?;
+        let pins = start.maps();
         let mut loader = EbpfLoader::new();
         for (name, _) in MAPS {
             loader.map_pin_path(name, pins.path(name));
@@ -229,6 +227,9 @@ impl ForwarderPort {
     /// Attaches the programs in both directions, in place of those of an earlier daemon; from then on the port grants.
     /// Tries tcx, and clsact if the kernel has no tcx.
     pub fn attach(&mut self) -> Result<(), LoaderError> {
+        // The links stay: the new programs replace the old ones without a gap. The first map is the configuration,
+        // which has no layout yet: maps of both daemons are never adopted together.
+        self.start.replace(MAPS.iter().map(|(name, _)| *name))?;
         self.config.layout = FORWARDER_LAYOUT;
         self.write_config()?;
         match self.attach_as(Attachment::Tcx) {

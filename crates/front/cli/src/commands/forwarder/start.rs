@@ -43,11 +43,13 @@ pub(super) fn open(setup: &Setup, interrupt: &Interrupt) -> Result<Option<Vec<Op
             scope.spawn(work);
         }
     });
-    if interrupt.is_requested() {
-        return Ok(None);
-    }
     // Indexes are taken in order, so the ports before one that failed have a result.
     let results = results.into_iter().map_while(OnceLock::into_inner).zip(&setup.links);
+    if interrupt.is_requested() {
+        // The end that was requested follows.
+        results.for_each(|(opened, (name, _))| drop(opened.inspect_err(|error| warn!("{name}: {error}"))));
+        return Ok(None);
+    }
     let opened = results.map(|(opened, (name, _))| opened.map_err(|error| failed(name, &error)));
     opened.collect::<Result<_, _>>().map(Some)
 }
