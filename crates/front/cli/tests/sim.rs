@@ -37,6 +37,45 @@ fn messages_under_a_policy() {
     assert!(shown.lines().last().is_some_and(|line| line.contains("packets sent")), "{shown}");
 }
 
+/// Packets with credits that were dropped have a line: on switches with one queue other traffic takes their room.
+#[test]
+fn dropped_packets_with_credits() {
+    let directory = directory();
+    let policy = "weir: 1
+network:
+  nic: 1Gb/s
+  racks: { r: { uplink: 1Gb/s, machines: [\"m[1-5]\"] } }
+  switches: { forwarders: true, buffer: 300kB, queues: 8, scheduler: { strict: 1, weighted: 7 } }
+services:
+  bulk: { match: [ { protocol: tcp, port: 1 } ], credits: {} }
+  web: { match: [ { protocol: tcp, port: 2 } ] }
+credits: { share: 60% }
+";
+    let scenario = "scenario: 1
+name: dropped
+policy: p.policy.yaml
+duration: 200ms
+enforcement: shaper
+traffic:
+  - { service: bulk, from: [m1, m2], to: m5 }
+  - { service: web, from: [m2, m3, m4], to: m5, flows: 2 }
+measure: { rack: r, direction: rx, every: 100ms }
+";
+    let lines = |policy: &str| {
+        file(directory.path(), "p.policy.yaml", policy);
+        let scenario = file(directory.path(), "dropped.scenario.yaml", scenario);
+        let output = run(&["sim", &scenario]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let dropped = json(&run(&["sim", &scenario, "--json"]))["counters"]["credits_dropped_packets"].as_u64();
+        let line = format!("{} packets with credits dropped, 0 of them after changes", dropped.unwrap_or_default());
+        (dropped, text(&output.stdout).contains(&line), text(&output.stdout).contains("packets with credits"))
+    };
+    assert_eq!(lines(policy), (Some(0), false, false));
+    let (dropped, is_counted, _) =
+        lines(&policy.replace("queues: 8, scheduler: { strict: 1, weighted: 7 }", "queues: 1, scheduler: plain"));
+    assert!(dropped > Some(0) && is_counted, "{dropped:?}");
+}
+
 /// Every command that reads a policy for shapers remarks on guarantees beyond the capacity that shapers admit.
 #[test]
 fn guarantees_that_leave_shapers_nothing() {

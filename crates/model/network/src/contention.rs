@@ -16,7 +16,7 @@
 use crate::graph::{Graph, LinkRef, QueueSpec};
 use crate::names::natural_order;
 use crate::network::{Machine, Network, PortBuffers, Rack};
-use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId};
+use weir_units::{Bandwidth, Bytes, Direction, MachineId, PerDirection, RackId};
 
 impl Graph {
     /// The switches that have hosts, by name: a [`RackId`] is the index into this list.
@@ -104,9 +104,26 @@ impl Graph {
         Network::new(racks, machines, self.port_buffers())
     }
 
+    /// The buffer of a port. Where a network of racks states buffers, `stated`, it is the stated one, `None` if there
+    /// is none for such a port; else that of the link's queue, or the part of a shared buffer that one port can hold.
+    ///
+    /// # Panics
+    /// If the link is of another graph, and nothing is stated.
+    pub fn port_buffer(&self, link: LinkRef, stated: Option<PortBuffers>) -> Option<Bytes> {
+        match (stated, link) {
+            (Some(stated), LinkRef::Up(_) | LinkRef::Down(_)) => stated.machine,
+            (Some(stated), LinkRef::Forward(_) | LinkRef::Backward(_)) => stated.rack,
+            (None, _) => Some(self.queue_buffer(&self.link(link).queue)),
+        }
+    }
+
+    fn queue_buffer(&self, queue: &QueueSpec) -> Bytes {
+        self.shared_buffer.map_or(queue.buffer, |shared| shared.of_one_port())
+    }
+
     /// The smallest buffers of ports towards machines, and of ports between switches.
     pub fn port_buffers(&self) -> PortBuffers {
-        let of = |queue: &QueueSpec| self.shared_buffer.map_or(queue.buffer, |shared| shared.of_one_port());
+        let of = |queue: &QueueSpec| self.queue_buffer(queue);
         let fabric = self.cables.iter().flat_map(|cable| [&cable.a_to_b.queue, &cable.b_to_a.queue]);
         PortBuffers { machine: self.hosts.iter().map(|host| of(&host.down.queue)).min(), rack: fabric.map(of).min() }
     }

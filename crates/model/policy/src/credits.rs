@@ -23,7 +23,7 @@ use crate::language::MIN_CREDIT_PERIOD;
 use crate::model::Policy;
 use std::collections::BTreeMap;
 use weir_network::graph::{Graph, LinkRef};
-use weir_network::{Wiring, layers};
+use weir_network::{PortBuffers, Wiring, layers};
 use weir_units::{Bandwidth, Bytes, Duration, Load};
 
 /// `credits:` of a policy.
@@ -226,20 +226,23 @@ impl Policy {
         Some(self.credits()?.rate(beside_levels(link, reserved)))
     }
 
+    /// The buffers that a network of racks states for its switches' ports, whose links are the simulator's; `None` over
+    /// a topology, whose links have buffers of their own ([`Graph::port_buffer`]).
+    pub fn stated_buffers(&self) -> Option<PortBuffers> {
+        matches!(self.wiring(), Wiring::Racks(_)).then(|| self.network().port_buffers())
+    }
+
     fn credit_ports(&self, credits: &Credits, graph: &Graph) -> Vec<CreditPort> {
         let reserved = self.levels().and_then(|levels| levels.reserved());
-        let stated = matches!(self.wiring(), Wiring::Racks(_)).then(|| self.network().port_buffers());
-        let shared = graph.shared_buffer.map(|shared| shared.of_one_port());
+        let stated = self.stated_buffers();
         let mut known: BTreeMap<(u8, u64, Option<Bytes>), usize> = BTreeMap::new();
         let mut ports: Vec<CreditPort> = Vec::new();
         for example in graph.links() {
             let link = graph.link(example);
-            // The buffers of a network of racks are those that it states; its links are the simulator's.
-            let of_switch = |stated: Option<Option<Bytes>>| stated.unwrap_or(shared.or(Some(link.queue.buffer)));
             let (kind, buffer) = match example {
                 LinkRef::Up(_) => (0, None),
-                LinkRef::Down(_) => (1, of_switch(stated.map(|stated| stated.machine))),
-                LinkRef::Forward(_) | LinkRef::Backward(_) => (2, of_switch(stated.map(|stated| stated.rack))),
+                LinkRef::Down(_) => (1, graph.port_buffer(example, stated)),
+                LinkRef::Forward(_) | LinkRef::Backward(_) => (2, graph.port_buffer(example, stated)),
             };
             let at = *known.entry((kind, link.rate.bps(), buffer)).or_insert_with(|| {
                 let granted = credits.rate(beside_levels(link.rate, reserved));

@@ -4,6 +4,7 @@ use crate::model::{Application, Measure, ServiceTransfers};
 use crate::tenancy::Tenancy;
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_network::graph::{Discipline, Graph, LinkRef};
 use weir_network::topology::Links;
 use weir_pair_rates::PairSystem;
 use weir_policy::Policy;
@@ -43,6 +44,49 @@ impl Governed {
     /// The path of a service, such as `dfs/hbase`.
     pub fn service_path(&self, service: ServiceId) -> &str {
         self.policy.services().get(service).path()
+    }
+}
+
+/// The queues of simulated ports for credits beside other traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreditQueues {
+    /// None: the policy's switches have none, or nothing enforces the policy.
+    Unneeded,
+    /// None, although the policy's switches have some: ports keep other queues.
+    Kept(KeptQueues),
+    /// Those of the policy's switches, at all ports of switches.
+    OfPolicy,
+}
+
+/// The queues that simulated ports keep in place of those for credits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptQueues {
+    /// A port of a switch has a discipline other than first in, first out. All ports then keep theirs: packets have
+    /// either the DSCP values of credits or the classes of such a discipline.
+    Disciplines,
+    /// Switches serve guaranteed traffic of pairs first.
+    PairPriorities(PairSystem),
+}
+
+impl Governed {
+    /// The queues of the ports of `graph` for credits.
+    pub fn credit_queues(&self, graph: &Graph) -> CreditQueues {
+        let has_queue = self.policy.network().forwarders() && self.policy.credit_queue().is_some();
+        let is_other = |link| graph.link(link).queue.discipline != Discipline::Fifo;
+        if !has_queue || self.enforcement == Enforcement::None {
+            return CreditQueues::Unneeded;
+        }
+        match self.enforcement {
+            // Tenants' queues replace all others.
+            Enforcement::QShare => CreditQueues::OfPolicy,
+            Enforcement::Pairs(system) if system.has_priorities() => {
+                CreditQueues::Kept(KeptQueues::PairPriorities(system))
+            }
+            _ if graph.links().any(|link| !matches!(link, LinkRef::Up(_)) && is_other(link)) => {
+                CreditQueues::Kept(KeptQueues::Disciplines)
+            }
+            _ => CreditQueues::OfPolicy,
+        }
     }
 }
 

@@ -50,8 +50,8 @@ mod result;
 mod tenancy;
 
 pub use governed::{
-    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, Enforcement, Governed, MARK, PolicyChange,
-    ShaperSettings, Stale,
+    BrokerRule, BrokerSet, BrokerSettings, ControlChange, ControlEvent, CreditQueues, Enforcement, Governed,
+    KeptQueues, MARK, PolicyChange, ShaperSettings, Stale,
 };
 pub use model::{
     Aggregates, Application, Change, FlowQuotas, HostOrder, HostQueues, LAB_CREDIT_PERIOD, LabScenario, Measure,

@@ -13,6 +13,9 @@ services:
   web: { match: [ { port: 2 } ] }
 ";
 
+/// Switches with forwarders and weighted queues, and the key before them.
+const SWITCHES: &str = "nic: 1Gb/s, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: weighted }, ";
+
 fn read(enforcement: &str, traffic: &str) -> Result<Scenario, Diagnostics> {
     read_with(POLICY, enforcement, traffic)
 }
@@ -63,8 +66,7 @@ fn a_service_with_credits_has_aggregates() {
 /// The policy with forwarders whose ports lose nothing.
 #[test]
 fn forwarders_of_the_policy_claim_to_lose_nothing() {
-    let switches = "nic: 1Gb/s, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: weighted }, ";
-    let policy = POLICY.replace("nic: 1Gb/s, ", switches);
+    let policy = POLICY.replace("nic: 1Gb/s, ", SWITCHES);
     let bulk = "{ service: bulk, from: a, to: b }\naggregates: { period: 1ms }";
     let scenario = read_with(&policy, "shaper", bulk).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let parameters = &scenario.aggregates().expect("of a service with credits").parameters;
@@ -89,14 +91,62 @@ fn remarks(policy: &str, enforcement: &str, more: &str) -> Vec<String> {
 /// Ports have the policy's queue for credits, unless the scenario gives them another discipline.
 #[test]
 fn ports_without_a_queue_for_credits_are_remarked() {
-    let switches = "nic: 1Gb/s, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: weighted }, ";
-    let policy = POLICY.replace("nic: 1Gb/s, ", switches);
+    let policy = POLICY.replace("nic: 1Gb/s, ", SWITCHES);
     let is_remarked = |more: &str| {
         let all = remarks(&policy, "shaper", more);
         all.iter().any(|remark| remark.contains("simulated ports have no queue for credits"))
     };
     assert!(is_remarked("links: { queue: { discipline: strict-priority, buffer: 256kB } }\n"));
     assert!(!is_remarked("links: { buffer: 256kB }\n"));
+    // One port with a discipline of its own: no port has queues for credits.
+    let star = "topology: star, hosts: 2, host-link: { rate: 1Gb/s }";
+    let queue = "queue: { discipline: strict-priority }";
+    let own = |more: &str| format!("network: {{ {star}{more} }}\nmachines: {{ a: h0, b: h1 }}\n");
+    assert!(is_remarked(&own(&format!(", {queue}"))));
+    assert!(!is_remarked(&own("")));
+}
+
+/// With tenants, whose queues replace all others, and with pairs of machines whose guaranteed traffic is first.
+#[test]
+fn queues_for_credits_beside_tenants() {
+    let switches = "nic: 1Gb/s, slots: 2, switches: { forwarders: true, buffer: 256kB, queues: 8, scheduler: { \
+                    strict: 2, weighted: 6 } }, ";
+    let tenants = "tenants: { t: { vms: 2, bandwidth: 100Mb/s, match: [ { port: 3 } ] } }\n";
+    let policy = POLICY.replace("nic: 1Gb/s, ", switches) + tenants;
+    let is_remarked = |enforcement: &str| {
+        let all = remarks(&policy, enforcement, "links: { queue: { discipline: strict-priority, buffer: 256kB } }\n");
+        all.into_iter().find(|remark| remark.contains("simulated ports have no queue for credits"))
+    };
+    assert_eq!(["none", "qshare"].map(is_remarked), [None, None]);
+    let of_pairs = is_remarked("trinity").unwrap_or_default();
+    assert!(of_pairs.contains("with `enforcement: trinity`, so other traffic"), "{of_pairs}");
+    let of_disciplines = is_remarked("elasticswitch").unwrap_or_default();
+    assert!(of_disciplines.contains("beside a port with a discipline of its own"), "{of_disciplines}");
+}
+
+/// A class of messages is refused where ports have a queue for them, and has an effect where they keep their classes.
+#[test]
+fn classes_of_messages_beside_queues_for_credits() {
+    let policy = POLICY.replace("nic: 1Gb/s, ", SWITCHES);
+    let strict = "links: { queue: { discipline: strict-priority, buffer: 256kB } }\n";
+    let aggregates = "{ service: bulk, from: a, to: b }\naggregates: { control-priority: 1 }\n";
+    let paced = "{ service: bulk, from: a, to: b, transport: { protocol: pace, control-priority: 1 } }\n";
+    for traffic in [aggregates, paced] {
+        let refused = read_with(&policy, "shaper", traffic).map(drop).expect_err("a class").render(false);
+        assert!(refused.contains("`control-priority` has no effect"), "{refused}");
+        let kept = |policy: &str, enforcement: &str, more: &str| {
+            let read = read_with(policy, enforcement, &format!("{traffic}{more}"));
+            read.map(drop).map_err(|errors| errors.render(false))
+        };
+        assert_eq!(kept(&policy, "shaper", strict), Ok(()));
+        assert_eq!(kept(&policy, "none", ""), Ok(()));
+        // Switches without queues for credits.
+        assert_eq!(
+            kept(&policy.replace("queues: 8, scheduler: weighted", "queues: 1, scheduler: plain"), "shaper", ""),
+            Ok(())
+        );
+    }
+    insta::assert_snapshot!(read_with(&policy, "shaper", aggregates).map(drop).expect_err("a class").render(false));
 }
 
 /// Shapers and limits of pairs mark at all ports.

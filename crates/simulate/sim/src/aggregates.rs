@@ -11,8 +11,8 @@
 //! - A port has the flows of aggregates by their slots in this module, and divides the weight of a service by its
 //!   aggregates there, as hosts and forwarders on Linux do.
 //! - All flows of an aggregate have one hash, and so one path, which its messages take, too.
-//! - Under a policy its services with credits have aggregates, and other packets pass as they do without any. What
-//!   leaves a gate goes to the interface: on Linux, too, it has no class of its service or its destination.
+//! - Under a policy its services with credits have aggregates, and other packets pass as they do without any. Packets
+//!   that leave a gate go to the interface: on Linux, too, they have no class of their service or their destination.
 //!
 //! Order of calls: [`World::set_aggregates`] or [`World::set_aggregates_of`] before the first event.
 //!

@@ -288,8 +288,9 @@ impl<O: Observer> World<O> {
         }
         let flow = &mut self.flows[id.index()];
         flow.packets -= 1;
-        self.counters.overtaken += u64::from(flow.receiving.is_overtaken(packet.stamp, packet.sequence));
         let length = packet.size - self.sizes.headers;
+        let range = packet.sequence..packet.sequence + u64::from(length);
+        self.counters.overtaken += u64::from(flow.receiving.latest.is_overtaken(packet.stamp, range));
         let arrival = Arrival { sequence: packet.sequence, length, stamp: packet.stamp, marked: packet.has(MARKED) };
         let reaction = flow.receiving.receiver.on_segment(self.now, &arrival);
         if reaction.acknowledge == Acknowledge::Never {

@@ -3,6 +3,7 @@
 use crate::ids::{HostId, ServiceIndex};
 use crate::packet::Extensions;
 use crate::timer::Timer;
+use std::ops::Range;
 use weir_transport::{Connection, Parameters, Receiver, Sender};
 use weir_units::{Bytes, SimTime};
 
@@ -97,9 +98,41 @@ pub(crate) struct Receiving {
     pub(crate) unacknowledged: u64,
     /// When the last byte arrived; [`SimTime::NEVER`] before.
     pub(crate) finished: SimTime,
-    /// Of the arrived segments the one that was sent last: when, and its sequence number, which ascends in what a
-    /// sender sends at one time.
-    latest: (SimTime, u64),
+    pub(crate) latest: Latest,
+}
+
+/// Of a flow's arrived segments those that were sent last.
+#[derive(Debug, Default)]
+pub(crate) struct Latest {
+    /// The time at which they were sent.
+    at: SimTime,
+    /// The largest end of their data.
+    end: u64,
+    /// The end of all data that was sent earlier.
+    earlier: u64,
+}
+
+impl Latest {
+    /// Takes a segment that has arrived; returns whether another one that was sent later had arrived before. A repeated
+    /// segment is sent when it is repeated, so losses and repairs overtake nothing.
+    ///
+    /// New data that is sent at one time ascends. A segment below data that was sent earlier is a repeated one, which
+    /// may follow new data of the same time (RFC 6675, section 4, `NextSeg` 3), and so may one with the end of that
+    /// data (`NextSeg` 4).
+    #[inline]
+    pub(crate) fn is_overtaken(&mut self, sent: SimTime, range: Range<u64>) -> bool {
+        if sent > self.at {
+            *self = Self { at: sent, end: range.end, earlier: self.earlier.max(self.end) };
+            return false;
+        }
+        if sent < self.at {
+            self.earlier = self.earlier.max(range.end);
+            return true;
+        }
+        let overtaken = !range.is_empty() && range.start >= self.earlier && range.end < self.end;
+        self.end = self.end.max(range.end);
+        overtaken
+    }
 }
 
 impl Receiving {
@@ -107,15 +140,6 @@ impl Receiving {
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.receiver.next().max(self.unacknowledged)
-    }
-
-    /// Takes a segment that has arrived; returns whether another one that was sent later had arrived before. A repeated
-    /// segment is sent when it is repeated, so losses and repairs overtake nothing.
-    #[inline]
-    pub(crate) fn is_overtaken(&mut self, sent: SimTime, sequence: u64) -> bool {
-        let overtaken = (sent, sequence) < self.latest;
-        self.latest = self.latest.max((sent, sequence));
-        overtaken
     }
 }
 
@@ -154,7 +178,7 @@ impl Flow {
                 size: size.unwrap_or(u64::MAX),
                 unacknowledged: 0,
                 finished: SimTime::NEVER,
-                latest: (SimTime::ZERO, 0),
+                latest: Latest::default(),
             },
             start,
             deadline,
@@ -218,6 +242,21 @@ impl Flow {
 mod tests {
     use super::*;
     use std::mem::offset_of;
+
+    #[test]
+    fn overtaken_segments_and_repeated_ones() {
+        let mut latest = Latest::default();
+        let mut arrivals = |segments: &[(u64, Range<u64>)]| -> Vec<bool> {
+            segments.iter().map(|(at, range)| latest.is_overtaken(SimTime::from_micros(*at), range.clone())).collect()
+        };
+        // The second of three new segments of one time arrives last, and then one of an earlier time.
+        let new = arrivals(&[(2, 10..20), (2, 30..40), (2, 20..30), (1, 0..10)]);
+        assert_eq!(new, [false, false, true, true]);
+        // New data, a repeated segment below what was sent before, and one with the new end.
+        assert_eq!(arrivals(&[(3, 40..45), (3, 20..30), (3, 35..45)]), [false; 3]);
+        // Repeated segments alone.
+        assert_eq!(arrivals(&[(4, 20..30), (3, 35..45)]), [false, true]);
+    }
 
     #[test]
     fn the_halves_of_a_flow_are_on_separate_cache_lines() {

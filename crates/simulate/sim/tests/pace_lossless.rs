@@ -117,9 +117,15 @@ fn other_traffic_takes_no_room_of_credits() {
 /// The same traffic in one queue for all: the test above could fail.
 #[test]
 fn other_traffic_in_the_same_queue_takes_room_of_credits() {
-    let policy = documented_policy();
-    assert!(policy.contains("scheduler: weighted"));
-    let outcome = beside_web(&policy.replace("scheduler: weighted", "scheduler: plain"), "levels");
+    let policy = ["queues: 8", "{ strict: 1, weighted: 7 }"].into_iter().zip(["queues: 1", "plain"]).fold(
+        documented_policy(),
+        |policy, (queues, plain)| {
+            let changed = policy.replace(queues, plain);
+            assert_ne!(changed, policy, "{queues}");
+            changed
+        },
+    );
+    let outcome = beside_web(&policy, "levels");
     assert!(counter(&outcome, "credits_dropped_packets") > 0);
 }
 

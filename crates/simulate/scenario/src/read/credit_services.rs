@@ -6,8 +6,9 @@
 //! `pace`, its flows have credits each, and all groups of services with credits must be sent so: ports have one mode.
 //!
 //! Refused: transports whose packets ports serve by rates or credits of their own; a path that differs by direction; a
-//! period below the round trip or above the longest; events that change credits. The lab's agents and forwarders grant
-//! the credits of real TCP; it refuses policies whose switches grant none, and those with periods shorter than its own.
+//! period below the round trip or above the longest; events that change credits; a class of messages where ports have a
+//! queue for them. The lab's agents and forwarders grant the credits of real TCP; it refuses policies whose switches
+//! grant none, and those with periods shorter than its own.
 //!
 //! Worked example: `services: { x: { credits: { weight: 2 } } }` in the policy and `{ service: x, transport: dctcp }`
 //! in the scenario: DCTCP's packets wait in their hosts for the credits of aggregates of weight 2.
@@ -15,10 +16,10 @@
 use super::credits::RoundTrips;
 use super::traffic::Read;
 use super::{Files, Reader};
-use crate::governed::{ControlChange, Enforcement, Governed};
+use crate::governed::{ControlChange, CreditQueues, Enforcement, Governed, KeptQueues};
 use crate::model::{Aggregates, LAB_CREDIT_PERIOD};
 use weir_document::{Node, Span, scalar};
-use weir_network::graph::{Discipline, Graph, LinkRef, Routing};
+use weir_network::graph::{Graph, Routing};
 use weir_network::layers::has_one_path;
 use weir_policy::{CreditPlan, Policy};
 use weir_transport::Parameters;
@@ -87,6 +88,11 @@ impl<F: Files> Reader<'_, F> {
                 self.error(node.span, cause, "choose another transport, or remove `aggregates`");
             }
             self.sent_without_credits(of, &own.traffic.name);
+            let classes = of.traffic.iter().filter(|read| match &read.traffic.transport {
+                Parameters::Pace(pace) => pace.control_priority.is_some(),
+                _ => false,
+            });
+            self.credit_queues(of, classes.map(|read| read.at));
             return None;
         }
         if of.groups().next().is_none() {
@@ -98,7 +104,8 @@ impl<F: Files> Reader<'_, F> {
         }
         let parameters = self.parameters_of_policy(of, written, &plan)?;
         self.aggregates_can_be(of, written, &parameters);
-        self.remark_shared_queue(of);
+        let class = written.filter(|_| parameters.control_priority.is_some());
+        self.credit_queues(of, class.map(|node| node.get("control-priority").unwrap_or(node).span));
         let leaves = of.policy().services().leaves();
         let weights = leaves.filter_map(|(id, service)| Some((id, service.credits()?))).collect();
         Some(Aggregates { parameters, weights: Some(weights) })
@@ -158,25 +165,33 @@ impl<F: Files> Reader<'_, F> {
         (!refused && !repairs).then_some(read)
     }
 
-    /// A remark where simulated ports have no queue for credits, although the policy's switches have one.
-    fn remark_shared_queue(&mut self, of: CreditTraffic<'_>) {
-        let CreditTraffic { root, graph, governed: Governed { enforcement, .. }, .. } = of;
-        let ports = || graph.links().filter(|link| !matches!(link, LinkRef::Up(_))).map(|link| graph.link(link).queue);
-        let under = match enforcement {
-            // Tenants' queues replace all others.
-            Enforcement::QShare => None,
-            Enforcement::Pairs(system) if system.has_priorities() => Some(enforcement.word()),
-            _ => ports().any(|queue| queue.discipline != Discipline::Fifo).then_some("a discipline of their own"),
+    /// Refuses classes of messages, written at `classes`, where ports have queues for credits; a remark where they have
+    /// none, although the policy's switches have one.
+    fn credit_queues(&mut self, of: CreditTraffic<'_>, classes: impl IntoIterator<Item = Span>) {
+        let CreditTraffic { root, graph, governed, .. } = of;
+        let (place, hint) = match governed.credit_queues(graph) {
+            CreditQueues::Unneeded => return,
+            CreditQueues::OfPolicy => {
+                for at in classes {
+                    let cause = "`control-priority` has no effect: messages of credits have the queue at ports that \
+                                 the policy's switches give them";
+                    self.error(at, cause, "remove `control-priority`");
+                }
+                return;
+            }
+            CreditQueues::Kept(KeptQueues::Disciplines) => (
+                "beside a port with a discipline of its own".to_owned(),
+                "leave the disciplines out: ports then have the queues of the policy's switches",
+            ),
+            CreditQueues::Kept(KeptQueues::PairPriorities(system)) => {
+                (format!("with `enforcement: {}`", system.word()), "enforce the policy: `enforcement: parley`")
+            }
         };
-        let Some(under) = under.filter(|_| of.policy().network().forwarders() && of.policy().credit_queue().is_some())
-        else {
-            return;
-        };
-        let at = root.get("network").or(root.get("policy")).map_or(root.span, |node| node.span);
+        let at = root.get("network").or(root.get("links")).or(root.get("policy")).map_or(root.span, |node| node.span);
         self.problems.note(
             at,
-            format!("simulated ports have no queue for credits under {under}, so other traffic may take their room"),
-            "leave the discipline out, and enforce the policy: `enforcement: parley`",
+            format!("simulated ports have no queue for credits {place}, so other traffic may take their room"),
+            hint,
         );
     }
 

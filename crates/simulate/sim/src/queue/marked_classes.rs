@@ -57,7 +57,7 @@ impl MarkedClasses {
         Self { classes, queues, fixed: Vec::new(), credits: None, sent }
     }
 
-    /// Adds the classes of credits, strict ones behind those that the port has. Returns the number of all classes. A
+    /// Adds the classes of credits, strict ones below those that the port has. Returns the number of all classes. A
     /// weighted queue of data is the last of the weighted ones.
     pub(crate) fn add_credits(&mut self, own: CreditClasses) -> usize {
         let mut count = self.sent.len();

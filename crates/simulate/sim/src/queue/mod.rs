@@ -484,6 +484,24 @@ pub(crate) mod tests {
         assert_eq!(marks(&mut queue, &mut packets), expected);
     }
 
+    /// Without levels messages have the first strict queue, and beside tenants data has the next.
+    #[test]
+    fn credits_without_levels_have_the_first_strict_queues() {
+        let (mut packets, mut queue) = (Arena::default(), Queue::of_marks(2, 0));
+        queue.add_credits(CreditClasses { weights: Some((3, 2)), has_messages: true, buffer: Some(3_000) });
+        let frames = [OTHERS, OTHERS, DATA, DATA, DATA, MESSAGES].map(|mark| (1_000, mark));
+        fill(&mut queue, &mut packets, &frames);
+        // Class 0 is a level's where a port has levels.
+        fill(&mut queue, &mut packets, &[(1_000, 0)]);
+        let classes = [MESSAGES, DATA, OTHERS, 0].map(|mark| queue.class(mark));
+        assert_eq!(classes, [2, 1, 0, 0]);
+        assert_eq!(marks(&mut queue, &mut packets), [MESSAGES, OTHERS, DATA, DATA, OTHERS, 0, DATA]);
+        let mut queue = Queue::of_marks(2, 0);
+        queue.add_credits(CreditClasses { weights: None, has_messages: true, buffer: None });
+        fill(&mut queue, &mut packets, &frames);
+        assert_eq!(marks(&mut queue, &mut packets), [MESSAGES, DATA, DATA, DATA, OTHERS, OTHERS]);
+    }
+
     #[test]
     fn credits_beside_tenants_are_before_weighted_queues_whatever_their_map() {
         let (mut packets, mut queue) = (Arena::default(), Queue::of_marks(3, 1));

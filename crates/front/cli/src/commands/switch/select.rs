@@ -7,8 +7,7 @@ use crate::text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_linux::port::BridgePort;
-use weir_network::graph::LinkRef;
-use weir_network::{Graph, PortBuffers, Wiring};
+use weir_network::{Graph, PortBuffers};
 use weir_policy::Policy;
 use weir_scenario::MARK;
 use weir_switch::ports::{
@@ -79,23 +78,13 @@ impl Needed {
         Ok(Self {
             graph: policy.graph(),
             needs: PolicyNeeds::of(policy, Some(MARK), without_agent),
-            buffers: matches!(policy.wiring(), Wiring::Racks(_)).then(|| policy.network().port_buffers()),
+            buffers: policy.stated_buffers(),
         })
-    }
-
-    /// The buffer of a port; none where the policy does not state it.
-    fn buffer(&self, link: LinkRef) -> Option<Bytes> {
-        match (link, self.buffers, self.graph.shared_buffer) {
-            (LinkRef::Up(_) | LinkRef::Down(_), Some(stated), _) => stated.machine,
-            (LinkRef::Forward(_) | LinkRef::Backward(_), Some(stated), _) => stated.rack,
-            (_, None, Some(shared)) => Some(shared.of_one_port()),
-            (_, None, None) => Some(self.graph.link(link).queue.buffer),
-        }
     }
 
     fn ports_of(&self, switch: usize) -> Result<Vec<(SwitchPort, PortConfig)>, CommandError> {
         let own = |link| OwnNeeds {
-            buffer: self.buffer(link),
+            buffer: self.graph.port_buffer(link, self.buffers),
             credit_buffer: self.needs.credit_buffer(self.graph.link(link).rate),
             remark: self.needs.remark(link),
         };
