@@ -99,8 +99,8 @@ pub fn credit_budget(granted: Bandwidth, period: Duration) -> Bytes {
     Bytes::new(u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX))
 }
 
-/// The part of 2 · R · p for which a port has room beside that: acknowledgements, of up to 86 B for each frame of 1,514 B
-/// in the other direction, and messages, of up to 134 B for each two frames, are a tenth of the data.
+/// The part of 2 · R · p for which a port has room beside that: acknowledgements, of up to 86 B for each frame of
+/// 1,514 B in the other direction, and messages, of up to 134 B for each two frames, are a tenth of the data.
 const BESIDE_BUDGET: u64 = 8;
 
 /// The bytes that a port which grants of R, with periods up to p, has to queue for services with credits:
