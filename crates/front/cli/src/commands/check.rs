@@ -185,7 +185,9 @@ impl CheckedPolicy {
             if self.policy.tenant_queues().paths == TenantPaths::Spread {
                 ui.print(&text::wrapped(&tenants::spread_cost(plan), 2))?;
             }
-            ui.print("\nqueues of each port: levels take strict queues, tenants weighted ones, one is shared\n")?;
+            ui.print(
+                "\nqueues of each port: levels and credits take strict queues, tenants weighted ones, one is shared\n",
+            )?;
             tenants::queues::print(plan, self.numbered(), ui)?;
         }
         for note in &self.notes {
