@@ -15,9 +15,9 @@ use weir_runs::{Stopwatch, results, run_files};
 use weir_scenario::{LabScenario, RunResult};
 use weir_units::{Bandwidth, Duration};
 
-/// The fastest interface for each processor of the host: above it the result depends more on the processors, which carry
-/// the packets of all machines, than on the experiment. Two of them carried all of a link of 94 Mb/s for ten tenants,
-/// and 740 to 930 Mb/s of one of 940 (`qshare-fig4a`).
+/// The fastest interface for each processor of the host: above it the result depends more on the processors, which
+/// carry the packets of all machines, than on the experiment. Two of them carried all of a link of 94 Mb/s for ten
+/// tenants, and 740 to 930 Mb/s of one of 940 (`qshare-fig4a`).
 const FASTEST_PER_PROCESSOR: Bandwidth = Bandwidth::from_mbps(250);
 
 /// Seconds to set up and take down namespaces, agents and servers of a run on two cores: one to
