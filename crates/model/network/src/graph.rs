@@ -56,6 +56,8 @@ pub struct Cable {
     pub a_to_b: LinkSpec,
     /// The link from `b` to `a`.
     pub b_to_a: LinkSpec,
+    /// Its number from 1 among several cables between these two switches, in their order; 0 if it is the only one.
+    pub number: u32,
 }
 
 /// A one-way link and the queue in front of it.
@@ -172,27 +174,32 @@ impl Graph {
         self.hosts.iter().position(|host| host.name == name).map(|at| MachineId(at as u32))
     }
 
-    /// The link's name, `from->to`.
+    /// The link's name, which no other link of the graph has: `from->to`, or `from->to#2` for the second of several
+    /// cables between two switches. No host has the name of a switch that it could be mistaken for.
     pub fn link_name(&self, link: LinkRef) -> String {
-        let (from, to) = match link {
+        let (from, to, number) = match link {
             LinkRef::Up(host) => {
                 let host = &self.hosts[host.index()];
-                (&host.name, &self.switches[host.switch])
+                (&host.name, &self.switches[host.switch], 0)
             }
             LinkRef::Down(host) => {
                 let host = &self.hosts[host.index()];
-                (&self.switches[host.switch], &host.name)
+                (&self.switches[host.switch], &host.name, 0)
             }
             LinkRef::Forward(cable) => {
                 let cable = &self.cables[cable];
-                (&self.switches[cable.a], &self.switches[cable.b])
+                (&self.switches[cable.a], &self.switches[cable.b], cable.number)
             }
             LinkRef::Backward(cable) => {
                 let cable = &self.cables[cable];
-                (&self.switches[cable.b], &self.switches[cable.a])
+                (&self.switches[cable.b], &self.switches[cable.a], cable.number)
             }
         };
-        format!("{from}->{to}")
+        match number {
+            0 => format!("{from}->{to}"),
+            // Names of hosts and switches have no `#`.
+            _ => format!("{from}->{to}#{number}"),
+        }
     }
 
     /// All links, hosts' first.

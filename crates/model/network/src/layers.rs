@@ -113,7 +113,7 @@ mod tests {
         Graph {
             hosts: hosts.iter().map(host).collect(),
             switches: (0..switches).map(|at| format!("s{at}")).collect(),
-            cables: cables.iter().map(|(a, b)| Cable { a: *a, b: *b, a_to_b: link, b_to_a: link }).collect(),
+            cables: cables.iter().map(|(a, b)| Cable { a: *a, b: *b, a_to_b: link, b_to_a: link, number: 0 }).collect(),
             groups: BTreeMap::new(),
             routing: Routing::Ecmp,
             packets: Packets::default(),
