@@ -223,11 +223,8 @@ impl Numbers<'_> {
                 found.push(meant);
             }
         }
-        let found = found.iter().map(|meant| quote(meant)).collect::<Vec<_>>();
-        Refusal::new(
-            cause,
-            if found.is_empty() { hint.to_owned() } else { format!("did you mean {}?", found.join(" or ")) },
-        )
+        let more = if found.is_empty() { hint } else { "" };
+        Refusal::instead(cause, found, more)
     }
 }
 
