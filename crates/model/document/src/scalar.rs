@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// What would be refused as well is not suggested.
+    /// A text that would be refused as well is not suggested.
     #[test]
     fn suggestions_are_accepted() {
         for (scalar, text, hint) in [

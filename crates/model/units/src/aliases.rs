@@ -1,8 +1,8 @@
 //! Spellings of units that people write and that are not accepted, with their exact meaning.
 //!
-//! Problem: `10KB/s` is ten kilobytes a second; the accepted unit that looks most like it, `kb/s`, is an eighth of that.
-//! Approach: a unit is read as a prefix and a base, where `b` is never taken for `B`, and its meaning is a number of base
-//! units. A spelling with two meanings gives both, with a note for each:
+//! Problem: `10KB/s` is ten kilobytes a second; the accepted unit that looks most like it, `kb/s`, is an eighth of
+//! that. Approach: a unit is read as a prefix and a base, where `b` is never taken for `B`, and its meaning is a number
+//! of base units. A spelling with two meanings gives both, with a note for each:
 //!
 //! | spelling | meanings |
 //! |---|---|

@@ -251,13 +251,14 @@ mod tests {
         }
         /// The exact amount of each spelling, from a table that is not the parser's.
         #[test]
-        fn a_suggested_value_is_read_and_is_what_was_written(
+        fn a_suggested_value_is_the_written_amount(
             number in 1u64..1000, scale in 0usize..4, bytes: bool, binary: bool, upper: bool, word in 0usize..4,
         ) {
             let letter = ["k", "m", "g", "t"][scale];
             let letter = if upper { letter.to_uppercase() } else { letter.to_owned() };
             let per = [("b/s", "B/s"), ("bps", "Bps"), ("bit/s", "byte/s"), ("bit", "Byte")][word];
-            let text = format!("{number}{letter}{}{}", if binary { "i" } else { "" }, if bytes { per.1 } else { per.0 });
+            let (binary_prefix, per) = (if binary { "i" } else { "" }, if bytes { per.1 } else { per.0 });
+            let text = format!("{number}{letter}{binary_prefix}{per}");
             let base = if binary { 1024u64 } else { 1000 };
             let bps = number * base.pow(scale as u32 + 1) * if bytes { 8 } else { 1 };
             match text.parse::<Bandwidth>() {

@@ -5,8 +5,8 @@
 //! are parsed as an integer with a number of decimals, and multiplied by the unit in 128 bits. A
 //! remaining fraction is an error.
 //!
-//! People write units in more ways than are accepted. Those that [`crate::aliases`] understands are refused with a whole
-//! value of the same amount that this parser accepts, since a unit that only looks alike (`kb/s` for `KB/s`) is another
+//! People write units in more ways than are accepted. Those that [`crate::aliases`] has are refused with a whole value
+//! of the same amount that this parser accepts, since a unit that only looks alike (`kb/s` for `KB/s`) is another
 //! amount.
 //!
 //! Worked example: `10KB/s` is refused, and `10kB/s` suggested; for `10mbps` both `10Mb/s` and `10MB/s` are, since `tc`

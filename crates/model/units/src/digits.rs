@@ -1,9 +1,9 @@
 //! Whole numbers in decimal digits: the one rule of all texts that people write.
 //!
-//! Problem: `010` is ten to YAML 1.2 and to most people, eight to YAML 1.1 and to C, and a reader that accepts it in one
-//! key and refuses it in another surprises everybody. Approach: one function reads the digits of all quantities, numbers
-//! and ports, and a leading zero is refused with the number that was probably meant. Names may have leading zeros, as
-//! they are no numbers; tables that programs write have a reader of their own.
+//! Problem: `010` is ten to YAML 1.2 and to most people, eight to YAML 1.1 and to C, and a reader that accepts it in
+//! one key and refuses it in another surprises its user. Approach: one function reads the digits of all quantities,
+//! numbers and ports, and a leading zero is refused with the number that was probably meant. Names may have leading
+//! zeros, as they are no numbers; tables that programs write have a reader of their own.
 //!
 //! Worked example: `0` and `10` are read, `010` is refused with `10`, and `+1`, `1_000` and `١` are no digits.
 
@@ -64,10 +64,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_prints_to_itself(text in "[0-9]{1,42}|\\PC{0,6}") {
+        fn read_numbers_print_as_they_were_written(text in "[0-9]{1,42}|\\PC{0,6}") {
             match whole(&text) {
                 Ok(number) => prop_assert_eq!(number.to_string(), text),
-                Err(Digits::LeadingZero(meant)) => prop_assert!(whole(&meant) != Err(Digits::NotDigits) && meant != text),
+                Err(Digits::LeadingZero(meant)) => {
+                    prop_assert!(whole(&meant) != Err(Digits::NotDigits) && meant != text);
+                }
                 Err(_) => {}
             }
         }

@@ -44,8 +44,8 @@ impl Default for Links {
     }
 }
 
-/// The first of `spine`, `spine-`, `spine--`, … that is no beginning of a rack's or a machine's name with a number below
-/// `count` behind it: two switches of one name would have links of one name.
+/// The first of `spine`, `spine-`, `spine--`, … of which no rack and no machine has the name with a number below
+/// `count`: two switches of one name would have links of one name.
 fn spine_prefix(network: &Network, count: u32) -> String {
     let racks = network.racks().iter().map(|rack| rack.name());
     let names = racks.chain(network.machines().iter().map(|machine| machine.name()));
