@@ -154,7 +154,7 @@ impl Checker<'_> {
         let mut end = value.span.end;
         let is_rest = |(key, value): &&(tree::Key, Node)| {
             let between = Span::new(std::mem::replace(&mut end, key.span.end), key.span.start);
-            let is_digits = key.text.starts_with(|c: char| c.is_ascii_digit());
+            let is_digits = key.text.starts_with(|c: char| c.is_ascii_digit()) && is_plain(&key.text);
             let is_empty = matches!(&value.kind, Kind::Scalar { text, quoted: false } if text.is_empty());
             let comma = || {
                 let (source, between) = self.problems.place(between);
@@ -162,8 +162,7 @@ impl Checker<'_> {
             };
             is_digits && is_empty && comma()
         };
-        let is_text = value.scalar().is_some_and(|text| !text.is_empty());
-        if is_text { behind.iter().take_while(is_rest).count() } else { 0 }
+        if value.scalar().is_some_and(is_plain) { behind.iter().take_while(is_rest).count() } else { 0 }
     }
 
     /// Reports a value that goes on behind a comma, with a list, a decimal number or the same text in quotes in its
@@ -355,6 +354,11 @@ impl Checker<'_> {
             self.node(item, &list.item);
         }
     }
+}
+
+/// Whether a text has only letters and digits, and marks that mean nothing in a YAML list.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '%' | '-'))
 }
 
 fn fits(shape: &Shape, node: &Node) -> bool {

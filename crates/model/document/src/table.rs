@@ -18,8 +18,7 @@ use std::io::{self, Read};
 
 /// The number of reported mistakes: more than a screen of them is unreadable.
 const MOST_REPORTED: usize = 10;
-/// Bytes of a line, up to a buffer more: rows of flows and messages are shorter, and a file without line ends must not
-/// fill the memory.
+/// Bytes of a line: rows of flows and messages are shorter, and a file without line ends must not fill the memory.
 const MAX_LINE: usize = 1 << 16;
 
 /// One mistake in a table.
@@ -91,7 +90,7 @@ pub struct Table<R> {
     is_first_row: bool,
 }
 
-/// An input that fails in a line that is too long.
+/// An input that fails in a line that is too long, behind all bytes before that.
 #[derive(Debug)]
 struct BoundedLines<R> {
     input: R,
@@ -101,13 +100,16 @@ struct BoundedLines<R> {
 
 impl<R: Read> Read for BoundedLines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        self.bytes = match buffer[..count].iter().rposition(|byte| *byte == b'\n') {
-            Some(end) => count - end - 1,
-            None => self.bytes + count,
-        };
+        let too_long = || io::Error::other(format!("a line is longer than {MAX_LINE} bytes"));
         if self.bytes > MAX_LINE {
-            return Err(io::Error::other(format!("a line is longer than {MAX_LINE} bytes")));
+            return Err(too_long());
+        }
+        let count = self.input.read(buffer)?;
+        for (at, byte) in buffer[..count].iter().enumerate() {
+            self.bytes = if *byte == b'\n' { 0 } else { self.bytes + 1 };
+            if self.bytes > MAX_LINE {
+                return if at == 0 { Err(too_long()) } else { Ok(at) };
+            }
         }
         Ok(count)
     }
@@ -396,6 +398,11 @@ mod tests {
         assert!(error.contains("a line is longer than 65536 bytes"), "{error}");
         let long = format!("a\n{}\nx\n", "y".repeat(MAX_LINE));
         assert_eq!(lines(&long).len(), 2);
+        // The rows before it are read.
+        let mut table = Table::open(io::Read::chain(&b"a\nx\n"[..], io::repeat(b'y'))).expect("a head line");
+        let mut problems = TableError::default();
+        assert!(table.advance(&mut problems) && problems.rows.is_empty());
+        assert!(!table.advance(&mut problems) && problems.to_string().contains("longer than 65536 bytes"));
     }
 
     #[test]
