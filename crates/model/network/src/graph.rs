@@ -5,7 +5,7 @@
 //! policy's network, becomes one graph of hosts, switches and cables; ids are indices into its
 //! lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId};
 
 /// Priority classes that a port can distinguish.
@@ -43,6 +43,8 @@ pub struct Host {
     pub up: LinkSpec,
     /// To the host.
     pub down: LinkSpec,
+    /// Whether a switch has the same name.
+    pub is_namesake: bool,
 }
 
 /// A cable between two switches: a link each way.
@@ -174,17 +176,29 @@ impl Graph {
         self.hosts.iter().position(|host| host.name == name).map(|at| MachineId(at as u32))
     }
 
+    /// Sets [`Host::is_namesake`] of all hosts, for [`Graph::link_name`].
+    pub(crate) fn mark_namesakes(&mut self) {
+        let switches: HashSet<&str> = self.switches.iter().map(|name| &**name).collect();
+        for host in &mut self.hosts {
+            host.is_namesake = switches.contains(&*host.name);
+        }
+    }
+
     /// The link's name, which no other link of the graph has: `from->to`, or `from->to#2` for the second of several
-    /// cables between two switches. No host has the name of a switch that it could be mistaken for.
+    /// cables between two switches. A host with the name of a switch is `name#host` in it.
     pub fn link_name(&self, link: LinkRef) -> String {
+        let end = |host: &Host| {
+            // Names of hosts and switches have no `#`.
+            if host.is_namesake { format!("{}#host", host.name) } else { host.name.clone() }
+        };
         let (from, to, number) = match link {
             LinkRef::Up(host) => {
                 let host = &self.hosts[host.index()];
-                (&host.name, &self.switches[host.switch], 0)
+                (&end(host), &self.switches[host.switch], 0)
             }
             LinkRef::Down(host) => {
                 let host = &self.hosts[host.index()];
-                (&self.switches[host.switch], &host.name, 0)
+                (&self.switches[host.switch], &end(host), 0)
             }
             LinkRef::Forward(cable) => {
                 let cable = &self.cables[cable];
@@ -197,7 +211,6 @@ impl Graph {
         };
         match number {
             0 => format!("{from}->{to}"),
-            // Names of hosts and switches have no `#`.
             _ => format!("{from}->{to}#{number}"),
         }
     }

@@ -10,7 +10,7 @@
 
 use crate::graph::{Graph, Host};
 use crate::network::Network;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use weir_units::{Bandwidth, Direction, MachineId, RackId};
 
@@ -73,11 +73,6 @@ pub enum Mismatch {
         /// The name.
         name: String,
     },
-    /// A machine has the name of a switch, a leaf's being that of its rack: two links could have one name.
-    MachineName {
-        /// The name.
-        name: String,
-    },
 }
 
 impl fmt::Display for Mismatch {
@@ -109,7 +104,6 @@ impl fmt::Display for Mismatch {
                  ({direction})"
             ),
             Self::SwitchName { name } => write!(f, "`{name}` is a rack of the policy and another switch"),
-            Self::MachineName { name } => write!(f, "`{name}` is a machine of the policy and a switch"),
         }
     }
 }
@@ -125,7 +119,6 @@ impl Mismatch {
             Self::Interface { .. } => "write the same speed in both, `host-link: { rate: … }` in the network",
             Self::Uplink { .. } => "write the same speed in both; all links between a leaf and other switches count",
             Self::SwitchName { .. } => "rename the rack or the switch",
-            Self::MachineName { .. } => "rename the machine or the switch: two links could have one name",
         }
     }
 }
@@ -167,14 +160,11 @@ impl Graph {
         for (rack, leaf) in network.racks().iter().zip(leaves) {
             rack.name().clone_into(&mut self.switches[leaf]);
         }
-        let switches: HashSet<&str> = self.switches.iter().map(|name| &**name).collect();
-        if let Some(machine) = network.machines().iter().find(|machine| switches.contains(machine.name())) {
-            return Err(Mismatch::MachineName { name: machine.name().to_owned() });
-        }
         let mut graph = self.in_order(&order);
         for (host, machine) in graph.hosts.iter_mut().zip(network.machines()) {
             machine.name().clone_into(&mut host.name);
         }
+        graph.mark_namesakes();
         Ok(graph)
     }
 
@@ -310,21 +300,20 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_the_name_of_a_switch_is_refused() {
-        let (straight, order) = ([[0, 1], [2, 3]], ["h0", "h1", "h2", "h3"]);
-        for name in ["m3", "b"] {
-            let mut graph = graph();
+    fn a_machine_with_the_name_of_a_switch_has_links_of_its_own_name() {
+        let mut graph = graph();
+        graph.switches[2] = "m3".to_owned();
+        let network = racks(10, 40, [[0, 1], [2, 3]]);
+        let machines = network.machines().iter().map(|machine| {
             // A rack's leaf has the rack's name in the end, and a spine keeps its own.
-            graph.switches[2] = "m3".to_owned();
-            let network = racks(10, 40, straight);
-            let machines = network.machines().iter().enumerate().map(|(at, machine)| {
-                let own = if at == 0 { name } else { machine.name() };
-                Machine::new(own.to_owned(), machine.rack(), machine.nic(), None)
-            });
-            let network = Network::new(network.racks().to_vec(), machines.collect(), PortBuffers::default());
-            let refused = graph.mapped(&network, &names(order)).map(drop);
-            assert_eq!(refused, Err(Mismatch::MachineName { name: name.to_owned() }));
-        }
+            let own = if machine.name() == "m4" { "b" } else { machine.name() };
+            Machine::new(own.to_owned(), machine.rack(), machine.nic(), None)
+        });
+        let network = Network::new(network.racks().to_vec(), machines.collect(), PortBuffers::default());
+        let graph = graph.mapped(&network, &names(["h0", "h1", "h2", "h3"])).expect("it fits");
+        let names: Vec<String> = graph.links().map(|link| graph.link_name(link)).collect();
+        assert_eq!(names[2..8], ["m2->a", "a->m2", "m3#host->b", "b->m3#host", "b#host->b", "b->b#host"]);
+        assert!(names.contains(&"b->m3".to_owned()), "{names:?}");
     }
 
     #[test]

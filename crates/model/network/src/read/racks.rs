@@ -125,8 +125,8 @@ impl NetworkReader<'_> {
         links
     }
 
-    /// Whether links of these racks' rates can be simulated, and no machine has the name of a rack; the first
-    /// obstacle is reported at `at`.
+    /// Whether links of these racks' rates can be simulated; the first that cannot is reported at
+    /// `at`.
     pub fn can_simulate_racks(&mut self, network: &Network, links: &Links, at: Span) -> bool {
         let interface = network.machines().iter().find_map(|machine| {
             let rate = Direction::ALL.map(|direction| machine.nic()[direction]);
@@ -145,12 +145,6 @@ impl NetworkReader<'_> {
                 Some(format!("rack {} has an uplink of {whole}{over}", quote(rack.name())))
             })
         };
-        if let Some(machine) = network.machines().iter().find(|machine| network.rack_named(machine.name()).is_some()) {
-            let name = quote(machine.name());
-            let cause = format!("{name} is both a machine and a rack, so that two links could have one name");
-            self.error(at, cause, "rename one of them");
-            return false;
-        }
         let Some(cause) = interface.or_else(uplink) else { return true };
         let hint = format!("{}; write another rate, or divide an uplink over other `spines`", links_have());
         self.error(at, format!("{cause}, which cannot be simulated"), hint);

@@ -42,10 +42,8 @@ fn an_ipv4_mapped_address_is_the_ipv4_one_with_a_note() {
 }
 
 #[test]
-fn a_machine_with_the_name_of_a_rack_is_not_simulated() {
-    let text =
-        |machine: &str| format!("nic: 10Gb/s\nracks: {{ r1: {{ uplink: 40Gb/s, machines: [{machine}, m2] }} }}\n");
-    assert!(graph(&text("spine0")).is_ok());
-    let errors = graph(&text("r1")).unwrap_err();
-    assert_eq!(errors.all()[0].cause(), "`r1` is both a machine and a rack, so that two links could have one name");
+fn a_machine_with_the_name_of_a_rack_has_links_of_its_own_name() {
+    let graph = graph("nic: 10Gb/s\nracks: { r1: { uplink: 40Gb/s, machines: [r1, spine0] } }\n").expect("a network");
+    let names: Vec<_> = graph.links().map(|link| graph.link_name(link)).collect();
+    assert_eq!(names, ["r1#host->r1", "r1->r1#host", "spine0->r1", "r1->spine0", "r1->spine-0", "spine-0->r1"]);
 }

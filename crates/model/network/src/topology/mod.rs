@@ -227,7 +227,7 @@ impl Builder {
         let id = MachineId(self.hosts.len() as u32);
         // A host's own interface marks nothing.
         let up = LinkSpec { queue: QueueSpec { mark: None, ..up.queue }, ..up };
-        self.hosts.push(Host { name, switch, up, down });
+        self.hosts.push(Host { name, switch, up, down, is_namesake: false });
         id
     }
     fn cable(&mut self, a: usize, b: usize, link: LinkSpec) {
@@ -253,7 +253,9 @@ impl Builder {
             groups.entry("all".to_owned()).or_insert_with(|| (0..hosts.len() as u32).map(MachineId).collect());
         }
         let Common { routing, packets, shared_buffer, jitter } = common;
-        Graph { hosts, switches, cables, groups, routing, packets, shared_buffer, jitter }
+        let mut graph = Graph { hosts, switches, cables, groups, routing, packets, shared_buffer, jitter };
+        graph.mark_namesakes();
+        graph
     }
 }
 

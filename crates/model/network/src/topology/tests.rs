@@ -248,14 +248,15 @@ proptest! {
 
     #[test]
     fn names_of_links_are_unique_for_any_names_of_racks_and_machines(
-        names in proptest::collection::btree_set("spine-{0,2}[0-3]|[a-c]", 2..12), spines in 1u32..5, cut in 1usize..6,
+        racks in proptest::collection::btree_set("spine-{0,2}[0-3]|[a-c]", 1..6),
+        machines in proptest::collection::btree_set("spine-{0,2}[0-3]|[a-c]", 1..12), spines in 1u32..5,
     ) {
-        // Names of racks and machines are apart: a simulation refuses a machine with the name of a rack.
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let (racks, machines) = names.split_at(cut.min(names.len() - 1));
-        let racks: Vec<(&str, &[&str])> = racks.iter().enumerate().map(|(at, rack)| {
-            (*rack, if at == 0 { machines } else { &[][..] })
-        }).collect();
+        // Machines in turn over the racks, some of them with the name of a rack, their own or another one.
+        let mut members = vec![Vec::new(); racks.len()];
+        for (at, machine) in machines.iter().enumerate() {
+            members[at % racks.len()].push(&**machine);
+        }
+        let racks: Vec<(&str, &[&str])> = racks.iter().map(|rack| &**rack).zip(members.iter().map(|m| &**m)).collect();
         let links = Links { spines, ..Links::default() };
         assert_link_names_are_unique(&from_racks(&network_of(&racks), &links, Routing::Ecmp));
     }
