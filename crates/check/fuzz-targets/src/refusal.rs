@@ -45,6 +45,10 @@ pub(crate) fn one(diagnostic: &Diagnostic) {
         within(source.text(), span);
         assert!(!label.is_empty());
     }
+    if let Some((span, correction)) = diagnostic.fix() {
+        within(text, span);
+        assert!(!correction.is_empty() && !correction.contains(char::is_control), "{correction:?} as a correction");
+    }
     let position = diagnostic.position();
     let line = text.split('\n').nth(position.line - 1).expect("the line is in the text");
     assert!((1..=line.chars().count() + 1).contains(&position.column), "{position:?} is outside {line:?}");

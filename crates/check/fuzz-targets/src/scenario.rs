@@ -1,6 +1,7 @@
 //! Scenario files.
 
 use crate::{fixed_policy, refusal};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use weir_document::{Diagnostic, Diagnostics, Source};
@@ -84,6 +85,8 @@ fn network(scenario: &Scenario) {
     assert!(graph.hosts.iter().all(|host| host.switch < graph.switches.len()));
     let rates = MIN_RATE..=MAX_RATE;
     assert!(graph.links().all(|link| rates.contains(&graph.link(link).rate)), "a link that cannot be simulated");
+    let mut names = BTreeSet::new();
+    assert!(graph.links().all(|link| names.insert(graph.link_name(link))), "two links of one name");
     let events = scenario.events();
     assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at), "events are not in order");
     for event in events {

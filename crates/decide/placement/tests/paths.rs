@@ -192,7 +192,7 @@ fn a_tenant_in_two_racks_needs_a_route_at_each() {
 fn a_path_that_is_not_the_shortest_needs_a_route() {
     let mut graph = built(Topology::Dumbbell(Dumbbell { pairs: 1, host_link: link(1000), fabric_link: link(1000) }));
     graph.switches.push("third".to_owned());
-    let cable = Cable { a: 0, b: 2, a_to_b: link(1000), b_to_a: link(1000) };
+    let cable = Cable { a: 0, b: 2, a_to_b: link(1000), b_to_a: link(1000), number: 0 };
     graph.cables.push(cable.clone());
     graph.cables.push(Cable { a: 1, ..cable });
     let mut host = graph.hosts[0].clone();

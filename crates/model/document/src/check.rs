@@ -13,10 +13,11 @@
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
-use crate::scalar::{self, Scalar};
+use crate::scalar::{self, Refusal, Scalar};
 use crate::shape::{Alternatives, Choice, Key, List, Map, Record, Shape};
 use crate::source::Span;
-use crate::tree::{Kind, Node};
+use crate::tree::{self, Kind, Node};
+use std::sync::Arc;
 
 /// Checks `node` against `shape`. The recursion is bounded by the depth of the tree.
 pub fn check(node: &Node, shape: &Shape, problems: &mut Problems) {
@@ -61,8 +62,34 @@ impl Checker<'_> {
             return self.wrong_kind(node, &Shape::Scalar(scalar));
         }
         if let Err(refusal) = scalar.check(text) {
-            self.problems.error(node.span, refusal.cause, refusal.hint);
+            self.refuse(node.span, refusal);
         }
+    }
+
+    /// Reports a refused text, with its correction if the hint suggests a single one.
+    fn refuse(&mut self, span: Span, refusal: Refusal) {
+        let Refusal { cause, hint, instead } = refusal;
+        let fix = match &*instead {
+            [text] => self.as_written(span, text),
+            _ => None,
+        };
+        match fix {
+            Some(text) => self.problems.error_with_fix(span, cause, hint, (span, text)),
+            None => self.problems.error(span, cause, hint),
+        }
+    }
+
+    /// A text as it stands in the document, in quotes if the one at `span` is or YAML would read something else. `None`
+    /// for a setting from outside, which has a notation of its own.
+    fn as_written(&self, span: Span, text: &str) -> Option<String> {
+        let (source, span) = self.problems.place(span);
+        if !Arc::ptr_eq(&source, self.problems.source()) || text.contains(['"', '\\']) {
+            return None;
+        }
+        let special =
+            text.starts_with(|c: char| !c.is_ascii_alphanumeric()) || text.contains([',', ':', '#', '[', '{']);
+        let quoted = special || source.slice(span).starts_with(['"', '\'']);
+        Some(if quoted { format!("\"{text}\"") } else { text.to_owned() })
     }
 
     fn record(&mut self, node: &Node, record: &'static Record) {
@@ -82,9 +109,18 @@ impl Checker<'_> {
         // Keys that an unknown one was taken for: reporting them as missing would repeat the
         // mistake.
         let mut misspelt = Vec::new();
-        for (key, value) in node.entries() {
+        let mut entries = node.entries();
+        while let [(key, value), rest @ ..] = entries {
+            entries = rest;
             if let Some(known) = keys.clone().find(|known| known.name == key.text) {
-                self.node(value, &known.shape);
+                match self.cut_by_commas(value, rest) {
+                    0 => self.node(value, &known.shape),
+                    count => {
+                        let (cut, rest) = rest.split_at(count);
+                        self.comma_in_braces(value, cut, &known.shape);
+                        entries = rest;
+                    }
+                }
                 continue;
             }
             let cause = format!("{} is not a key of {what}", quote(&key.text));
@@ -93,8 +129,10 @@ impl Checker<'_> {
                 continue;
             }
             let names = keys.clone().map(|known| known.name);
+            // A key that is there already would be written twice.
+            let absent = names.clone().filter(|name| node.get(name).is_none());
             let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let near = nearest(&key.text, names);
+            let near = nearest(&key.text, absent);
             misspelt.extend(near);
             let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
             self.problems.error(key.span, cause, format!("{near}known keys are {list}"));
@@ -111,12 +149,57 @@ impl Checker<'_> {
         }
     }
 
+    /// The number of keys behind a value that are the rest of it: digits behind a comma, without a value.
+    fn cut_by_commas(&self, value: &Node, behind: &[(tree::Key, Node)]) -> usize {
+        let mut end = value.span.end;
+        let is_rest = |(key, value): &&(tree::Key, Node)| {
+            let between = Span::new(std::mem::replace(&mut end, key.span.end), key.span.start);
+            let is_digits = key.text.starts_with(|c: char| c.is_ascii_digit()) && is_plain(&key.text);
+            let is_empty = matches!(&value.kind, Kind::Scalar { text, quoted: false } if text.is_empty());
+            let comma = || {
+                let (source, between) = self.problems.place(between);
+                source.slice(between).trim() == ","
+            };
+            is_digits && is_empty && comma()
+        };
+        if value.scalar().is_some_and(is_plain) { behind.iter().take_while(is_rest).count() } else { 0 }
+    }
+
+    /// Reports a value that goes on behind a comma, with a list, a decimal number or the same text in quotes in its
+    /// place if the shape accepts it.
+    fn comma_in_braces(&mut self, value: &Node, rest: &[(tree::Key, Node)], shape: &Shape) {
+        let parts: Vec<&str> = value.scalar().into_iter().chain(rest.iter().map(|(key, _)| &*key.text)).collect();
+        let span = Span::new(value.span.start, rest.last().map_or(value.span.end, |(key, _)| key.span.end));
+        let scalar = |text: &str| Node { span, kind: Kind::Scalar { text: text.to_owned(), quoted: false } };
+        let list = Node { span, kind: Kind::Sequence(parts.iter().copied().map(scalar).collect()) };
+        let accepted = |node: &Node| {
+            let mut problems = Problems::new(self.problems.source());
+            check(node, shape, &mut problems);
+            problems.count() == 0
+        };
+        let (number, text) = (parts.join("."), parts.join(","));
+        let meant = if accepted(&list) {
+            Some(format!("[{}]", parts.join(", ")))
+        } else if parts.len() == 2 && accepted(&scalar(&number)) {
+            Some(number)
+        } else {
+            accepted(&scalar(&text)).then(|| format!("\"{text}\""))
+        };
+        let cause = "a comma in braces ends a value";
+        match meant {
+            Some(text) => {
+                self.problems.error_with_fix(span, cause, format!("did you mean {}?", quote(&text)), (span, text));
+            }
+            None => self.problems.error(span, cause, "write one value without a comma"),
+        }
+    }
+
     /// A variant written as its word alone.
     fn bare_word(&mut self, node: &Node, word: &str, choice: &'static Choice) {
         let Some(variant) = choice.variant(word) else {
             let refusal = scalar::word(word, choice.what, &choice.words()).err();
             if let Some(refusal) = refusal {
-                self.problems.error(node.span, refusal.cause, refusal.hint);
+                self.refuse(node.span, refusal);
             }
             return;
         };
@@ -137,7 +220,7 @@ impl Checker<'_> {
             match value.scalar() {
                 Some(word) if !word.is_empty() => {
                     if let Err(refusal) = scalar::word(word, choice.tag_what, &choice.words()) {
-                        self.problems.error(value.span, refusal.cause, refusal.hint);
+                        self.refuse(value.span, refusal);
                     }
                 }
                 _ if value.kind == Kind::Refused => {}
@@ -252,7 +335,7 @@ impl Checker<'_> {
         }
         for (key, value) in node.entries() {
             if let Err(refusal) = map.check_name(&key.text) {
-                self.problems.error(key.span, refusal.cause, refusal.hint);
+                self.refuse(key.span, refusal);
             }
             self.node(value, &map.value);
         }
@@ -271,6 +354,11 @@ impl Checker<'_> {
             self.node(item, &list.item);
         }
     }
+}
+
+/// Whether a text has only letters and digits, and marks that mean nothing in a YAML list.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '%' | '-'))
 }
 
 fn fits(shape: &Shape, node: &Node) -> bool {

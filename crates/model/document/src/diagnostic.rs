@@ -52,6 +52,7 @@ pub struct Diagnostic {
     cause: String,
     hint: String,
     label: Option<Label>,
+    fix: Option<(Span, String)>,
 }
 
 /// A second position that explains the first, perhaps of another source.
@@ -75,6 +76,7 @@ impl Diagnostic {
             cause: clean(cause.into(), MAX_TEXT),
             hint: clean(hint.into(), MAX_TEXT),
             label: None,
+            fix: None,
         }
     }
     /// A remark at `span`.
@@ -85,6 +87,12 @@ impl Diagnostic {
     #[must_use]
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.label = Some(Label { source: Arc::clone(&self.source), span, text: clean(text.into(), MAX_TEXT) });
+        self
+    }
+    /// Adds a text that, in place of the one at `span`, is a correction: what the hint suggests, and nothing else.
+    #[must_use]
+    pub fn with_fix(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.fix = Some((span, text.into()));
         self
     }
     /// The document.
@@ -119,17 +127,28 @@ impl Diagnostic {
     pub fn label(&self) -> Option<(&Arc<Source>, Span, &str)> {
         self.label.as_ref().map(|label| (&label.source, label.span, label.text.as_str()))
     }
-    /// For programs: `{"severity", "file", "line", "column", "cause", "hint"}`.
+    /// A text, and the position of the text of this document that it corrects.
+    pub fn fix(&self) -> Option<(Span, &str)> {
+        self.fix.as_ref().map(|(span, text)| (*span, text.as_str()))
+    }
+    /// For programs: `{"severity", "file", "line", "column", "cause", "hint"}`, and where the hint suggests one text,
+    /// `"fix": {"line", "column", "length", "text"}`: the text, and the position and the characters that it replaces.
     pub fn to_json(&self) -> serde_json::Value {
         let Position { line, column } = self.position();
-        serde_json::json!({
+        let mut json = serde_json::json!({
             "severity": self.severity.name(),
             "file": self.file(),
             "line": line,
             "column": column,
             "cause": self.cause,
             "hint": self.hint,
-        })
+        });
+        if let Some((span, text)) = &self.fix {
+            let Position { line, column } = self.source.position(span.start);
+            let length = self.source.slice(*span).chars().count();
+            json["fix"] = serde_json::json!({ "line": line, "column": column, "length": length, "text": text });
+        }
+        json
     }
     /// For people: with the lines of its positions. Without colour nothing is missing.
     pub fn render(&self, colour: bool) -> String {
@@ -217,6 +236,20 @@ impl Problems {
             self.list.push(Diagnostic::error(&self.source, span, cause, hint));
         }
     }
+    /// Reports a mistake with the text that corrects it, as it stands in a document; see [`Diagnostic::with_fix`].
+    pub fn error_with_fix(
+        &mut self,
+        span: Span,
+        cause: impl Into<String>,
+        hint: impl Into<String>,
+        (at, text): (Span, String),
+    ) {
+        if self.is_full() {
+            self.dropped += 1;
+        } else {
+            self.list.push(Diagnostic::error(&self.source, span, cause, hint).with_fix(at, text));
+        }
+    }
     /// Makes room for a setting from outside. Its offsets count from the one given here, behind the
     /// document and the settings before; a diagnostic there shows the setting. `None` if offsets do
     /// not suffice.
@@ -245,6 +278,9 @@ impl Problems {
         (diagnostic.source, diagnostic.span) = self.place(diagnostic.span);
         if let Some(label) = &mut diagnostic.label {
             (label.source, label.span) = self.place(label.span);
+        }
+        if let Some((span, _)) = &mut diagnostic.fix {
+            *span = self.place(*span).1;
         }
         diagnostic
     }

@@ -13,6 +13,7 @@
 //! | [`shape`], [`scalar`], [`check`] | a static description of allowed content; one check over a tree |
 //! | [`set()`] | values from outside, put into a tree before the check |
 //! | [`schema`], [`mod@reference`] | JSON Schema for editors and tables for people, from the same description |
+//! | [`table`] | CSV tables: columns by name, mistakes with their lines |
 //!
 //! All of them report through [`Problems`], which ends in a value or in [`Diagnostics`].
 //!
@@ -47,6 +48,7 @@ pub mod schema;
 mod set;
 pub mod shape;
 pub mod source;
+pub mod table;
 pub mod tree;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Problems, Severity, quote};

@@ -4,11 +4,15 @@
 //! here are called by readers after the check: `scalar::rate(text, ..)` accepts exactly the texts
 //! of [`Scalar::Rate`].
 //!
+//! A hint that suggests another text is shown only if the kind accepts that text: [`Scalar::check`] reads it again.
+//!
 //! Worked example: `Scalar::Rate { unlimited: true, zero: false }` accepts `1.5Gb/s` and
 //! `unlimited`, refuses `10` ("has no unit") and `0b/s` ("is zero"), and its schema pattern agrees.
+//! It refuses `07Gb/s` and suggests `7Gb/s`, but suggests nothing for `00Gb/s`.
 
 use crate::diagnostic::quote;
 use std::str::FromStr;
+use weir_units::digits::{self, Digits};
 use weir_units::{Bandwidth, Bytes, Duration, QuantityError, Weight};
 
 /// The reason why a text is refused, and a hint.
@@ -18,18 +22,47 @@ pub struct Refusal {
     pub cause: String,
     /// The hint.
     pub hint: String,
+    /// The complete texts that the hint suggests in place of the refused one.
+    pub instead: Vec<String>,
 }
 
 impl Refusal {
     /// A refusal from two clauses.
     pub fn new(cause: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { cause: cause.into(), hint: hint.into() }
+        Self { cause: cause.into(), hint: hint.into(), instead: Vec::new() }
     }
+    /// A refusal that suggests complete texts in place of the refused one: its hint is "did you mean `a` or `b`?" and
+    /// `more`, which stands alone if there is no suggestion. The caller has checked the texts, or [`Scalar::check`]
+    /// will.
+    pub fn instead<T: Into<String>>(
+        cause: impl Into<String>,
+        texts: impl IntoIterator<Item = T>,
+        more: impl Into<String>,
+    ) -> Self {
+        let instead: Vec<String> = texts.into_iter().map(Into::into).collect();
+        let more = more.into();
+        let hint = match (did_you_mean(&instead), &*more) {
+            (None, _) => more,
+            (Some(question), "") => question,
+            (Some(question), _) => format!("{question} {more}"),
+        };
+        Self { cause: cause.into(), hint, instead }
+    }
+    /// A refusal of `text` for a leading zero in it; `meant` is the text without it.
+    pub fn leading_zero(text: &str, meant: impl Into<String>) -> Self {
+        Self::instead(format!("{} has a leading zero", quote(text)), [meant], digits::LEADING_ZERO)
+    }
+}
+
+/// The question for some texts; `None` without one.
+fn did_you_mean(texts: &[String]) -> Option<String> {
+    let texts = texts.iter().map(|text| quote(text)).collect::<Vec<_>>();
+    (!texts.is_empty()).then(|| format!("did you mean {}?", texts.join(" or ")))
 }
 
 impl From<QuantityError> for Refusal {
     fn from(error: QuantityError) -> Self {
-        Self { cause: error.cause, hint: error.hint }
+        Self { cause: error.cause, hint: error.hint, instead: error.instead }
     }
 }
 
@@ -80,6 +113,17 @@ pub enum Scalar {
         /// The reason why it cannot be the whole or more: a clause.
         too_much: &'static str,
     },
+    /// A whole number in a range, both ends included, or a name of one.
+    Named {
+        /// The name of the numbers, with an article, for messages.
+        what: &'static str,
+        /// The smallest.
+        min: i128,
+        /// The largest.
+        max: i128,
+        /// The names, none of which is a number.
+        names: &'static [(&'static str, i128)],
+    },
     /// One of a few words.
     Words {
         /// The subject of the choice, with an article, for messages.
@@ -109,8 +153,18 @@ pub enum Scalar {
 const LONGEST_QUANTITY: usize = 60;
 
 impl Scalar {
-    /// Refuses a text that is not of this kind.
+    /// Refuses a text that is not of this kind. The hint suggests no text that is not of it either.
     pub fn check(&self, text: &str) -> Result<(), Refusal> {
+        self.accept(text).map_err(|mut refusal| {
+            let suggested = refusal.instead.len();
+            refusal.instead.retain(|text| self.accept(text).is_ok());
+            if refusal.instead.len() < suggested {
+                refusal.hint = did_you_mean(&refusal.instead).unwrap_or_else(|| self.hint());
+            }
+            refusal
+        })
+    }
+    fn accept(&self, text: &str) -> Result<(), Refusal> {
         match *self {
             Self::Rate { unlimited, zero } => rate(text, unlimited, zero).map(drop),
             Self::Bytes => size(text).map(drop),
@@ -118,6 +172,7 @@ impl Scalar {
             Self::Weight { most } => weight_up_to(text, most).map(drop),
             Self::Integer { what, min, max } => integer(text, what, min, max).map(drop),
             Self::Decimal { what, min, max } => decimal(text, what, min, max).map(drop),
+            Self::Named { what, min, max, names } => named(text, what, min, max, names).map(drop),
             Self::Percent { what, too_much } => percent(text, what, too_much).map(drop),
             Self::Words { what, words } => word(text, what, words).map(drop),
             Self::Text { what } if text.is_empty() => Err(Refusal::new(format!("{what} is empty"), "write one")),
@@ -134,6 +189,7 @@ impl Scalar {
             Self::Weight { .. } => "a weight",
             Self::Integer { what, .. }
             | Self::Decimal { what, .. }
+            | Self::Named { what, .. }
             | Self::Percent { what, .. }
             | Self::Words { what, .. }
             | Self::Text { what }
@@ -147,12 +203,21 @@ impl Scalar {
             Self::Bytes => "80kB".to_owned(),
             Self::Duration { .. } => "200us".to_owned(),
             Self::Weight { .. } => "2".to_owned(),
-            Self::Integer { min, max, .. } => format!("{}", 1.clamp(min, max)),
+            Self::Integer { min, max, .. } | Self::Named { min, max, .. } => format!("{}", 1.clamp(min, max)),
             Self::Decimal { min, max, .. } => millionths(MILLION.clamp(min, max)),
             Self::Percent { .. } => "60%".to_owned(),
             Self::Words { words, .. } => words.first().copied().unwrap_or_default().to_owned(),
             Self::Text { .. } => "some text".to_owned(),
             Self::Checked { example, .. } => example.to_owned(),
+        }
+    }
+    /// The accepted texts, as a hint.
+    fn hint(&self) -> String {
+        match *self {
+            Self::Integer { what, min, max } => format!("{what} is a whole number from {min} to {max}"),
+            Self::Named { what, min, max, names } => numbers_and_names(what, min, max, names),
+            Self::Decimal { what, min, max } => numbers(what, min, max),
+            _ => format!("for example `{}`", self.example()),
         }
     }
 }
@@ -220,18 +285,41 @@ pub fn weight_up_to(text: &str, most: u32) -> Result<Weight, Refusal> {
 
 /// Reads a whole number from `min` to `max`, written in decimal without a unit.
 pub fn integer(text: &str, what: &str, min: i128, max: i128) -> Result<i128, Refusal> {
-    let hint = || format!("{what} is a whole number from {min} to {max}");
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    // A leading zero is an octal number in YAML 1.1 and a decimal one in 1.2: neither guess is
-    // safe.
-    let leading_zero = digits.len() > 1 && digits.starts_with('0');
-    if digits.is_empty() || leading_zero || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Refusal::new(format!("{} is not {what}", quote(text)), hint()));
+    let refuse = |cause: &str| {
+        Refusal::new(format!("{} {cause} {what}", quote(text)), format!("{what} is a whole number from {min} to {max}"))
+    };
+    let (sign, number) = match text.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", text),
+    };
+    let value = match digits::whole(number) {
+        Ok(value) => i128::try_from(value).ok().map(|value| if sign.is_empty() { value } else { -value }),
+        Err(Digits::NotDigits) => return Err(refuse("is not")),
+        Err(Digits::LeadingZero(meant)) => return Err(Refusal::leading_zero(text, format!("{sign}{meant}"))),
+        Err(Digits::TooLarge) => None,
+    };
+    value.filter(|value| (min..=max).contains(value)).ok_or_else(|| refuse("is out of range for"))
+}
+
+/// Reads a whole number from `min` to `max`, or a name of one.
+pub fn named(text: &str, what: &str, min: i128, max: i128, names: &[(&str, i128)]) -> Result<i128, Refusal> {
+    if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
+        return Ok(*value);
     }
-    match text.parse::<i128>() {
-        Ok(value) if (min..=max).contains(&value) => Ok(value),
-        _ => Err(Refusal::new(format!("{} is out of range for {what}", quote(text)), hint())),
+    if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return integer(text, what, min, max);
     }
+    let near = crate::nearest::nearest(text, names.iter().map(|(name, _)| *name));
+    Err(Refusal::instead(format!("{} is not {what}", quote(text)), near, numbers_and_names(what, min, max, names)))
+}
+
+fn numbers_and_names(what: &str, min: i128, max: i128, names: &[(&str, i128)]) -> String {
+    let list = names.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    format!("{what} is a whole number from {min} to {max}, or one of {list}")
+}
+
+fn numbers(what: &str, min: u64, max: u64) -> String {
+    format!("{what} is a number from {} to {}", millionths(min), millionths(max))
 }
 
 /// The unit of decimal numbers: six digits behind the point.
@@ -244,29 +332,33 @@ fn millionths(value: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Digits with at most one point, as millionths. `None` for anything else.
-fn parse_millionths(text: &str) -> Option<u64> {
+/// Digits with at most one point, as millionths.
+fn parse_millionths(text: &str) -> Result<u64, Digits> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let point_is_fine = !text.contains('.') || !part.is_empty();
-    if whole.is_empty() || !point_is_fine || whole.len() > 12 || part.len() > 6 || !digits(whole) || !digits(part) {
-        return None;
+    if !point_is_fine || whole.len() > 12 || part.len() > 6 || !part.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Digits::NotDigits);
     }
-    let whole: u64 = whole.parse().ok()?;
-    let part: u64 = format!("{part:0<6}").parse().ok()?;
-    whole.checked_mul(MILLION)?.checked_add(part)
+    let whole = digits::whole(whole).map_err(|error| match error {
+        Digits::LeadingZero(meant) => Digits::LeadingZero(text.replacen(whole, &meant, 1)),
+        other => other,
+    })?;
+    let part: u64 = format!("{part:0<6}").parse().map_err(|_| Digits::NotDigits)?;
+    // Twelve digits times a million fit.
+    Ok(whole as u64 * MILLION + part)
 }
 
 /// Reads a decimal number of at most six digits behind the point, in millionths, from `min` to
 /// `max`.
 pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusal> {
-    let hint = || format!("{what} is a number from {} to {}", millionths(min), millionths(max));
+    let hint = || numbers(what, min, max);
     match parse_millionths(text) {
-        None => Err(Refusal::new(format!("{} is not {what}", quote(text)), hint())),
-        Some(value) if !(min..=max).contains(&value) => {
+        Err(Digits::LeadingZero(meant)) => Err(Refusal::leading_zero(text, meant)),
+        Err(_) => Err(Refusal::new(format!("{} is not {what}", quote(text)), hint())),
+        Ok(value) if !(min..=max).contains(&value) => {
             Err(Refusal::new(format!("{} is out of range for {what}", quote(text)), hint()))
         }
-        Some(value) => Ok(value),
+        Ok(value) => Ok(value),
     }
 }
 
@@ -274,13 +366,19 @@ pub fn decimal(text: &str, what: &str, min: u64, max: u64) -> Result<u64, Refusa
 /// whole.
 pub fn percent(text: &str, what: &str, too_much: &str) -> Result<u64, Refusal> {
     let example = "for example `60%`";
-    let value = text.strip_suffix('%').map(str::trim_end).and_then(parse_millionths);
-    let Some(value) = value else {
-        let hint = match parse_millionths(text) {
-            Some(_) => "write it as a percentage, for example `60%`",
-            None => example,
-        };
-        return Err(Refusal::new(format!("{} is not {what}", quote(text)), hint));
+    let value = match text.strip_suffix('%').map(|number| parse_millionths(number.trim_end())) {
+        Some(Ok(value)) => value,
+        Some(Err(Digits::LeadingZero(meant))) => return Err(Refusal::leading_zero(text, format!("{meant}%"))),
+        Some(Err(_)) => return Err(Refusal::new(format!("{} is not {what}", quote(text)), example)),
+        None => {
+            let meant = parse_millionths(text).ok().map(|value| match value {
+                // A part of one.
+                0..MILLION => format!("{}%", millionths(value * 100)),
+                _ => format!("{text}%"),
+            });
+            let more = if meant.is_some() { "write it as a percentage" } else { example };
+            return Err(Refusal::instead(format!("{} is not {what}", quote(text)), meant, more));
+        }
     };
     if value % 100 != 0 {
         return Err(Refusal::new(format!("{} is finer than a ten-thousandth of a per cent", quote(text)), example));
@@ -302,11 +400,9 @@ pub fn percent(text: &str, what: &str, too_much: &str) -> Result<u64, Refusal> {
 pub fn word(text: &str, what: &str, words: &[&str]) -> Result<usize, Refusal> {
     words.iter().position(|word| *word == text).ok_or_else(|| {
         let list = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-        let hint = match crate::nearest::nearest(text, words.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? it is one of {list}"),
-            None => format!("write one of {list}"),
-        };
-        Refusal::new(format!("{} is not {what}", quote(text)), hint)
+        let near = crate::nearest::nearest(text, words.iter().copied());
+        let more = format!("{} {list}", if near.is_some() { "it is one of" } else { "write one of" });
+        Refusal::instead(format!("{} is not {what}", quote(text)), near, more)
     })
 }
 
@@ -333,7 +429,8 @@ mod tests {
         assert_eq!(refusal(dscp, "64"), "`64` is out of range for a DSCP value");
         assert_eq!(refusal(dscp, "-1"), "`-1` is out of range for a DSCP value");
         assert_eq!(refusal(dscp, "0x1"), "`0x1` is not a DSCP value");
-        assert_eq!(refusal(dscp, "007"), "`007` is not a DSCP value");
+        assert_eq!(refusal(dscp, "007"), "`007` has a leading zero");
+        assert_eq!(dscp.check("007").unwrap_err().instead, ["7"]);
         assert_eq!(refusal(dscp, &"9".repeat(50)), format!("`{}` is out of range for a DSCP value", "9".repeat(50)));
         let words = Scalar::Words { what: "a sharing rule", words: &["add", "fill"] };
         assert_eq!(
@@ -359,7 +456,72 @@ mod tests {
         assert_eq!(load("99.9999%"), Ok(999_999));
         assert_eq!(load("100%").unwrap_err().cause, "`100%` is a load of 100% or more: the links do not carry it");
         assert_eq!(load("0%").unwrap_err().cause, "`0%` is zero");
-        assert_eq!(load("0.6").unwrap_err().hint, "write it as a percentage, for example `60%`");
+        assert_eq!(load("0.6").unwrap_err().hint, "did you mean `60%`? write it as a percentage");
+        assert_eq!(load("62.5").unwrap_err().instead, ["62.5%"]);
         assert!(load("0.00001%").is_err());
+    }
+
+    #[test]
+    fn a_leading_zero_is_refused_in_every_number() {
+        let kinds = [
+            (Scalar::Rate { unlimited: true, zero: true }, "07Gb/s", "7Gb/s"),
+            (Scalar::Bytes, "080 kB", "80kB"),
+            (Scalar::Duration { zero: false }, "00.5ms", "0.5ms"),
+            (Scalar::Weight { most: 10 }, "02", "2"),
+            (Scalar::Integer { what: "a number", min: -9, max: 99 }, "-07", "-7"),
+            (Scalar::Named { what: "a number", min: 0, max: 99, names: &[("A", 1)] }, "046", "46"),
+            (Scalar::Decimal { what: "a factor", min: 1, max: 10 * MILLION }, "01.5", "1.5"),
+            (Scalar::Percent { what: "a load", too_much: "" }, "060%", "60%"),
+        ];
+        for (scalar, text, instead) in kinds {
+            let refusal = scalar.check(text).expect_err(text);
+            assert_eq!(refusal.cause, format!("`{text}` has a leading zero"));
+            assert_eq!(refusal.hint, format!("did you mean `{instead}`? {}", digits::LEADING_ZERO));
+            assert_eq!(refusal.instead, [instead]);
+        }
+    }
+
+    /// A text that would be refused as well is not suggested.
+    #[test]
+    fn suggestions_are_accepted() {
+        for (scalar, text, hint) in [
+            (Scalar::Rate { unlimited: false, zero: false }, "00Gb/s", "for example `10Gb/s`"),
+            (Scalar::Weight { most: 10 }, "011", "for example `2`"),
+            (
+                Scalar::Integer { what: "a DSCP value", min: 0, max: 63 },
+                "099",
+                "a DSCP value is a whole number from 0 to 63",
+            ),
+            (Scalar::Decimal { what: "a gain", min: 1, max: MILLION }, "02", "a gain is a number from 0.000001 to 1"),
+            (Scalar::Percent { what: "a load", too_much: "" }, "100", "for example `60%`"),
+            (Scalar::Bytes, "0k", "for example `80kB`"),
+        ] {
+            let refusal = scalar.check(text).expect_err(text);
+            assert_eq!((&*refusal.hint, refusal.instead.len()), (hint, 0), "{text}");
+        }
+        // Of two meanings one is left.
+        let even = |text: &str| match text {
+            "2" => Ok(()),
+            _ => Err(Refusal::instead("odd", ["1", "2"], "")),
+        };
+        let scalar = Scalar::Checked { what: "an even number", check: even, pattern: "", example: "4" };
+        let refusal = scalar.check("3").unwrap_err();
+        assert_eq!((&*refusal.hint, refusal.instead), ("did you mean `2`?", vec!["2".to_owned()]));
+    }
+
+    #[test]
+    fn names_of_numbers() {
+        const NAMES: &[(&str, i128)] = &[("CS5", 40), ("AF31", 26)];
+        let read = |text: &str| named(text, "a DSCP value", 0, 63, NAMES);
+        assert_eq!((read("AF31"), read("26"), read("CS5")), (Ok(26), Ok(26), Ok(40)));
+        let all = "a DSCP value is a whole number from 0 to 63, or one of `CS5`, `AF31`";
+        for (text, cause, hint) in [
+            ("af31", "is not a DSCP value", format!("did you mean `AF31`? {all}")),
+            ("best", "is not a DSCP value", all.to_owned()),
+            ("64", "is out of range for a DSCP value", "a DSCP value is a whole number from 0 to 63".to_owned()),
+        ] {
+            let refusal = read(text).unwrap_err();
+            assert_eq!((refusal.cause, refusal.hint), (format!("`{text}` {cause}"), hint));
+        }
     }
 }

@@ -15,11 +15,12 @@ use crate::scalar::{MILLION, Scalar};
 use crate::shape::{Choice, Key, Record, Shape};
 use serde_json::{Map, Value, json};
 
-const NUMBER: &str = r"[0-9]{1,20}(\.[0-9]{1,12})?";
+const NUMBER: &str = r"(0|[1-9][0-9]{0,19})(\.[0-9]{1,12})?";
 /// The spellings of `weir_units`; a test holds them to its messages.
 const RATE_UNITS: &str = "(b|kb|Mb|Gb|Tb|B|kB|MB|GB|TB)/s";
 const SIZE_UNITS: &str = "(B|kB|MB|GB|TB|KiB|MiB|GiB)";
-const TIME_UNITS: &str = "(ns|µs|ms|s|us|min)";
+/// With the micro sign, U+00B5, and the Greek letter, U+03BC.
+const TIME_UNITS: &str = "(ns|[\u{b5}\u{3bc}]s|ms|s|us|min|h|d)";
 
 /// The schema of a document of the shape `root`, usually a record.
 pub fn schema(title: &str, root: impl Into<Shape>) -> Value {
@@ -171,16 +172,20 @@ fn of_scalar(scalar: &Scalar) -> Value {
         Scalar::Duration { .. } => json!({ "type": "string", "pattern": format!("^{}$", quantity(TIME_UNITS)) }),
         Scalar::Weight { most } => json!({ "anyOf": [
             { "type": "number", "minimum": 0.001, "maximum": most },
-            { "type": "string", "pattern": r"^[0-9]{1,7}(\.[0-9]{1,3}0*)?$" },
+            { "type": "string", "pattern": r"^(0|[1-9][0-9]{0,6})(\.[0-9]{1,3}0*)?$" },
         ] }),
         Scalar::Integer { min, max, .. } => {
             json!({ "type": "integer", "minimum": number(min), "maximum": number(max) })
         }
         Scalar::Decimal { min, max, .. } => json!({ "anyOf": [
             { "type": "number", "minimum": min as f64 / MILLION as f64, "maximum": max as f64 / MILLION as f64 },
-            { "type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,6})?$" },
+            { "type": "string", "pattern": r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$" },
         ] }),
-        Scalar::Percent { .. } => json!({ "type": "string", "pattern": r"^[0-9]{1,2}(\.[0-9]{1,4}0*)? *%$" }),
+        Scalar::Percent { .. } => json!({ "type": "string", "pattern": r"^(0|[1-9][0-9]?)(\.[0-9]{1,4}0*)? *%$" }),
+        Scalar::Named { min, max, names, .. } => json!({ "anyOf": [
+            { "type": "integer", "minimum": number(min), "maximum": number(max) },
+            { "enum": names.iter().map(|(name, _)| *name).collect::<Vec<_>>() },
+        ] }),
         Scalar::Words { words, .. } => {
             let mut all = Vec::new();
             for word in words {
@@ -215,6 +220,6 @@ mod tests {
         let sizes = known("1x".parse::<weir_units::Bytes>().unwrap_err().hint);
         assert_eq!(format!("({sizes})"), SIZE_UNITS);
         let times = known("1x".parse::<weir_units::Duration>().unwrap_err().hint);
-        assert_eq!(format!("({times})"), TIME_UNITS);
+        assert_eq!(format!("({times})").replace('\u{b5}', "[\u{b5}\u{3bc}]"), TIME_UNITS);
     }
 }

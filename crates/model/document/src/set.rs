@@ -25,9 +25,11 @@
 
 use crate::diagnostic::{Problems, quote};
 use crate::nearest::nearest;
+use crate::scalar::Refusal;
 use crate::shape::{Key as ShapeKey, Shape};
 use crate::source::{Source, Span};
 use crate::tree::{self, Key, Kind, Node};
+use weir_units::digits::{self, Digits};
 
 /// Steps of a path: as many as levels of a tree.
 const MAX_STEPS: usize = tree::MAX_DEPTH;
@@ -59,37 +61,69 @@ pub fn set_by(option: &str, root: &mut Node, shape: &Shape, path: &str, value: &
     let path_start = start + option.len() as u32;
     let end = start + setting.text().len() as u32;
     let at = Span::new(path_start, path_start + path.len() as u32);
-    let Some(steps) = parse(path, path_start) else {
-        let hint = "write keys with dots and indices in brackets, for example `traffic[0].load`";
-        return problems.error(at, format!("{} is not a path", quote(path)), hint);
+    let steps = match parse(path, path_start) {
+        Ok(steps) => steps,
+        Err(NoPath::LeadingZero(place, meant)) => {
+            let refusal = Refusal::leading_zero(path, meant);
+            return problems.error(place, refusal.cause, refusal.hint);
+        }
+        Err(NoPath::Other) => {
+            let hint = "write keys with dots and indices in brackets, for example `traffic[0].load`";
+            return problems.error(at, format!("{} is not a path", quote(path)), hint);
+        }
     };
     let value_span = Span::new(end - value.len() as u32, end);
     Walk { problems, start, value, value_span }.walk(root, vec![*shape], &steps);
 }
 
+/// The reason why a text is no path.
+#[derive(Debug, PartialEq, Eq)]
+enum NoPath {
+    /// An index has a leading zero: its position, and the path without it.
+    LeadingZero(Span, String),
+    Other,
+}
+
 /// The steps of a path that begins at `start`.
-fn parse(path: &str, start: u32) -> Option<Vec<Step<'_>>> {
-    let at = |part: &str| Some(shifted(Span::of_slice(path, part)?, start));
+fn parse(path: &str, start: u32) -> Result<Vec<Step<'_>>, NoPath> {
+    let at = |part: &str| Span::of_slice(path, part).map(|span| shifted(span, start)).ok_or(NoPath::Other);
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (key, mut places) = part.split_at(part.find('[').unwrap_or(part.len()));
         if key.is_empty() {
-            return None;
+            return Err(NoPath::Other);
         }
         steps.push(Step { what: What::Key(key), span: at(key)? });
         while !places.is_empty() {
-            let (place, rest) = places.strip_prefix('[')?.split_once(']')?;
-            if place.is_empty() || place.len() > 9 || !place.bytes().all(|b| b.is_ascii_digit()) {
-                return None;
-            }
-            steps.push(Step { what: What::Place(place.parse().ok()?), span: at(place)? });
+            let split = places.strip_prefix('[').and_then(|places| places.split_once(']'));
+            let (place, rest) = split.ok_or(NoPath::Other)?;
+            let index = match digits::whole(place) {
+                Ok(index) => u32::try_from(index).map_err(|_| NoPath::Other)?,
+                Err(Digits::LeadingZero(_)) => {
+                    return Err(NoPath::LeadingZero(at(place)?, without_leading_zeros(path)));
+                }
+                Err(_) => return Err(NoPath::Other),
+            };
+            steps.push(Step { what: What::Place(index as usize), span: at(place)? });
             places = rest;
         }
         if steps.len() > MAX_STEPS {
-            return None;
+            return Err(NoPath::Other);
         }
     }
-    Some(steps)
+    Ok(steps)
+}
+
+/// The path with the leading zeros of all indices removed.
+fn without_leading_zeros(path: &str) -> String {
+    let (head, indices) = path.split_at(path.find('[').unwrap_or(path.len()));
+    let mut meant = head.to_owned();
+    for index in indices.split('[').skip(1) {
+        let rest = index.trim_start_matches('0');
+        let zero = if rest.len() < index.len() && !rest.starts_with(|c: char| c.is_ascii_digit()) { "0" } else { "" };
+        meant.extend(["[", zero, rest]);
+    }
+    meant
 }
 
 /// The position for a document that cannot take a value at all.
@@ -301,11 +335,14 @@ mod tests {
     #[test]
     fn paths() {
         let steps = |path: &str| parse(path, 0).map(|steps| steps.len());
-        assert_eq!(steps("seed"), Some(1));
-        assert_eq!(steps("traffic[0].load"), Some(3));
-        assert_eq!(steps("a[0][12].b.c"), Some(5));
-        for path in ["", ".", "a.", "[0]", "a[", "a[]", "a[x]", "a[0]b", "a[-1]", "a..b"] {
-            assert_eq!(steps(path), None, "{path}");
+        assert_eq!(steps("seed"), Ok(1));
+        assert_eq!(steps("traffic[0].load"), Ok(3));
+        assert_eq!(steps("a[0][12].b.c"), Ok(5));
+        for path in ["", ".", "a.", "[0]", "a[", "a[]", "a[x]", "a[0]b", "a[-1]", "a..b", "a[99999999999]"] {
+            assert_eq!(steps(path), Err(NoPath::Other), "{path}");
         }
+        let meant = "traffic[1].load".to_owned();
+        assert_eq!(steps("traffic[01].load"), Err(NoPath::LeadingZero(Span::new(8, 10), meant)));
+        assert_eq!(without_leading_zeros("a[00].b[0][012].c[x"), "a[0].b[0][12].c[x");
     }
 }

@@ -228,6 +228,12 @@ impl<'a> Builder<'a> {
                 Ok((event, span)) => (event, self.offsets.span(span.start, span.end)),
                 Err(error) => {
                     let at = self.offsets.byte(error.marker());
+                    if !self.is_json && (error.info().contains("tab") || error.info().ends_with("YAML whitespace")) {
+                        let span = tab_near(self.source.text(), at as usize);
+                        let cause = "a tab stands here, and YAML allows it only inside text";
+                        self.problems.error(span, cause, "write spaces");
+                        return None;
+                    }
                     if error.info() == "recursion limit exceeded" {
                         // The parser looks ahead over brackets and gives up before this one counts
                         // them.
@@ -408,6 +414,19 @@ impl<'a> Builder<'a> {
             );
         }
     }
+}
+
+/// The tab that the parser reports at byte `at`, which may be the text before or behind it: the first one on that line
+/// or after it that is no part of a text.
+fn tab_near(text: &str, at: usize) -> Span {
+    let start = text[..text.floor_char_boundary(at)].rfind('\n').map_or(0, |end| end + 1);
+    let separates = |tab: &usize| {
+        let line = text[..*tab].rfind('\n').map_or(0, |end| end + 1);
+        let before = text[line..*tab].trim_end();
+        before.is_empty() || before.ends_with([':', '-', '?'])
+    };
+    let tab = text[start..].match_indices('\t').map(|(tab, _)| start + tab).find(separates).unwrap_or(at);
+    Span::new(tab as u32, (tab + 1).min(text.len()) as u32)
 }
 
 /// A key must be a word and occur only once. `Err` when its value is to be dropped.

@@ -185,12 +185,54 @@ fn refused_yaml() {
         "speed: 1Gb/s: 2\n",
         "speed: [1Gb/s\n",
         "speed: 1Gb/s\n\tnames: x\n",
+        "speed:\t1Gb/s\n",
+        "# c\nspeed: \t 1Gb/s\nboxes:\n\tx: { speed: 1Gb/s }\n",
+        "speed: 1Gb/s\nnames:\n-\t- x\n",
+        "speed: a\tb\n\tnames: x\n",
+        "speed: \"1\tGb/s\"]\n",
         "speed: 1Gb/s\0\n",
         "speed: 1Gb/s\rnames: x\n",
         "speed: \"1\\e[31mGb/s\"\n",
         "just a text\n",
     ] {
         all.push_str(&format!("{text:?}\n{}\n", refused(text)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// Each correction, put into the text, is accepted.
+#[test]
+fn corrections_are_accepted() {
+    let mut all = String::new();
+    for text in [
+        "speed: 10KB/s\n",
+        "speed: 07Gb/s\n",
+        "speed: '10 Gbit/s'\n",
+        "{ speed: 1,5Gb/s, names: [a] }\n",
+        "{ speed: 1Gb/s, names: 80,443, boxes: { b: { speed: 10Mbps } } }\n",
+        "{ names: 80, 443,7000-7099, speed: 1Gb/s }\n",
+    ] {
+        let Err(errors) = read(text) else { panic!("accepted: {text}") };
+        let mut fixed = text.to_owned();
+        for error in errors.all().iter().rev() {
+            let (span, correction) = error.fix().expect(text);
+            fixed.replace_range(span.start as usize..span.end as usize, correction);
+        }
+        assert!(read(&fixed).is_ok(), "{fixed}");
+        all.push_str(&format!("{text:?} -> {fixed:?}\n{}\n{}\n", errors.render(false), errors.to_json()));
+    }
+    // None is known, or one would not be accepted.
+    for text in [
+        "speed: 10mbps\n",
+        "{ speed: 1,5, names: a }\n",
+        "{ speed: 1,2,5Gb/s }\n",
+        "speed: 1Gb/s\nboxes:\n  443:\n",
+        "speed: 00Gb/s\n",
+        "speed: 1Gb/s\nspeeed: 1Gb/s\n",
+    ] {
+        let Err(errors) = read(text) else { panic!("accepted: {text}") };
+        assert!(errors.all().iter().all(|error| error.fix().is_none()), "{text}");
+        all.push_str(&format!("{text:?}\n{}\n", errors.render(false)));
     }
     insta::assert_snapshot!(all);
 }

@@ -5,7 +5,7 @@
 //! policy's network, becomes one graph of hosts, switches and cables; ids are indices into its
 //! lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use weir_units::{Bandwidth, Bytes, Duration, MachineId};
 
 /// Priority classes that a port can distinguish.
@@ -43,6 +43,8 @@ pub struct Host {
     pub up: LinkSpec,
     /// To the host.
     pub down: LinkSpec,
+    /// Whether a switch has the same name.
+    pub is_namesake: bool,
 }
 
 /// A cable between two switches: a link each way.
@@ -56,6 +58,8 @@ pub struct Cable {
     pub a_to_b: LinkSpec,
     /// The link from `b` to `a`.
     pub b_to_a: LinkSpec,
+    /// Its number from 1 among several cables between these two switches, in their order; 0 if it is the only one.
+    pub number: u32,
 }
 
 /// A one-way link and the queue in front of it.
@@ -172,27 +176,43 @@ impl Graph {
         self.hosts.iter().position(|host| host.name == name).map(|at| MachineId(at as u32))
     }
 
-    /// The link's name, `from->to`.
+    /// Sets [`Host::is_namesake`] of all hosts, for [`Graph::link_name`].
+    pub(crate) fn mark_namesakes(&mut self) {
+        let switches: HashSet<&str> = self.switches.iter().map(|name| &**name).collect();
+        for host in &mut self.hosts {
+            host.is_namesake = switches.contains(&*host.name);
+        }
+    }
+
+    /// The link's name, which no other link of the graph has: `from->to`, or `from->to#2` for the second of several
+    /// cables between two switches. A host with the name of a switch is `name#host` in it.
     pub fn link_name(&self, link: LinkRef) -> String {
-        let (from, to) = match link {
+        let end = |host: &Host| {
+            // Names of hosts and switches have no `#`.
+            if host.is_namesake { format!("{}#host", host.name) } else { host.name.clone() }
+        };
+        let (from, to, number) = match link {
             LinkRef::Up(host) => {
                 let host = &self.hosts[host.index()];
-                (&host.name, &self.switches[host.switch])
+                (&end(host), &self.switches[host.switch], 0)
             }
             LinkRef::Down(host) => {
                 let host = &self.hosts[host.index()];
-                (&self.switches[host.switch], &host.name)
+                (&self.switches[host.switch], &end(host), 0)
             }
             LinkRef::Forward(cable) => {
                 let cable = &self.cables[cable];
-                (&self.switches[cable.a], &self.switches[cable.b])
+                (&self.switches[cable.a], &self.switches[cable.b], cable.number)
             }
             LinkRef::Backward(cable) => {
                 let cable = &self.cables[cable];
-                (&self.switches[cable.b], &self.switches[cable.a])
+                (&self.switches[cable.b], &self.switches[cable.a], cable.number)
             }
         };
-        format!("{from}->{to}")
+        match number {
+            0 => format!("{from}->{to}"),
+            _ => format!("{from}->{to}#{number}"),
+        }
     }
 
     /// All links, hosts' first.

@@ -109,11 +109,17 @@ mod tests {
     /// Switches with one host each where `hosts` has them, and cables between them.
     fn graph(switches: usize, hosts: &[usize], cables: &[(usize, usize)]) -> Graph {
         let link = LinkSpec { rate: Bandwidth::from_gbps(1), delay: Duration::ZERO, queue: QueueSpec::default() };
-        let host = |switch: &usize| Host { name: format!("h{switch}"), switch: *switch, up: link, down: link };
+        let host = |switch: &usize| Host {
+            name: format!("h{switch}"),
+            switch: *switch,
+            up: link,
+            down: link,
+            is_namesake: false,
+        };
         Graph {
             hosts: hosts.iter().map(host).collect(),
             switches: (0..switches).map(|at| format!("s{at}")).collect(),
-            cables: cables.iter().map(|(a, b)| Cable { a: *a, b: *b, a_to_b: link, b_to_a: link }).collect(),
+            cables: cables.iter().map(|(a, b)| Cable { a: *a, b: *b, a_to_b: link, b_to_a: link, number: 0 }).collect(),
             groups: BTreeMap::new(),
             routing: Routing::Ecmp,
             packets: Packets::default(),

@@ -164,6 +164,7 @@ impl Graph {
         for (host, machine) in graph.hosts.iter_mut().zip(network.machines()) {
             machine.name().clone_into(&mut host.name);
         }
+        graph.mark_namesakes();
         Ok(graph)
     }
 
@@ -296,6 +297,23 @@ mod tests {
         graph.switches[2] = "a".to_owned();
         let refused = graph.mapped(&racks(10, 40, straight), &names(order));
         assert_eq!(refused, Err(Mismatch::SwitchName { name: "a".to_owned() }));
+    }
+
+    #[test]
+    fn a_machine_with_the_name_of_a_switch_has_links_of_its_own_name() {
+        let mut graph = graph();
+        graph.switches[2] = "m3".to_owned();
+        let network = racks(10, 40, [[0, 1], [2, 3]]);
+        let machines = network.machines().iter().map(|machine| {
+            // A rack's leaf has the rack's name in the end, and a spine keeps its own.
+            let own = if machine.name() == "m4" { "b" } else { machine.name() };
+            Machine::new(own.to_owned(), machine.rack(), machine.nic(), None)
+        });
+        let network = Network::new(network.racks().to_vec(), machines.collect(), PortBuffers::default());
+        let graph = graph.mapped(&network, &names(["h0", "h1", "h2", "h3"])).expect("it fits");
+        let names: Vec<String> = graph.links().map(|link| graph.link_name(link)).collect();
+        assert_eq!(names[2..8], ["m2->a", "a->m2", "m3#host->b", "b->m3#host", "b#host->b", "b->b#host"]);
+        assert!(names.contains(&"b->m3".to_owned()), "{names:?}");
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //! that differ only in leading zeros (`m1`, `m01`) are different names and compare by their bytes.
 //!
 //! Worked example: `m[8-11]` stands for `m8`, `m9`, `m10`, `m11`, and `m[08-11]` for `m08` to
-//! `m11`. The number of a range's names is computed before any of them is made.
+//! `m11`: a leading zero is the width of the numbers, so both ends have as many digits then.
+//! `r[1-2]m[1-2]` stands for `r1m1`, `r1m2`, `r2m1`, `r2m2`. The number of a range's names is
+//! computed before any of them is made.
 
 use std::cmp::Ordering;
 use weir_document::quote;
@@ -18,8 +20,10 @@ use weir_document::scalar::Refusal;
 pub const MAX_NAME: usize = 63;
 /// The pattern of a name, for JSON Schema.
 pub const NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$";
+/// Pairs of brackets of a range: data centre, row, rack and machine.
+pub const MAX_BRACKETS: usize = 4;
 /// The pattern of a range of names, for JSON Schema.
-pub const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\])?[A-Za-z0-9_.-]{0,63}$";
+pub const RANGE_PATTERN: &str = r"^[A-Za-z0-9_.-]{0,63}(\[[0-9]{1,9}-[0-9]{1,9}\][A-Za-z0-9_.-]{0,63}){0,4}$";
 
 /// Refuses an invalid name.
 pub fn check_name(text: &str) -> Result<(), Refusal> {
@@ -82,68 +86,145 @@ fn take_digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     &digits[zeros..]
 }
 
-/// A name, or a range of names such as `m[1-10]`.
+/// A name, or a range of names such as `m[1-10]` or `r[1-2]m[01-40]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameRange<'a> {
-    text: &'a str,
-    range: Option<(&'a str, u64, u64, usize, &'a str)>,
+    /// The numbers in brackets, each with the text before it.
+    parts: Vec<Part<'a>>,
+    /// The text behind the last bracket; all of a single name.
+    suffix: &'a str,
+}
+
+/// A range of numbers in brackets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part<'a> {
+    /// The text before the bracket.
+    before: &'a str,
+    first: u64,
+    last: u64,
+    /// The digits of each number, zeros in front of it; 0: as many as it needs.
+    width: usize,
+}
+
+impl Part<'_> {
+    fn count(&self) -> u64 {
+        self.last - self.first + 1
+    }
 }
 
 impl<'a> NameRange<'a> {
     /// Reads a name or a range; the names that it stands for are names.
     pub fn parse(text: &'a str) -> Result<Self, Refusal> {
-        let Some((prefix, rest)) = text.split_once('[') else {
-            return check_name(text).map(|()| Self { text, range: None });
-        };
-        let refuse = |cause: &str| {
-            Refusal::new(format!("{} {cause}", quote(text)), "write a range as `m[1-10]`: one pair of whole numbers")
-        };
-        let (inside, suffix) = rest.split_once(']').ok_or_else(|| refuse("has a `[` without a `]`"))?;
+        if text.matches('[').count() > MAX_BRACKETS {
+            let cause = format!("{} has more than {MAX_BRACKETS} ranges in it", quote(text));
+            return Err(Refusal::new(cause, "write several items, with fewer ranges each"));
+        }
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, behind)) = rest.split_once('[') {
+            let (inside, suffix) = behind.split_once(']').ok_or_else(|| refuse(text, "has a `[` without a `]`"))?;
+            let numbers = Numbers { text, before: &text[..text.len() - behind.len() - 1], inside, suffix };
+            let (first, last, width) = numbers.read()?;
+            parts.push(Part { before, first, last, width });
+            rest = suffix;
+        }
+        let range = Self { parts, suffix: rest };
+        // All names of a range differ only in digits: the last one is the longest.
+        check_name(&range.spell(range.parts.iter().map(|part| part.last))).map(|()| range)
+    }
+    /// The number of its names; saturating.
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(Part::count).fold(1, u64::saturating_mul)
+    }
+    /// The names, in order: the number in the last brackets changes fastest.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.count()).map(|index| self.name(index))
+    }
+    /// The name at this index, counted from 0.
+    fn name(&self, index: u64) -> String {
+        let mut rest = index;
+        let mut numbers = [0; MAX_BRACKETS];
+        for (number, part) in numbers.iter_mut().zip(&self.parts).rev() {
+            *number = part.first + rest % part.count();
+            rest /= part.count();
+        }
+        self.spell(numbers)
+    }
+    /// The name with these numbers.
+    fn spell(&self, numbers: impl IntoIterator<Item = u64>) -> String {
+        let mut name = String::new();
+        for (number, Part { before, width, .. }) in numbers.into_iter().zip(&self.parts) {
+            name.push_str(&format!("{before}{number:0width$}"));
+        }
+        name + self.suffix
+    }
+}
+
+fn refuse(text: &str, cause: &str) -> Refusal {
+    Refusal::new(format!("{} {cause}", quote(text)), "write a range as `m[1-10]`: a pair of whole numbers in brackets")
+}
+
+/// A pair of brackets, and the text around it.
+struct Numbers<'a> {
+    /// All of the text.
+    text: &'a str,
+    before: &'a str,
+    inside: &'a str,
+    suffix: &'a str,
+}
+
+impl Numbers<'_> {
+    /// The first and the last number, and the width of both.
+    fn read(&self) -> Result<(u64, u64, usize), Refusal> {
+        let Self { text, before, inside, suffix } = self;
         let Some((first, last)) = inside.split_once('-') else {
-            let one = format!("{prefix}{inside}{suffix}");
-            return Err(match check_name(&one) {
+            let one = format!("{before}{inside}{suffix}");
+            return Err(match check_range(&one) {
                 Ok(()) if !inside.is_empty() => Refusal::new(
                     format!("{} is not a range", quote(text)),
                     format!("write {} for the one, or both ends of a range as `m[1-10]`", quote(&one)),
                 ),
-                _ => refuse("is not a range"),
+                _ => refuse(text, "is not a range"),
             });
         };
         let number = |digits: &str| {
-            // Nine digits are more machines than any limit allows and fit every integer.
-            let fine = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            if !fine {
-                return Err(refuse("is not a range"));
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(refuse(text, "is not a range"));
             }
-            digits.parse::<u64>().ok().filter(|_| digits.len() <= 9).ok_or_else(|| refuse("has too large a number"))
+            // Nine digits are more machines than any limit allows and fit every integer.
+            let number = digits.parse::<u64>().ok().filter(|_| digits.len() <= 9);
+            number.ok_or_else(|| refuse(text, "has too large a number"))
         };
-        // A suffix with another bracket is refused below, as a name with `[` in it.
         let (from, to) = (number(first)?, number(last)?);
+        let padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
+        let width = if padded(first) || padded(last) { first.len() } else { 0 };
         if from > to {
-            return Err(Refusal::new(
-                format!("the range {} is reversed", quote(text)),
-                format!("write `{prefix}[{last}-{first}]{suffix}`"),
-            ));
+            let cause = format!("the range {} is reversed", quote(text));
+            return Err(self.instead(cause, (to, last), (from, first), "write the smaller number first"));
         }
-        let width = if first.starts_with('0') { first.len() } else { 0 };
-        let range = Self { text, range: Some((prefix, from, to, width, suffix)) };
-        // All names of a range differ only in digits: the last one is the longest.
-        check_name(&range.name(to)).map(|()| range)
-    }
-    /// The number of its names.
-    pub fn count(&self) -> u64 {
-        self.range.map_or(1, |(_, from, to, ..)| to - from + 1)
-    }
-    /// The names, in order.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        let (from, to) = self.range.map_or((0, 0), |(_, from, to, ..)| (from, to));
-        (from..=to).map(|number| self.name(number))
-    }
-    fn name(&self, number: u64) -> String {
-        match self.range {
-            Some((prefix, _, _, width, suffix)) => format!("{prefix}{number:0width$}{suffix}"),
-            None => self.text.to_owned(),
+        if width > 0 && first.len() != last.len() {
+            let cause = format!("the numbers of {} have different widths", quote(text));
+            let hint = "write both with as many digits, or both without leading zeros";
+            return Err(self.instead(cause, (from, first), (to, last), hint));
         }
+        Ok((from, to, width))
+    }
+
+    /// A refusal with the ranges that may be meant: both numbers as wide as one of them is. `hint` stands where none of
+    /// these is a range.
+    fn instead(&self, cause: String, first: (u64, &str), last: (u64, &str), hint: &str) -> Refusal {
+        let padded = |(_, digits): (u64, &str)| digits.len() > 1 && digits.starts_with('0');
+        let mut found: Vec<String> = Vec::new();
+        for (_, digits) in [first, last] {
+            let fits = last.0.checked_ilog10().map_or(1, |log| log as usize + 1) <= digits.len();
+            let width = if fits && (padded(first) || padded(last)) { digits.len() } else { 0 };
+            let inside = format!("{:0width$}-{:0width$}", first.0, last.0);
+            let meant = format!("{}[{inside}]{}", self.before, self.suffix);
+            if !found.contains(&meant) && check_range(&meant).is_ok() {
+                found.push(meant);
+            }
+        }
+        let more = if found.is_empty() { hint } else { "" };
+        Refusal::instead(cause, found, more)
     }
 }
 
@@ -185,20 +266,46 @@ mod tests {
         assert_eq!(names("m[8-10]").unwrap(), ["m8", "m9", "m10"]);
         assert_eq!(names("m[08-10]x").unwrap(), ["m08x", "m09x", "m10x"]);
         assert_eq!(names("m1").unwrap(), ["m1"]);
+        assert_eq!(names("m[0-1]").unwrap(), ["m0", "m1"]);
+        assert_eq!(names("m[00-01]").unwrap(), ["m00", "m01"]);
+        assert_eq!(names("n[1-2]c[09-10].x").unwrap(), ["n1c09.x", "n1c10.x", "n2c09.x", "n2c10.x"]);
+        assert_eq!(names("[1-2][1-2]").unwrap(), ["11", "12", "21", "22"]);
         assert_eq!(NameRange::parse("m[1-900000000]").unwrap().count(), 900_000_000);
+        assert_eq!(NameRange::parse("[0-999999999][0-999999999][0-999999999]").unwrap().count(), u64::MAX);
         for (text, cause) in [
             ("m[1-4000000000]", "`m[1-4000000000]` has too large a number"),
             ("m[2-1]", "the range `m[2-1]` is reversed"),
             ("m[1]", "`m[1]` is not a range"),
             ("m[1-x]", "`m[1-x]` is not a range"),
             ("m[1-", "`m[1-` has a `[` without a `]`"),
-            ("m[1-2][1-2]", "the name `m2[1-2]` has `[` in it"),
+            ("m[1-2][1]", "`m[1-2][1]` is not a range"),
+            ("m[1-2]]", "the name `m2]` has `]` in it"),
+            ("m[1-2]x[", "`m[1-2]x[` has a `[` without a `]`"),
+            ("[1-2][1-2][1-2][1-2][1-2]", "`[1-2][1-2][1-2][1-2][1-2]` has more than 4 ranges in it"),
+            ("c[1-03]", "the numbers of `c[1-03]` have different widths"),
             ("m 1", "the name `m 1` has ` ` in it"),
             ("a/b", "the name `a/b` has `/` in it"),
             ("-a", "the name `-a` starts with `-`"),
             ("", "a name is empty"),
         ] {
             assert_eq!(NameRange::parse(text).unwrap_err().cause, cause);
+        }
+    }
+
+    #[test]
+    fn ranges_that_may_be_meant() {
+        for (text, hint) in [
+            ("c[1-03]", "did you mean `c[1-3]` or `c[01-03]`?"),
+            ("c[08-011]", "did you mean `c[08-11]` or `c[008-011]`?"),
+            ("c[01-100]", "did you mean `c[1-100]` or `c[001-100]`?"),
+            ("c[00-0]", "did you mean `c[00-00]` or `c[0-0]`?"),
+            ("c[2-1]", "did you mean `c[1-2]`?"),
+            ("c[03-1]x[1-2]", "did you mean `c[1-3]x[1-2]` or `c[01-03]x[1-2]`?"),
+            ("a[1-2]c[2-1]", "did you mean `a[1-2]c[1-2]`?"),
+            ("a[1-2]c[3]", "write `a[1-2]c3` for the one, or both ends of a range as `m[1-10]`"),
+            ("-c[2-1]", "write the smaller number first"),
+        ] {
+            assert_eq!(NameRange::parse(text).unwrap_err().hint, hint, "{text}");
         }
     }
 
@@ -212,9 +319,23 @@ mod tests {
             }
         }
         #[test]
-        fn any_text_is_a_range_or_refused(text in "\\PC{0,20}|m\\[[0-9]{1,3}-[0-9]{1,3}\\]") {
-            if let Ok(range) = NameRange::parse(&text) {
-                prop_assert_eq!(range.names().count() as u64, range.count());
+        fn any_text_is_a_range_or_refused(text in "\\PC{0,20}|(m?\\[[0-9]{1,2}-[0-9]{1,2}\\]){1,2}") {
+            match NameRange::parse(&text) {
+                Ok(range) => {
+                    let names: std::collections::BTreeSet<String> = range.names().collect();
+                    // `[1-11][1-11]` has `111` twice.
+                    let apart = range.parts.len() < 2 || text.contains("]m") || range.parts[1].width > 0;
+                    prop_assert!(!apart || names.len() as u64 == range.count());
+                    prop_assert_eq!(range.names().count() as u64, range.count());
+                    for name in names {
+                        prop_assert!(check_name(&name).is_ok());
+                    }
+                }
+                Err(refusal) => {
+                    for meant in &refusal.instead {
+                        prop_assert!(check_range(meant).is_ok(), "{}", refusal.hint);
+                    }
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! [`Bandwidth`]: a rate in bit/s.
 
-use crate::decimal::{self, QuantityError, Unit, unit};
-use crate::{Bytes, Duration};
+use crate::decimal::{Quantity, QuantityError, unit};
+use crate::{Bytes, Duration, aliases};
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -14,20 +14,26 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bandwidth(u64);
 
-const BITS: &[Unit] = &[
-    unit("b/s", 1),
-    unit("kb/s", 1_000),
-    unit("Mb/s", 1_000_000),
-    unit("Gb/s", 1_000_000_000),
-    unit("Tb/s", 1_000_000_000_000),
-    unit("B/s", 8),
-    unit("kB/s", 8_000),
-    unit("MB/s", 8_000_000),
-    unit("GB/s", 8_000_000_000),
-    unit("TB/s", 8_000_000_000_000),
-];
-/// Number of units for printing: the first of [`BITS`], those in bits.
-const PRINTED: usize = 5;
+/// Rates in bit/s; those in bits are printed.
+const RATE: Quantity = Quantity {
+    what: "rate",
+    example: "10Gb/s",
+    units: &[
+        unit("b/s", 1),
+        unit("kb/s", 1_000),
+        unit("Mb/s", 1_000_000),
+        unit("Gb/s", 1_000_000_000),
+        unit("Tb/s", 1_000_000_000_000),
+        unit("B/s", 8),
+        unit("kB/s", 8_000),
+        unit("MB/s", 8_000_000),
+        unit("GB/s", 8_000_000_000),
+        unit("TB/s", 8_000_000_000_000),
+    ],
+    printed: 5,
+    most: Bandwidth::MAX.0,
+    aliases: aliases::rate,
+};
 
 impl Bandwidth {
     /// No bandwidth.
@@ -111,14 +117,7 @@ impl FromStr for Bandwidth {
     /// Parses `10Gb/s`, `1.5 Gb/s` or `12.5GB/s`. The text `unlimited` is not a rate: a caller that
     /// allows it must check for it first.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let bps = decimal::parse(text, BITS, "rate", "10Gb/s")?;
-        if bps > Self::MAX.0 {
-            return Err(QuantityError::new(
-                format!("`{}` is above the largest rate, {}", text.trim(), Self::MAX),
-                "for example `10Gb/s`",
-            ));
-        }
-        Ok(Self(bps))
+        RATE.parse(text).map(Self)
     }
 }
 
@@ -127,7 +126,7 @@ impl fmt::Display for Bandwidth {
         if self.is_unlimited() {
             return f.pad("unlimited");
         }
-        decimal::write(f, self.0, &BITS[..PRINTED])
+        RATE.write(f, self.0)
     }
 }
 
@@ -175,7 +174,48 @@ mod tests {
             assert_eq!(error.cause, cause);
             assert!(!error.hint.is_empty());
         }
-        assert!("10gb/s".parse::<Bandwidth>().expect_err("case").hint.starts_with("did you mean `Gb/s`?"));
+    }
+
+    #[test]
+    fn a_suggested_rate_is_the_written_one() {
+        for (text, instead) in [
+            ("10KB/s", "`10kB/s`"),
+            ("10gB/s", "`10GB/s`"),
+            ("10gb/s", "`10Gb/s`"),
+            ("10mb/s", "`10Mb/s`"),
+            ("10Mbps", "`10Mb/s`"),
+            ("10Mbit", "`10Mb/s`"),
+            ("10Gbps", "`10Gb/s`"),
+            ("10 Gbit/s", "`10Gb/s`"),
+            ("10GBit/s", "`10Gb/s`"),
+            ("1.5Gbits/s", "`1.5Gb/s`"),
+            ("10Gb", "`10Gb/s`"),
+            ("10Gbs", "`10Gb/s`"),
+            ("10GBps", "`10GB/s`"),
+            ("10MBytes/s", "`10MB/s`"),
+            ("010Gbps", "`10Gb/s`"),
+            ("10KiB/s", "`81.92kb/s`"),
+            ("10Gib/s", "`10.73741824Gb/s`"),
+            ("10mbps", "`10Mb/s` (bits) or `10MB/s` (bytes, as in tc)"),
+            ("10 G", "`10Gb/s` (bits) or `10GB/s` (bytes)"),
+            ("1,5Gb/s", "`1.5Gb/s`"),
+            ("1,500Mb/s", "`1.500Mb/s` or `1500Mb/s`"),
+            ("07Gb/s", "`7Gb/s`"),
+            ("00.5Gb/s", "`0.5Gb/s`"),
+        ] {
+            let error = text.parse::<Bandwidth>().expect_err(text);
+            assert!(error.hint.starts_with(&format!("did you mean {instead}? ")), "{text}: {}", error.hint);
+        }
+        assert_eq!("07Gb/s".parse::<Bandwidth>().unwrap_err().cause, "`07Gb/s` has a leading zero");
+        // Nothing is of that amount, or nothing is known of the unit.
+        for text in ["2000000Tbps", "10/s", "10ps", "10xb/s", "0.0001Kib/s", "10s", "10kx", "10m/s"] {
+            let error = text.parse::<Bandwidth>().expect_err(text);
+            assert!(
+                error.hint.starts_with("known units are b/s, ") && error.instead.is_empty(),
+                "{text}: {}",
+                error.hint
+            );
+        }
     }
 
     #[test]
@@ -202,8 +242,32 @@ mod tests {
             prop_assert_eq!(rate.to_string().parse::<Bandwidth>(), Ok(rate));
         }
         #[test]
-        fn any_text_is_parsed_or_rejected(text in ".{0,40}") {
-            let _ = text.parse::<Bandwidth>();
+        fn any_text_is_parsed_or_rejected(text in ".{0,40}|[0-9.,]{1,8} ?[kKmMgGtT]?i?[bB](it|yte)?s?(/s|ps)?") {
+            if let Err(error) = text.parse::<Bandwidth>() {
+                for instead in &error.instead {
+                    prop_assert!(instead.parse::<Bandwidth>().is_ok(), "{text:?} -> {instead}");
+                }
+            }
+        }
+        /// The exact amount of each spelling, from a table that is not the parser's.
+        #[test]
+        fn a_suggested_value_is_the_written_amount(
+            number in 1u64..1000, scale in 0usize..4, bytes: bool, binary: bool, upper: bool, word in 0usize..4,
+        ) {
+            let letter = ["k", "m", "g", "t"][scale];
+            let letter = if upper { letter.to_uppercase() } else { letter.to_owned() };
+            let per = [("b/s", "B/s"), ("bps", "Bps"), ("bit/s", "byte/s"), ("bit", "Byte")][word];
+            let (binary_prefix, per) = (if binary { "i" } else { "" }, if bytes { per.1 } else { per.0 });
+            let text = format!("{number}{letter}{binary_prefix}{per}");
+            let base = if binary { 1024u64 } else { 1000 };
+            let bps = number * base.pow(scale as u32 + 1) * if bytes { 8 } else { 1 };
+            match text.parse::<Bandwidth>() {
+                Ok(rate) => prop_assert_eq!(rate.bps(), bps),
+                Err(error) => {
+                    let first = error.instead.first().map(|text| text.parse::<Bandwidth>().map(Bandwidth::bps));
+                    prop_assert_eq!(first, Some(Ok(bps)), "{} {:?}", text, error);
+                }
+            }
         }
     }
 }

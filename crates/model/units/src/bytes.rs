@@ -1,6 +1,7 @@
 //! [`Bytes`]: an amount of data.
 
-use crate::decimal::{self, QuantityError, Unit, unit};
+use crate::aliases;
+use crate::decimal::{Quantity, QuantityError, unit};
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
@@ -10,18 +11,24 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
-const UNITS: &[Unit] = &[
-    unit("B", 1),
-    unit("kB", 1_000),
-    unit("MB", 1_000_000),
-    unit("GB", 1_000_000_000),
-    unit("TB", 1_000_000_000_000),
-    unit("KiB", 1 << 10),
-    unit("MiB", 1 << 20),
-    unit("GiB", 1 << 30),
-];
-/// Number of units for printing: the first of [`UNITS`], powers of ten.
-const PRINTED: usize = 5;
+/// Sizes in bytes; powers of ten are printed.
+const SIZE: Quantity = Quantity {
+    what: "size",
+    example: "80kB",
+    units: &[
+        unit("B", 1),
+        unit("kB", 1_000),
+        unit("MB", 1_000_000),
+        unit("GB", 1_000_000_000),
+        unit("TB", 1_000_000_000_000),
+        unit("KiB", 1 << 10),
+        unit("MiB", 1 << 20),
+        unit("GiB", 1 << 30),
+    ],
+    printed: 5,
+    most: u64::MAX,
+    aliases: aliases::size,
+};
 
 impl Bytes {
     /// No bytes.
@@ -69,13 +76,13 @@ impl FromStr for Bytes {
     type Err = QuantityError;
     /// Parses `1500B`, `80 kB`, `1.5MB` (powers of 1000) or `64KiB` (powers of 1024).
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        decimal::parse(text, UNITS, "size", "80kB").map(Self)
+        SIZE.parse(text).map(Self)
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        decimal::write(f, self.0, &UNITS[..PRINTED])
+        SIZE.write(f, self.0)
     }
 }
 
@@ -97,5 +104,28 @@ mod tests {
         assert_eq!(Bytes::new(65_536).to_string(), "65.536 kB");
         assert_eq!(Bytes::new(1_500).to_string(), "1.5 kB");
         assert_eq!("1MB/s".parse::<Bytes>().expect_err("a rate").cause, "`MB/s` is not a unit of a size");
+    }
+
+    #[test]
+    fn a_suggested_size_is_the_written_one() {
+        for (text, instead) in [
+            ("80KB", "`80kB`"),
+            ("80 kilo", ""),
+            ("80k", "`80kB`"),
+            ("1.5 Mbytes", "`1.5MB`"),
+            ("64KIB", "`64KiB`"),
+            ("1TiB", "`1.099511627776TB`"),
+            ("80kb", "`10kB` (from bits) or `80kB` (from bytes)"),
+            ("9b", "`9B` (from bytes)"),
+            ("80kbit", "`10kB`"),
+            ("1MB/s", ""),
+            ("08kB", "`8kB`"),
+        ] {
+            let hint = text.parse::<Bytes>().expect_err(text).hint;
+            match instead {
+                "" => assert!(hint.starts_with("known units are B, "), "{text}: {hint}"),
+                _ => assert!(hint.starts_with(&format!("did you mean {instead}? ")), "{text}: {hint}"),
+            }
+        }
     }
 }

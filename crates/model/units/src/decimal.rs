@@ -4,7 +4,16 @@
 //! round some rates, and the sum of shares would no longer equal the capacity. Approach: the digits
 //! are parsed as an integer with a number of decimals, and multiplied by the unit in 128 bits. A
 //! remaining fraction is an error.
+//!
+//! People write units in more ways than are accepted. Those that [`crate::aliases`] has are refused with a whole value
+//! of the same amount that this parser accepts, since a unit that only looks alike (`kb/s` for `KB/s`) is another
+//! amount.
+//!
+//! Worked example: `10KB/s` is refused, and `10kB/s` suggested; for `10mbps` both `10Mb/s` and `10MB/s` are, since `tc`
+//! means bytes by it.
 
+use crate::aliases::Alias;
+use crate::digits::{self, Digits};
 use std::fmt;
 
 /// Why a text is not a quantity.
@@ -15,15 +24,23 @@ pub struct QuantityError {
     pub cause: String,
     /// The correction.
     pub hint: String,
+    /// The texts that `hint` suggests in place of the refused one; each is read as a quantity of the same kind.
+    pub instead: Vec<String>,
 }
 
 impl QuantityError {
     pub(crate) fn new(cause: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { cause: cause.into(), hint: hint.into() }
+        Self { cause: cause.into(), hint: hint.into(), instead: Vec::new() }
+    }
+    /// A refusal of `text` for a leading zero; `meant` is the text without it.
+    pub(crate) fn leading_zero(text: &str, meant: String) -> Self {
+        let hint = format!("did you mean `{meant}`? {}", digits::LEADING_ZERO);
+        Self { instead: vec![meant], ..Self::new(digits::leading_zero(text), hint) }
     }
 }
 
 /// A unit: its spelling, and its size in base units.
+#[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) spelling: &'static str,
     pub(crate) factor: u64,
@@ -33,77 +50,187 @@ pub(crate) const fn unit(spelling: &'static str, factor: u64) -> Unit {
     Unit { spelling, factor }
 }
 
-/// Splits `text` into digits, the number of decimals, and the unit (trimmed).
-fn split(text: &str) -> Option<(u128, u32, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    let (whole, fraction) = match number.split_once('.') {
-        Some((whole, fraction)) if !fraction.is_empty() && !fraction.contains('.') => (whole, fraction),
-        Some(_) => return None,
-        None => (number, ""),
-    };
-    // 20 digits hold any u64, and 20 + 12 digits fit into u128.
-    if whole.is_empty() || whole.len() > 20 || fraction.len() > 12 {
-        return None;
-    }
-    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
-    Some((digits, fraction.len() as u32, rest.trim()))
+/// A kind of quantity.
+pub(crate) struct Quantity {
+    /// Its name, for messages.
+    pub(crate) what: &'static str,
+    /// A valid example.
+    pub(crate) example: &'static str,
+    /// The accepted units; the first ones, ascending, are printed.
+    pub(crate) units: &'static [Unit],
+    /// The number of units that are printed.
+    pub(crate) printed: usize,
+    /// The largest value.
+    pub(crate) most: u64,
+    /// The meanings of a unit that is not accepted, the likeliest first.
+    pub(crate) aliases: fn(&str) -> Vec<Alias>,
 }
 
-/// Parses a number with one of `units`. Messages contain `what`, the name of the quantity, and
-/// `example`.
-pub(crate) fn parse(text: &str, units: &[Unit], what: &str, example: &str) -> Result<u64, QuantityError> {
-    let text = text.trim();
-    let spellings = || units.iter().map(|u| u.spelling).collect::<Vec<_>>().join(", ");
-    if text.starts_with('-') {
-        return Err(QuantityError::new(
-            format!("`{text}` is negative"),
-            format!("a {what} is zero or more, for example `{example}`"),
-        ));
-    }
-    let Some((digits, decimals, unit_text)) = split(text) else {
-        return Err(QuantityError::new(
-            format!("`{text}` is not a {what}"),
-            format!("write a decimal number and a unit, for example `{example}`"),
-        ));
-    };
-    if unit_text.is_empty() {
-        return Err(QuantityError::new(
-            format!("`{text}` has no unit"),
-            format!("write the unit, for example `{example}`; known units are {}", spellings()),
-        ));
-    }
-    let Some(unit) = units.iter().find(|u| u.spelling == unit_text) else {
-        let nearest = units.iter().find(|u| u.spelling.eq_ignore_ascii_case(unit_text));
-        let hint = match nearest {
-            Some(u) => format!("did you mean `{}`? known units are {}", u.spelling, spellings()),
-            None => format!("known units are {}", spellings()),
+/// A decimal number and the text behind it.
+struct Number<'a> {
+    whole: &'a str,
+    fraction: &'a str,
+    unit: &'a str,
+}
+
+impl<'a> Number<'a> {
+    fn split(text: &'a str) -> Option<Self> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, rest) = text.split_at(end);
+        let (whole, fraction) = match number.split_once('.') {
+            Some((whole, fraction)) if !fraction.is_empty() && !fraction.contains('.') => (whole, fraction),
+            Some(_) => return None,
+            None => (number, ""),
         };
-        return Err(QuantityError::new(format!("`{unit_text}` is not a unit of a {what}"), hint));
-    };
-    let scale = 10u128.pow(decimals);
-    let product = digits * u128::from(unit.factor);
-    if product % scale != 0 {
-        return Err(QuantityError::new(
-            format!("`{text}` is finer than the smallest unit, {}", units[0].spelling),
-            format!("use fewer decimals, for example `{example}`"),
-        ));
+        // 20 digits hold any u64, and 20 + 12 digits fit into u128.
+        let fits = !whole.is_empty() && whole.len() <= 20 && fraction.len() <= 12;
+        fits.then(|| Self { whole, fraction, unit: rest.trim() })
     }
-    u64::try_from(product / scale).map_err(|_| {
-        QuantityError::new(format!("`{text}` is too large for a {what}"), format!("for example `{example}`"))
-    })
+    /// All digits as a whole number.
+    fn digits(&self) -> Option<u128> {
+        format!("{}{}", self.whole, self.fraction).parse().ok()
+    }
+    /// The number of base units, `multiplier / divisor` of them for each unit; `None` if it is not whole.
+    fn times(&self, multiplier: u64, divisor: u64) -> Option<u128> {
+        let scale = 10u128.pow(self.fraction.len() as u32) * u128::from(divisor);
+        // 32 digits and a u64 may exceed 128 bits.
+        let product = self.digits()?.checked_mul(u128::from(multiplier))?;
+        (product % scale == 0).then_some(product / scale)
+    }
+    /// The number as it is written, but for leading zeros, with a unit.
+    fn with_unit(&self, unit: &str) -> String {
+        let whole = self.whole.trim_start_matches('0');
+        let whole = if whole.is_empty() { "0" } else { whole };
+        let point = if self.fraction.is_empty() { "" } else { "." };
+        format!("{whole}{point}{}{unit}", self.fraction)
+    }
 }
 
-/// Writes `value` exactly, with the largest of `units` (ascending) that is not larger than it.
-pub(crate) fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt::Result {
-    let unit = units.iter().rev().find(|u| value >= u.factor).unwrap_or(&units[0]);
-    let (whole, rest) = (value / unit.factor, value % unit.factor);
-    let mut text = whole.to_string();
-    if rest > 0 {
-        let width = unit.factor.ilog10() as usize;
-        let fraction = format!("{rest:0width$}");
-        text.push('.');
-        text.push_str(fraction.trim_end_matches('0'));
+impl Quantity {
+    /// Parses a number with one of the units, in base units.
+    pub(crate) fn parse(&self, text: &str) -> Result<u64, QuantityError> {
+        let (what, example) = (self.what, self.example);
+        let text = text.trim();
+        if text.starts_with('-') {
+            return Err(QuantityError::new(
+                format!("`{text}` is negative"),
+                format!("a {what} is zero or more, for example `{example}`"),
+            ));
+        }
+        let Some(number) = Number::split(text) else {
+            return Err(QuantityError::new(
+                format!("`{text}` is not a {what}"),
+                format!("write a decimal number and a unit, for example `{example}`"),
+            ));
+        };
+        if number.unit.is_empty() {
+            return Err(QuantityError::new(
+                format!("`{text}` has no unit"),
+                format!("write the unit, for example `{example}`; known units are {}", self.spellings()),
+            ));
+        }
+        // The Greek letter looks like the micro sign, which keyboards have.
+        let spelling = number.unit.replace('\u{3bc}', "\u{b5}");
+        let Some(unit) = self.units.iter().find(|unit| unit.spelling == spelling) else {
+            return Err(self.unknown_unit(text, &number));
+        };
+        if let Err(Digits::LeadingZero(_)) = digits::whole(number.whole) {
+            return Err(QuantityError::leading_zero(text, number.with_unit(unit.spelling)));
+        }
+        let Some(value) = number.times(unit.factor, 1) else {
+            return Err(QuantityError::new(
+                format!("`{text}` is finer than the smallest unit, {}", self.units[0].spelling),
+                format!("use fewer decimals, for example `{example}`"),
+            ));
+        };
+        match u64::try_from(value) {
+            Ok(value) if value <= self.most => Ok(value),
+            Ok(_) => Err(QuantityError::new(
+                format!("`{text}` is above the largest {what}, {}", self.print(self.most)),
+                format!("for example `{example}`"),
+            )),
+            Err(_) => Err(QuantityError::new(
+                format!("`{text}` is too large for a {what}"),
+                format!("for example `{example}`"),
+            )),
+        }
     }
-    f.pad(&format!("{text} {}", unit.spelling))
+
+    fn spellings(&self) -> String {
+        self.units.iter().map(|unit| unit.spelling).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The refusal of a unit, with the values that may be meant.
+    fn unknown_unit(&self, text: &str, number: &Number<'_>) -> QuantityError {
+        let (mut instead, mut shown) = (Vec::new(), Vec::new());
+        for Alias { multiplier, divisor, note } in (self.aliases)(number.unit) {
+            let Some(meant) = self.instead(number, multiplier, divisor).filter(|meant| !instead.contains(meant)) else {
+                continue;
+            };
+            let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+            shown.push(format!("`{meant}`{note}"));
+            instead.push(meant);
+        }
+        for meant in decimal_comma(text) {
+            if self.parse(&meant).is_ok() {
+                shown.push(format!("`{meant}`"));
+                instead.push(meant);
+            }
+        }
+        let known = format!("known units are {}", self.spellings());
+        let hint = match shown.is_empty() {
+            true => known,
+            false => format!("did you mean {}? {known}", shown.join(" or ")),
+        };
+        QuantityError {
+            instead,
+            ..QuantityError::new(format!("`{}` is not a unit of a {}", number.unit, self.what), hint)
+        }
+    }
+
+    /// The text of a number of units of `multiplier / divisor` base units each, with an accepted unit; `None` if no
+    /// text is read as exactly that.
+    fn instead(&self, number: &Number<'_>, multiplier: u64, divisor: u64) -> Option<String> {
+        let value = u64::try_from(number.times(multiplier, divisor)?).ok()?;
+        let equal = || self.units.iter().filter(|unit| divisor == 1 && unit.factor == multiplier);
+        // `us` where the spelling has only ASCII letters, else `µs`.
+        let equal = equal().find(|unit| unit.spelling.is_ascii() == number.unit.is_ascii()).or(equal().next());
+        let text = match equal {
+            Some(unit) => number.with_unit(unit.spelling),
+            None => self.print(value).replace(' ', ""),
+        };
+        (self.parse(&text).as_ref() == Ok(&value)).then_some(text)
+    }
+
+    /// `value` exactly, with the largest of the printed units that is not larger than it.
+    pub(crate) fn print(&self, value: u64) -> String {
+        let units = &self.units[..self.printed];
+        let unit = units.iter().rev().find(|u| value >= u.factor).unwrap_or(&units[0]);
+        let (whole, rest) = (value / unit.factor, value % unit.factor);
+        let mut text = whole.to_string();
+        if rest > 0 {
+            let width = unit.factor.ilog10() as usize;
+            let fraction = format!("{rest:0width$}");
+            text.push('.');
+            text.push_str(fraction.trim_end_matches('0'));
+        }
+        format!("{text} {}", unit.spelling)
+    }
+
+    /// [`Quantity::print`] for `Display`.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, value: u64) -> fmt::Result {
+        f.pad(&self.print(value))
+    }
+}
+
+/// The texts that one with a comma in its number may mean: `1,5` is 1.5, and `1,500` may be 1500 as well.
+fn decimal_comma(text: &str) -> Vec<String> {
+    let Some((whole, rest)) = text.split_once(',') else { return Vec::new() };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let point = format!("{whole}.{rest}");
+    match digits {
+        0 => Vec::new(),
+        3 => vec![point, format!("{whole}{rest}")],
+        _ => vec![point],
+    }
 }

@@ -15,9 +15,11 @@
 //!
 //! Worked example: `"12.5GB/s".parse::<Bandwidth>()` is 100 Gb/s, since `B` stands for bytes.
 
+mod aliases;
 mod bandwidth;
 mod bytes;
 mod decimal;
+pub mod digits;
 mod fraction;
 mod ids;
 mod sim_time;

@@ -4,7 +4,8 @@
 //! driver has chosen (the start of a simulation, the boot of a host). The simulator's links use
 //! picoseconds ([`SimTime`](crate::SimTime)) and pass whole nanoseconds.
 
-use crate::decimal::{self, QuantityError, Unit, unit};
+use crate::aliases;
+use crate::decimal::{Quantity, QuantityError, unit};
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::str::FromStr;
@@ -17,16 +18,24 @@ pub struct Duration(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
-const UNITS: &[Unit] = &[
-    unit("ns", 1),
-    unit("µs", 1_000),
-    unit("ms", 1_000_000),
-    unit("s", 1_000_000_000),
-    unit("us", 1_000),
-    unit("min", 60_000_000_000),
-];
-/// Number of units for printing: the first of [`UNITS`].
-const PRINTED: usize = 4;
+/// Times in nanoseconds; nanoseconds to seconds are printed.
+const TIME: Quantity = Quantity {
+    what: "time",
+    example: "200us",
+    units: &[
+        unit("ns", 1),
+        unit("µs", 1_000),
+        unit("ms", 1_000_000),
+        unit("s", 1_000_000_000),
+        unit("us", 1_000),
+        unit("min", 60_000_000_000),
+        unit("h", 3_600_000_000_000),
+        unit("d", 86_400_000_000_000),
+    ],
+    printed: 4,
+    most: u64::MAX,
+    aliases: aliases::time,
+};
 
 impl Duration {
     /// Zero.
@@ -116,15 +125,15 @@ impl Sub for Instant {
 
 impl FromStr for Duration {
     type Err = QuantityError;
-    /// Parses `200µs` (or `200us`), `1.5 ms`, `10s`, `2min`.
+    /// Parses `200µs` (or `200us`), `1.5 ms`, `10s`, `2min`, `36h`, `7d`.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        decimal::parse(text, UNITS, "time", "200us").map(Self)
+        TIME.parse(text).map(Self)
     }
 }
 
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        decimal::write(f, self.0, &UNITS[..PRINTED])
+        TIME.write(f, self.0)
     }
 }
 
@@ -143,10 +152,40 @@ mod tests {
         assert_eq!("200us".parse(), Ok(Duration::from_micros(200)));
         assert_eq!("200µs".parse(), Ok(Duration::from_micros(200)));
         assert_eq!("1.5 ms".parse(), Ok(Duration::from_micros(1_500)));
+        assert_eq!("200\u{b5}s".parse(), Ok(Duration::from_micros(200)));
+        assert_eq!("200\u{3bc}s".parse(), Ok(Duration::from_micros(200)), "the Greek letter");
         assert_eq!("2min".parse(), Ok(Duration::from_secs(120)));
+        assert_eq!("36h".parse(), Ok(Duration::from_secs(129_600)));
+        assert_eq!("1.5d".parse(), Ok(Duration::from_secs(129_600)));
         assert_eq!(Duration::from_micros(1_500).to_string(), "1.5 ms");
         assert_eq!(Duration::from_micros(200).to_string(), "200 µs");
         assert_eq!("200".parse::<Duration>().expect_err("bare").cause, "`200` has no unit");
+    }
+
+    #[test]
+    fn a_suggested_time_is_the_written_one() {
+        for (text, instead) in [
+            ("10usec", "`10us`"),
+            ("10\u{3bc}sec", "`10µs`"),
+            ("10US", "`10us`"),
+            ("1.5 msec", "`1.5ms`"),
+            ("10sec", "`10s`"),
+            ("2 minutes", "`2min`"),
+            ("10S", "`10s`"),
+            ("2hours", "`2h`"),
+            ("1week", "`604800s`"),
+            ("5000ps", "`5ns`"),
+            ("5m", "`5min` or `5ms`"),
+            ("5ps", ""),
+            ("5x", ""),
+            ("05ms", "`5ms`"),
+        ] {
+            let hint = text.parse::<Duration>().expect_err(text).hint;
+            match instead {
+                "" => assert!(hint.starts_with("known units are ns, "), "{text}: {hint}"),
+                _ => assert!(hint.starts_with(&format!("did you mean {instead}? ")), "{text}: {hint}"),
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! [`Weight`]: a service's relative share of the capacity that guarantees leave.
 
 use crate::decimal::QuantityError;
+use crate::digits::{self, Digits};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -55,6 +56,9 @@ impl FromStr for Weight {
         if !digits(whole) || !digits(fraction) {
             return Err(refuse("is not a weight"));
         }
+        if let Err(Digits::LeadingZero(meant)) = digits::whole(whole) {
+            return Err(QuantityError::leading_zero(text, text.replacen(whole, &meant, 1)));
+        }
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > 3 {
             return Err(refuse("has more than three decimals"));
@@ -105,8 +109,11 @@ mod tests {
             ("heavy", "`heavy` is not a weight"),
             ("1000001", "`1000001` is above the largest weight, 1000000"),
             ("99999999999", "`99999999999` is not a weight"),
+            ("02", "`02` has a leading zero"),
+            ("00.5", "`00.5` has a leading zero"),
         ] {
             assert_eq!(text.parse::<Weight>().expect_err(text).cause, cause);
         }
+        assert_eq!("02.50".parse::<Weight>().unwrap_err().instead, ["2.50"]);
     }
 }

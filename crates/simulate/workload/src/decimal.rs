@@ -3,7 +3,9 @@
 //! Problem: `0.000008540` seconds are 8,540,000 picoseconds; through a float they may be 8,539,999.
 //! Approach: digits are read as an integer and scaled by a power of ten. Programs print small
 //! numbers with an exponent (`8.54e-06`) and floats with up to 17 digits, so both are read; digits
-//! beyond the scale are cut.
+//! beyond the scale are cut. Leading zeros are read, unlike in the texts that people write
+//! ([`weir_units::digits`]): programs pad numbers to a width, and no reader of such tables takes
+//! them for octal numbers.
 //!
 //! Worked example: `8.54e-06` at scale 12 is 8,540,000.
 

@@ -72,7 +72,6 @@ mod rng;
 mod rounds;
 mod shuffle;
 mod size;
-mod table;
 #[cfg(test)]
 mod test_support;
 mod transfers;
@@ -90,6 +89,6 @@ pub use rng::Rng;
 pub use rounds::{NextRound, Pattern, Rounds};
 pub use shuffle::{Order, Shuffle};
 pub use size::{Builtin, Framing, SizeDistribution, wire_bytes};
-pub use table::{RowError, TableError};
 pub use transfers::Transfers;
+pub use weir_document::table::{RowError, TableError};
 pub use workload::{Spec, Workload};

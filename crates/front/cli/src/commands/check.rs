@@ -26,7 +26,8 @@ Examples:
   weir check --json - < policy.yaml | jq '.diagnostics[] | \"\\(.line): \\(.cause)\"'
 
 With --json: {\"valid\": true or false, \"errors\": how many, \"diagnostics\": [{\"severity\",
-\"file\", \"line\", \"column\", \"cause\", \"hint\"}], and for a valid policy \"racks\", \"machines\",
+\"file\", \"line\", \"column\", \"cause\", \"hint\", \"fix\": only where the hint suggests one text,
+{\"line\", \"column\", \"length\", \"text\"}}], and for a valid policy \"racks\", \"machines\",
 \"services\" (how many) and \"guarantees\": [{\"point\", \"places\": [name], \"direction\",
 \"capacity_bps\", \"guaranteed_bps\", \"left_bps\"}]}. Errors have the severity `error`, remarks `note`.
 

@@ -242,10 +242,12 @@ pub static LINKS_OF_RACKS: Record = Record {
     ],
 };
 
-/// Reads an address of one machine.
+/// Reads an address of one machine. An IPv4-mapped one (RFC 4291 §2.5.5.2) is the IPv4 address, since that is the
+/// source address of the machine's packets.
 pub(crate) fn ip(text: &str) -> Result<IpAddr, Refusal> {
     let refuse = |cause: &str| Refusal::new(format!("{} {cause}", quote(text)), "write for example `10.0.0.1`");
     let address: IpAddr = text.parse().map_err(|_| refuse("is not an IP address"))?;
+    let address = address.to_canonical();
     if address.is_unspecified() || address.is_multicast() {
         return Err(refuse("is not the address of one machine"));
     }
@@ -265,5 +267,15 @@ mod tests {
         let refused = check_ip("224.0.0.1").map_err(|refusal| refusal.cause);
         assert_eq!(refused, Err("`224.0.0.1` is not the address of one machine".to_owned()));
         assert!(check_ip("10.0.0.1").is_ok() && check_ip("fd00::1").is_ok());
+        assert!(check_ip("::ffff:224.0.0.1").is_err() && check_ip("::ffff:0.0.0.0").is_err());
+    }
+
+    #[test]
+    fn an_ipv4_mapped_address_is_the_ipv4_one() {
+        for (text, address) in
+            [("::ffff:10.0.0.1", "10.0.0.1"), ("::ffff:a00:1", "10.0.0.1"), ("::10.0.0.1", "::a00:1")]
+        {
+            assert_eq!(ip(text).map(|ip| ip.to_string()).unwrap(), address, "{text}");
+        }
     }
 }

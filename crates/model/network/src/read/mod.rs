@@ -202,3 +202,6 @@ impl<'a> NetworkReader<'a> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

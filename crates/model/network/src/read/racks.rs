@@ -448,6 +448,11 @@ impl<'a> Overrides<'a> {
         problems: &mut Problems,
     ) {
         let Field::Value(address, span) = written.read(ip) else { return };
+        if written.scalar().and_then(|text| text.parse().ok()) != Some(address) {
+            let text = quote(written.scalar().unwrap_or_default());
+            let cause = format!("{text} is an IPv4 address in IPv6's notation: it is {address} here");
+            problems.note(span, cause, format!("write `{address}`"));
+        }
         if range.count() > 1 {
             problems.error(
                 span,

@@ -4,7 +4,7 @@
 //! with two store-and-forward hops in the middle.
 
 use super::{Builder, Common, Size};
-use crate::graph::{Cable, Graph, LinkSpec};
+use crate::graph::{Graph, LinkSpec};
 use weir_units::MachineId;
 
 /// Hosts, switches and cables as written; names are unique and every index is in range.
@@ -62,7 +62,7 @@ impl Explicit {
             builder.host_with(host.name.clone(), host.switch, host.up, host.down);
         }
         for &ExplicitCable { a, b, a_to_b, b_to_a } in &self.cables {
-            builder.cables.push(Cable { a, b, a_to_b, b_to_a });
+            builder.cable_with(a, b, a_to_b, b_to_a);
         }
         for (name, members) in &self.groups {
             builder.groups.insert(name.clone(), members.iter().copied().map(MachineId).collect());

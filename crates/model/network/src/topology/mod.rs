@@ -13,7 +13,7 @@
 //! | [`LeafSpine`] | `leaf0`…, `spine0`… | `h0`…, numbered through the racks | `leaf0`… and `rack0`… |
 //! | [`FatTree`] | `edge0`…, `agg0`…, `core0`… | `h0`…, numbered through the pods | `edge0`…, `pod0`… |
 //! | [`Explicit`] | as written | as written | as written |
-//! | [`from_racks`] | the racks, `spine0`… | the machines | the racks |
+//! | [`from_racks`] | the racks, `spine0`… or, if that is taken, `spine-0`… | the machines | the racks |
 //!
 //! A link's [`LinkSpec`] holds for both of its directions. The queue of a host's link is that of
 //! the switch's port towards the host; the host's own interface orders by the same discipline and
@@ -187,6 +187,18 @@ fn part(rate: Bandwidth, count: u32, index: u32) -> Bandwidth {
     Bandwidth::from_bps(rate / count + u64::from(index < rate % count))
 }
 
+/// Numbers the cables between the same two switches, from 1 in their order; a lone cable has 0.
+fn number_parallel(cables: &mut [Cable]) {
+    let ends = |cable: &Cable| (cable.a.min(cable.b), cable.a.max(cable.b));
+    let mut order: Vec<_> = cables.iter().enumerate().map(|(at, cable)| (ends(cable), at)).collect();
+    order.sort_unstable();
+    for parallel in order.chunk_by(|x, y| x.0 == y.0).filter(|parallel| parallel.len() > 1) {
+        for ((_, at), number) in parallel.iter().zip(1..) {
+            cables[*at].number = number;
+        }
+    }
+}
+
 /// Puts a graph together.
 #[derive(Debug, Default)]
 struct Builder {
@@ -215,11 +227,15 @@ impl Builder {
         let id = MachineId(self.hosts.len() as u32);
         // A host's own interface marks nothing.
         let up = LinkSpec { queue: QueueSpec { mark: None, ..up.queue }, ..up };
-        self.hosts.push(Host { name, switch, up, down });
+        self.hosts.push(Host { name, switch, up, down, is_namesake: false });
         id
     }
     fn cable(&mut self, a: usize, b: usize, link: LinkSpec) {
-        self.cables.push(Cable { a, b, a_to_b: link, b_to_a: link });
+        self.cable_with(a, b, link, link);
+    }
+    fn cable_with(&mut self, a: usize, b: usize, a_to_b: LinkSpec, b_to_a: LinkSpec) {
+        // The numbers of parallel cables are set by `finish`, when all cables are there.
+        self.cables.push(Cable { a, b, a_to_b, b_to_a, number: 0 });
     }
     fn join(&mut self, group: &str, host: MachineId) {
         match self.groups.get_mut(group) {
@@ -230,13 +246,16 @@ impl Builder {
         }
     }
     fn finish(self, common: Common) -> Graph {
-        let Self { hosts, switches, cables, mut groups } = self;
+        let Self { hosts, switches, mut cables, mut groups } = self;
+        number_parallel(&mut cables);
         // A policy may have a machine of this name, and then means it.
         if !hosts.iter().any(|host| host.name == "all") {
             groups.entry("all".to_owned()).or_insert_with(|| (0..hosts.len() as u32).map(MachineId).collect());
         }
         let Common { routing, packets, shared_buffer, jitter } = common;
-        Graph { hosts, switches, cables, groups, routing, packets, shared_buffer, jitter }
+        let mut graph = Graph { hosts, switches, cables, groups, routing, packets, shared_buffer, jitter };
+        graph.mark_namesakes();
+        graph
     }
 }
 

@@ -5,14 +5,18 @@
 //! the remainder in bit/s going to the first ones, so that the sum is exact. Host i is machine i of
 //! the network.
 //!
+//! Spines are `spine0`, `spine1`, …; if a rack or a machine has such a name, they are `spine-0`, `spine-1`, …, with as
+//! many dashes as their names need to be their own.
+//!
 //! Example: 2 racks with 10 machines of 10 Gb/s and uplinks of 80 Gb/s, 2 spines: 4 switches, 20
 //! hosts, 4 cables of 40 Gb/s (Parley Fig 11 has nine such racks).
 //!
 //! Source: Parley §6 (Fig 11).
 
 use super::{Builder, Common, Size, part};
-use crate::graph::{Cable, Graph, LinkSpec, Packets, QueueSpec, Routing};
+use crate::graph::{Graph, LinkSpec, Packets, QueueSpec, Routing};
 use crate::network::Network;
+use std::collections::HashSet;
 use weir_units::{Bytes, Direction, Duration};
 
 /// Ethernet's header: two addresses and a type (IEEE 802.3). The mtu is the payload behind it.
@@ -40,6 +44,19 @@ impl Default for Links {
     }
 }
 
+/// The first of `spine`, `spine-`, `spine--`, … of which no rack and no machine has the name with a number below
+/// `count`: two switches of one name would have links of one name.
+fn spine_prefix(network: &Network, count: u32) -> String {
+    let racks = network.racks().iter().map(|rack| rack.name());
+    let names = racks.chain(network.machines().iter().map(|machine| machine.name()));
+    let taken: HashSet<&str> = names.filter(|name| name.starts_with("spine")).collect();
+    let mut prefix = "spine".to_owned();
+    while (0..count).any(|i| taken.contains(&*format!("{prefix}{i}"))) {
+        prefix.push('-');
+    }
+    prefix
+}
+
 /// How large the graph of a network given by its racks will be.
 pub fn racks_size(network: &Network, links: &Links) -> Size {
     let (racks, spines) = (network.racks().len() as u64, u64::from(links.spines));
@@ -56,7 +73,7 @@ pub fn from_racks(network: &Network, links: &Links, routing: Routing) -> Graph {
     for rack in network.racks() {
         builder.switch(rack.name());
     }
-    let spines = builder.switches("spine", links.spines);
+    let spines = builder.switches(&spine_prefix(network, links.spines), links.spines);
     for machine in network.machines() {
         let (nic, rack) = (machine.nic(), machine.rack());
         let host = builder.host_with(machine.name().to_owned(), rack.index(), link(nic.tx), link(nic.rx));
@@ -66,7 +83,7 @@ pub fn from_racks(network: &Network, links: &Links, routing: Routing) -> Graph {
         for index in 0..links.spines {
             let rate = |direction| part(rack.uplink()[direction], links.spines, index);
             let (up, down) = (link(rate(Direction::Tx)), link(rate(Direction::Rx)));
-            builder.cables.push(Cable { a: leaf, b: spines + index as usize, a_to_b: up, b_to_a: down });
+            builder.cable_with(leaf, spines + index as usize, up, down);
         }
     }
     let packets = Packets {

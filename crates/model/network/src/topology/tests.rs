@@ -33,6 +33,7 @@ fn check(topology: &Topology) -> Graph {
     let names: BTreeSet<&str> =
         graph.hosts.iter().map(|host| &*host.name).chain(graph.switches.iter().map(|s| &**s)).collect();
     assert_eq!(names.len(), graph.hosts.len() + graph.switches.len(), "a name twice");
+    assert_link_names_are_unique(&graph);
     assert_eq!(graph.groups["all"].len(), graph.hosts.len());
     let mut reached = vec![false; graph.switches.len()];
     let mut next = vec![0];
@@ -48,6 +49,55 @@ fn check(topology: &Topology) -> Graph {
         assert_eq!((host.up.queue.mark, host.down.queue.mark), (None, Some(Bytes::new(97_500))));
     }
     graph
+}
+
+fn assert_link_names_are_unique(graph: &Graph) {
+    let mut names = BTreeSet::new();
+    for link in graph.links() {
+        let name = graph.link_name(link);
+        assert!(names.insert(name.clone()), "two links are called {name}");
+    }
+}
+
+/// Racks with a machine each, or more, by name.
+fn network_of(racks: &[(&str, &[&str])]) -> Network {
+    let both = PerDirection::both(Bandwidth::from_gbps(10));
+    let (mut found, mut machines) = (Vec::new(), Vec::new());
+    for (id, (name, members)) in (0..).map(RackId).zip(racks) {
+        let first = machines.len() as u32;
+        machines.extend(members.iter().map(|name| Machine::new((*name).to_owned(), id, both, None)));
+        found.push(Rack::new((*name).to_owned(), both, (first..machines.len() as u32).map(MachineId).collect()));
+    }
+    Network::new(found, machines, PortBuffers::default())
+}
+
+#[test]
+fn parallel_cables_have_numbers() {
+    let host = |name: &str, switch| ExplicitHost { name: name.to_owned(), switch, up: link(1), down: link(1) };
+    let cable = |a, b| ExplicitCable { a, b, a_to_b: link(1), b_to_a: link(1) };
+    let graph = check(&Topology::Explicit(Explicit {
+        hosts: vec![host("h1", 0), host("h2", 2)],
+        switches: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        // The second cable between `a` and `b` is written from its other end.
+        cables: vec![cable(0, 1), cable(1, 2), cable(1, 0), cable(0, 2)],
+        groups: Vec::new(),
+    }));
+    let names = graph.links().skip(4).map(|link| graph.link_name(link)).collect::<Vec<_>>();
+    assert_eq!(names, ["a->b#1", "b->a#1", "b->c", "c->b", "b->a#2", "a->b#2", "a->c", "c->a"]);
+}
+
+#[test]
+fn spines_avoid_names_of_the_policy() {
+    let spines = |racks: &[(&str, &[&str])], spines| {
+        let links = Links { spines, ..Links::default() };
+        let graph = from_racks(&network_of(racks), &links, Routing::Ecmp);
+        assert_link_names_are_unique(&graph);
+        graph.switches[racks.len()..].join(" ")
+    };
+    assert_eq!(spines(&[("r1", &["m1"]), ("r2", &["m2"])], 2), "spine0 spine1");
+    assert_eq!(spines(&[("r1", &["spine0"]), ("r2", &["m2"])], 1), "spine-0");
+    assert_eq!(spines(&[("spine0", &["m1"]), ("r2", &["spine-1"])], 2), "spine--0 spine--1");
+    assert_eq!(spines(&[("spine", &["spine2"])], 2), "spine0 spine1");
 }
 
 #[test]
@@ -194,5 +244,32 @@ proptest! {
         let leaf_spine = LeafSpine { racks, hosts, spines, host_link: link(10), fabric_link: link(40) };
         check(&Topology::LeafSpine(leaf_spine));
         check(&Topology::ParkingLot(ParkingLot { switches: racks, hosts, host_link: link(10), fabric_link: link(40) }));
+    }
+
+    #[test]
+    fn names_of_links_are_unique_for_any_names_of_racks_and_machines(
+        racks in proptest::collection::btree_set("spine-{0,2}[0-3]|[a-c]", 1..6),
+        machines in proptest::collection::btree_set("spine-{0,2}[0-3]|[a-c]", 1..12), spines in 1u32..5,
+    ) {
+        // Machines in turn over the racks, some of them with the name of a rack, their own or another one.
+        let mut members = vec![Vec::new(); racks.len()];
+        for (at, machine) in machines.iter().enumerate() {
+            members[at % racks.len()].push(&**machine);
+        }
+        let racks: Vec<(&str, &[&str])> = racks.iter().map(|rack| &**rack).zip(members.iter().map(|m| &**m)).collect();
+        let links = Links { spines, ..Links::default() };
+        assert_link_names_are_unique(&from_racks(&network_of(&racks), &links, Routing::Ecmp));
+    }
+
+    #[test]
+    fn names_of_links_are_unique_for_any_cables(pairs in proptest::collection::vec((0usize..4, 0usize..4), 1..20)) {
+        let cables = pairs.into_iter().filter(|(a, b)| a != b);
+        let graph = Explicit {
+            hosts: Vec::new(),
+            switches: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
+            cables: cables.map(|(a, b)| ExplicitCable { a, b, a_to_b: link(1), b_to_a: link(1) }).collect(),
+            groups: Vec::new(),
+        };
+        assert_link_names_are_unique(&graph.build(COMMON));
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{FlowList, Listed};
 use crate::decimal;
-use crate::table::{FieldError, Table, TableError};
 use std::io::Read;
 use std::sync::Arc;
 use weir_document::quote;
+use weir_document::table::{FieldError, Table, TableError};
 use weir_units::{MachineId, SimTime};
 
 /// Decimals of a second that count: picoseconds.

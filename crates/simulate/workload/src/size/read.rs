@@ -10,9 +10,9 @@
 
 use super::{ONE, Row, SizeDistribution};
 use crate::decimal;
-use crate::table::{FieldError, Table, TableError};
 use std::io::Read;
 use weir_document::quote;
+use weir_document::table::{FieldError, Table, TableError};
 
 /// Decimals of a probability that count. 10^18 · 2^64 is still below 2^127.
 const DECIMALS: i32 = 18;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::Rng;
-use crate::table::TableError;
 use proptest::prelude::*;
+use weir_document::table::TableError;
 
 fn read(text: &str) -> Result<SizeDistribution, TableError> {
     SizeDistribution::read(text.as_bytes())
