@@ -190,6 +190,8 @@ counters! {
         rack_reports_malformed,
         /// Connections without a certificate of the CA.
         handshakes_failed,
+        /// Connections that newer ones replaced before their handshake was complete.
+        handshakes_replaced,
         /// Streams in the name of a machine that the client's certificate does not name.
         streams_other_machine,
         /// Streams in the name of a machine that the policy does not have.
