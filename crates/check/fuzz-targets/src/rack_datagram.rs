@@ -206,7 +206,7 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("it is no leader and has no limits of the fabric")
                 }
                 Output::SetLimits(limits) => {

@@ -341,6 +341,7 @@ impl Daemon {
                 }
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
+                Output::ShutOut(notice) => self.broadcast(&notice.into()).await,
                 Output::ReportRack(report) => self.session.report(report),
                 Output::ReplyRack(reply) => self.session.reply(reply),
                 Output::SetLimits(mut limits) => {

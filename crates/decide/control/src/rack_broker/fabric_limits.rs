@@ -132,6 +132,7 @@ impl RackBroker {
     /// Handles limits from the fabric broker itself.
     pub(super) fn take_limits(&mut self, limits: &RackLimits) {
         if self.accept_limits(limits, Duration::ZERO) {
+            self.reached_by_limits();
             self.relay(limits.clone(), Duration::ZERO);
         }
     }

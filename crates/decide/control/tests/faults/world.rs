@@ -422,7 +422,7 @@ impl World {
                     checkers.sent(self.now, machine, &report)?;
                     self.broadcast(machine, &report);
                 }
-                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     return Err("a fabric message under a policy without a fabric section".to_owned());
                 }
                 Output::SetLimits(limits) => {

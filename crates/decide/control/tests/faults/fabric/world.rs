@@ -428,6 +428,7 @@ impl World {
                 self.broadcast(machine, &report.into());
             }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
+            Output::ShutOut(notice) => self.broadcast(machine, &notice.into()),
             Output::ReportRack(report) => {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));
                 self.send(machine, FABRIC, &report.into());
