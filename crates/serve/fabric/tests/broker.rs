@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
 use weir_control::rate::rounded;
-use weir_control::{RackLimits, RackReport, RateRow};
+use weir_control::{RackLimits, RackReport, RateRow, Reach};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
 use weir_fabric::{FromFabric, IdentityFiles, Session, SessionError, SessionState, convert};
@@ -36,6 +36,7 @@ fn next(session: &mut Session) -> RackLimits {
             match session.message().await {
                 FromFabric::Limits(limits) => return limits,
                 FromFabric::Proposal(limits) => session.reply(reply(&limits)),
+                FromFabric::Reach(_) => {}
             }
         }
     };
@@ -141,6 +142,58 @@ fn certificates_of_another_ca_are_refused_on_both_sides() {
     refused.expect_err("not a client's certificate");
     broker.wait_for_counter("handshakes_failed", failed + 1);
     assert_eq!(broker.counter("rack_reports_accepted"), 0);
+}
+
+/// The session's next change of reach, if it comes within five seconds.
+fn next_reach(session: &mut Session) -> Reach {
+    let reach = async {
+        loop {
+            if let FromFabric::Reach(reach) = session.message().await {
+                return reach;
+            }
+        }
+    };
+    runtime()
+        .block_on(async { tokio::time::timeout(std::time::Duration::from_secs(5), reach).await })
+        .expect("a change")
+}
+
+#[test]
+fn session_reports_whether_it_reaches_a_broker() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    let other = ca(&world.directory.path().join("other"));
+    let mut config = world.session_config("m1", &[broker.url()]);
+    let session = Session::start(config.clone()).expect("a session");
+    assert_eq!(session.reach(), Reach::Able, "no stream is needed");
+    session.report(world.report("m1", 1, 8));
+    wait_for("the stream", || session.status().streams == 1);
+    assert_eq!(session.reach(), Reach::Able);
+    drop(session);
+    // A machine with a certificate of another CA, which the operator replaces.
+    let good = config.identity.clone();
+    let foreign = other.files(&weir_fabric::ca::Holder::Machine("m1".to_owned()));
+    config.identity.certificate = world.directory.path().join("certificate.pem");
+    config.identity.private_key = world.directory.path().join("key.pem");
+    let install = |files: &IdentityFiles| {
+        for (from, to) in
+            [(&files.private_key, &config.identity.private_key), (&files.certificate, &config.identity.certificate)]
+        {
+            let _ = std::fs::remove_file(to);
+            std::fs::copy(from, to).expect("copied");
+        }
+    };
+    install(&foreign);
+    let mut session = Session::start(config.clone()).expect("a session");
+    session.report(world.report("m1", 2, 8));
+    assert_eq!(next_reach(&mut session), Reach::Trying);
+    wait_for("the failure", || session.status().failures > 0);
+    assert_eq!(session.reach(), Reach::Trying);
+    install(&good);
+    // The report is obsolete after a period, so the leader repeats it.
+    session.report(world.report("m1", 3, 8));
+    assert_eq!(next_reach(&mut session), Reach::Able);
+    wait_for("the stream", || session.status().streams == 1);
 }
 
 /// A connection that sends nothing, from an address of the loopback network.

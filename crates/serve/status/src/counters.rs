@@ -75,6 +75,10 @@ counters! {
         limits_malformed,
         /// Times that the fabric's limits ended because none arrived within the timeout.
         fabric_fallbacks,
+        /// Notices to the rack of whether this machine is shut out of the fabric broker.
+        shut_out_notices,
+        /// Notices of the rack's machines not newer than known ones: replayed, doubled or overtaken.
+        shut_out_notices_replayed,
         /// Intervals for which the kernel did not return the counters of the qdisc in time.
         readings_late,
         /// Status files that could not be written.

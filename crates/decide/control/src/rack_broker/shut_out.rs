@@ -7,8 +7,8 @@
 //!
 //! - while it has needed a stream for the rack's timeout and had none ([`Reach::Trying`]),
 //! - while it has no session that could open one ([`Reach::Never`]),
-//! - when it has led for two fabric periods without new limits by its own stream: a broker with a stream to the leader
-//!   sends some within 18.7 s (`leader.rs`), so such a broker refuses its reports.
+//! - when it has led for [`REFUSED`] of a fabric period without new limits by its own stream: a broker that takes its
+//!   reports sends some within two, and within three if it has just started.
 //!
 //! A shut-out machine broadcasts this once a period, and its end at once; the statement holds for the timeout. A machine
 //! leads if all live machines with lower ids are shut out. A shut-out leader goes on trying, so the lowest id leads
@@ -23,9 +23,17 @@
 //!
 //! Source: a fill; Parley does not say how leaders are chosen.
 
+use super::leader::part;
 use super::{Output, RackBroker, Reach};
 use crate::fabric_message::ShutOutNotice;
 use weir_units::{Instant, MachineId};
+
+/// After this part of a fabric period without limits by its own stream, the broker refuses a leader's reports.
+const REFUSED: (u64, u64) = (3, 1);
+/// After this part of a fabric period without limits by its own stream, a leader repeats its report whatever others
+/// relay. A relay before that postpones the report by 3/4 of a period at most, in time for the broker's next round, so
+/// limits arrive within 5/2, before [`REFUSED`].
+pub(super) const OVERDUE: (u64, u64) = (3, 2);
 
 /// The state of this machine's reach, and the statements of the others.
 #[derive(Debug)]
@@ -33,7 +41,7 @@ pub(super) struct ShutOut {
     reach: Reach,
     /// Since when the machine has needed a stream and had none.
     trying_since: Option<Instant>,
-    /// While the machine leads: when the leadership began, or the last limits arrived by its own stream.
+    /// While the machine leads: when the leadership began, or the newest limits arrived by its own stream.
     without_limits_since: Option<Instant>,
     /// The last statement of this machine.
     stated: bool,
@@ -43,7 +51,8 @@ pub(super) struct ShutOut {
 
 #[derive(Debug, Clone, Copy)]
 struct Statement {
-    stamp: (u64, u64),
+    /// The epoch and the round, in which an end follows the statement that it ends.
+    stamp: (u64, u64, bool),
     /// The end of the statement that the machine is shut out; `None` if it stated the opposite.
     until: Option<Instant>,
 }
@@ -63,11 +72,18 @@ impl ShutOut {
 impl RackBroker {
     /// Whether this machine cannot reach the fabric broker, by the rule of `shut_out.rs`.
     pub fn is_shut_out(&self) -> bool {
-        let for_longer = |since: Option<Instant>, than| since.is_some_and(|since| self.now.saturating_since(since) >= than);
+        let for_longer =
+            |since: Option<Instant>, than| since.is_some_and(|since| self.now.saturating_since(since) >= than);
         self.leader.uses_fabric
             && (self.shut_out.reach == Reach::Never
                 || for_longer(self.shut_out.trying_since, self.config.timeout)
-                || for_longer(self.shut_out.without_limits_since, self.config.fabric_period * 2))
+                || self.lacks_limits_for(REFUSED))
+    }
+
+    /// Whether this machine has led for this part of a fabric period without limits by its own stream.
+    pub(super) fn lacks_limits_for(&self, of_period: (u64, u64)) -> bool {
+        let least = part(self.config.fabric_period, of_period);
+        self.shut_out.without_limits_since.is_some_and(|since| self.now.saturating_since(since) >= least)
     }
 
     /// The machine that leads the rack as far as this one has received: the live machine with the lowest id that is not
@@ -96,12 +112,14 @@ impl RackBroker {
         let since = self.shut_out.trying_since.unwrap_or(self.now);
         self.shut_out.trying_since = (reach == Reach::Trying).then_some(since);
         self.shut_out.reach = reach;
+        self.state_end();
     }
 
-    /// Limits arrived by this machine's own stream.
+    /// The newest limits arrived by this machine's own stream.
     pub(super) fn reached_by_limits(&mut self) {
         let since = &mut self.shut_out.without_limits_since;
         *since = since.and(Some(self.now));
+        self.state_end();
     }
 
     pub(super) fn take_notice(&mut self, notice: &ShutOutNotice) {
@@ -113,10 +131,12 @@ impl RackBroker {
             self.counters.unknown_machine += 1;
             return;
         };
-        let stamp = (notice.epoch, notice.round);
+        let stamp = (notice.epoch, notice.round, !notice.shut_out);
         let reported = (0..self.allocator.leaves().len()).map(|leaf| self.stamps[self.allocator.instance(leaf, index)]);
         let stated = self.shut_out.others[index].map(|statement| statement.stamp);
-        if reported.max().is_some_and(|newest| stamp < newest) || stated.is_some_and(|last| stamp <= last) {
+        if reported.max().is_some_and(|newest| (notice.epoch, notice.round) < newest)
+            || stated.is_some_and(|last| stamp <= last)
+        {
             self.counters.notices_replayed += 1;
             return;
         }
@@ -130,8 +150,21 @@ impl RackBroker {
         let since = self.shut_out.without_limits_since.unwrap_or(self.now);
         self.shut_out.without_limits_since = leads.then_some(since);
         let shut_out = self.is_shut_out();
-        let changed = std::mem::replace(&mut self.shut_out.stated, shut_out) != shut_out;
-        if self.is_alone() || !(changed || (shut_out && ends_period)) {
+        if shut_out != self.shut_out.stated || (shut_out && ends_period) {
+            self.state(shut_out);
+        }
+    }
+
+    /// States at once that this machine is no longer shut out.
+    fn state_end(&mut self) {
+        if self.shut_out.stated && !self.is_shut_out() {
+            self.state(false);
+        }
+    }
+
+    fn state(&mut self, shut_out: bool) {
+        self.shut_out.stated = shut_out;
+        if self.is_alone() {
             return;
         }
         self.counters.notices += 1;
