@@ -88,7 +88,7 @@ impl Rack {
         (0..MACHINES).filter(|machine| self.on[*machine] && self.brokers[*machine].leads()).collect()
     }
 
-    /// The leader as each machine sees it.
+    /// The leader as each machine has received.
     fn shown(&self) -> [usize; MACHINES] {
         [0, 1, 2].map(|machine| self.brokers[machine].leader().expect("it has peers").index())
     }
