@@ -17,8 +17,8 @@ const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { upl
                       services:\n  a: { match: [ { protocol: udp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
 
 /// The same with both machines in one rack.
-const ONE_RACK: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 200Mb/s, machines: [m1, m2] }\n  \
-                        machines: { m1: { address: 10.79.0.1 }, m2: { address: 10.79.0.2 } }\n\
+const ONE_RACK: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 200Mb/s, machines: [m1, m2] }\n\
+                        \x20 machines: { m1: { address: 10.79.0.1 }, m2: { address: 10.79.0.2 } }\n\
                         services:\n  a: { match: [ { protocol: udp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
 
 /// Ends with its test.

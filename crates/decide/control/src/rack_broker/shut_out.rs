@@ -10,8 +10,8 @@
 //! - when it has led for [`REFUSED`] of a fabric period without new limits by its own stream: a broker that takes its
 //!   reports sends some within two, and within three if it has just started.
 //!
-//! A shut-out machine broadcasts this once a period, and its end at once; the statement holds for the timeout. A machine
-//! leads if all live machines with lower ids are shut out. A shut-out leader goes on trying, so the lowest id leads
+//! A shut-out machine broadcasts this once a period, and its end at once; the statement holds for the timeout. A
+//! machine leads if all live machines with lower ids are shut out. A shut-out leader goes on trying, so the lowest id leads
 //! alone again as soon as its stream is up. If all machines are shut out (the broker is down), all lead.
 //!
 //! Worked example, with Table 1's times: the session of the first machine fails from 100 s on. At 105 s the machine
@@ -94,8 +94,8 @@ impl RackBroker {
         chosen.filter(|_| self.mode == super::Mode::Runtime).map(|index| self.allocator.machines()[index])
     }
 
-    /// The number of live machines with lower ids. If this machine leads, all of them are shut out, so they try to reach
-    /// the same brokers.
+    /// The number of live machines with lower ids. If this machine leads, all of them are shut out, so they try to
+    /// reach the same brokers.
     pub fn leads_after(&self) -> usize {
         (0..self.index).filter(|index| self.is_alive(*index)).count()
     }

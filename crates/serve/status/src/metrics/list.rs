@@ -206,18 +206,6 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| link(status, give, |link| flag(link.leads))),
     ),
     gauge(
-        "weir_fabric_link_leader",
-        None,
-        &["leader"],
-        "1, with the machine that leads the rack as far as this one has received: the first that can reach the fabric \
-         broker",
-        Of::Agent(|status, give| {
-            if let Some(leader) = status.fabric.as_ref().and_then(|link| link.leader.clone()) {
-                give(vec![leader], flag(true));
-            }
-        }),
-    ),
-    gauge(
         "weir_fabric_link_shut_out",
         None,
         &[],

@@ -14,10 +14,11 @@
 //!
 //! Two fabric periods after the last fault all machines of a rack have the same limits of the
 //! fabric broker, computed from reports that all racks sent after the last fault; the limits are in
-//! force; and in each rack the first machine leads that can reach the fabric broker, and none after it. After `COMPLY_WITHIN_SECONDS` traffic complies with
-//! every maximum and the caps of the fabric and of racks; after `COMPLY_MARKED_WITHIN_SECONDS` at
-//! the latest also traffic that is received through queues that mark. The checks apply to sent
-//! traffic: traffic received through a full queue would stay below any cap above the queue's rate.
+//! force; and in each rack the first machine leads that can reach the fabric broker, and none after
+//! it. After `COMPLY_WITHIN_SECONDS` traffic complies with every maximum and the caps of the fabric
+//! and of racks; after `COMPLY_MARKED_WITHIN_SECONDS` at the latest also traffic that is received
+//! through queues that mark. The checks apply to sent traffic: traffic received through a full
+//! queue would stay below any cap above the queue's rate.
 
 use super::draw::{MACHINES, PER_RACK, RACKS};
 use super::node::SECOND;
