@@ -11,8 +11,8 @@
 //!   reports sends some within two, and within three if it has just started.
 //!
 //! A shut-out machine broadcasts this once a period, and its end at once; the statement holds for the timeout. A
-//! machine leads if all live machines with lower ids are shut out. A shut-out leader goes on trying, so the lowest id leads
-//! alone again as soon as its stream is up. If all machines are shut out (the broker is down), all lead.
+//! machine leads if all live machines with lower ids are shut out. A shut-out leader goes on trying, so the lowest id
+//! leads alone again as soon as its stream is up. If all machines are shut out (the broker is down), all lead.
 //!
 //! Worked example, with Table 1's times: the session of the first machine fails from 100 s on. At 105 s the machine
 //! states that it is shut out, and the second machine leads from the end of its period, at 106 s at the latest, while

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 4 | `WEIR` |
 //! | 1 | format version, 2 |
-//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed limits, 6 reply to them, 8 shut-out notice |
+//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed, 6 reply, 8 shut-out notice |
 //! | 2 | number of rows |
 //! | 8 | fingerprint of the sender's policy |
 //! | 8, 8 | epoch and round: of the machine (1, 3, 8) or the fabric broker (2, 4); epoch and exchange (5, 6) |
