@@ -25,7 +25,7 @@ pub fn fabric_datagram(data: &[u8]) -> bool {
 /// policy.
 pub(crate) fn take(message: &Message) {
     match message {
-        Message::Usage(_) => {}
+        Message::Usage(_) | Message::ShutOut(_) => {}
         Message::RackReport(report) => {
             receive_report(report);
             receive_report(&RackReport { policy: POLICY.digest(), ..report.clone() });

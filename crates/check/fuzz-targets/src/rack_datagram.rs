@@ -8,7 +8,9 @@ use weir_control::parts::ROWS_PER_PART;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::rate::{QuantisedRate, rounded};
 use weir_control::wire::{DecodeError, Key, Message, decode, encode};
-use weir_control::{Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, UsageReport, UsageRow};
+use weir_control::{
+    Demand, Input, MeterReading, Mode, Output, RackBroker, RackBrokerConfig, ShutOutNotice, UsageReport, UsageRow,
+};
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, Instant, MachineId, PerDirection, ServiceId};
 
@@ -79,7 +81,23 @@ fn take(message: &Message) {
         // fingerprint, the same report is also sent under the broker's own.
         receive(&UsageReport { policy: POLICY.digest(), ..report.clone() });
     }
+    if let Message::ShutOut(notice) = message {
+        receive_notice(notice);
+        receive_notice(&ShutOutNotice { policy: POLICY.digest(), ..*notice });
+    }
     fabric_datagram::take(message);
+}
+
+/// A broker receives the notice twice. It takes it at most once, and neither acts on it itself nor is shut out.
+fn receive_notice(notice: &ShutOutNotice) {
+    let mut broker = RackBroker::new(&POLICY, SELF, 1, RackBrokerConfig::default(), Instant::ZERO);
+    for sent in 1..=2 {
+        broker.handle_input(Instant::ZERO, Input::ShutOut(notice));
+        let counters = broker.counters();
+        let refused = counters.unknown_machine + counters.other_policy + counters.notices_replayed;
+        assert!(refused >= sent - 1 && refused <= sent, "a replay counts as new: {counters:?}");
+    }
+    assert!(broker.poll_output().is_none() && !broker.is_shut_out());
 }
 
 /// The decoder's guarantees for a report.
@@ -206,7 +224,7 @@ impl Driver {
                     let message = Message::from(report);
                     assert_eq!(decode(&encode(&message, &key()), &key()), Ok(message));
                 }
-                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("it is no leader and has no limits of the fabric")
                 }
                 Output::SetLimits(limits) => {
@@ -269,6 +287,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         message
     };
     let cut = untagged(&report);
+    let UsageReport { machine, policy, epoch, round, .. } = report;
+    let notice = |shut_out| ShutOutNotice { machine, policy, epoch, round, shut_out };
     vec![
         ("busy", untagged(&report)),
         ("busy-with-tag", encode(&report.clone().into(), &key())),
@@ -278,6 +298,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("other-policy", untagged(&UsageReport { policy: 1, ..report.clone() })),
         ("own-name", untagged(&UsageReport { machine: SELF, ..report.clone() })),
         ("machine-of-another-rack", untagged(&UsageReport { machine: MachineId(4), ..report.clone() })),
+        ("shut-out", super::rack_datagram::untagged(&notice(true).into())),
+        ("not-shut-out", super::rack_datagram::untagged(&notice(false).into())),
         ("before-all-others", untagged(&UsageReport { epoch: 0, round: 0, ..report.clone() })),
         ("last-round", untagged(&UsageReport { epoch: u64::MAX, round: u64::MAX, ..report.clone() })),
         ("broken-version", altered(4, 1)),

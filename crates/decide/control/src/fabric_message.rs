@@ -63,6 +63,21 @@ pub struct LimitsRelay {
     pub limits: RackLimits,
 }
 
+/// Whether a machine is shut out of the fabric broker, for the others of its rack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShutOutNotice {
+    /// The machine of which the notice is.
+    pub machine: MachineId,
+    /// The fingerprint of its policy.
+    pub policy: u64,
+    /// The epoch of the machine's broker: the number of its start.
+    pub epoch: u64,
+    /// The rack interval within that epoch.
+    pub round: u64,
+    /// Whether it cannot reach the fabric broker.
+    pub shut_out: bool,
+}
+
 /// A service's rates in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateRow {

@@ -22,10 +22,10 @@ pub mod report;
 pub mod wire;
 
 pub use fabric_broker::{FabricBroker, FabricBrokerConfig, FabricBrokerCounters, FabricInput, FabricOutput};
-pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow};
+pub use fabric_message::{LimitsRelay, RackLimits, RackReport, RateRow, ShutOutNotice};
 pub use policy_update::IncompatiblePolicy;
 pub use rack_broker::{
     INTERVALS, Input, LimitRule, MeterReading, Mode, NetworkReading, Output, RackBroker, RackBrokerConfig,
-    RackBrokerCounters, RuntimeLimit, Stale, static_limits,
+    RackBrokerCounters, Reach, RuntimeLimit, Stale, static_limits,
 };
 pub use report::{Demand, UsageReport, UsageRow};

@@ -20,13 +20,12 @@
 //! - A restarted broker keeps its predecessor's limits until it has current reports
 //!   (`graceful_restart.rs`).
 //! - Where the policy has a fabric section, one machine leads the rack towards the fabric broker
-//!   (`leader.rs`), and the fabric's limits enter the allocation: the most constrained point
-//!   decides. After its timeout (50 s) without limits the rack's policy alone holds, with the rack's
-//!   part of maxima at the fabric.
+//!   (`leader.rs`): the first that can reach it (`shut_out.rs`). The fabric's limits enter the
+//!   allocation: the most constrained point decides. After its timeout (50 s) without limits the
+//!   rack's policy alone holds, with the rack's part of maxima at the fabric.
 //!
 //! Order of calls: on `Input::Timeout` the broker outputs [`Output::ReadMeters`]; the driver passes
-//! in [`Input::Meters`], and all other outputs follow. [`Input::Report`], [`Input::Relay`] and
-//! [`Input::Fabric`] may arrive at any time.
+//! in [`Input::Meters`], and all other outputs follow. The other inputs may arrive at any time.
 //!
 //! Worked example: capacity 60. Service A (max 30) on machine 1 reports a usage of 80, B (min 30)
 //! on machine 2 none. Both machines compute 30 for A and 0 for B, and machine 1 limits A to 30. In
@@ -46,11 +45,12 @@ mod measurement;
 mod own_limits;
 mod peers;
 mod proposals;
+mod shut_out;
 mod usage_window;
 
 pub use interface::{
     INTERVALS, Input, LimitRule, MeterReading, Mode, NetworkReading, Output, RackBrokerConfig, RackBrokerCounters,
-    RuntimeLimit, Stale,
+    Reach, RuntimeLimit, Stale,
 };
 pub use own_limits::static_limits;
 
@@ -59,6 +59,7 @@ use fabric_limits::FabricLimits;
 use leader::LeaderState;
 use measurement::Meters;
 use own_limits::OwnLimits;
+use shut_out::ShutOut;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_alloc::{RackAllocator, RackShares, has_fabric_limits};
@@ -100,6 +101,7 @@ pub struct RackBroker {
     /// By leaf: the rack's part of maxima at the fabric while the fabric broker sends no limits.
     static_fabric: PerDirection<Vec<Bandwidth>>,
     leader: LeaderState,
+    shut_out: ShutOut,
     mode: Mode,
     /// Whether the limits are inherited from an earlier broker.
     resuming: bool,
@@ -137,6 +139,7 @@ impl RackBroker {
             fabric: FabricLimits::new(leaves),
             static_fabric: static_fabric(&allocator, config.rule),
             leader: LeaderState::new(policy, leaves, instances, now, config.fabric_period),
+            shut_out: ShutOut::new(machines),
             mode: if machines == 1 { Mode::Runtime } else { Mode::Static },
             resuming: false,
             outputs: VecDeque::new(),
@@ -170,6 +173,8 @@ impl RackBroker {
             Input::Relay(relay) => self.take_relay(relay),
             Input::Fabric(limits) => self.take_limits(limits),
             Input::Proposal(limits) => self.take_proposal(limits),
+            Input::Reach(reach) => self.take_reach(reach),
+            Input::ShutOut(notice) => self.take_notice(notice),
         }
     }
 
@@ -300,6 +305,8 @@ mod fabric_tests;
 mod graceful_restart_tests;
 #[cfg(test)]
 mod proposals_tests;
+#[cfg(test)]
+mod shut_out_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn run(on: impl Fn(u64, u64) -> bool) -> Vec<f64> {
                         );
                     }
                     Output::ReportRack(report) => fabric.handle_input(now, FabricInput::Report(&report)),
-                    Output::Broadcast(_) | Output::Relay(_) => panic!("each rack has one machine"),
+                    Output::Broadcast(_) | Output::Relay(_) | Output::ShutOut(_) => panic!("each rack has one machine"),
                     Output::SetLimits(_) | Output::ReplyRack(_) => {}
                 }
             }

@@ -1,4 +1,5 @@
-//! Two racks of one machine each with real agents and traffic, and a fabric broker that limits a service over both.
+//! Two machines with real agents and traffic, in a rack each or in one, and a fabric broker that limits a service over
+//! both.
 
 mod common;
 
@@ -14,6 +15,11 @@ const POLICY: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { upl
                       r2: { uplink: 100Mb/s, machines: [m2] }\n  machines: { m1: { address: 10.79.0.1 }, m2: { \
                       address: 10.79.0.2 } }\n\
                       services:\n  a: { match: [ { protocol: udp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
+
+/// The same with both machines in one rack.
+const ONE_RACK: &str = "weir: 1\nnetwork:\n  nic: 100Mb/s\n  racks:\n    r1: { uplink: 200Mb/s, machines: [m1, m2] }\n\
+                        \x20 machines: { m1: { address: 10.79.0.1 }, m2: { address: 10.79.0.2 } }\n\
+                        services:\n  a: { match: [ { protocol: udp, port: 5001 } ], fabric: { max: 20Mb/s } }\n";
 
 /// Ends with its test.
 struct Process(Child);
@@ -31,30 +37,35 @@ struct Racks {
 }
 
 impl Racks {
-    fn new() -> Self {
+    fn new(policy: &str) -> Self {
         let prefix = Prefix::new("wtf").expect("a prefix");
         prefix.cleanup().expect("leftovers of an earlier run go");
         let (m1, m2) = (prefix.create("m1").expect("made"), prefix.create("m2").expect("made"));
         connect((&m1, "eth0", Some("10.79.0.1/24")), (&m2, "eth0", Some("10.79.0.2/24"))).expect("connected");
         let racks = Self { machines: [m1, m2], directory: tempfile::tempdir().expect("a directory") };
-        fs::write(racks.at("policy.yaml"), POLICY).expect("written");
+        fs::write(racks.at("policy.yaml"), policy).expect("written");
         assert!(weir(&["key"]).arg(racks.at("key")).stderr(Stdio::null()).status().expect("runs").success());
-        let mut certificates = weir(&["certificate"]);
-        certificates.arg(racks.at("pki")).arg("--policy").arg(racks.at("policy.yaml")).args(["--fabric", "10.79.0.2"]);
-        assert!(certificates.stderr(Stdio::null()).status().expect("runs").success());
+        racks.certificates("pki");
         racks
+    }
+
+    /// A CA in a directory of this name, and certificates for all.
+    fn certificates(&self, name: &str) {
+        let mut certificates = weir(&["certificate"]);
+        certificates.arg(self.at(name)).arg("--policy").arg(self.at("policy.yaml")).args(["--fabric", "10.79.0.2"]);
+        assert!(certificates.stderr(Stdio::null()).status().expect("runs").success());
     }
 
     fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// `weir` on a machine, with the options of both daemons.
-    fn weir(&self, index: usize, command: &str, holder: &str) -> Command {
+    /// `weir` on a machine, with the options of both daemons and the certificate from a directory.
+    fn weir(&self, index: usize, command: &str, (pki, holder): (&str, &str)) -> Command {
         let mut process = self.machines[index].command(WEIR).expect("a command");
         process.arg(command).arg(self.at("policy.yaml")).env("NO_COLOR", "1");
         for (option, file) in [("--certificate", format!("{holder}.pem")), ("--private-key", format!("{holder}.key"))] {
-            process.arg(option).arg(self.at("pki").join(file));
+            process.arg(option).arg(self.at(pki).join(file));
         }
         process.arg("--ca").arg(self.at("pki/ca.pem")).arg("--state").arg(self.at("state"));
         process.stdout(Stdio::null()).stderr(Stdio::null());
@@ -62,14 +73,19 @@ impl Racks {
     }
 
     fn broker(&self) -> Process {
-        let mut process = self.weir(1, "fabric", "fabric-10.79.0.2");
+        let mut process = self.weir(1, "fabric", ("pki", "fabric-10.79.0.2"));
         process.args(["--listen", "10.79.0.2:30567", "--period", "1s"]);
         Process(process.spawn().expect("starts"))
     }
 
     fn agent(&self, index: usize) -> Process {
+        self.agent_of(index, "pki")
+    }
+
+    /// An agent with a certificate of the CA in this directory.
+    fn agent_of(&self, index: usize, pki: &str) -> Process {
         let machine = format!("m{}", index + 1);
-        let mut process = self.weir(index, "agent", &format!("machine-{machine}"));
+        let mut process = self.weir(index, "agent", (pki, &format!("machine-{machine}")));
         process.args(["--machine", &machine, "--interface", "eth0", "--fabric", "https://10.79.0.2:30567"]);
         process.args(["--fabric-period", "1s"]).arg("--key").arg(self.at("key"));
         process.arg("--status").arg(self.at(&format!("{machine}.json")));
@@ -111,7 +127,7 @@ fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
         return;
     }
     let _turn = one_at_a_time();
-    let racks = Racks::new();
+    let racks = Racks::new(POLICY);
     let broker = racks.broker();
     let _agents = [racks.agent(0), racks.agent(1)];
     let _traffic = [racks.traffic(0), racks.traffic(1)];
@@ -143,4 +159,26 @@ fn service_is_limited_over_two_racks_until_the_fabric_broker_ends() {
     // Back: limits again.
     let _broker = racks.broker();
     wait_for("both racks to have half again", 60, have_half);
+}
+
+#[test]
+fn the_next_machine_leads_where_the_first_cannot_reach_the_fabric_broker() {
+    if skipped("agents and a fabric broker") {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let racks = Racks::new(ONE_RACK);
+    racks.certificates("foreign");
+    let _broker = racks.broker();
+    let _agents = [racks.agent_of(0, "foreign"), racks.agent(1)];
+    let _traffic = [racks.traffic(0), racks.traffic(1)];
+    let link = |index: usize| racks.status(index)["fabric"].clone();
+    let all = || (0..2).all(|index| link(index)["receives"] == true && link(index)["leader"] == "m2");
+    wait_for("limits by way of the second machine", 40, all);
+    let (first, second) = (link(0), link(1));
+    assert_eq!((&first["shut_out"], &first["leads"]), (&true.into(), &true.into()), "{first:#}");
+    assert_eq!((&second["shut_out"], &second["leads"]), (&false.into(), &true.into()), "{second:#}");
+    assert!(first["session"]["last_failure"].is_string(), "{first:#}");
+    let half = |limit: Option<u64>| limit.is_some_and(|limit| (9_900_000..=10_100_000).contains(&limit));
+    wait_for("the maximum to be shared", 20, || (0..2).all(|index| half(racks.limit(index))));
 }

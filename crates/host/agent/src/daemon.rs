@@ -208,6 +208,7 @@ impl Daemon {
         }
         let mut session = FabricSession::new(session);
         session.concern(policy);
+        broker.handle_input(Instant::ZERO, Input::Reach(session.reach()));
         let outline = status::outline(&config, Some(&host), epoch);
         let reporter = StatusReporter::new(outline, config.status.clone(), publisher);
         Self {
@@ -241,6 +242,7 @@ impl Daemon {
         let RuntimeConfig { policy, machine, .. } = &self.config.runtime_config;
         self.epoch = epoch;
         self.broker = RackBroker::new(policy, *machine, epoch, self.config.broker, self.now());
+        self.broker.handle_input(self.now(), Input::Reach(self.session.reach()));
         if let Some(limits) = in_force {
             self.broker.resume(limits);
         }
@@ -272,6 +274,7 @@ impl Daemon {
                     match &message {
                         FromFabric::Limits(limits) => self.broker.handle_input(now, Input::Fabric(limits)),
                         FromFabric::Proposal(limits) => self.broker.handle_input(now, Input::Proposal(limits)),
+                        FromFabric::Reach(reach) => self.broker.handle_input(now, Input::Reach(*reach)),
                     }
                 }
                 message = self.tenants.message() => {
@@ -341,7 +344,8 @@ impl Daemon {
                 }
                 Output::Broadcast(report) => self.broadcast(&report.into()).await,
                 Output::Relay(relay) => self.broadcast(&relay.into()).await,
-                Output::ReportRack(report) => self.session.report(report),
+                Output::ShutOut(notice) => self.broadcast(&notice.into()).await,
+                Output::ReportRack(report) => self.session.report(report, self.broker.leads_after()),
                 Output::ReplyRack(reply) => self.session.reply(reply),
                 Output::SetLimits(mut limits) => {
                     let Some(host) = &mut self.host else { continue };

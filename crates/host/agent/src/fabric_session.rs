@@ -5,7 +5,7 @@
 //! session.
 
 use tracing::warn;
-use weir_control::{RackBroker, RackReport};
+use weir_control::{RackBroker, RackReport, Reach};
 use weir_fabric::{FromFabric, Session, SessionState};
 use weir_policy::Policy;
 use weir_status::{FabricLink, FabricSession as SessionStatus, SessionCounters, SessionState as Shown};
@@ -46,10 +46,18 @@ impl FabricSession {
         }
     }
 
-    /// Hands over a report of the rack.
-    pub(crate) fn report(&mut self, report: RackReport) {
+    /// Whether a fabric broker can be reached.
+    pub(crate) fn reach(&self) -> Reach {
+        self.session.as_ref().map_or(Reach::Never, Session::reach)
+    }
+
+    /// Hands over a report of the rack, which so many machines that precede this one report as well.
+    pub(crate) fn report(&mut self, report: RackReport, after: usize) {
         match &self.session {
-            Some(session) => session.report(report),
+            Some(session) => {
+                session.set_after(after);
+                session.report(report);
+            }
             None => self.unsent += 1,
         }
     }
@@ -91,7 +99,14 @@ impl FabricSession {
             SessionStatus { state, broker, silent_ms, last_failure, certificate_ends, counters }
         });
         let concerned = session.is_some() || weir_alloc::has_fabric_limits(broker.allocator().policy());
-        concerned.then(|| FabricLink { leads: broker.leads(), receives: broker.has_fabric_limits(), session })
+        let leader = broker.leader().map(|id| broker.allocator().policy().network().machine(id).name().to_owned());
+        concerned.then(|| FabricLink {
+            leads: broker.leads(),
+            leader,
+            shut_out: broker.is_shut_out(),
+            receives: broker.has_fabric_limits(),
+            session,
+        })
     }
 }
 
@@ -99,7 +114,7 @@ impl FabricSession {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use weir_control::RackBrokerConfig;
+    use weir_control::{Input, RackBrokerConfig};
     use weir_units::{Instant, MachineId, ServiceId};
 
     #[test]
@@ -107,13 +122,16 @@ mod tests {
         let text = "weir: 1\nnetwork: { nic: 1Gb/s, racks: { r: { uplink: 1Gb/s, machines: [m1, m2] } } }\n\
                     services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 1Gb/s } } }\n";
         let policy = Arc::new(Policy::parse("policy.yaml", text).expect("valid").0);
-        let broker = RackBroker::new(&policy, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);
+        let mut broker = RackBroker::new(&policy, MachineId(0), 1, RackBrokerConfig::default(), Instant::ZERO);
         let mut session = FabricSession::new(None);
         session.concern(&policy);
         let (first, last) = (ServiceId(0), ServiceId(9));
         let policy = policy.digest();
-        session.report(RackReport { machine: MachineId(0), policy, epoch: 1, round: 1, first, last, rows: vec![] });
+        session.report(RackReport { machine: MachineId(0), policy, epoch: 1, round: 1, first, last, rows: vec![] }, 0);
         assert_eq!(session.unsent(), 1);
-        assert_eq!(session.status(&broker), Some(FabricLink { leads: false, receives: false, session: None }));
+        assert_eq!(session.status(&broker), Some(FabricLink::default()));
+        broker.handle_input(Instant::ZERO, Input::Reach(session.reach()));
+        let shut_out = FabricLink { shut_out: true, ..FabricLink::default() };
+        assert_eq!(session.status(&broker), Some(shut_out), "it has no session");
     }
 }

@@ -54,7 +54,9 @@ function drawFacts(place, status, credits) {
     if (status.fabric) {
       add("the fabric's limits", status.fabric.receives ? "received" : "not received");
       const session = status.fabric.session?.state ?? "not configured";
-      add("leads its rack", status.fabric.leads ? `yes, session ${session}` : null);
+      add("leads its rack", status.fabric.leads ? `yes, session ${session}` : status.fabric.leader);
+      const why = status.fabric.session?.last_failure ?? `session ${session}`;
+      add("shut out of the fabric broker", status.fabric.shut_out ? why : null);
     }
   }
   if (place.level === 3 && status) {

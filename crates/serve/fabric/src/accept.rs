@@ -1,35 +1,34 @@
 //! Connections that TLS has let in.
 //!
-//! Problem: a connection without a certificate of the CA must not cost more than a handshake, and
-//! must be counted. Approach: a task accepts connections and starts a handshake for each. The
-//! number of simultaneous handshakes is bounded, in total and per address, and so is the duration
-//! of each. Only connections whose handshake succeeded reach gRPC, and `connections.rs` bounds
-//! their number. The certificate in use can be replaced while the task runs.
+//! Problem: a connection without a certificate of the CA must not cost more than a handshake, must
+//! be counted, and must not keep a machine out, not even one from the machine's own address, which
+//! any process there can open. Approach: a task accepts every connection at once and starts a
+//! handshake for it. The number of simultaneous handshakes is bounded, and so is the duration of
+//! each; at the bound a new one replaces the oldest of the source that has most of them
+//! (`weir_observe::admission`). Only connections whose handshake succeeded reach gRPC, and
+//! `connections.rs` bounds their number. The certificate in use can be replaced while the task runs.
+//!
+//! Consequence: a machine is let in beside handshakes of its own address if fewer than
+//! [`HANDSHAKES`] begin while its own lasts, a few milliseconds. Idle ones are always the oldest.
 
 use crate::connections::{Connection, Connections};
 use crate::counters::Counters;
 use crate::identity::names_of;
 use rustls::ServerConfig;
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{debug, warn};
+use weir_observe::admission::Admissions;
 
-/// Simultaneous handshakes: each costs a signature, and all racks connect at once after an
-/// election.
-const HANDSHAKES: usize = 256;
-/// Simultaneous handshakes of one source: a machine has one session, and a few connections that it
-/// has given up. An idle client therefore cannot block the others. A source is an IPv4 address or
-/// an IPv6 network of 64 bits, since a host there owns all addresses of its network (RFC 4291,
-/// 2.5.4).
-const HANDSHAKES_OF_ONE: usize = 16;
+/// Simultaneous handshakes: more than the racks of a network, which all connect at once after an
+/// election. Each costs a descriptor and about 20 kB.
+const HANDSHAKES: usize = 1_024;
 /// How long a handshake may take: a round trip of a second, twice.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 /// Pause after a failed accept, which is caused by a lack of files or memory.
@@ -52,60 +51,26 @@ impl InUse {
     }
 }
 
-/// Running handshakes, by source.
-#[derive(Debug, Clone, Default)]
-struct Sources(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// A running handshake; it ends when dropped.
-struct Admission(Sources, IpAddr);
-
-/// The source that an address counts for.
-fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    }
-}
-
-impl Sources {
-    /// Registers a handshake; `None` if the source of the address has [`HANDSHAKES_OF_ONE`]
-    /// already.
-    fn admit(&self, of: IpAddr) -> Option<Admission> {
-        let of = source(of);
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = sources.entry(of).or_default();
-        if *count == HANDSHAKES_OF_ONE {
-            return None;
-        }
-        *count += 1;
-        Some(Admission(self.clone(), of))
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        let mut sources = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = sources.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                sources.remove(&self.1);
-            }
-        }
-    }
-}
-
 /// Connections whose client has a certificate of the CA.
 pub(crate) fn incoming(
     listener: TcpListener,
     in_use: InUse,
     counters: Arc<Counters>,
 ) -> ReceiverStream<io::Result<Connection<TlsStream<TcpStream>>>> {
+    bounded(listener, in_use, counters, HANDSHAKES)
+}
+
+/// The same with at most `most` simultaneous handshakes.
+fn bounded(
+    listener: TcpListener,
+    in_use: InUse,
+    counters: Arc<Counters>,
+    most: usize,
+) -> ReceiverStream<io::Result<Connection<TlsStream<TcpStream>>>> {
     let (send, receive) = mpsc::channel(1);
     tokio::spawn(async move {
-        let (handshakes, sources) = (Arc::new(Semaphore::new(HANDSHAKES)), Sources::default());
-        let connections = Connections::default();
+        let (handshakes, connections) = (Admissions::new(most), Connections::default());
         loop {
-            let Ok(permit) = handshakes.clone().acquire_owned().await else { return };
             let (stream, from) = tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
@@ -117,19 +82,23 @@ pub(crate) fn incoming(
                 },
                 () = send.closed() => return,
             };
-            let Some(admission) = sources.admit(from.ip()) else {
-                counters.handshakes_failed.add();
-                debug!("connection from {from} refused: {HANDSHAKES_OF_ONE} handshakes of this source are open");
-                continue;
-            };
+            let (handshake, replaced) = handshakes.admit(from.ip());
             let (acceptor, send, counters) = (TlsAcceptor::from(in_use.get()), send.clone(), counters.clone());
             let connections = connections.clone();
             tokio::spawn(async move {
                 // Reports are small, so they must not wait for more data.
                 let _ = stream.set_nodelay(true);
-                let refused = match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
+                let accepted = tokio::select! {
+                    accepted = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)) => accepted,
+                    _ = replaced => {
+                        counters.handshakes_replaced.add();
+                        debug!("connection from {from} ended: newer ones of its source replaced it");
+                        return;
+                    }
+                };
+                drop(handshake);
+                let refused = match accepted {
                     Ok(Ok(stream)) => {
-                        drop(admission);
                         let chain = stream.get_ref().1.peer_certificates();
                         let names = chain.and_then(<[_]>::first).map(names_of).unwrap_or_default();
                         let _ = send.send(Ok(connections.hold(names, stream))).await;
@@ -138,7 +107,6 @@ pub(crate) fn incoming(
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "it took too long".to_owned(),
                 };
-                drop((admission, permit));
                 counters.handshakes_failed.add();
                 debug!("connection from {from} refused: {refused}");
             });
@@ -150,21 +118,33 @@ pub(crate) fn incoming(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ca::{Ca, Holder};
+    use crate::clock::now_s;
+    use crate::identity::Identity;
+    use tokio::io::AsyncReadExt;
 
-    #[test]
-    fn a_host_has_the_same_handshakes_with_all_its_addresses() {
-        let sources = Sources::default();
-        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        let admit = |text: &str| sources.admit(address(text));
-        let six: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|host| admit(&format!("2001:db8::{host:x}:1"))).collect();
-        assert!(six.iter().all(Option::is_some));
-        assert!(admit("2001:db8::ffff:0:0:1").is_none(), "another address of the same network");
-        assert!(admit("2001:db8:0:1::1").is_some(), "another network");
-        let four: Vec<_> = (0..HANDSHAKES_OF_ONE).map(|_| admit("10.0.0.1")).collect();
-        assert!(four.iter().all(Option::is_some));
-        assert!(admit("::ffff:10.0.0.1").is_none(), "the same address, as a dual-stack socket reports it");
-        assert!(admit("10.0.0.2").is_some());
-        drop(six);
-        assert!(admit("2001:db8::1").is_some(), "the end of a handshake admits another one");
+    #[tokio::test]
+    async fn new_handshakes_replace_the_oldest_and_are_counted() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (ca, _) = Ca::open(directory.path()).expect("made");
+        let holder = Holder::Fabric(vec!["127.0.0.1".to_owned()]);
+        ca.issue(&holder, 2).expect("made");
+        let identity = Identity::of_broker(&ca.files(&holder), None, now_s()).expect("sound");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let counters = Arc::new(Counters::default());
+        let _incoming = bounded(listener, InUse::new(identity.server()), counters.clone(), 4);
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            clients.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        for replaced in &mut clients[..2] {
+            assert!(matches!(replaced.read(&mut [0]).await, Ok(0) | Err(_)));
+        }
+        assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (2, 0));
+        for refused in &mut clients[2..] {
+            assert_eq!(refused.read(&mut [0]).await.expect("ended by the timeout"), 0);
+        }
+        assert_eq!((counters.handshakes_replaced.get(), counters.handshakes_failed.get()), (2, 4));
     }
 }

@@ -20,6 +20,8 @@ impl Counter {
 pub(crate) struct Counters {
     /// Connections without a certificate of the CA, or without TLS at all.
     pub(crate) handshakes_failed: Counter,
+    /// Connections that newer ones replaced before their handshake was complete.
+    pub(crate) handshakes_replaced: Counter,
     /// Streams in the name of a machine that the client's certificate does not name.
     pub(crate) other_machine: Counter,
     /// Streams in the name of a machine that the policy does not have.

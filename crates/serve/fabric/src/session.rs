@@ -9,7 +9,9 @@
 //! - The session tries one broker after the other. A broker that does not lead names the leading
 //!   one, which is tried next. After a round without success the session waits: 100 ms, twice as
 //!   long each time, up to an eighth of a period, each time less a random half, so that the racks
-//!   do not connect all at once.
+//!   do not connect all at once. If the machines of a rack that precede this one try as well, the
+//!   longest wait is as many eighths longer, so that a rack of n whose machines all try makes
+//!   1 + 1/2 + … + 1/n times the attempts of one machine.
 //! - The session repeats the newest report to a broker that has not received it, if the report is
 //!   younger than a period. A succeeding broker therefore has the demand of all racks in its first
 //!   period, although their leaders report only two thirds of a period after limits that did not
@@ -23,10 +25,11 @@ mod stream;
 use crate::identity::{Identity, IdentityError, IdentityFiles, Use};
 use crate::url::BrokerUrl;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use weir_control::{RackLimits, RackReport};
+use weir_control::{RackLimits, RackReport, Reach};
 use weir_units::Duration;
 
 /// Reports that wait for the session: 64 parts of 167 services each.
@@ -107,11 +110,24 @@ pub struct SessionStatus {
 struct Shared {
     status: Arc<Mutex<SessionStatus>>,
     last_limits: Arc<Mutex<Option<Instant>>>,
+    reach: Arc<watch::Sender<Reach>>,
+    /// The machines of the rack that precede this one and try to reach the same brokers.
+    after: Arc<AtomicUsize>,
 }
 
 impl Shared {
     fn get(&self) -> MutexGuard<'_, SessionStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a state.
+    fn enter(&self, state: SessionState) {
+        let reach = match state {
+            SessionState::Idle | SessionState::Up(_) => Reach::Able,
+            SessionState::Connecting(_) | SessionState::Waiting => Reach::Trying,
+        };
+        self.get().state = state;
+        self.reach.send_if_modified(|before| std::mem::replace(before, reach) != reach);
     }
 }
 
@@ -122,6 +138,8 @@ pub enum FromFabric {
     Limits(RackLimits),
     /// Proposed limits, to be replied to.
     Proposal(RackLimits),
+    /// Not of the broker: whether the session reaches one.
+    Reach(Reach),
 }
 
 /// The agent's handle of a session.
@@ -130,6 +148,7 @@ pub struct Session {
     reports: mpsc::Sender<RackReport>,
     replies: mpsc::Sender<RackReport>,
     messages: mpsc::Receiver<FromFabric>,
+    reach: watch::Receiver<Reach>,
     shared: Shared,
 }
 
@@ -144,6 +163,7 @@ impl Session {
         let (to_agent, messages) = mpsc::channel(LIMITS);
         let shared = Shared::default();
         shared.get().certificate_ends = Some(identity.expires());
+        let reach = shared.reach.subscribe();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SessionError::Thread)?;
         let session = stream::Client::new(config, (from_agent, replies_of_agent), to_agent, shared.clone());
@@ -151,7 +171,7 @@ impl Session {
             .name("fabric-session".to_owned())
             .spawn(move || runtime.block_on(session.run()))
             .map_err(SessionError::Thread)?;
-        Ok(Self { reports, replies, messages, shared })
+        Ok(Self { reports, replies, messages, reach, shared })
     }
 
     /// Hands a report over; it is lost if the queue is full.
@@ -159,6 +179,16 @@ impl Session {
         if self.reports.try_send(report).is_err() {
             self.shared.get().reports_lost += 1;
         }
+    }
+
+    /// Sets the number of machines of the rack that precede this one and try to reach the same brokers.
+    pub fn set_after(&self, machines: usize) {
+        self.shared.after.store(machines, Ordering::Relaxed);
+    }
+
+    /// Whether the session reaches a broker now.
+    pub fn reach(&self) -> Reach {
+        *self.reach.borrow()
     }
 
     /// Hands a reply over; it is lost if the queue is full or no stream is up.
@@ -170,10 +200,11 @@ impl Session {
 
     /// The next message. Cancelling the future loses none.
     pub async fn message(&mut self) -> FromFabric {
-        match self.messages.recv().await {
-            Some(message) => message,
+        tokio::select! {
+            Some(message) = self.messages.recv() => message,
+            Ok(()) = self.reach.changed() => FromFabric::Reach(*self.reach.borrow_and_update()),
             // The thread outlives this value; if it has ended by a panic, there are no messages.
-            None => std::future::pending().await,
+            else => std::future::pending().await,
         }
     }
 

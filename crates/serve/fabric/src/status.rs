@@ -44,6 +44,7 @@ pub(crate) fn of(policy: &Policy, broker: Option<&FabricBroker>, around: &Around
     status.counters = FabricCounters {
         rack_reports_malformed: status.counters.rack_reports_malformed + counters.malformed.get(),
         handshakes_failed: counters.handshakes_failed.get(),
+        handshakes_replaced: counters.handshakes_replaced.get(),
         streams_other_machine: counters.other_machine.get(),
         streams_unknown_machine: counters.unknown_machine.get(),
         streams_redirected: counters.redirected.get(),

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status, Streaming};
 use weir_control::rate::rounded;
-use weir_control::{RackLimits, RackReport, RateRow};
+use weir_control::{RackLimits, RackReport, RateRow, Reach};
 use weir_fabric::proto::fabric_client::FabricClient;
 use weir_fabric::proto::{self, from_broker, from_leader};
 use weir_fabric::{FromFabric, IdentityFiles, Session, SessionError, SessionState, convert};
@@ -36,6 +36,7 @@ fn next(session: &mut Session) -> RackLimits {
             match session.message().await {
                 FromFabric::Limits(limits) => return limits,
                 FromFabric::Proposal(limits) => session.reply(reply(&limits)),
+                FromFabric::Reach(_) => {}
             }
         }
     };
@@ -143,31 +144,110 @@ fn certificates_of_another_ca_are_refused_on_both_sides() {
     assert_eq!(broker.counter("rack_reports_accepted"), 0);
 }
 
+/// The session's next change of reach, if it comes within five seconds.
+fn next_reach(session: &mut Session) -> Reach {
+    let reach = async {
+        loop {
+            if let FromFabric::Reach(reach) = session.message().await {
+                return reach;
+            }
+        }
+    };
+    runtime()
+        .block_on(async { tokio::time::timeout(std::time::Duration::from_secs(5), reach).await })
+        .expect("a change")
+}
+
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
-fn idle_connections_do_not_keep_other_machines_out() {
+fn session_reports_whether_it_reaches_a_broker() {
     let world = World::new();
     let broker = world.broker("broker");
-    let runtime = runtime();
-    // More connections than handshakes, all from one address.
-    let silent: Vec<_> = (0..300)
-        .map(|_| {
-            runtime.block_on(async {
-                let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-                socket.bind("127.0.0.2:0".parse().expect("an address")).expect("bound");
-                socket.connect(broker.listen).await.expect("it listens")
-            })
-        })
-        .collect();
-    let begun = std::time::Instant::now();
-    let session = Session::start(world.session_config("m1", &[broker.url()])).expect("a session");
+    let other = ca(&world.directory.path().join("other"));
+    let mut config = world.session_config("m1", &[broker.url()]);
+    let session = Session::start(config.clone()).expect("a session");
+    assert_eq!(session.reach(), Reach::Able, "no stream is needed");
     session.report(world.report("m1", 1, 8));
     wait_for("the stream", || session.status().streams == 1);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert_eq!(session.status().failures, 0);
-    // Handshakes that began end by their timeout.
-    broker.wait_for_counter("handshakes_failed", 300);
-    drop(silent);
+    assert_eq!(session.reach(), Reach::Able);
+    drop(session);
+    // A machine with a certificate of another CA, which the operator replaces.
+    let good = config.identity.clone();
+    let foreign = other.files(&weir_fabric::ca::Holder::Machine("m1".to_owned()));
+    config.identity.certificate = world.directory.path().join("certificate.pem");
+    config.identity.private_key = world.directory.path().join("key.pem");
+    let install = |files: &IdentityFiles| {
+        for (from, to) in
+            [(&files.private_key, &config.identity.private_key), (&files.certificate, &config.identity.certificate)]
+        {
+            let _ = std::fs::remove_file(to);
+            std::fs::copy(from, to).expect("copied");
+        }
+    };
+    install(&foreign);
+    let mut session = Session::start(config.clone()).expect("a session");
+    session.report(world.report("m1", 2, 8));
+    assert_eq!(next_reach(&mut session), Reach::Trying);
+    wait_for("the failure", || session.status().failures > 0);
+    assert_eq!(session.reach(), Reach::Trying);
+    install(&good);
+    // The report is obsolete after a period, so the leader repeats it.
+    session.report(world.report("m1", 3, 8));
+    assert_eq!(next_reach(&mut session), Reach::Able);
+    wait_for("the stream", || session.status().streams == 1);
+}
+
+/// A connection that sends nothing, from an address of the loopback network.
+async fn idle_from(address: &str, broker: &Broker) -> tokio::net::TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind(format!("{address}:0").parse().expect("an address")).expect("bound");
+    socket.connect(broker.listen).await.expect("it listens")
+}
+
+/// Keeps 200 idle connections to the broker open, each opened anew when the broker ends it.
+async fn idle_for_ever(address: &str, broker: &Broker) {
+    let one = async || {
+        loop {
+            let mut idle = idle_from(address, broker).await;
+            let _ = idle.read(&mut [0]).await;
+        }
+    };
+    let many = std::iter::repeat_with(one).take(200).map(Box::pin);
+    let mut many: Vec<_> = many.collect();
+    std::future::poll_fn(|context| {
+        for one in &mut many {
+            let _: std::task::Poll<()> = one.as_mut().poll(context);
+        }
+        std::task::Poll::Pending
+    })
+    .await
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
+fn idle_connections_keep_no_machine_out() {
+    let world = World::new();
+    let broker = world.broker("broker");
+    for (round, address) in [(1, "127.0.0.2"), (2, "127.0.0.1")] {
+        let streams = runtime().block_on(async {
+            let connects = async {
+                // The idle connections are there first.
+                tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+                let begun = std::time::Instant::now();
+                let session = Session::start(world.session_config("m1", &[broker.url()])).expect("a session");
+                session.report(world.report("m1", round, 8));
+                while session.status().streams == 0 && begun.elapsed() < std::time::Duration::from_secs(2) {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                (session.status().streams, session.status().failures)
+            };
+            tokio::select! {
+                streams = connects => streams,
+                () = idle_for_ever(address, &broker) => unreachable!("it goes on for ever"),
+            }
+        });
+        assert_eq!(streams, (1, 0), "beside idle connections from {address}");
+    }
+    assert_eq!(broker.counter("handshakes_replaced"), 0, "there is room for all");
 }
 
 /// A client that only sends the preface of HTTP/2.

@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`server`] | HTTP/1.1 on its own thread, with limits on headers, time and connections |
+//! | [`admission`] | which connection makes room for a new one |
 //! | `names` | the host names that are served: protection from DNS rebinding |
 //! | [`publish`] | `/status` and `/metrics` of a publisher |
 //! | [`source`] | the source of a status: a URL or a file |
@@ -37,6 +38,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod admission;
 pub mod bounds;
 pub mod client;
 pub mod liveness;

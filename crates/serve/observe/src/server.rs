@@ -2,25 +2,28 @@
 //!
 //! Any client that reaches the port may send arbitrary bytes at any speed. So the time and size of
 //! a request's head, the lifetime of a connection and the number of connections are limited.
-//! Further connections wait in the kernel's accept queue. Bodies are never read. Requests for
-//! another host name are refused (`names`).
+//! A further connection takes the room of one that is idle (`admission`): a connection is active
+//! when it opens and at each of its requests. Bodies are never read. Requests for another host name
+//! are refused (`names`).
 
+use crate::admission::Admissions;
 use crate::names::Names;
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 /// Limits on clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of simultaneous connections.
+    /// Maximum number of simultaneous connections, at least 1. Each source can use all of them while
+    /// no other needs them.
     pub connections: usize,
     /// Timeout for the head of a request, and for an idle connection.
     pub head: Duration,
@@ -108,10 +111,8 @@ pub fn start(
 /// Serves until the listener fails.
 async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let admissions = Admissions::new(limits.connections);
     loop {
-        // The semaphore is never closed.
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -122,18 +123,25 @@ async fn serve(listener: TcpListener, router: Router, limits: Limits) -> io::Res
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone());
+        let (admission, ended) = admissions.admit(from.ip());
+        let router = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
+            let service = service_fn(|request| {
+                admission.renew();
+                router.call(request)
+            });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head)
                 .max_headers(limits.fields)
                 .max_buf_size(limits.head_bytes)
                 .serve_connection(TokioIo::new(stream), service);
-            if let Ok(Err(error)) = tokio::time::timeout(limits.life, connection).await {
-                debug!("{from}: {error}");
+            tokio::select! {
+                served = tokio::time::timeout(limits.life, connection) => if let Ok(Err(error)) = served {
+                    debug!("{from}: {error}");
+                },
+                _ = ended => debug!("{from}: other connections took its room"),
             }
-            drop(slot);
         });
     }
 }

@@ -160,21 +160,46 @@ fn slow_and_idle_connections_are_closed() {
 }
 
 #[test]
-fn connections_beyond_the_limit_wait() {
+fn connections_in_use_stay_before_idle_ones() {
     let publisher = Publisher::new();
     publisher.publish(Status::Agent(agent(1)));
     let limits = Limits { connections: 2, head: Duration::from_secs(60), ..Limits::default() };
     let server = serve(&publisher, limits);
-    let held = [connect(server.address()), connect(server.address())];
+    let get = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /nowhere HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+        stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0)
+    };
+    let (mut used, mut idle) = (connect(server.address()), connect(server.address()));
+    assert!(get(&mut used) && get(&mut idle) && get(&mut used));
     let mut third = connect(server.address());
-    third.write_all(b"GET /status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("sent");
-    third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
-    assert!(third.read(&mut [0; 1]).is_err(), "a third connection is served in addition to two");
-    third.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
-    drop(held);
-    let mut response = Vec::new();
-    third.read_to_end(&mut response).expect("served when there is room");
-    assert!(response.starts_with(b"HTTP/1.1 200"));
+    assert!(get(&mut third), "a new connection is served at once");
+    assert!(matches!(idle.read(&mut [0; 1]), Ok(0) | Err(_)), "the one without a request for longest makes room");
+    assert!(get(&mut used) && get(&mut third));
+}
+
+/// Idle connections from `address`, which may be any of the loopback network.
+fn idle_from(address: &str, server: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let open = async || {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::new(address.parse().expect("an address"), 0)).expect("bound");
+        socket.connect(server).await.expect("connected").into_std().expect("a socket")
+    };
+    (0..count).map(|_| runtime.block_on(open())).collect()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of real sockets measures real time")]
+fn idle_connections_keep_no_client_out() {
+    let publisher = Publisher::new();
+    publisher.publish(Status::Agent(agent(1)));
+    let server = serve(&publisher, Limits { head: Duration::from_secs(60), ..Limits::default() });
+    for idle in ["127.0.0.2", "127.0.0.1"] {
+        let _held = idle_from(idle, server.address(), 300);
+        let begun = Instant::now();
+        assert!(request(server.address(), "GET", "/metrics").0.starts_with("http/1.1 200"), "beside {idle}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "beside {idle}: {:?}", begun.elapsed());
+    }
 }
 
 #[test]

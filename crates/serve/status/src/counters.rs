@@ -75,6 +75,10 @@ counters! {
         limits_malformed,
         /// Times that the fabric's limits ended because none arrived within the timeout.
         fabric_fallbacks,
+        /// Notices to the rack of whether this machine is shut out of the fabric broker.
+        shut_out_notices,
+        /// Notices of the rack's machines not newer than known ones: replayed, doubled or overtaken.
+        shut_out_notices_replayed,
         /// Intervals for which the kernel did not return the counters of the qdisc in time.
         readings_late,
         /// Status files that could not be written.
@@ -190,6 +194,8 @@ counters! {
         rack_reports_malformed,
         /// Connections without a certificate of the CA.
         handshakes_failed,
+        /// Connections that newer ones replaced before their handshake was complete.
+        handshakes_replaced,
         /// Streams in the name of a machine that the client's certificate does not name.
         streams_other_machine,
         /// Streams in the name of a machine that the policy does not have.

@@ -197,6 +197,8 @@ impl AgentStatus {
         to.limits_other_policy = from.limits_other_policy;
         to.limits_malformed = from.limits_malformed;
         to.fabric_fallbacks = from.fabric_fallbacks;
+        to.shut_out_notices = from.notices;
+        to.shut_out_notices_replayed = from.notices_replayed;
     }
 }
 

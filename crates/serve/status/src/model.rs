@@ -205,8 +205,15 @@ impl AgentStatus {
 /// The state of the fabric's limits on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FabricLink {
-    /// Whether this machine leads its rack.
+    /// Whether this machine leads its rack: it reports to the fabric broker, or tries to.
     pub leads: bool,
+    /// The machine that leads the rack as far as this one has received: the live one with the lowest id that can reach
+    /// the fabric broker; absent while no other machine of the rack is alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// Whether this machine cannot reach the fabric broker, so that the rack's next machine leads.
+    #[serde(default)]
+    pub shut_out: bool,
     /// Whether limits of the fabric arrived, from its broker or relayed, within the timeout.
     pub receives: bool,
     /// The session with a fabric broker; absent where none is configured.

@@ -180,7 +180,7 @@ fn json_keeps_absent_and_unlimited_rates() {
     status.services[0].rx.sender_rate = Some(Bandwidth::from_mbps(3));
     status.kernel =
         Some(KernelCounters { timer: TimerCounters { ticks_late: 4, fallbacks: 0 }, ..KernelCounters::default() });
-    status.fabric = Some(FabricLink { leads: true, receives: false, session: None });
+    status.fabric = Some(FabricLink { leads: true, ..FabricLink::default() });
     let all = Status::Agent(status);
     assert_eq!(Status::read(all.to_json().as_bytes()).expect("its own"), all);
 }
@@ -309,7 +309,13 @@ fn complete() -> AgentStatus {
     status.drops_unattributed = Some(4);
     status.cgroups = Some(7);
     status.guests = Some(5);
-    status.fabric = Some(FabricLink { leads: false, receives: true, session: Some(session) });
+    status.fabric = Some(FabricLink {
+        leads: false,
+        leader: Some("m2".to_owned()),
+        shut_out: true,
+        receives: true,
+        session: Some(session),
+    });
     let service = &mut status.services[0];
     service.tx.backlog_bytes = Some(3_000);
     service.tx.drops = Some(1);

@@ -18,6 +18,7 @@
 //! Source: Parley §5.3 (the timeout). The relay and expiry by age are a fill: the paper leaves the
 //! distribution within a rack open.
 
+use super::shut_out::OVERDUE;
 use super::{Mode, Output, RackBroker};
 use crate::fabric_message::{LimitsRelay, RackLimits, RateRow};
 use crate::parts::well_formed;
@@ -131,14 +132,20 @@ impl FabricLimits {
 impl RackBroker {
     /// Handles limits from the fabric broker itself.
     pub(super) fn take_limits(&mut self, limits: &RackLimits) {
-        if self.accept_limits(limits, Duration::ZERO) {
+        let known = self.counters.limits_known;
+        let is_new = self.accept_limits(limits, Duration::ZERO, true);
+        // A relay of another leader may have been faster.
+        if is_new || self.counters.limits_known > known {
+            self.reached_by_limits();
+        }
+        if is_new {
             self.relay(limits.clone(), Duration::ZERO);
         }
     }
 
     /// Handles limits that another machine of the rack relays.
     pub(super) fn take_relay(&mut self, relay: &LimitsRelay) {
-        self.accept_limits(&relay.limits, relay.age);
+        self.accept_limits(&relay.limits, relay.age, false);
     }
 
     /// Whether limits do not fit the policy or the rack, which is counted.
@@ -160,8 +167,9 @@ impl RackBroker {
         true
     }
 
-    /// Checks and stores limits and returns whether they had new information.
-    fn accept_limits(&mut self, limits: &RackLimits, age: Duration) -> bool {
+    /// Checks and stores limits, of this machine's `own` stream or relayed, and returns whether they had
+    /// new information.
+    fn accept_limits(&mut self, limits: &RackLimits, age: Duration, own: bool) -> bool {
         if self.is_refused(limits) {
             return false;
         }
@@ -187,7 +195,8 @@ impl RackBroker {
         }
         if is_new {
             self.counters.limits_accepted += 1;
-            if self.fabric.keep(limits, until) {
+            // A leader goes on reporting until limits arrive by its own stream.
+            if self.fabric.keep(limits, until) && (own || !self.lacks_limits_for(OVERDUE)) {
                 self.fabric_round_received(age);
             }
         } else if known {

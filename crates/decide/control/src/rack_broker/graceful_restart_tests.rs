@@ -87,6 +87,7 @@ impl Machine {
                 Output::Relay(_) => {}
                 Output::ReportRack(_) => self.reported += 1,
                 Output::ReplyRack(_) => panic!("nothing is proposed"),
+                Output::ShutOut(_) => {}
                 Output::SetLimits(limits) => {
                     let tx = limits.iter().find(|limit| limit.direction == Direction::Tx).expect("a limit");
                     self.limit = 30f64.min(tx.limit.bps() as f64 / 1e6);

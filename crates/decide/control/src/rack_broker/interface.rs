@@ -1,6 +1,6 @@
 //! Inputs, outputs, configuration and counters of a rack broker.
 
-use crate::fabric_message::{LimitsRelay, RackLimits, RackReport};
+use crate::fabric_message::{LimitsRelay, RackLimits, RackReport, ShutOutNotice};
 use crate::report::UsageReport;
 use weir_units::{Bandwidth, Bytes, Direction, Duration, PerDirection, ServiceId};
 
@@ -92,6 +92,22 @@ pub enum Input<'a> {
     /// Limits that the fabric broker proposes, with a verified tag. The round is the number of the
     /// exchange.
     Proposal(&'a RackLimits),
+    /// A change in whether this machine can reach the fabric broker. Without one it can.
+    Reach(Reach),
+    /// The same of another machine, with a verified tag.
+    ShutOut(&'a ShutOutNotice),
+}
+
+/// Whether a machine can reach the fabric broker, as its session shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// A stream is up, or none is needed.
+    #[default]
+    Able,
+    /// A stream is needed, and the session tries to open one.
+    Trying,
+    /// There is no session.
+    Never,
 }
 
 /// A service's counters on this machine since its meter started.
@@ -135,6 +151,8 @@ pub enum Output {
     ReportRack(RackReport),
     /// Send this reply to the fabric broker. Its epoch and round are those of the proposal.
     ReplyRack(RackReport),
+    /// Send this notice to every other machine of the rack.
+    ShutOut(ShutOutNotice),
     /// Put these limits in force: one for each leaf service and direction.
     SetLimits(Vec<RuntimeLimit>),
 }
@@ -196,4 +214,8 @@ pub struct RackBrokerCounters {
     pub limits_malformed: u64,
     /// Times that the fabric's limits expired because no new ones arrived.
     pub fabric_fallbacks: u64,
+    /// Notices of whether this machine is shut out of the fabric broker.
+    pub notices: u64,
+    /// Notices of other machines that were not newer than known ones: replayed or reordered.
+    pub notices_replayed: u64,
 }

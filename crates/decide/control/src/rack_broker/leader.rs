@@ -1,8 +1,9 @@
 //! The rack's leader: the machine that reports the rack's demands to the fabric broker.
 //!
 //! **Election.** The leader is the live machine with the lowest id: it receives reports of other
-//! machines, and none with a lower id reported within the timeout. It leads only after it has
-//! received reports for the timeout. Two leaders at a time (a partition) are harmless: a leader
+//! machines, and none with a lower id reported within the timeout. A machine that cannot reach the
+//! fabric broker states this, and then the next one leads beside it (`shut_out.rs`). A machine leads
+//! only after it has received reports for the timeout. Two leaders at a time are harmless: a leader
 //! decides nothing, and the fabric broker takes the larger of their demands.
 //!
 //! **Demand.** A service's demand at the fabric is its share in the rack without limits of the
@@ -99,7 +100,8 @@ impl RackBroker {
     /// Whether this machine leads its rack.
     pub fn leads(&self) -> bool {
         let listened = self.now.saturating_since(self.started) >= self.config.timeout;
-        listened && self.mode == Mode::Runtime && !(0..self.index).any(|index| self.is_alive(index))
+        let able = |index: usize| self.is_alive(index) && !self.is_index_shut_out(index);
+        listened && self.mode == Mode::Runtime && !(0..self.index).any(able)
     }
 
     /// Reports if this machine leads and a report is due, or the demands changed; `allocated` if the
@@ -115,6 +117,7 @@ impl RackBroker {
             }
         }
         let leads = self.leads();
+        self.state_shut_out(leads, ends_period);
         let led = std::mem::replace(&mut self.leader.was_leader, leads);
         let due = self.now >= self.leader.next_report;
         if leads {

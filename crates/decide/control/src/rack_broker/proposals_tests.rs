@@ -51,7 +51,7 @@ impl Host {
                 }
                 Output::ReportRack(report) => self.reports.push(report),
                 Output::ReplyRack(reply) => self.replies.push(reply),
-                Output::Broadcast(_) | Output::Relay(_) | Output::SetLimits(_) => {}
+                Output::Broadcast(_) | Output::Relay(_) | Output::ShutOut(_) | Output::SetLimits(_) => {}
             }
         }
     }

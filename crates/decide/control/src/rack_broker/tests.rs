@@ -58,7 +58,7 @@ impl Host {
                     self.broker.handle_input(now, Input::Meters(&readings));
                 }
                 Output::Broadcast(report) => reports.push(report),
-                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) => {
+                Output::Relay(_) | Output::ReportRack(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {
                     panic!("the policy has no fabric section")
                 }
                 Output::SetLimits(all) => {

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | 4 | `WEIR` |
 //! | 1 | format version, 2 |
-//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed limits, 6 reply to them |
+//! | 1 | kind: 1 usage report, 2 relayed limits, 3 rack report, 4 rack limits, 5 proposed, 6 reply, 8 shut-out notice |
 //! | 2 | number of rows |
 //! | 8 | fingerprint of the sender's policy |
-//! | 8, 8 | epoch and round: of the machine (1, 3) or the fabric broker (2, 4); epoch and exchange (5, 6) |
-//! | 4 | the sending machine (1, 3, 6), or the rack to which the limits apply (2, 4, 5) |
-//! | 4, 4 | first and last service covered |
+//! | 8, 8 | epoch and round: of the machine (1, 3, 8) or the fabric broker (2, 4); epoch and exchange (5, 6) |
+//! | 4 | the sending machine (1, 3, 6, 8), or the rack to which the limits apply (2, 4, 5) |
+//! | 4, 4 | first and last service covered; in kind 8 zero, and whether the machine is shut out (0 or 1) |
 //! | 2 | only in kind 2: age of the limits in 10 ms, rounded up |
 //! | 7 to 11 each | rows: a service and two rates, see `rows.rs` |
 //! | 16 | tag over all preceding bytes, see [`super::key`] |
@@ -30,7 +30,7 @@
 
 use super::key::{Key, TAG_LEN};
 use super::rows::{self, FabricRow};
-use crate::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, UsageReport};
+use crate::{FabricInput, Input, LimitsRelay, RackLimits, RackReport, ShutOutNotice, UsageReport};
 use weir_units::{Duration, MachineId, RackId, ServiceId};
 
 const MAGIC: &[u8; 4] = b"WEIR";
@@ -44,6 +44,7 @@ const KIND_RACK_REPORT: u8 = 3;
 const KIND_RACK_LIMITS: u8 = 4;
 const KIND_PROPOSAL: u8 = 5;
 const KIND_REPLY: u8 = 6;
+const KIND_SHUT_OUT: u8 = 8;
 const HEADER_LEN: usize = 44;
 /// The unit of a relay's age.
 const AGE_STEP: Duration = Duration::from_millis(10);
@@ -63,6 +64,8 @@ pub enum Message {
     Proposal(RackLimits),
     /// From a rack's leader to the fabric broker: the rack's offers under proposed limits.
     Reply(RackReport),
+    /// From a machine to the others of its rack: whether it is shut out of the fabric broker.
+    ShutOut(ShutOutNotice),
 }
 
 impl Message {
@@ -73,6 +76,7 @@ impl Message {
             Self::Relay(relay) => Some(Input::Relay(relay)),
             Self::RackLimits(limits) => Some(Input::Fabric(limits)),
             Self::Proposal(limits) => Some(Input::Proposal(limits)),
+            Self::ShutOut(notice) => Some(Input::ShutOut(notice)),
             Self::RackReport(_) | Self::Reply(_) => None,
         }
     }
@@ -94,6 +98,11 @@ impl From<UsageReport> for Message {
 impl From<LimitsRelay> for Message {
     fn from(relay: LimitsRelay) -> Self {
         Self::Relay(relay)
+    }
+}
+impl From<ShutOutNotice> for Message {
+    fn from(notice: ShutOutNotice) -> Self {
+        Self::ShutOut(notice)
     }
 }
 impl From<RackReport> for Message {
@@ -163,6 +172,10 @@ impl Header {
             Message::RackLimits(limits) => (KIND_RACK_LIMITS, of_limits(limits)),
             Message::Proposal(limits) => (KIND_PROPOSAL, of_limits(limits)),
             Message::Reply(reply) => (KIND_REPLY, of_report(reply)),
+            Message::ShutOut(n) => {
+                let flag = (ServiceId(0), ServiceId(n.shut_out.into()));
+                (KIND_SHUT_OUT, header(0, (n.policy, n.epoch, n.round), n.machine.0, flag))
+            }
         }
     }
 
@@ -224,6 +237,7 @@ pub fn encode(message: &Message, key: &Key) -> Vec<u8> {
         Message::RackLimits(limits) | Message::Proposal(limits) => {
             rows::put(&mut out, header.first, limits.rows.iter().map(|row| FabricRow::<true>(*row)));
         }
+        Message::ShutOut(_) => {}
     }
     let tag = key.tag(&out);
     out.extend(tag);
@@ -287,6 +301,16 @@ pub fn decode(datagram: &[u8], keys: &(impl AsRef<[Key]> + ?Sized)) -> Result<Me
             check_count(rows.len())?;
             let limits = header.limits(rows);
             Ok(if kind == KIND_PROPOSAL { Message::Proposal(limits) } else { Message::RackLimits(limits) })
+        }
+        KIND_SHUT_OUT => {
+            let shut_out = match (first.0, last.0) {
+                (0, flag @ (0 | 1)) => flag == 1,
+                _ => return Err(DecodeError::Malformed("neither shut out nor not")),
+            };
+            if header.rows != 0 || !fields.0.is_empty() {
+                return Err(DecodeError::Malformed("a notice with rows"));
+            }
+            Ok(Message::ShutOut(ShutOutNotice { machine: MachineId(from), policy, epoch, round, shut_out }))
         }
         _ => Err(DecodeError::Malformed("unknown kind")),
     }

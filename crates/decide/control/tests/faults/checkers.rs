@@ -2,6 +2,7 @@
 
 use crate::Observed;
 use crate::draw::MACHINES;
+use crate::steps::Steps;
 use crate::throttled::Throttled;
 use crate::world::World;
 use std::cell::Cell;
@@ -27,6 +28,7 @@ pub(crate) struct Checkers {
     /// By machine: the (epoch, round) of its last period before the faults ended.
     before: Vec<(u64, u64)>,
     pub(crate) throttled: Throttled,
+    pub(crate) steps: Steps,
     sent: u64,
     limits_set: u64,
     /// The number of checks in which a guarantee was above zero.
@@ -45,6 +47,7 @@ impl Checkers {
             accepted: vec![0; MACHINES],
             before: Vec::new(),
             throttled: Throttled::new(instances),
+            steps: Steps::new(),
             sent: 0,
             limits_set: 0,
             guarantees_seen: Cell::new(0),
@@ -55,6 +58,7 @@ impl Checkers {
         self.stamps[machine].fill((0, 0));
         self.last_report[machine] = None;
         self.accepted[machine] = 0;
+        self.steps.restarted(machine);
         self.throttled.restarted(self.instance(machine, 0)..self.instance(machine + 1, 0));
     }
 
@@ -200,6 +204,7 @@ impl Checkers {
                 return Err(format!("{} is limited although its demand of {demand} is less: {limit:?}", name()));
             }
         }
+        self.steps.allocated(world.now, machine, broker)?;
         for direction in Direction::ALL {
             self.shares(world, broker, direction).map_err(|failure| format!("{} {direction}: {failure}", name()))?;
         }
@@ -291,6 +296,6 @@ impl Checkers {
             return Err("no guarantee was above zero".to_owned());
         }
         let throttled = self.throttled.began().is_some();
-        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled })
+        Ok(Observed { limited: self.limits_set > 0, marks: world.marks(), throttled, late: None })
     }
 }

@@ -1,22 +1,25 @@
 //! Checks once the faults are over and reports have spread: equal shares everywhere, and traffic
 //! that complies with the policy.
 //!
+//! Shares that still change in ever smaller steps ([`crate::steps`]) differ by a step between machines, and traffic
+//! exceeds a bound by a step of each machine.
+//!
 //! The uplink and maxima bound the *sent* traffic: traffic received through a full queue would stay
 //! below any cap above the queue's rate. Guarantees apply to received traffic. Bounds are wider for
 //! throttled services, and only where a broker just reported a raised demand.
 
 use crate::checkers::Checkers;
 use crate::draw::MACHINES;
-use crate::world::World;
+use crate::world::{LATE_STEP, World};
 use weir_control::demand::BURST;
 use weir_control::rack_broker::LOWEST_LIMIT;
 use weir_control::{Mode, RackBroker};
-use weir_units::{Bandwidth, ContentionPoint, Direction, RackId};
+use weir_units::{Bandwidth, ContentionPoint, Direction, PerDirection, RackId};
 
 /// Shares closer than this agree: a constant load is measured again each period, a byte or two off,
 /// and is reported in steps of up to 1/2^17, of which 30 instances together take a part of the
 /// uplink. Parley tracks demands to the same resolution (§6.2).
-const SAME: Bandwidth = Bandwidth::from_mbps(1);
+pub(crate) const SAME: Bandwidth = Bandwidth::from_mbps(1);
 
 /// The error of a measurement: a meter counts whole bytes, and a period never has exactly the
 /// length of the last one.
@@ -26,6 +29,32 @@ impl Checkers {
     /// The faults are over: all machines have the same shares, and the traffic complies with the
     /// policy.
     pub(crate) fn agreement(&self, world: &World) -> Result<(), String> {
+        self.agreement_but_for(world, PerDirection::both(Bandwidth::ZERO))
+    }
+
+    /// The machines do not agree yet: they differ by the last step, and steps do not grow.
+    pub(crate) fn contraction(&self, world: &World) -> Result<(), String> {
+        let mut last = PerDirection::both(Bandwidth::ZERO);
+        for direction in Direction::ALL {
+            let step = |from: u64, to: u64| self.steps.largest(direction, world.now - from, world.now - to);
+            let (now, before) = (step(LATE_STEP, 0), step(2 * LATE_STEP, LATE_STEP));
+            if !self.is_hidden(world, direction) && now > before.max(SAME) {
+                return Err(format!("steps grow from {before} to {now} ({direction})"));
+            }
+            last[direction] = now;
+        }
+        self.agreement_but_for(world, last)
+    }
+
+    /// Whether a full queue is not visible in marks. It throttles all services in proportion, guaranteed or not, and
+    /// differently with each limit that is set or lifted, so shares do not converge.
+    fn is_hidden(&self, world: &World, direction: Direction) -> bool {
+        let revealed = world.marks().reveal_overload(&world.policy, RackId(0));
+        direction == Direction::Rx && !revealed && world.was_full_recently()
+    }
+
+    /// The same where shares changed by `steps` last.
+    fn agreement_but_for(&self, world: &World, steps: PerDirection<Bandwidth>) -> Result<(), String> {
         let brokers: Vec<&RackBroker> = world.machines.iter().filter_map(|machine| machine.broker.as_ref()).collect();
         if brokers.len() != MACHINES {
             return Err("a machine has no broker".to_owned());
@@ -34,46 +63,46 @@ impl Checkers {
             return Err(format!("m{} is still in static mode", m + 1));
         }
         for direction in Direction::ALL {
-            // A full queue that is not visible in marks throttles all services in proportion,
-            // guaranteed or not, and differently with each limit that is set or lifted, so shares
-            // do not converge. The received traffic complies with the uplink and maxima all the
-            // same.
-            let hidden = !world.marks().reveal_overload(&world.policy, RackId(0)) && world.was_full_recently();
-            if direction == Direction::Rx && hidden {
-                self.maxima(world, direction, &|m, leaf| world.machines[m].usage(direction, leaf))?;
+            let step = steps[direction];
+            // The received traffic complies with the uplink and maxima all the same.
+            if self.is_hidden(world, direction) {
+                self.maxima(world, direction, step, &|m, leaf| world.machines[m].usage(direction, leaf))?;
                 continue;
             }
             for (m, broker) in brokers.iter().enumerate() {
                 for (i, instance) in broker.shares(direction).instances.iter().enumerate() {
                     let other = brokers[0].shares(direction).instances[i];
-                    if instance.share.bps().abs_diff(other.share.bps()) > SAME.bps() {
+                    if instance.share.bps().abs_diff(other.share.bps()) > SAME.max(step).bps() {
                         return Err(format!("m{} has {instance:?}, m1 {other:?} for instance {i} {direction}", m + 1));
                     }
                 }
             }
-            self.maxima(world, direction, &|m, leaf| world.machines[m].sent(direction, leaf))?;
+            self.maxima(world, direction, step, &|m, leaf| world.machines[m].sent(direction, leaf))?;
             self.guarantees(world, direction)?;
         }
         Ok(())
     }
 
-    /// Checks the uplink and maxima for these rates of each machine's services.
+    /// Checks the uplink and maxima for these rates of each machine's services, which exceed them by a
+    /// step of each machine at most.
     fn maxima(
         &self,
         world: &World,
         direction: Direction,
+        step: Bandwidth,
         rate: &dyn Fn(usize, usize) -> Bandwidth,
     ) -> Result<(), String> {
         let of_service = |leaf: usize| -> Bandwidth { (0..MACHINES).map(|m| rate(m, leaf)).sum() };
         let all: Bandwidth = (0..self.leaves.len()).map(of_service).sum();
         let capacity = world.policy.rack_capacity(RackId(0), direction);
-        if all.bps() > capacity.bps() + self.tolerance(world, capacity) {
+        let steps = step.bps() * MACHINES as u64;
+        if all.bps() > capacity.bps() + self.tolerance(world, capacity) + steps {
             return Err(format!("{all} is sent through {capacity} ({direction})"));
         }
         for (leaf, id) in self.leaves.iter().enumerate() {
             let (all, service) = (of_service(leaf), world.policy.services().get(*id));
             let max = service.share(ContentionPoint::Rack, direction).max;
-            if all.bps() > max.bps().saturating_add(self.tolerance(world, all)) {
+            if all.bps() > max.bps().saturating_add(self.tolerance(world, all) + steps) {
                 return Err(format!("{} sends {all}, more than its maximum ({direction})", service.path()));
             }
         }

@@ -135,20 +135,32 @@ impl Machine<'_> {
             return format!("switch, {}/{} ports in force{refused}{unread}", switch.in_force(), switch.ports.len());
         }
         match (self.agent, self.fabric) {
-            (Some(agent), _) if agent.interface_absent => format!("{} is gone", agent.interface),
-            (Some(agent), _) if agent.not_enforced.is_some() => {
-                format!("not enforced: {}", agent.not_enforced.as_deref().unwrap_or_default())
-            }
-            (Some(agent), _) => {
-                let mode = agent.mode.map_or("starts", Mode::name);
-                format!("{mode} {}/{} peers", agent.peers_alive, agent.peers)
-            }
+            (Some(agent), _) => agent_state(agent),
             (_, Some(fabric)) => {
                 let leads = if fabric.leads { "leads" } else { "standby" };
                 format!("fabric broker, {leads}, {}/{} racks", fabric.racks_reporting, fabric.racks)
             }
             (None, None) => String::new(),
         }
+    }
+}
+
+/// The state of an agent as a text.
+fn agent_state(agent: &AgentStatus) -> String {
+    if agent.interface_absent {
+        return format!("{} is gone", agent.interface);
+    }
+    if let Some(why) = &agent.not_enforced {
+        return format!("not enforced: {why}");
+    }
+    let mode = agent.mode.map_or("starts", Mode::name);
+    match &agent.fabric {
+        Some(link) if link.shut_out => {
+            let why = link.session.as_ref().map_or(Some("no --fabric"), |session| session.last_failure.as_deref());
+            format!("shut out of the fabric broker: {}", why.unwrap_or("it sends no limits"))
+        }
+        Some(link) if link.leads => format!("leads, {mode} {}/{} peers", agent.peers_alive, agent.peers),
+        _ => format!("{mode} {}/{} peers", agent.peers_alive, agent.peers),
     }
 }
 
@@ -218,6 +230,7 @@ pub(crate) fn tenants<'a>(machines: &[Machine<'a>], filter: &Filter) -> Vec<Tena
 mod tests {
     use super::super::fixture::view;
     use super::*;
+    use weir_status::{FabricLink, FabricSession};
 
     fn shown(words: &str, direction: Option<Direction>, order: Order) -> Vec<String> {
         let view = view();
@@ -246,6 +259,22 @@ mod tests {
         assert_eq!(all[0].lost, Some((Duration::from_secs(12), "Connection refused (os error 111)")));
         assert_eq!(all[2].usage(Direction::Tx), Bandwidth::from_mbps(410));
         assert_eq!(all[3].state(), "fabric broker, leads, 2/2 racks");
+    }
+
+    #[test]
+    fn leaders_and_machines_without_a_fabric_broker_are_shown() {
+        let view = view();
+        let of_m1 = machines(&view)[2].agent.expect("an agent").clone();
+        let state = |link: FabricLink| agent_state(&AgentStatus { fabric: Some(link), ..of_m1.clone() });
+        assert_eq!(state(FabricLink::default()), "runtime 1/1 peers");
+        assert_eq!(state(FabricLink { leads: true, ..FabricLink::default() }), "leads, runtime 1/1 peers");
+        let shut_out = |session| state(FabricLink { leads: true, shut_out: true, session, ..FabricLink::default() });
+        let session = |last_failure: Option<&str>| {
+            Some(FabricSession { last_failure: last_failure.map(str::to_owned), ..FabricSession::default() })
+        };
+        assert_eq!(shut_out(None), "shut out of the fabric broker: no --fabric");
+        assert_eq!(shut_out(session(Some("refused"))), "shut out of the fabric broker: refused");
+        assert_eq!(shut_out(session(None)), "shut out of the fabric broker: it sends no limits");
     }
 
     #[test]

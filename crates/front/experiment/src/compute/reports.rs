@@ -91,7 +91,7 @@ fn reports_of(services: u32, machines: u32) -> Result<Reports, ComputeError> {
                     reports.rack.push(report);
                 }
                 Output::ReportRack(report) => reports.rack = vec![report],
-                Output::Relay(_) | Output::SetLimits(_) | Output::ReplyRack(_) => {}
+                Output::Relay(_) | Output::SetLimits(_) | Output::ReplyRack(_) | Output::ShutOut(_) => {}
             }
         }
         let most = FASTEST.bytes_in(config.period).get();

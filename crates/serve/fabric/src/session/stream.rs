@@ -15,6 +15,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -83,7 +84,7 @@ impl Client {
         let mut redirected_to: Option<BrokerUrl> = None;
         while !self.over {
             if self.has_nothing_new() {
-                self.stand(SessionState::Idle);
+                self.shared.enter(SessionState::Idle);
                 match self.reports.recv().await {
                     Some(report) => self.keep(report),
                     None => return,
@@ -112,13 +113,14 @@ impl Client {
             }
             self.redirections = 0;
             next = (next + 1) % self.config.brokers.len();
-            let longest = (self.period() / 8).max(FIRST_WAIT);
+            let after = u32::try_from(self.shared.after.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+            let longest = (self.period() / 8).max(FIRST_WAIT).saturating_mul(after.saturating_add(1));
             if begun.elapsed() > longest {
                 wait = FIRST_WAIT;
             }
             // The other brokers are tried at once; the session waits after each round.
             if next == 0 {
-                self.stand(SessionState::Waiting);
+                self.shared.enter(SessionState::Waiting);
                 let pause = wait.mul_f64(random.random_range(0.5..=1.0));
                 self.meanwhile(tokio::time::sleep(pause)).await;
                 wait = (wait * 2).min(longest);
@@ -134,10 +136,6 @@ impl Client {
     /// since a handshake takes some time on a busy host.
     fn patience(&self) -> Duration {
         (self.period() / 4).clamp(Duration::from_millis(500), Duration::from_secs(10))
-    }
-
-    fn stand(&self, state: SessionState) {
-        self.shared.get().state = state;
     }
 
     fn failed(&self, reason: String) {
@@ -182,7 +180,7 @@ impl Client {
     }
 
     async fn stream(&mut self, broker: &BrokerUrl) -> End {
-        self.stand(SessionState::Connecting(broker.to_string()));
+        self.shared.enter(SessionState::Connecting(broker.to_string()));
         let (patience, machine) = (self.patience(), self.config.machine.clone());
         let connect = connect(self.config.clone(), broker.clone(), patience, machine, self.shared.clone());
         let (mut messages, to_broker) = match self.meanwhile(timeout(patience, connect)).await {
@@ -216,9 +214,9 @@ impl Client {
         }
         let mut status = self.shared.get();
         status.streams += 1;
-        status.state = SessionState::Up(broker.to_string());
         status.last_failure = None;
         drop(status);
+        self.shared.enter(SessionState::Up(broker.to_string()));
         self.redirections = 0;
         if self.newest.sent_to != Some(welcome.epoch) {
             self.newest.unsent = 0;

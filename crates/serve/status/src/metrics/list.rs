@@ -206,6 +206,13 @@ pub const METRICS: &[Metric] = &[
         Of::Agent(|status, give| link(status, give, |link| flag(link.leads))),
     ),
     gauge(
+        "weir_fabric_link_shut_out",
+        None,
+        &[],
+        "Whether the machine cannot reach the fabric broker, so that the rack's next machine leads",
+        Of::Agent(|status, give| link(status, give, |link| flag(link.shut_out))),
+    ),
+    gauge(
         "weir_fabric_link_receives",
         None,
         &[],

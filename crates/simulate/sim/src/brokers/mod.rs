@@ -242,6 +242,7 @@ impl Brokers {
             }
             Output::Broadcast(report) => self.broadcast(index, &report.into(), world),
             Output::Relay(relay) => self.broadcast(index, &relay.into(), world),
+            Output::ShutOut(notice) => self.broadcast(index, &notice.into(), world),
             Output::ReportRack(report) => self.send(index, self.fabric_machine, &report.into(), world),
             Output::ReplyRack(reply) => self.send(index, self.fabric_machine, &Message::Reply(reply), world),
             Output::SetLimits(limits) => {

@@ -49,12 +49,17 @@ fn rack_report() -> RackReport {
     RackReport { machine, policy, epoch, round, first, last, rows }
 }
 
+fn notice(shut_out: bool) -> ShutOutNotice {
+    ShutOutNotice { machine: MachineId(3), policy: 1, epoch: 2, round: 3, shut_out }
+}
+
 /// The kernel's programs pass brokers' datagrams on by these constants of theirs (`datapath/feedback.h`).
 #[test]
 fn kernel_has_the_same_format_and_other_kinds() {
     assert_eq!(u32::from_be_bytes(*MAGIC), abi::MAGIC);
     assert_eq!(u32::from(VERSION), abi::WIRE_VERSION);
-    for kind in [KIND_USAGE, KIND_RELAY, KIND_RACK_REPORT, KIND_RACK_LIMITS] {
+    // Proposals and replies are messages of the fabric session, and datagrams in the simulator only.
+    for kind in [KIND_USAGE, KIND_RELAY, KIND_RACK_REPORT, KIND_RACK_LIMITS, KIND_SHUT_OUT] {
         assert!(![abi::KIND_FEEDBACK, abi::KIND_ECN_CAPABILITY].contains(&kind.into()), "{kind}");
     }
 }
@@ -63,11 +68,13 @@ fn kernel_has_the_same_format_and_other_kinds() {
 fn every_kind_survives_encoding() {
     let relay = LimitsRelay { age: Duration::from_millis(1_230), limits: limits() };
     // 44 + rows + 16. A row has 7 bytes, and 8 if the difference is 128 or more.
-    let messages: [(Message, usize); 4] = [
+    let messages: [(Message, usize); 6] = [
         (report().into(), 44 + 14 + 16),
         (relay.into(), 46 + 15 + 16),
         (rack_report().into(), 44 + 7 + 16),
         (limits().into(), 44 + 15 + 16),
+        (notice(true).into(), 44 + 16),
+        (notice(false).into(), 44 + 16),
     ];
     for (message, len) in messages {
         let bytes = encode(&message, &key());
@@ -79,7 +86,7 @@ fn every_kind_survives_encoding() {
 #[test]
 fn messages_are_inputs_of_one_kind_of_broker_only() {
     let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
-    let for_racks: [Message; 3] = [report().into(), relay.into(), limits().into()];
+    let for_racks: [Message; 4] = [report().into(), relay.into(), limits().into(), notice(true).into()];
     assert!(for_racks.iter().all(|message| message.rack_input().is_some() && message.fabric_input().is_none()));
     let for_the_fabric = Message::from(rack_report());
     assert!(for_the_fabric.rack_input().is_none() && for_the_fabric.fabric_input().is_some());
@@ -165,6 +172,11 @@ fn malformed_content_with_a_valid_tag_is_rejected() {
     assert_eq!(rack(|m| m[45] |= 0x80), malformed("rate above the maximum"));
     let relay = LimitsRelay { age: Duration::ZERO, limits: limits() };
     assert_eq!(alter(relay.into(), |m| m.truncate(45)), malformed("relay without an age"));
+    let notice = |change: fn(&mut Vec<u8>)| alter(notice(true).into(), change);
+    assert_eq!(notice(|m| m[43] = 2), malformed("neither shut out nor not"));
+    assert_eq!(notice(|m| m[39] = 1), malformed("neither shut out nor not"));
+    assert_eq!(notice(|m| m[7] = 1), malformed("a notice with rows"));
+    assert_eq!(notice(|m| m.push(0)), malformed("a notice with rows"));
 }
 
 fn any_rate(unlimited: bool) -> impl Strategy<Value = Bandwidth> {
@@ -177,7 +189,7 @@ fn any_message() -> impl Strategy<Value = Message> {
     let services = proptest::collection::btree_set(prop_oneof![0u32..300, any::<u32>()], 0..100);
     let rates = proptest::collection::vec((any_rate(false), any_rate(true), any::<bool>()), 100);
     let header = (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>(), 0u16..);
-    (0u8..4, header, services, rates).prop_map(|(kind, (from, policy, epoch, round, age), services, rates)| {
+    (0u8..5, header, services, rates).prop_map(|(kind, (from, policy, epoch, round, age), services, rates)| {
         let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
         let rows = services.iter().map(|id| ServiceId(*id)).zip(&rates);
         let rack = |unlimited: bool| -> Vec<RateRow> {
@@ -198,7 +210,8 @@ fn any_message() -> impl Strategy<Value = Message> {
             }
             1 => LimitsRelay { age: AGE_STEP * u64::from(age), limits: limits() }.into(),
             2 => RackReport { machine, policy, epoch, round, first, last, rows: rack(false) }.into(),
-            _ => limits().into(),
+            3 => limits().into(),
+            _ => ShutOutNotice { machine, policy, epoch, round, shut_out: age % 2 == 1 }.into(),
         }
     })
 }
@@ -213,7 +226,7 @@ proptest! {
     /// Arbitrary bytes are decoded or rejected, and a decoded message encodes to the same bytes.
     #[test]
     fn any_bytes_are_decoded_or_rejected(
-        kind in 0u8..6,
+        kind in 0u8..10,
         rows in 0u8..4,
         message in proptest::collection::vec(any::<u8>(), 0..200),
     ) {

@@ -35,6 +35,8 @@ pub(crate) struct Drawn {
     pub(crate) skew_per_mille: u64,
     pub(crate) load_every_ms: u64,
     pub(crate) marks: Marks,
+    /// Machines whose datagrams never reach the fabric broker, nor its own them; never all of a rack.
+    pub(crate) shut_out: [bool; MACHINES],
 }
 
 impl Drawn {
@@ -56,6 +58,7 @@ impl Drawn {
             skew_per_mille: [0, 1, 20][rng.random_range(0..3)],
             load_every_ms: [300, 3_000, 30_000][rng.random_range(0..3)],
             marks: Marks::draw(&mut rng),
+            shut_out: shut_out(seed),
         }
     }
 
@@ -65,13 +68,24 @@ impl Drawn {
     }
 }
 
+/// In half of the worlds none. Drawn on its own, so that earlier seeds keep the rest of their worlds.
+fn shut_out(seed: u64) -> [bool; MACHINES] {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x5407);
+    let often = if rng.random_bool(0.5) { 0.0 } else { 0.4 };
+    let mut shut_out = [false; MACHINES].map(|_| rng.random_bool(often));
+    for rack in shut_out.chunks_mut(PER_RACK) {
+        rack[PER_RACK - 1] &= !rack.iter().all(|shut_out| *shut_out);
+    }
+    shut_out
+}
+
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "drawn: policy {}, stale {:?}, loss {:.2}, duplication {:.2}, replay {:.2}, delay up to {} ms, crash every \
              {} s, fabric broker's every {} s for {} s, partition every {} s, clocks ±{} ‰, load changes every \
-             {} ms, {}",
+             {} ms, {}, shut out {:?}",
             self.policy_number,
             self.stale,
             self.loss,
@@ -85,6 +99,7 @@ impl fmt::Display for Drawn {
             self.skew_per_mille,
             self.load_every_ms,
             self.marks,
+            (0..MACHINES).filter(|machine| self.shut_out[*machine]).map(super::world::name).collect::<Vec<_>>(),
         )
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use weir_control::wire::{Key, Message};
 use weir_control::{
     FabricBroker, FabricBrokerConfig, FabricInput, FabricOutput, Input, LimitRule, MeterReading, Output, RackBroker,
-    RackBrokerConfig,
+    RackBrokerConfig, Reach,
 };
 use weir_policy::Policy;
 use weir_units::{Bandwidth, Direction, MachineId, PerDirection, RackId, ServiceId};
@@ -228,8 +228,7 @@ impl World {
                 }
             }
             Event::Deliver(flight) => {
-                let cut_off = self.nodes[flight.to].partition != self.nodes[flight.from].partition;
-                if self.nodes[flight.to].broker.is_some() && !cut_off {
+                if self.nodes[flight.to].broker.is_some() && !self.is_cut_off(&flight) {
                     let message =
                         weir_control::wire::decode(&flight.bytes, &self.key).map_err(|error| error.to_string())?;
                     self.drive(flight.to, Some(message), checkers)?;
@@ -335,7 +334,11 @@ impl World {
         let next = match &mut broker {
             Broker::Rack(rack) => {
                 match &message {
-                    None => rack.handle_input(local, Input::Timeout),
+                    None => {
+                        let shut_out = self.drawn.shut_out[node];
+                        rack.handle_input(local, Input::Reach(if shut_out { Reach::Trying } else { Reach::Able }));
+                        rack.handle_input(local, Input::Timeout);
+                    }
                     Some(message) => match message.rack_input() {
                         Some(input) => rack.handle_input(local, input),
                         None => return Err(self.restore(node, broker, "a rack report at a machine")),
@@ -398,6 +401,13 @@ impl World {
         Ok(())
     }
 
+    fn is_cut_off(&self, flight: &Flight) -> bool {
+        let shut_out = |node: usize| self.drawn.shut_out.get(node).is_some_and(|shut_out| *shut_out);
+        let to_or_from_fabric = flight.to == FABRIC || flight.from == FABRIC;
+        self.nodes[flight.to].partition != self.nodes[flight.from].partition
+            || (to_or_from_fabric && (shut_out(flight.to) || shut_out(flight.from)))
+    }
+
     fn restore(&mut self, node: usize, broker: Broker, failure: &str) -> String {
         self.nodes[node].broker = Some(broker);
         failure.to_owned()
@@ -428,6 +438,7 @@ impl World {
                 self.broadcast(machine, &report.into());
             }
             Output::Relay(relay) => self.broadcast(machine, &relay.into()),
+            Output::ShutOut(notice) => self.broadcast(machine, &notice.into()),
             Output::ReportRack(report) => {
                 self.log(|| format!("{} reports {:?}", name(machine), report.rows));
                 self.send(machine, FABRIC, &report.into());

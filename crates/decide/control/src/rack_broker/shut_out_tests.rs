@@ -1,0 +1,220 @@
+//! The leadership of a rack whose machines cannot all reach the fabric broker.
+
+use super::*;
+use crate::fabric_message::{RackLimits, ShutOutNotice};
+use weir_units::{Bytes, RackId, ServiceId};
+
+const MACHINES: usize = 3;
+
+fn policy() -> Arc<Policy> {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } } }\n\
+                services: { a: { match: [ { protocol: tcp, port: 1 } ], fabric: { max: 6Gb/s } } }\n";
+    Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0)
+}
+
+fn limits(round: u64) -> RackLimits {
+    let (first, last) = (ServiceId(0), ServiceId(u32::MAX));
+    RackLimits { rack: RackId(0), policy: policy().digest(), epoch: 1, round, first, last, rows: vec![] }
+}
+
+/// A rack whose machines exchange reports and notices without loss, in tenths of a second.
+struct Rack {
+    brokers: Vec<RackBroker>,
+    /// The machines that run.
+    on: [bool; MACHINES],
+    tenths: u64,
+    /// Machine and tenth of each report to the fabric broker.
+    reported: Vec<(usize, u64)>,
+    notices: Vec<ShutOutNotice>,
+}
+
+impl Rack {
+    /// A rack that runs for long enough to have a leader.
+    fn new() -> Self {
+        let config = RackBrokerConfig::default();
+        let broker = |machine| RackBroker::new(&policy(), MachineId(machine), 1, config, Instant::ZERO);
+        let brokers = (0..MACHINES as u32).map(broker).collect();
+        let mut rack = Self { brokers, on: [true; MACHINES], tenths: 0, reported: vec![], notices: vec![] };
+        rack.run(60);
+        assert_eq!(rack.leaders(), [0]);
+        rack
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + Duration::from_millis(self.tenths * 100)
+    }
+
+    /// Passes an input to a machine, and its outputs to the others.
+    fn input(&mut self, machine: usize, input: Input<'_>) {
+        let now = self.now();
+        self.brokers[machine].handle_input(now, input);
+        while let Some(output) = self.brokers[machine].poll_output() {
+            let others = (0..MACHINES).filter(|other| *other != machine);
+            match output {
+                Output::ReadMeters => {
+                    let bytes = PerDirection::both(Bytes::new(self.tenths * 12_500_000));
+                    let reading = MeterReading { service: ServiceId(0), bytes, network: Default::default() };
+                    self.brokers[machine].handle_input(now, Input::Meters(&[reading]));
+                }
+                Output::Broadcast(report) => {
+                    others.for_each(|other| self.brokers[other].handle_input(now, Input::Report(&report)));
+                }
+                Output::Relay(relay) => {
+                    others.for_each(|other| self.brokers[other].handle_input(now, Input::Relay(&relay)));
+                }
+                Output::ShutOut(notice) => {
+                    self.notices.push(notice);
+                    others.for_each(|other| self.brokers[other].handle_input(now, Input::ShutOut(&notice)));
+                }
+                Output::ReportRack(_) => self.reported.push((machine, self.tenths)),
+                Output::ReplyRack(_) | Output::SetLimits(_) => {}
+            }
+        }
+    }
+
+    /// Runs for so many intervals.
+    fn run(&mut self, tenths: u64) {
+        for _ in 0..tenths {
+            self.tenths += 1;
+            for machine in 0..MACHINES {
+                if self.on[machine] {
+                    self.input(machine, Input::Timeout);
+                }
+            }
+        }
+    }
+
+    fn leaders(&self) -> Vec<usize> {
+        (0..MACHINES).filter(|machine| self.on[*machine] && self.brokers[*machine].leads()).collect()
+    }
+
+    /// The leader as each machine has received.
+    fn shown(&self) -> [usize; MACHINES] {
+        [0, 1, 2].map(|machine| self.brokers[machine].leader().expect("it has peers").index())
+    }
+}
+
+#[test]
+fn the_next_machine_leads_beside_a_leader_without_a_stream() {
+    let mut rack = Rack::new();
+    rack.input(0, Input::Reach(Reach::Trying));
+    rack.run(49);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0), "a stream may take the timeout");
+    rack.reported.clear();
+    rack.run(3);
+    assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1], [1; 3]));
+    assert_eq!(rack.reported.iter().filter(|(machine, _)| *machine == 1).count(), 1, "it reports at once");
+    assert!(rack.brokers[0].is_shut_out() && !rack.brokers[1].is_shut_out());
+    assert_eq!((rack.brokers[0].leads_after(), rack.brokers[1].leads_after()), (0, 1));
+    // One notice in each period.
+    rack.run(100);
+    assert!((10..=12).contains(&rack.notices.len()), "{:?}", rack.notices);
+    assert_eq!(rack.leaders(), [0, 1]);
+    // The stream is up: the first machine leads alone again at once.
+    rack.input(0, Input::Reach(Reach::Able));
+    rack.input(0, Input::Fabric(&limits(1)));
+    assert_eq!((rack.leaders(), rack.shown()), (vec![0], [0; 3]));
+    let notices = rack.notices.len();
+    rack.run(50);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], notices));
+    assert_eq!(rack.brokers[0].counters().notices, notices as u64);
+}
+
+#[test]
+fn each_machine_that_cannot_reach_the_broker_passes_the_leadership_on() {
+    let mut rack = Rack::new();
+    rack.input(0, Input::Reach(Reach::Trying));
+    rack.run(52);
+    // The second tries as soon as it leads, in vain.
+    rack.input(1, Input::Reach(Reach::Trying));
+    rack.run(52);
+    assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1, 2], [2; 3]));
+    // The broker is down: all lead, and the first is shown.
+    rack.input(2, Input::Reach(Reach::Trying));
+    rack.run(52);
+    assert_eq!((rack.leaders(), rack.shown()), (vec![0, 1, 2], [0; 3]));
+    assert_eq!(rack.brokers[2].leads_after(), 2);
+    // A machine without a session never has a stream: no time passes.
+    let mut rack = Rack::new();
+    rack.input(0, Input::Reach(Reach::Never));
+    rack.run(2);
+    assert_eq!(rack.leaders(), [0, 1]);
+}
+
+#[test]
+fn a_broker_that_refuses_the_leaders_reports_has_another_leader_after_three_periods() {
+    let mut rack = Rack::new();
+    // Limits by the own stream prove that the broker takes reports.
+    for round in 1..=3 {
+        rack.run(100);
+        rack.input(0, Input::Fabric(&limits(round)));
+    }
+    rack.run(299);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0));
+    rack.run(3);
+    assert_eq!(rack.leaders(), [0, 1]);
+    // Old limits do not count. The newest do, also where another leader relayed them first.
+    rack.input(0, Input::Fabric(&limits(2)));
+    assert_eq!(rack.leaders(), [0, 1]);
+    rack.input(1, Input::Fabric(&limits(4)));
+    assert_eq!(rack.leaders(), [0, 1]);
+    rack.input(0, Input::Fabric(&limits(4)));
+    assert_eq!(rack.leaders(), [0]);
+}
+
+#[test]
+fn notices_of_dead_machines_expire_and_replays_have_no_effect() {
+    let mut rack = Rack::new();
+    rack.input(0, Input::Reach(Reach::Trying));
+    rack.run(60);
+    let recorded = rack.notices[0];
+    assert!(recorded.shut_out);
+    rack.input(0, Input::Reach(Reach::Able));
+    rack.run(20);
+    let last = *rack.notices.last().expect("the end is stated");
+    assert!(!last.shut_out);
+    for replayed in [recorded, last] {
+        rack.input(1, Input::ShutOut(&replayed));
+    }
+    rack.run(1);
+    assert_eq!((rack.leaders(), rack.brokers[1].counters().notices_replayed), (vec![0], 2));
+    // Notices in the name of a stranger and of the receiver, and under another policy.
+    let newer = ShutOutNotice { round: last.round + 1_000, shut_out: true, ..last };
+    for refused in [
+        ShutOutNotice { machine: MachineId(9), ..newer },
+        ShutOutNotice { machine: MachineId(1), ..newer },
+        ShutOutNotice { policy: 1, ..newer },
+    ] {
+        rack.input(1, Input::ShutOut(&refused));
+    }
+    rack.run(1);
+    let counters = *rack.brokers[1].counters();
+    assert_eq!((rack.leaders(), counters.unknown_machine, counters.other_policy), (vec![0], 2, 1));
+    // A notice counts for the timeout.
+    rack.input(1, Input::ShutOut(&newer));
+    assert_eq!(rack.leaders(), [0, 1]);
+    rack.run(49);
+    assert_eq!(rack.leaders(), [0, 1]);
+    rack.run(2);
+    assert_eq!(rack.leaders(), [0]);
+    // The leader is lost while it is shut out: the next one leads alone.
+    rack.input(0, Input::Reach(Reach::Never));
+    rack.run(10);
+    rack.on[0] = false;
+    rack.run(60);
+    assert_eq!((rack.leaders(), rack.brokers[1].leads_after()), (vec![1], 0));
+}
+
+#[test]
+fn a_policy_without_fabric_limits_needs_no_fabric_broker() {
+    let text = "weir: 1\nnetwork: { nic: 10Gb/s, racks: { r1: { uplink: 10Gb/s, machines: [m1, m2, m3] } } }\n\
+                services: { a: { match: [ { protocol: tcp, port: 1 } ] } }\n";
+    let without = Arc::new(Policy::parse("policy.yaml", text).expect("the policy is valid").0);
+    let mut rack = Rack::new();
+    for broker in &mut rack.brokers {
+        broker.set_policy(&without).expect("the same machines and services");
+    }
+    rack.input(0, Input::Reach(Reach::Never));
+    rack.run(100);
+    assert_eq!((rack.leaders(), rack.notices.len()), (vec![0], 0));
+}
