@@ -26,7 +26,7 @@
 //! |---|---|---|
 //! | `completion_time` | capacity, load | the time, rounded up to a nanosecond |
 //! | `largest_load` | capacity, target | the highest load whose time is within the target |
-//! | `smallest_capacity_at` | load, a part of the capacity; target | the lowest capacity whose time is within the target |
+//! | `smallest_capacity_at` | load, a part of it; target | the lowest capacity whose time is within the target |
 //! | `smallest_capacity_for` | traffic, in bit/s; target | the same, for a load of traffic / capacity |
 //!
 //! Everything is computed in integers, so that the results are the same on every host; only the

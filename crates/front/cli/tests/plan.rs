@@ -119,7 +119,8 @@ fn a_trace_has_its_span_and_its_load() {
     let trace =
         ["messages", "bytes", "span_ns", "longest_gap_ns", "offered_bps"].map(|key| plan["trace"][key].as_u64());
     assert_eq!(trace, [2, 250_000, 1_000_000_000_000_000, 1_000_000_000_000_000, 1].map(Some));
-    let shown = text(&run(&["plan", POLICY, "--trace", &rare]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = text(&run(&["plan", POLICY, "--trace", &rare]).stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let summary = "rare.csv: 2 messages, 250 kB in 12 days; 1 b/s on average, the longest gap 12 days times are read in \
                    the unit of their column";
     assert!(shown.contains(summary), "{shown}");

@@ -174,8 +174,8 @@ fn a_run_and_its_files() {
     assert_eq!(files(&report), written);
 }
 
-/// Two short flows finish, and two of 100 MB do not: the mean over all four is as little known as their 99th percentile.
-/// Without the unfinished ones it was 9.9 µs, and a slowdown of 1.00. The bin of the short flows has its mean.
+/// Two short flows finish, and two of 100 MB do not: the mean over all four is as little known as their 99th
+/// percentile. The bin of the shortest flow has its mean.
 #[test]
 fn a_mean_over_unfinished_flows_is_not_known() {
     let directory = directory();

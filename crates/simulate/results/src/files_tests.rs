@@ -155,8 +155,10 @@ fn unsound_results_are_written_and_refused_when_read() {
         message.strip_prefix("the results in `DIR` are complete, but not sound: ").expect("the beginning").to_owned()
     };
     insta::assert_snapshot!(unsound(|results| results.hosts[1] = "h1".to_owned()), @"two hosts are called `h1`");
-    insta::assert_snapshot!(unsound(|results| results.links[1].name = results.links[0].name.clone()), @"two links are called `h1->s1`");
-    insta::assert_snapshot!(unsound(|results| results.flows[3].group = 2), @"flow 3 refers to group 2, but there are 2");
+    let links = unsound(|results| results.links[1].name = results.links[0].name.clone());
+    insta::assert_snapshot!(links, @"two links are called `h1->s1`");
+    let group = unsound(|results| results.flows[3].group = 2);
+    insta::assert_snapshot!(group, @"flow 3 refers to group 2, but there are 2");
     assert!(unsound(|results| results.flows[3].to = MachineId(9)).starts_with("flow 3 refers to host 9, but"));
     insta::assert_snapshot!(unsound(|results| results.flows[0].coflow = Some(0)), @"flow 0 is one too many in a coflow \
         of group `web`");

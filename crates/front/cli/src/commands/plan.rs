@@ -31,9 +31,9 @@ Examples:
 
 For each service with `latency: { message: 1MB, p99: 20ms }`: the completion time at the planned
 capacity and load, the largest load on that capacity that keeps the target, and the smallest
-capacity that keeps it at the same load in per cent, and for the same traffic in bit/s; by the M/M/1
-queue, by the burst bound and, with --trace, by the messages of a trace in a simulated queue. Prints
-the assumptions of each. A trace as it is has a table of its own.
+capacity that keeps it at the same load in per cent, and for the same traffic in bit/s; by the
+M/M/1 queue, by the burst bound and, with --trace, by the messages of a trace in a simulated queue.
+Prints the assumptions of each. A trace as it is has a table of its own.
 
 A plan is for the slowest capacity and the highest load on a message's way: machine's interface,
 rack's uplink, fabric. --at leaves the others out; --capacity and --load replace the derived
@@ -66,11 +66,11 @@ With --json: {\"kept\", \"largest_load\", \"caps\": [{\"point\", \"tx_bps\", \"r
 \"capacity_bps\", \"until_ns\", \"burst_bytes\", \"services\"}], \"retransmission\": {\"shortest_ns\",
 \"from\", \"one_timeout_ns\", \"two_timeouts_ns\"}, \"estimates\": [{\"by\", \"time_ns\", \"largest_load\",
 \"smallest_capacity_bps\" (at peak_load), \"smallest_capacity_for_traffic_bps\" (for traffic_bps),
-\"assumes\"}], \"trace_as_it_is\": [{\"capacity_bps\", \"load\", \"time_ns\"}], \"trace_as_it_is_smallest\":
-{the same at the smallest capacity}, ...}]}. Loads are parts of 1; that of a trace as it is may be
-above 1. null is 100 %, no estimate (its \"..._why\" is the reason), no trace, a buffer that is not
-stated, or no bound on the time or bytes of an overload. A policy with latency levels has
-\"levels\", as in `weir check --json`.
+\"assumes\"}], \"trace_as_it_is\": [{\"capacity_bps\", \"load\", \"time_ns\"}],
+\"trace_as_it_is_smallest\": {the same at the smallest capacity}, ...}]}. Loads are parts of
+1; that of a trace as it is may be above 1. null is 100 %, no estimate (its \"..._why\" is the
+reason), no trace, a buffer that is not stated, or no bound on the time or bytes of an overload. A
+policy with latency levels has \"levels\", as in `weir check --json`.
 
 Exit code 0: the policy keeps every target. 1: it does not (with proposals), or a target is
 unproven. 2: refused.")]

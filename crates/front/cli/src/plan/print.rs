@@ -69,8 +69,8 @@ pub(crate) fn summary(trace: &TraceSummary) -> String {
 }
 
 /// The remark on a trace whose times may be in another unit.
-pub(crate) const STRANGE_TIMES: &str = "times are read in the unit of their column; if `time` is not in seconds, name it `time_ms`, `time_us`, `time_ns` \
-     or `time_ps`";
+pub(crate) const STRANGE_TIMES: &str = "times are read in the unit of their column: seconds under `time`, other units \
+                                        under `time_ms`, `time_us`, `time_ns` and `time_ps`";
 
 /// The rows of a trace as it is: capacity, load and time.
 pub(crate) fn as_it_is_rows(service: &ServicePlan) -> Vec<[String; 3]> {
