@@ -121,8 +121,7 @@ fn a_trace_has_its_span_and_its_load() {
     assert_eq!(trace, [2, 250_000, 1_000_000_000_000_000, 1_000_000_000_000_000, 1].map(Some));
     let shown = text(&run(&["plan", POLICY, "--trace", &rare]).stdout);
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    let summary = "rare.csv: 2 messages, 250 kB in 12 days; 1 b/s on average, the longest gap 12 days times are read in \
-                   the unit of their column";
+    let summary = "rare.csv: 2 messages, 250 kB in 12 days; 1 b/s on average, the longest gap 12 days times are read";
     assert!(shown.contains(summary), "{shown}");
     assert!(shown.contains("10 Gb/s < 0.01 % 100 µs") && !shown.contains("100 %"), "{shown}");
 
